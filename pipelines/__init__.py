@@ -1,0 +1,1 @@
+"""Input pipelines: datasets, samplers and image preparation, joined to tf.data."""

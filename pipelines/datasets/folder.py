@@ -1,0 +1,70 @@
+"""Your own images in folders: the way people keep them."""
+
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.datasets.dataset import Dataset, Split
+from tfdml.registry import register
+
+ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
+
+
+@register("dataset", "folder")
+def folder(data_dir):
+    """Images at `train/<class>/*.jpg` and `test/<class>/*.jpg` under `--data_dir`; test classes are new ones.
+
+    Args:
+        data_dir: the folder that holds `train` and `test`.
+    """
+    if not data_dir:
+        raise ValueError(
+            "The dataset 'folder' needs --data_dir: the folder that holds train/<class>/ and test/<class>/."
+        )
+    train_classes, test_classes = (_class_folders(Path(data_dir) / part) for part in ("train", "test"))
+    shared = sorted(set(train_classes) & set(test_classes))
+    if shared:
+        raise ValueError(
+            f"Training and test must have different classes; {data_dir} has {len(shared)} in both: "
+            f"{', '.join(shared[:5])}."
+        )
+    train = _read_split(train_classes, first_label=0)
+    test = _read_split(test_classes, first_label=len(train_classes))
+    return Dataset("folder", train=train, test=test)
+
+
+def _class_folders(part):
+    if not part.is_dir():
+        raise FileNotFoundError(f"No folder {part}. Expected images at {part}/<class>/*.jpg.")
+    classes = {entry.name: entry for entry in sorted(part.iterdir()) if entry.is_dir() and entry.name[0] != "."}
+    if not classes:
+        raise ValueError(f"{part} has no class folders. Expected images at {part}/<class>/*.jpg.")
+    return classes
+
+
+def _read_split(classes, first_label):
+    paths, labels = [], []
+    for label, (name, class_folder) in enumerate(classes.items(), start=first_label):
+        found = sorted(path for path in class_folder.iterdir() if path.suffix.lower() in ENDINGS)
+        if not found:
+            raise ValueError(
+                f"The class folder {class_folder} has no images. Expected files ending in {', '.join(ENDINGS)}; "
+                "put some in, or remove the folder."
+            )
+        for path in found:
+            _check_header(path)
+        paths += [str(path) for path in found]
+        labels += [label] * len(found)
+    names = dict(enumerate(classes, start=first_label))
+    return Split(np.array(paths, dtype=object), np.array(labels, dtype=np.int64), class_names=names)
+
+
+def _check_header(path):
+    """Finds what is no image before training starts; what is damaged further in is found when it is read."""
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path):
+            pass
+    except (UnidentifiedImageError, OSError) as error:
+        raise ValueError(f"{path} is no readable image ({error}). Replace it or remove it.") from None

@@ -1,0 +1,159 @@
+"""A procedural stand-in for Cars196: pictures of toy cars, rendered once and then read from a cache file."""
+
+import contextlib
+import hashlib
+import io
+import math
+import numbers
+import os
+import pathlib
+import sys
+import uuid
+from typing import NamedTuple
+
+import numpy as np
+
+from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.toycars_drawing import BODIES, PARTS
+from pipelines.datasets.toycars_nuisances import render
+from tfdml.registry import register
+
+# Part of the cache file's name: raise it with every change of what is drawn.
+RENDERER_VERSION = 1
+ATTRIBUTES = {"body": tuple(BODIES), **{part: tuple(kinds) for part, kinds in PARTS.items()}}
+Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
+
+
+@register("dataset", "toycars")
+def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0):
+    """Procedural toy cars: a class is a design (body, roof, windows, wheels, lights, bumper, decal), never a colour.
+
+    The first half of the classes trains, the other half tests. Pictures of a class differ in colours, pose, light,
+    background, occlusion, blur, noise and JPEG quality. Another seed gives another set of designs; with so many to
+    draw from, two seeds seldom share one, but nothing prevents it.
+
+    Args:
+        data_dir: folder of the cache file. Where empty or None: `tfdml` in `$XDG_CACHE_HOME` or in `~/.cache`.
+        classes: number of designs, at least 2.
+        images_per_class: pictures of each design.
+        image_size: side of a picture in pixels, at least 16.
+        seed: decides designs and pictures.
+
+    Returns:
+        `Dataset` whose rows are JPEG files as bytes.
+    """
+    _check("classes", classes, least=2, most=math.prod(len(kinds) for kinds in ATTRIBUTES.values()))
+    _check("images_per_class", images_per_class, least=1)
+    _check("image_size", image_size, least=16)
+    _check("seed", seed, least=0)
+    name = f"toycars-{classes}x{images_per_class}-{image_size}px-seed{seed}-v{RENDERER_VERSION}.npz.sha256"
+    path = _cache_folder(data_dir) / name
+    chosen = designs(classes, seed)
+    images, labels = _read(path) or _render_to(path, chosen, images_per_class, image_size, seed)
+    names = {label: ", ".join(design) for label, design in enumerate(chosen)}
+    both = Split(images, labels, names)
+    return Dataset("toycars", both.where(labels < classes // 2), both.where(labels >= classes // 2))
+
+
+def designs(classes, seed):
+    """The designs of classes 0, 1, ...: all different, each body type as often as the others.
+
+    Args:
+        classes: number of designs.
+        seed: decides which.
+
+    Returns:
+        List of `Design`, named tuples with one kind for each key of `ATTRIBUTES`.
+    """
+    rng = np.random.default_rng(seed)
+    rounds = math.ceil(classes / len(BODIES))
+    bodies = np.concatenate([rng.permutation(list(BODIES)) for _ in range(rounds)])[:classes]
+    counts = [len(kinds) for kinds in PARTS.values()]
+    numbers_of = {body: iter(rng.choice(math.prod(counts), rounds, replace=False)) for body in BODIES}
+    return [_design(str(body), np.unravel_index(next(numbers_of[body]), counts)) for body in bodies]
+
+
+def _design(body, kind_numbers):
+    return Design(body, *[tuple(kinds)[number] for kinds, number in zip(PARTS.values(), kind_numbers)])
+
+
+def _check(argument, value, *, least, most=math.inf):
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not (whole and least <= value <= most):
+        bounds = f"at least {least}" if most == math.inf else f"from {least} to {most}"
+        raise ValueError(f"Cannot make toycars: {argument} must be a whole number {bounds}, received {value!r}.")
+
+
+def _cache_folder(data_dir):
+    if data_dir:
+        return pathlib.Path(data_dir).expanduser()
+    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tfdml"
+
+
+def _render_to(path, chosen, images_per_class, image_size, seed):
+    """Renders all pictures, one generator each so that none depends on another, and writes them to the cache."""
+    with _replacing(path) as file:
+        total = len(chosen) * images_per_class
+        _tell(f"Rendering {total} toycars pictures of {image_size} x {image_size} pixels, to be kept in {path}\n")
+        images = []
+        for label, design in enumerate(chosen):
+            for number in range(images_per_class):
+                images.append(render(design, np.random.default_rng([seed, label, number]), image_size))
+            _tell(f"\r{len(images)}/{total}")
+        _tell("\n")
+        labels = np.repeat(np.arange(len(chosen)), images_per_class)
+        file.write(_pack(images, labels))
+    return _as_rows(images), labels
+
+
+def _tell(text):
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+@contextlib.contextmanager
+def _replacing(path):
+    """A new file that takes the place of `path` once complete. Opened first: a folder that refuses it fails early."""
+    partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(partial, "xb") as file:
+            yield file
+        os.replace(partial, path)
+    except OSError as error:
+        raise OSError(
+            f"Cannot write the toycars cache {path}: {error.strerror or error}. "
+            "Expected a folder with room that may be written to; name another with data_dir."
+        ) from None
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+
+
+def _pack(images, labels):
+    """The cache file's content: a digest, then an npz of the images end to end, where each ends, and their labels."""
+    ends = np.cumsum([len(image) for image in images])
+    file = io.BytesIO()
+    np.savez(file, images=np.frombuffer(b"".join(images), "uint8"), ends=ends, labels=labels)
+    return hashlib.sha256(file.getvalue()).digest() + file.getvalue()
+
+
+def _read(path):
+    """The images and labels in a cache file, or None where there is none, or a damaged one."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    digest, packed = content[:32], content[32:]
+    if hashlib.sha256(packed).digest() != digest:
+        _tell(f"The toycars cache {path} is damaged and will be rendered again.\n")
+        return None
+    with np.load(io.BytesIO(packed)) as arrays:
+        blob, ends, labels = arrays["images"].tobytes(), arrays["ends"], arrays["labels"]
+    return _as_rows([blob[start:end] for start, end in zip([0, *ends[:-1]], ends)]), labels
+
+
+def _as_rows(images):
+    rows = np.empty(len(images), object)
+    rows[:] = images
+    return rows

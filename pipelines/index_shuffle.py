@@ -1,0 +1,62 @@
+"""Random orders of `0 ... size - 1` that are computed place by place, never written out.
+
+TensorFlow's own `RandomIndexShuffle` works on at least 2^16 places and walks thousands of steps to find one of a small
+class's few; this one costs the same at every size.
+"""
+
+import tensorflow as tf
+
+# Rounds of the Feistel network; four make a random-looking permutation of random round functions (Luby and Rackoff).
+ROUNDS = 4
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+def key_of(*parts):
+    """One uint64 key from integer tensors that broadcast against each other."""
+    key = tf.zeros([], tf.uint64)
+    for part in parts:
+        key = _mixed(key + tf.cast(part, tf.uint64) + tf.constant(_GOLDEN, tf.uint64))
+    return key
+
+
+def shuffled_index(index, key, size):
+    """The member that stands at place `index` of the order that `key` names.
+
+    Args:
+        index: int64, `0 <= index < size`.
+        key: uint64 of the same shape, from `key_of`.
+        size: int64 of the same shape.
+    """
+    side = _side(size)
+
+    def outside(place):
+        return tf.reduce_any(place >= size)
+
+    def walk(place):
+        return [tf.where(place >= size, _permuted(place, key, side), place)]
+
+    # The network permutes a square of places; whoever lands beyond `size` goes on until inside, which stays one-to-one.
+    return tf.while_loop(outside, walk, [_permuted(index, key, side)])[0]
+
+
+def _permuted(place, key, side):
+    left, right = place // side, place % side
+    for number in range(ROUNDS):
+        step = _mixed(key + tf.constant(_GOLDEN * (number + 1) % 2**64, tf.uint64) + tf.cast(right, tf.uint64))
+        step = tf.cast(tf.bitwise.right_shift(step, tf.constant(1, tf.uint64)), tf.int64)
+        left, right = right, (left + step) % side
+    return left * side + right
+
+
+def _side(size):
+    """The side of the smallest square that holds `size` places."""
+    root = tf.cast(tf.sqrt(tf.cast(size, tf.float64)), tf.int64)
+    return tf.where(root * root < size, root + 1, root)
+
+
+def _mixed(value):
+    """The finaliser of splitmix64: every bit of the result depends on every bit of the value."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        value = tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, tf.constant(shift, tf.uint64)))
+        value *= tf.constant(factor, tf.uint64)
+    return tf.bitwise.bitwise_xor(value, tf.bitwise.right_shift(value, tf.constant(31, tf.uint64)))

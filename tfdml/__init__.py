@@ -1,0 +1,20 @@
+"""tfdml: deep metric learning for TensorFlow and Keras 3."""
+
+from tfdml.startup import import_keras_quietly
+
+import_keras_quietly()
+
+import keras
+
+from tfdml import backbones, layers, losses, registry
+
+__version__ = "0.1.0"
+
+__all__ = ["backbones", "layers", "losses", "registry"]
+
+# Losses, layers and backbones run on any Keras backend; training and what follows it are TensorFlow's.
+if keras.backend.backend() == "tensorflow":
+    from tfdml import callbacks, evaluation, methods
+    from tfdml.methods import EmbeddingModel, Single
+
+    __all__ += ["EmbeddingModel", "Single", "callbacks", "evaluation", "methods"]

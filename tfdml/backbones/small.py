@@ -1,0 +1,44 @@
+"""A small convolutional network for work on a CPU."""
+
+from keras import layers
+
+from tfdml.backbones.backbone import Backbone
+from tfdml.registry import register
+
+
+@register("backbone", "small")
+class Small(Backbone):
+    """Plain convolutions, two of 3 × 3 in each stage, batch norm; made for images of 24 to 96 pixels on a CPU.
+
+    Endpoints are `stage1` to the last stage; each stage halves the resolution of the one before and doubles its
+    channels.
+
+    Args:
+        width: channels of the first stage.
+        stages: number of stages.
+    """
+
+    def __init__(self, width=24, stages=4, **kwargs):
+        inputs = layers.Input((None, None, 3), name="images")
+        endpoints, features = {}, inputs
+        for stage in range(stages):
+            if stage:
+                features = layers.MaxPooling2D(name=f"stage{stage + 1}_pool")(features)
+            for conv in (1, 2):
+                features = _convolution(features, width * 2**stage, f"stage{stage + 1}_conv{conv}")
+            endpoints[f"stage{stage + 1}"] = features
+        super().__init__(inputs, endpoints, mean=(127.5,) * 3, std=(63.75,) * 3, **kwargs)
+        self.width = width
+        self.stages = stages
+
+    def get_config(self):
+        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype_policy.name}
+        return {**config, "width": self.width, "stages": self.stages}
+
+
+def _convolution(features, channels, name):
+    features = layers.Conv2D(channels, 3, padding="same", use_bias=False, kernel_initializer="he_normal", name=name)(
+        features
+    )
+    features = layers.BatchNormalization(momentum=0.9, name=f"{name}_norm")(features)
+    return layers.ReLU(name=f"{name}_relu")(features)

@@ -1,0 +1,23 @@
+"""Callbacks: what happens around the steps."""
+
+from tfdml.callbacks.divergence_guard import DivergenceGuard, TrainingDiverged
+from tfdml.callbacks.epoch_log import EpochLog
+from tfdml.callbacks.progress import Progress
+from tfdml.callbacks.projector import Projector
+from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
+from tfdml.callbacks.run_checkpoint import RunCheckpoint
+from tfdml.callbacks.run_log import RunLog
+from tfdml.callbacks.stop_request import StopRequest, TrainingStopped
+
+__all__ = [
+    "DivergenceGuard",
+    "EpochLog",
+    "Progress",
+    "Projector",
+    "RetrievalEvaluation",
+    "RunCheckpoint",
+    "RunLog",
+    "StopRequest",
+    "TrainingDiverged",
+    "TrainingStopped",
+]

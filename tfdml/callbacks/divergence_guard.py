@@ -1,0 +1,32 @@
+"""Stops a run whose loss is no number any more."""
+
+import keras
+import numpy as np
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss or the gradient is not finite."""
+
+
+class DivergenceGuard(keras.callbacks.Callback):
+    """Raises `TrainingDiverged` at the first step whose loss or gradient norm is not finite.
+
+    Args:
+        step: function that gives the number of steps taken; Keras' count of the optimizer if None.
+    """
+
+    def __init__(self, step=None):
+        super().__init__()
+        self._step = step or (lambda: int(self.model.optimizer.iterations))
+
+    def on_train_batch_end(self, batch, logs=None):
+        # With loss scaling a step whose gradient overflows is skipped, as it should be.
+        scaled = isinstance(self.model.optimizer, keras.optimizers.LossScaleOptimizer)
+        watched = ("loss",) if scaled else ("loss", "gradient_norm")
+        for name in watched:
+            value = float((logs or {}).get(name, 0.0))
+            if not np.isfinite(value):
+                raise TrainingDiverged(
+                    f"The {name.replace('_', ' ')} is {value} at step {self._step()}. Try a lower learning rate, a "
+                    "larger margin of the loss, or --precision=float32; checkpoints from before are whole."
+                )

@@ -1,0 +1,27 @@
+"""Logs what each epoch of training measured."""
+
+import time
+
+import keras
+
+
+class EpochLog(keras.callbacks.Callback):
+    """Writes an epoch's training metrics to the run's log, under the global step.
+
+    Args:
+        log: `RunLog`.
+        step: function that gives the number of steps taken.
+    """
+
+    def __init__(self, log, step):
+        super().__init__()
+        self.log = log
+        self._step = step
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._began = time.monotonic()
+
+    def on_epoch_end(self, epoch, logs=None):
+        values = {name: float(value) for name, value in (logs or {}).items()}
+        seconds = round(time.monotonic() - self._began, 3)
+        self.log.write("train", self._step(), values, epoch=epoch + 1, seconds=seconds)

@@ -1,0 +1,97 @@
+"""Measures retrieval while training, and keeps the best model."""
+
+import time
+
+import keras
+
+from tfdml.evaluation.embed import Embedder
+from tfdml.evaluation.retrieval import recall_at_k
+
+
+class RetrievalEvaluation(keras.callbacks.Callback):
+    """Recall@K of a held-out split at the start and every so many epochs or steps.
+
+    Epoch logs gain `val_recall_at_1` and so on, so that Keras' own callbacks can watch them.
+
+    Example: `model.fit(batches, callbacks=[RetrievalEvaluation(test_images, test_labels)])`.
+
+    Args:
+        images: dataset of full batches of images, or an array `[N, H, W, 3]`.
+        labels: `[N]` class numbers; a dataset's batches may go on beyond N.
+        every: how many epochs or steps pass between evaluations.
+        unit: `epochs` or `steps`.
+        monitor: the metric that decides which model is best.
+        patience: training stops after that many evaluations without a better one; None never stops.
+        on_evaluation: function `(step, metrics, is_best, seconds)` called after each evaluation.
+        step: function that gives the number of steps taken; Keras' count of the optimizer if None.
+        verbose: Keras' verbosity of the embedding pass.
+    """
+
+    def __init__(
+        self,
+        images,
+        labels,
+        *,
+        every=1,
+        unit="epochs",
+        monitor="recall_at_1",
+        patience=None,
+        on_evaluation=None,
+        step=None,
+        verbose=0,
+    ):
+        super().__init__()
+        if unit not in ("epochs", "steps") or every < 1:
+            raise ValueError(f"Expected every >= 1 and unit 'epochs' or 'steps', received {every} and {unit!r}.")
+        self.images, self.labels = images, labels
+        self.every, self.unit = every, unit
+        self.monitor, self.patience = monitor, patience
+        self.on_evaluation = on_evaluation
+        self.verbose = verbose
+        self.history = []
+        self.best = None
+        self._waited = 0
+        self._step = step or (lambda: int(self.model.optimizer.iterations))
+
+    def set_model(self, model):
+        super().set_model(model)
+        self._embedder = Embedder(model, verbose=self.verbose)
+
+    def on_train_begin(self, logs=None):
+        if self._step() == 0:
+            self._evaluate()
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.unit == "steps" and self._step() % self.every == 0:
+            self._evaluate()
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.unit == "epochs" and (epoch + 1) % self.every == 0:
+            self._evaluate()
+        if logs is not None and self.history:
+            logs.update({f"val_{name}": value for name, value in self.history[-1]["metrics"].items()})
+
+    @property
+    def exhausted(self):
+        """True when patience has run out."""
+        return self.patience is not None and self._waited >= self.patience
+
+    def get_state(self):
+        return {"history": self.history, "best": self.best, "waited": self._waited}
+
+    def set_state(self, state):
+        self.history, self.best, self._waited = state["history"], state["best"], state["waited"]
+
+    def _evaluate(self):
+        began = time.monotonic()
+        metrics = recall_at_k(self._embedder(self.images, len(self.labels)), self.labels)
+        entry = {"step": self._step(), "metrics": metrics}
+        self.history.append(entry)
+        is_best = self.best is None or metrics[self.monitor] > self.best["metrics"][self.monitor]
+        self._waited = 0 if is_best else self._waited + 1
+        if is_best:
+            self.best = entry
+        if self.on_evaluation:
+            self.on_evaluation(entry["step"], metrics, is_best, time.monotonic() - began)
+        if self.exhausted:
+            self.model.stop_training = True

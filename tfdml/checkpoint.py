@@ -1,0 +1,159 @@
+"""The state of a run on disk: exact, atomic, verified.
+
+A checkpoint is a folder `step-00001200` with `arrays.npz` (every variable that decides the next step), `state.json`
+(everything else) and `manifest.json` (size and SHA-256 of both). It is written under a temporary name, flushed to
+the disk and renamed, so a folder with that name is whole; the manifest tells where the disk lied.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
+
+
+class CheckpointError(OSError):
+    """A checkpoint could not be written or does not fit; the message says what to do."""
+
+
+class CheckpointFolder:
+    """The checkpoints of a run.
+
+    Args:
+        folder: where they are.
+        keep: how many of the newest are kept.
+    """
+
+    def __init__(self, folder, keep=3):
+        self.folder = Path(folder)
+        self.keep = keep
+
+    def steps(self):
+        """Steps of the checkpoints that are there, oldest first."""
+        names = [entry.name for entry in self.folder.glob("step-*") if entry.is_dir()]
+        return sorted(int(name.removeprefix("step-")) for name in names if name.removeprefix("step-").isdigit())
+
+    def write(self, step, arrays, state):
+        """Writes a checkpoint, then removes what is older than the last few.
+
+        Args:
+            step: steps taken.
+            arrays: list of `(name, numpy array)`.
+            state: what JSON can hold.
+        """
+        target, temporary = self._path(step), self.folder / f".writing-{step:08d}"
+        try:
+            shutil.rmtree(temporary, ignore_errors=True)
+            temporary.mkdir(parents=True)
+            _write(temporary / ARRAYS, lambda file: _save_arrays(file, arrays))
+            _write(temporary / STATE, lambda file: file.write(json.dumps(state).encode()))
+            manifest = {name: _fingerprint(temporary / name) for name in (ARRAYS, STATE)}
+            _write(temporary / MANIFEST, lambda file: file.write(json.dumps(manifest).encode()))
+            _flush_folder(temporary)
+            shutil.rmtree(target, ignore_errors=True)
+            temporary.rename(target)
+            _flush_folder(self.folder)
+        except OSError as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            earlier = self.steps()
+            kept = f"the one of step {earlier[-1]} is whole" if earlier else "there is none before it"
+            raise CheckpointError(
+                f"Cannot write the checkpoint of step {step} to {self.folder}: {error.strerror or error}; {kept}. "
+                "Make room, then run the same command again."
+            ) from error
+        self._remove_old()
+
+    def read_newest(self, warn):
+        """The newest checkpoint that is whole, `(step, arrays, state)`, or None where there is none at all.
+
+        Args:
+            warn: called with a message for every damaged one that is passed over.
+        """
+        for step in reversed(self.steps()):
+            try:
+                return (step, *_read(self._path(step)))
+            except (OSError, ValueError, KeyError) as error:
+                warn(f"The checkpoint {self._path(step)} is damaged ({error}); using the one before.")
+        if self.steps():
+            raise CheckpointError(f"Every checkpoint in {self.folder} is damaged. Train again in a new --run_dir.")
+        return None
+
+    def _path(self, step):
+        return self.folder / f"step-{step:08d}"
+
+    def _remove_old(self):
+        for step in self.steps()[: -self.keep]:
+            shutil.rmtree(self._path(step), ignore_errors=True)
+
+
+def snapshot(variables, strategy):
+    """`[(name, array), ...]` of Keras variables as this process holds them, names made unique by their place."""
+    return [
+        (f"{place:05d}|{variable.path}", strategy.experimental_local_results(variable.value)[0].numpy())
+        for place, variable in enumerate(variables)
+    ]
+
+
+def restore(variables, arrays, strategy):
+    """Gives the variables, in all replicas, the values of a snapshot, or says which one does not fit."""
+    if len(variables) != len(arrays):
+        raise CheckpointError(
+            f"The checkpoint holds {len(arrays)} variables, the model has {len(variables)}: it is another model's."
+        )
+    for (name, array), variable in zip(arrays, variables, strict=True):
+        if name.partition("|")[2] != variable.path or array.shape != tuple(variable.shape):
+            raise CheckpointError(
+                f"The checkpoint's variable {name} of shape {array.shape} does not fit the model's {variable.path} "
+                f"of shape {tuple(variable.shape)}: it is another model's."
+            )
+        # Metrics sum over replicas when they are assigned as a whole; each replica gets what it had.
+        for replica in strategy.experimental_local_results(variable.value):
+            replica.assign(array)
+
+
+def write_atomically(path, content):
+    """Writes bytes so that `path` holds either the old or the new content, whenever the machine stops."""
+    path = Path(path)
+    temporary = path.with_name(f".writing-{path.name}")
+    _write(temporary, lambda file: file.write(content))
+    temporary.rename(path)
+
+
+def _write(path, fill):
+    with open(path, "wb") as file:
+        fill(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _flush_folder(folder):
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _save_arrays(file, arrays):
+    names = np.array([name for name, _ in arrays])
+    np.savez(file, names=names, **{f"array{place}": array for place, (_, array) in enumerate(arrays)})
+
+
+def _fingerprint(path):
+    with open(path, "rb") as file:
+        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def _read(folder):
+    manifest = json.loads((folder / MANIFEST).read_text())
+    for name in (ARRAYS, STATE):
+        found = _fingerprint(folder / name)
+        if found != manifest[name]:
+            raise ValueError(f"{name} has {found['bytes']} bytes and another checksum than was written")
+    with np.load(folder / ARRAYS, allow_pickle=False) as stored:
+        arrays = [(str(name), stored[f"array{place}"]) for place, name in enumerate(stored["names"])]
+    return arrays, json.loads((folder / STATE).read_text())

@@ -1,0 +1,33 @@
+"""What all command lines share: one clear line for bad input, an exit status for each way to end."""
+
+import sys
+
+from absl import app, flags
+
+STOPPED_STATUS = 75
+
+
+def run(main):
+    """Runs `main()` under absl; expected errors end in one line, `--debug` shows where they came from."""
+
+    def guarded(arguments):
+        if len(arguments) > 1:
+            raise app.UsageError(f"Unexpected argument {arguments[1]!r}; options start with --.")
+        # Imported here, so that a mistyped flag is told at once.
+        from tfdml.callbacks import TrainingDiverged, TrainingStopped
+
+        try:
+            main()
+        except TrainingStopped as stopped:
+            print(stopped, file=sys.stderr)
+            sys.exit(STOPPED_STATUS)
+        except KeyboardInterrupt:
+            print("Interrupted.", file=sys.stderr)
+            sys.exit(130)
+        except (ValueError, OSError, ImportError, TrainingDiverged) as error:
+            if flags.FLAGS.debug:
+                raise
+            print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)
+            sys.exit(1)
+
+    app.run(guarded)

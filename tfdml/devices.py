@@ -1,0 +1,61 @@
+"""What a run computes on: one device, several, or several machines."""
+
+import json
+import os
+import re
+
+import tensorflow as tf
+
+
+def strategy_for(devices):
+    """Makes the `tf.distribute.Strategy` of a `--devices` value; call it before TensorFlow has computed anything.
+
+    Args:
+        devices: `auto`, `cpu:N`, `gpu:N` or `workers`.
+    """
+    if devices == "workers":
+        return _workers()
+    match = re.fullmatch(r"(auto)|(cpu|gpu):([1-9]\d*)", devices)
+    if not match:
+        raise ValueError(f"Expected --devices=auto, cpu:N, gpu:N or workers, received {devices!r}.")
+    gpus = tf.config.list_physical_devices("GPU")
+    if match[1]:
+        return _mirrored("GPU", len(gpus)) if len(gpus) > 1 else tf.distribute.get_strategy()
+    count = int(match[3])
+    if match[2] == "gpu":
+        if count > len(gpus):
+            raise ValueError(f"--devices={devices} needs {count} GPUs; TensorFlow sees {len(gpus)}.")
+        tf.config.set_visible_devices(gpus[:count], "GPU")
+        return _mirrored("GPU", count) if count > 1 else tf.distribute.get_strategy()
+    tf.config.set_visible_devices([], "GPU")
+    if count == 1:
+        return tf.distribute.get_strategy()
+    virtual = [tf.config.LogicalDeviceConfiguration()] * count
+    tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], virtual)
+    return _mirrored("CPU", count)
+
+
+def is_chief(strategy):
+    """True in the one process that writes: the only one, or the first of several workers."""
+    resolver = strategy.cluster_resolver
+    if resolver is None or resolver.task_type in (None, "chief"):
+        return True
+    return resolver.task_type == "worker" and resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
+
+
+def _mirrored(kind, count):
+    return tf.distribute.MirroredStrategy([f"{kind}:{number}" for number in range(count)])
+
+
+def _workers():
+    try:
+        config = json.loads(os.environ.get("TF_CONFIG", ""))
+        known = config["cluster"]["worker"] and config["task"]["type"]
+    except (ValueError, KeyError, TypeError):
+        known = None
+    if not known:
+        raise ValueError(
+            "--devices=workers needs the environment variable TF_CONFIG, such as "
+            '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
+        )
+    return tf.distribute.MultiWorkerMirroredStrategy()

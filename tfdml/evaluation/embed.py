@@ -1,0 +1,31 @@
+"""A split's images to their embeddings."""
+
+import numpy as np
+import tensorflow as tf
+
+from tfdml.methods.restrictions import is_multi_worker
+
+
+class Embedder:
+    """Embeds batches of images with a model, showing progress.
+
+    Keep one for a model: its function is traced once.
+
+    Args:
+        model: Keras model from images to `[B, D]`.
+        verbose: Keras' verbosity: 1 shows a progress bar, 2 a line, 0 nothing.
+    """
+
+    def __init__(self, model, verbose=1):
+        self.model = model
+        self.verbose = verbose
+        self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
+
+    def __call__(self, batches, count):
+        """Embeddings `[count, D]` of the first `count` images in `batches`, a dataset of full batches of images."""
+        if is_multi_worker(self.model.distribute_strategy):
+            # Each worker embeds everything on its own, so that all know the same result without waiting for another.
+            embeddings = np.concatenate([self._forward(images).numpy() for images in batches])
+        else:
+            embeddings = self.model.predict(batches, verbose=self.verbose)
+        return embeddings[:count]

@@ -1,0 +1,208 @@
+"""Flags to data, model and callbacks: the one place that joins the rooms."""
+
+import importlib
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from pipelines.build import evaluation_batches, training_batches
+from pipelines.images import decode, find_unreadable, preparation
+from tfdml import callbacks as tfdml_callbacks
+from tfdml import registry
+from tfdml.checkpoint import CheckpointFolder
+from tfdml.devices import is_chief, strategy_for
+from tfdml.evaluation import Embedder, recall_at_k
+
+THUMBNAIL = 48
+
+
+class Experiment:
+    """The parts of a run that its settings describe, each made when it is first needed.
+
+    Args:
+        settings: namespace with the flags' values, see `flags.settings_of`.
+    """
+
+    def __init__(self, settings):
+        self.settings = settings
+        for module in settings.import_modules:
+            importlib.import_module(module)
+        self.strategy = strategy_for(settings.devices)
+        self.chief = is_chief(self.strategy)
+        keras.utils.set_random_seed(settings.seed)
+        keras.mixed_precision.set_global_policy(settings.precision)
+        if settings.deterministic:
+            tf.config.experimental.enable_op_determinism()
+
+    def load_splits(self):
+        """Reads the dataset: `train`, `evaluation` (what --evaluate_on names) and `test` splits."""
+        settings = self.settings
+        self.dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
+        self.train, self.evaluation, self.test = self.dataset.train, self.dataset.test, self.dataset.test
+        if settings.evaluate_on == "validation":
+            self.train, self.evaluation = self.dataset.hold_out(settings.validation_classes, settings.seed)
+
+    def build_model(self):
+        """A compiled model with all variables made, under the strategy."""
+        settings = self.settings
+        with self.strategy.scope():
+            backbone = registry.create("backbone", settings.backbone)
+            if settings.initial_weights:
+                load_weights(backbone, settings.initial_weights)
+            model = registry.create(
+                "method", settings.method, backbone=backbone, embedding_size=settings.embedding_size
+            )
+            model(np.zeros((1, settings.image_size, settings.image_size, 3), np.float32))
+            loss = registry.create("loss", settings.loss)
+            optimizer = registry.create("optimizer", settings.optimizer)
+            if settings.precision == "mixed_float16":
+                optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+            model.compile(optimizer=optimizer, loss=loss, jit_compile=settings.jit_compile)
+            optimizer.build(model.trainable_variables)
+        return model
+
+    def make_sampler(self):
+        """The sampler bound to the training rows, and the number of steps in an epoch."""
+        settings = self.settings
+        sampler = registry.create("sampler", settings.sampler)
+        sampler.bind(self.train.labels)
+        replicas = self.strategy.num_replicas_in_sync
+        if sampler.batch_size % replicas:
+            raise ValueError(
+                f"The batch of {sampler.batch_size} images of --sampler={settings.sampler} does not split evenly "
+                f"over {replicas} replicas."
+            )
+        return sampler, settings.steps_per_epoch or max(len(self.train) // sampler.batch_size, 1)
+
+    def training_data(self, model, sampler, progress, length):
+        """The training dataset, whose passes have `length` steps."""
+        settings = self.settings
+        prepare = self.preparation(model, settings.train_transform)
+        options = {
+            "seed": settings.seed,
+            "step": progress.pipeline_step,
+            "steps_per_epoch": progress.steps_per_epoch,
+            "length": length,
+        }
+
+        def share_of(context):
+            workers = context.num_input_pipelines
+            worker = (context.input_pipeline_id, workers)
+            parts = context.num_replicas_in_sync // workers
+            return training_batches(self.train, sampler, prepare, worker=worker, parts=parts, **options)
+
+        if settings.devices == "workers":
+            return self.strategy.distribute_datasets_from_function(share_of)
+        return training_batches(self.train, sampler, prepare, **options)
+
+    def preparation(self, model, transform):
+        """How images are prepared for the model's backbone."""
+        mean, std = preprocessing_of(model)
+        return preparation(transform, image_size=self.settings.image_size, mean=mean, std=std)
+
+    def evaluation_data(self, model, split):
+        """Batches of a split's images, as evaluation sees them."""
+        prepare = self.preparation(model, self.settings.test_transform)
+        return evaluation_batches(split, prepare, batch_size=self.settings.eval_batch_size)
+
+    def measure(self, model, split):
+        """Retrieval metrics of a model on a split."""
+        embeddings = Embedder(model, verbose=verbosity())(self.evaluation_data(model, split), len(split))
+        return recall_at_k(embeddings, split.labels)
+
+    def callbacks(self, model, run, stop, progress):
+        """All callbacks of a run, in the order in which they act, and those that the run itself asks things of."""
+        settings = self.settings
+        log = tfdml_callbacks.RunLog(run.path, enabled=self.chief)
+
+        def on_evaluation(step, metrics, is_best, seconds):
+            log.write("evaluation", step, metrics, split=settings.evaluate_on, seconds=round(seconds, 3))
+            if is_best and self.chief:
+                save_model(model, run.model)
+
+        evaluation = tfdml_callbacks.RetrievalEvaluation(
+            self.evaluation_data(model, self.evaluation),
+            self.evaluation.labels,
+            every=settings.eval_every,
+            unit=settings.eval_unit,
+            patience=settings.patience or None,
+            on_evaluation=on_evaluation,
+            step=lambda: progress.step,
+            verbose=verbosity() if self.chief else 0,
+        )
+        checkpoint = tfdml_callbacks.RunCheckpoint(
+            CheckpointFolder(run.checkpoints, keep=settings.keep_checkpoints),
+            progress,
+            {"evaluation": evaluation, "log": log},
+            every_steps=settings.checkpoint_every,
+            stop=stop,
+            writes=self.chief,
+        )
+        guard = tfdml_callbacks.DivergenceGuard(step=lambda: progress.step)
+        epoch_log = tfdml_callbacks.EpochLog(log, step=lambda: progress.step)
+        return [progress, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint
+
+    def write_projector(self, model, run):
+        """The test split's embeddings for TensorBoard."""
+        projector = tfdml_callbacks.Projector(
+            run.tensorboard,
+            self.evaluation_data(model, self.test),
+            self.test.labels,
+            thumbnail=lambda row: thumbnail(self.test, row),
+            class_names=self.test.class_names,
+            seed=self.settings.seed,
+        )
+        projector.set_model(model)
+        projector.on_train_end()
+
+    def explain_unreadable(self, error):
+        """Names the image behind an error of the input pipeline; gives the error back if none is to blame."""
+        for split in (self.train, self.test):
+            found = find_unreadable(split)
+            if found:
+                row, reason = found
+                return ValueError(f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it.")
+        return error
+
+
+def preprocessing_of(model):
+    """Mean and standard deviation that the model's backbone declares; of others, what maps pixels to 0 ... 1."""
+    backbone = getattr(model, "backbone", None)
+    return getattr(backbone, "mean", (0.0,) * 3), getattr(backbone, "std", (255.0,) * 3)
+
+
+def load_weights(backbone, path):
+    """Loads a backbone's weights file, with an error that names it."""
+    try:
+        backbone.load_weights(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"--initial_weights={path}: no such file.") from None
+    except (ValueError, OSError) as error:
+        reason = str(error).split("\n")[0]
+        raise ValueError(f"--initial_weights={path} does not fit the backbone: {reason}") from None
+
+
+def save_model(model, path):
+    """Saves so that `path` holds a whole model at any time."""
+    temporary = path.with_name(f".writing-{path.name}")
+    model.save(temporary)
+    temporary.rename(path)
+
+
+def thumbnail(split, row):
+    """A small picture of a row, uint8 `[THUMBNAIL, THUMBNAIL, 3]`."""
+    image = decode(tf.constant(split.images[row]) if split.encoded else tf.io.read_file(split.images[row]))
+    resized = tf.image.resize_with_pad(image, THUMBNAIL, THUMBNAIL, antialias=True)
+    return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8).numpy()
+
+
+def verbosity():
+    """Keras' verbosity: a bar where someone looks, a line an epoch in a file."""
+    return 1 if sys.stdout.isatty() else 2
+
+
+def warn(message):
+    logging.warning(message)

@@ -1,0 +1,112 @@
+"""Every flag of the command lines, in one place. Only command lines read them."""
+
+import types
+
+from absl import flags
+
+
+def define_training(values=flags.FLAGS):
+    """Defines the flags that describe a training run on an absl `FlagValues`, and returns their names."""
+    before = set(values)
+    common = {"flag_values": values}
+    flags.DEFINE_string("dataset", "toycars", "Dataset spec: toycars(...), folder, ...; --list shows all.", **common)
+    flags.DEFINE_string(
+        "data_dir", "", "Folder of the dataset; empty: the dataset's own place, if it has one.", **common
+    )
+    flags.DEFINE_string("backbone", "small", "Backbone spec, such as small(width=24).", **common)
+    flags.DEFINE_string(
+        "initial_weights", "", "Keras weights file (.weights.h5) that the backbone starts from.", **common
+    )
+    flags.DEFINE_string("method", "single", "Method spec: how images become learner embeddings.", **common)
+    flags.DEFINE_string("loss", "triplet", "Loss spec, such as triplet(margin=0.2, mining='semi_hard').", **common)
+    flags.DEFINE_string("sampler", "pxk(classes=32, per_class=4)", "Sampler spec; it decides the batch size.", **common)
+    flags.DEFINE_string("optimizer", "adam(learning_rate=0.001)", "Optimizer spec.", **common)
+    flags.DEFINE_integer("embedding_size", 128, "Dimensions of the embedding.", lower_bound=1, **common)
+    flags.DEFINE_integer("image_size", 48, "Side of the square images that the network sees, pixels.", 8, **common)
+    flags.DEFINE_string(
+        "train_transform",
+        "random_resized_crop(area=(0.5, 1.0))|flip",
+        "Chain of transforms of training images.",
+        **common,
+    )
+    flags.DEFINE_string(
+        "test_transform", "resize_short|center_crop", "Chain of transforms in evaluation and serving.", **common
+    )
+    flags.DEFINE_integer("epochs", 20, "Epochs to train.", lower_bound=1, **common)
+    flags.DEFINE_integer(
+        "steps_per_epoch", 0, "Steps that make an epoch; 0: training rows divided by the batch size.", 0, **common
+    )
+    flags.DEFINE_integer("eval_every", 1, "Evaluate every so many --eval_unit.", lower_bound=1, **common)
+    flags.DEFINE_enum("eval_unit", "epochs", ["epochs", "steps"], "What --eval_every counts.", **common)
+    flags.DEFINE_integer("eval_batch_size", 128, "Images in a batch of evaluation.", lower_bound=1, **common)
+    flags.DEFINE_enum(
+        "evaluate_on",
+        "test",
+        ["test", "validation"],
+        "Split that is evaluated while training and that chooses the best model. 'test' is what the papers do and is "
+        "marked so in result.json; 'validation' holds out training classes.",
+        **common,
+    )
+    flags.DEFINE_float(
+        "validation_classes",
+        0.2,
+        "Share of the training classes that --evaluate_on=validation holds out, 0 to 1.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+        **common,
+    )
+    flags.DEFINE_integer(
+        "patience", 0, "Stop after so many evaluations without a better one; 0: never.", lower_bound=0, **common
+    )
+    flags.DEFINE_integer("seed", 0, "Seed of weights, batches, augmentation and dropout.", 0, 2**31 - 1, **common)
+    flags.DEFINE_enum(
+        "precision",
+        "float32",
+        ["float32", "mixed_bfloat16", "mixed_float16"],
+        "Precision of the network; losses are always float32.",
+        **common,
+    )
+    flags.DEFINE_string(
+        "devices",
+        "auto",
+        "auto: all GPUs, or the CPU; cpu:N: N virtual CPUs; gpu:N: the first N GPUs; workers: several machines, from "
+        "TF_CONFIG.",
+        **common,
+    )
+    flags.DEFINE_bool("deterministic", True, "Use operations that give the same bits every time.", **common)
+    flags.DEFINE_bool(
+        "jit_compile", False, "Compile the step with XLA; one device only, not with --deterministic.", **common
+    )
+    flags.DEFINE_integer(
+        "checkpoint_every", 0, "Also save a checkpoint every so many steps; 0: at the end of epochs only.", 0, **common
+    )
+    flags.DEFINE_integer("keep_checkpoints", 3, "How many of the newest checkpoints are kept.", lower_bound=1, **common)
+    flags.DEFINE_bool("projector", True, "Write test embeddings for TensorBoard's projector at the end.", **common)
+    flags.DEFINE_list("import_modules", [], "Your own modules to import first; they may register losses etc.", **common)
+    return sorted(set(values) - before)
+
+
+def define_run_dir(help_text, values=flags.FLAGS):
+    flags.DEFINE_string("run_dir", "", help_text, flag_values=values)
+
+
+def define_debug(values=flags.FLAGS):
+    flags.DEFINE_bool("debug", False, "Show the traceback of an error.", flag_values=values)
+
+
+def settings_of(names, values=flags.FLAGS):
+    """The values of the named flags as a plain namespace, which is what everything but command lines sees."""
+    return types.SimpleNamespace(**{name: values[name].value for name in names})
+
+
+def serialize(names, values=flags.FLAGS):
+    """`{name: "--name=value"}` of the named flags."""
+    return {name: values[name].serialize() or f"--{name}=" for name in names}
+
+
+def parse(text):
+    """Parses a saved flags file: `(settings, {name: "--name=value"})`."""
+    values = flags.FlagValues()
+    names = define_training(values)
+    values(["flags.txt", *text.splitlines()])
+    return settings_of(names, values), serialize(names, values)

@@ -1,0 +1,1 @@
+"""Pure functions on Keras tensors: checks, distances, pairs, mining."""

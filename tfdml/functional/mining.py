@@ -1,0 +1,45 @@
+"""For each anchor and positive, the negatives that matter, in memory quadratic in the batch."""
+
+from keras import ops
+
+
+def sorted_negatives(distances, negatives):
+    """Distances `[B, B]` to negatives in ascending order, and how many there are `[B]`.
+
+    Places past the number of negatives hold a value above every distance.
+    """
+    beyond = ops.max(distances) + 1.0
+    return ops.sort(ops.where(negatives, distances, beyond), axis=1), ops.sum(ops.cast(negatives, "int32"), axis=1)
+
+
+def count_at_most(sorted_values, thresholds):
+    """For each row and threshold `[B, B]`, how many of the row's ascending values `[B, B]` are not above it."""
+    width = ops.shape(sorted_values)[1]
+    joined = ops.concatenate([sorted_values, thresholds], axis=1)
+    # Values stand first, so a stable order puts a value before the threshold that it equals.
+    order = ops.argsort(joined, axis=1)
+    values_so_far = ops.cumsum(ops.cast(order < width, "int32"), axis=1)
+    place = ops.argsort(order, axis=1)
+    return ops.take_along_axis(values_so_far, place, axis=1)[:, width:]
+
+
+def hardest_negative(distances, negatives):
+    """Distance `[B]` to each anchor's nearest negative; meaningless where it has none."""
+    beyond = ops.max(distances) + 1.0
+    return ops.min(ops.where(negatives, distances, beyond), axis=1)
+
+
+def hardest_positive(distances, positives):
+    """Distance `[B]` to each anchor's farthest positive; 0 where it has none."""
+    return ops.max(ops.where(positives, distances, 0.0), axis=1)
+
+
+def semi_hard_negative(distances, negatives):
+    """For each anchor and other row `[B, B]`, the distance to the nearest negative farther than that row.
+
+    Where no negative is farther, it is the farthest negative: the least hard one that there is.
+    """
+    ascending, count = sorted_negatives(distances, negatives)
+    farther = count_at_most(ascending, distances)
+    last = ops.maximum(count - 1, 0)[:, None]
+    return ops.take_along_axis(ascending, ops.minimum(farther, last), axis=1)

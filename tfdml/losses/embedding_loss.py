@@ -1,0 +1,29 @@
+"""What all losses on embeddings share."""
+
+import keras
+
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.pairs import batch_ids
+
+
+class EmbeddingLoss(keras.losses.Loss):
+    """Base of losses on `(labels [B], embeddings [B, d])` with one value for each anchor, `[B]`.
+
+    Works in `keras.Model.compile(loss=...)`. Integer labels of any size are kept apart; values are computed in
+    float32 whatever the policy.
+
+    Args:
+        reduction: Keras' reduction of the `[B]` values.
+        name: name of the loss.
+        dtype: precision of the values.
+    """
+
+    def __init__(self, *, reduction="sum_over_batch_size", name=None, dtype="float32"):
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+
+    def __call__(self, labels, embeddings, sample_weight=None):
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        return super().__call__(batch_ids(labels), embeddings, sample_weight=sample_weight)
+
+    def get_config(self):
+        return {**super().get_config(), "dtype": self.dtype}

@@ -1,0 +1,148 @@
+"""The base of all methods: images to learner embeddings, and the only training step."""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from tfdml import registry
+from tfdml.functional.distances import distances
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.methods.replicas import apply_summed_gradients, gather, mean_of_replicas, sum_gradients
+from tfdml.methods.restrictions import check_compile_arguments, is_multi_worker
+
+METRICS = ("loss", "gradient_norm", "positive_distance", "negative_distance", "active_anchors")
+
+
+class EmbeddingModel(keras.Model):
+    """Maps images to K learner embeddings `[B, K, d]`, and trains them with a loss on the global batch.
+
+    A subclass says how: `learner_embeddings`. Calling the model gives `[B, K * d]`, the learners side by side at
+    unit length: the embedding for retrieval. `fit`, `predict`, `save` and `export` are Keras'.
+
+    Under a distribution strategy every replica sees the embeddings of all of them, computes the whole loss, and
+    divides it by their number; the step is the one that a single device would take.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._measures = _Measures()
+
+    def learner_embeddings(self, images, training=False):
+        """Embeddings `[B, K, d]` of images `[B, H, W, 3]`, at unit length in each learner."""
+        raise NotImplementedError(f"{type(self).__name__} needs the method learner_embeddings(images, training).")
+
+    def call(self, images, training=False, merged=True):
+        learners = self.learner_embeddings(images, training=training)
+        if not merged:
+            return learners
+        side_by_side = ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))
+        return ops.normalize(ops.cast(side_by_side, "float32"), axis=-1)
+
+    def loss_values(self, labels, learners):
+        """Loss `[B]` of each anchor, summed over learners `[B, K, d]`."""
+        return sum(self.loss.call(labels, learners[:, k]) for k in range(learners.shape[1]))
+
+    def compile(self, optimizer="adam", loss=None, metrics=None, loss_weights=None, weighted_metrics=None, **kwargs):
+        """Keras' compile. The loss is one of `tfdml.losses`, its spec (`"triplet(margin=0.1)"`), or any
+        `keras.losses.Loss` whose `call(labels [B], embeddings [B, d])` gives `[B]`."""
+        if isinstance(loss, str):
+            loss = registry.create("loss", loss)
+        unsupported = {"metrics": metrics, "loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
+        check_compile_arguments(self.distribute_strategy, optimizer, loss, unsupported, kwargs)
+        super().compile(optimizer=optimizer, loss=loss, **kwargs)
+
+    def compile_from_config(self, config):
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        if self.optimizer is not None and self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    @property
+    def metrics(self):
+        return list(self._measures.means.values())
+
+    def train_step(self, data):
+        images, labels = _unpack(data)
+        # When a dataset of unknown length ends, TensorFlow still runs what does not depend on the batch, such as the
+        # optimizer's counter. Everything depends on it here.
+        with tf.control_dependencies(tf.nest.flatten(images)):
+            return self._train_on(images, labels)
+
+    def test_step(self, data):
+        images, labels = _unpack(data)
+        with tf.control_dependencies(tf.nest.flatten(images)):
+            _, measured = self._global_loss(images, labels, training=False)
+            return self._update_metrics(measured)
+
+    def make_train_function(self, force=False):
+        """Keras' own, except with several workers, where Keras' reduction of the step's results fails."""
+        if not is_multi_worker(self.distribute_strategy):
+            super().make_train_function(force)
+        elif self.train_function is None or force:
+            strategy = self.distribute_strategy
+
+            @tf.function(reduce_retracing=True)
+            def one_step(iterator):
+                logs = strategy.run(lambda data: mean_of_replicas(self.train_step(data)), args=(next(iterator),))
+                return {name: strategy.experimental_local_results(value)[0] for name, value in logs.items()}
+
+            self.train_function = one_step
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        # A built model needs no example batch; taking one fails with several workers and costs a batch with one.
+        if not (self.built and self.compiled and self.optimizer.built):
+            super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+
+    def _train_on(self, images, labels):
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        with tf.GradientTape() as tape:
+            loss, measured = self._global_loss(images, labels, training=True)
+            scaled = self.optimizer.scale_loss(loss / replicas)
+        gradients = sum_gradients(tape.gradient(scaled, self.trainable_variables))
+        present = [gradient for gradient in gradients if gradient is not None]
+        measured["gradient_norm"] = tf.linalg.global_norm(present) / self.optimizer.scale_loss(1.0)
+        apply_summed_gradients(self.optimizer, gradients, self.trainable_variables)
+        return self._update_metrics(measured)
+
+    def _global_loss(self, images, labels, training):
+        learners = gather(ops.cast(self(images, training=training, merged=False), "float32"))
+        labels = gather(labels)
+        values = self.loss_values(labels, learners)
+        loss = ops.mean(values) + sum(self.losses)
+        return loss, {"loss": loss, **_measure(labels, learners, values)}
+
+    def _update_metrics(self, measured):
+        for name, value in measured.items():
+            self._measures.means[name].update_state(value)
+        return {name: mean.result() for name, mean in self._measures.means.items()}
+
+
+class _Measures:
+    """Means over an epoch, held where Keras does not save them with the model."""
+
+    def __init__(self):
+        self.means = {name: keras.metrics.Mean(name=name) for name in METRICS}
+
+
+def _unpack(data):
+    images, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    if labels is None:
+        raise ValueError("Training needs labels: expected a dataset of (images, labels), received images only.")
+    if sample_weight is not None:
+        raise ValueError("Sample weights are not supported here: pairs have no weight of one sample.")
+    return images, tf.reshape(labels, [-1])
+
+
+def _measure(labels, learners, values):
+    """What training shows besides its loss, measured on the embedding for retrieval."""
+    embeddings = ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))
+    distance = distances(tf.stop_gradient(ops.normalize(embeddings, axis=-1)))
+    return {
+        "positive_distance": _mean_where(positive_pairs(labels), distance),
+        "negative_distance": _mean_where(negative_pairs(labels), distance),
+        "active_anchors": ops.mean(ops.cast(values > 0, "float32")),
+    }
+
+
+def _mean_where(mask, values):
+    mask = ops.cast(mask, values.dtype)
+    return ops.sum(values * mask) / ops.maximum(ops.sum(mask), 1.0)

@@ -1,0 +1,67 @@
+"""The global batch: what the replicas of a distribution strategy hold together, gathered with gradients."""
+
+import tensorflow as tf
+
+
+def gather(values):
+    """Concatenates `[b, ...]` of all replicas to `[replicas * b, ...]`, the same on each, differentiable.
+
+    Every replica puts its rows at its own place among zeros and all sum up; unlike `all_gather` this works under
+    MirroredStrategy and MultiWorkerMirroredStrategy alike.
+    """
+    context = tf.distribute.get_replica_context()
+    replicas = context.num_replicas_in_sync
+    if replicas == 1:
+        return values
+    with tf.control_dependencies(_same_size_everywhere(values, context, replicas)):
+        place = tf.one_hot(context.replica_id_in_sync_group, replicas, dtype=values.dtype)
+        padded = tf.tensordot(place, values, axes=0)
+    gathered = context.all_reduce(tf.distribute.ReduceOp.SUM, padded)
+    return tf.reshape(gathered, tf.concat([[replicas * tf.shape(values)[0]], tf.shape(values)[1:]], axis=0))
+
+
+def sum_gradients(gradients):
+    """The sum of every gradient over replicas; None stays None."""
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return gradients
+    present = [gradient for gradient in gradients if gradient is not None]
+    summed = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, present))
+    return [None if gradient is None else next(summed) for gradient in gradients]
+
+
+def apply_summed_gradients(optimizer, gradients, variables):
+    """Lets a Keras optimizer apply gradients that are summed over replicas already."""
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        optimizer.apply(gradients, variables)
+        return
+
+    # In a replica Keras would sum the gradients a second time; where replicas are merged it takes them as they are.
+    def apply(strategy, gradients):
+        del strategy
+        optimizer.apply(gradients, variables)
+
+    context.merge_call(apply, args=(gradients,))
+
+
+def mean_of_replicas(values):
+    """A dictionary of scalars, each averaged over replicas."""
+    context = tf.distribute.get_replica_context()
+    if context.num_replicas_in_sync == 1:
+        return values
+    return {name: context.all_reduce(tf.distribute.ReduceOp.MEAN, value) for name, value in values.items()}
+
+
+def _same_size_everywhere(values, context, replicas):
+    if values.shape[0] is not None:
+        return []
+    size = tf.shape(values)[0]
+    total = context.all_reduce(tf.distribute.ReduceOp.SUM, size)
+    check = tf.debugging.assert_equal(
+        total,
+        size * replicas,
+        message=f"The batch does not split evenly over {replicas} replicas. Use a batch size that is a multiple of "
+        "it, and drop_remainder=True.",
+    )
+    return [check]

@@ -1,0 +1,40 @@
+"""One embedding: the plain method, and the baseline of the others."""
+
+import keras
+
+from tfdml.layers.embedding_head import EmbeddingHead
+from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.registry import register
+
+
+@register("method", "single")
+class Single(EmbeddingModel):
+    """One learner: backbone, pooling, one linear layer, unit length.
+
+    Example: `Single(keras.applications.ResNet50(include_top=False), embedding_size=128)`.
+
+    Args:
+        backbone: Keras model from images `[B, H, W, 3]` to features `[B, h, w, c]`, `[B, tokens, c]` or `[B, c]`.
+        embedding_size: dimensions of the embedding.
+        dropout: share of features that training drops before the linear layer.
+    """
+
+    def __init__(self, backbone, embedding_size=128, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.backbone = backbone
+        self.embedding_size = embedding_size
+        self.dropout = dropout
+        self.head = EmbeddingHead(embedding_size, dropout=dropout, name="embedding")
+
+    def learner_embeddings(self, images, training=False):
+        return self.head(self.backbone(images, training=training), training=training)[:, None, :]
+
+    def get_config(self):
+        backbone = keras.saving.serialize_keras_object(self.backbone)
+        own = {"backbone": backbone, "embedding_size": self.embedding_size, "dropout": self.dropout}
+        return {**super().get_config(), **own}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        backbone = keras.saving.deserialize_keras_object(config["backbone"], custom_objects=custom_objects)
+        return cls(**{**config, "backbone": backbone})

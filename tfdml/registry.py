@@ -1,0 +1,165 @@
+"""Names and spec strings to objects: the one place where a thing gets its name.
+
+A spec is a name, with arguments where wanted: `triplet` or `triplet(margin=0.1, mining='hard')`. Arguments are
+Python literals, read by `ast.literal_eval`: data, never code. A chain joins specs with `|`.
+"""
+
+import ast
+import difflib
+import importlib
+import inspect
+
+import keras.saving
+
+# Where each kind of thing lives. Importing the room registers what is in it.
+ROOMS = {
+    "dataset": "pipelines.datasets",
+    "sampler": "pipelines.sampling",
+    "transform": "pipelines.images",
+    "backbone": "tfdml.backbones",
+    "method": "tfdml.methods",
+    "loss": "tfdml.losses",
+    "optimizer": "tfdml.optimizers",
+}
+
+_registered = {}
+
+
+def register(kind, name):
+    """Decorator: `@register("loss", "triplet")` names a class or function, and tells Keras of it if Keras can save it."""
+
+    def decorate(thing):
+        add(kind, name, thing)
+        if hasattr(thing, "get_config"):
+            keras.saving.register_keras_serializable(package="tfdml")(thing)
+        return thing
+
+    return decorate
+
+
+def add(kind, name, thing):
+    """Names a thing that Keras knows already, such as its own optimizers."""
+    things = _registered.setdefault(kind, {})
+    known = things.get(name)
+    if known is not None and (known.__module__, known.__qualname__) != (thing.__module__, thing.__qualname__):
+        raise ValueError(
+            f"The {kind} name {name!r} is taken by {known.__module__}.{known.__qualname__}; "
+            f"{thing.__module__}.{thing.__qualname__} needs another."
+        )
+    things[name] = thing
+
+
+def create(kind, spec, **offers):
+    """Builds what `spec` names.
+
+    Args:
+        kind: a key of `ROOMS`.
+        spec: string, `name` or `name(argument=literal, ...)`.
+        **offers: arguments that the caller can supply. Each is passed only where the thing takes an argument of
+            that name and the spec does not set it.
+    """
+    steps = parse(spec)
+    if len(steps) != 1:
+        raise ValueError(f"Expected one {kind}, received a chain of {len(steps)}: {spec!r}.")
+    return _create(kind, *steps[0], offers)
+
+
+def create_chain(kind, spec, **offers):
+    """Builds a list of things from a chain, `first(...)|second(...)`; see `create`."""
+    return [_create(kind, name, arguments, offers) for name, arguments in parse(spec)]
+
+
+def names(kind):
+    """The registered names of a kind, sorted."""
+    return sorted(_room(kind))
+
+
+def describe(kind):
+    """One text line for each registered thing: its arguments with defaults, and its docstring's first line."""
+    lines = []
+    for name in names(kind):
+        thing = _room(kind)[name]
+        arguments = ", ".join(_without_annotation(parameter) for parameter in _parameters(thing).values())
+        summary = (inspect.getdoc(thing) or "").split("\n")[0]
+        lines.append(f"{name}({arguments}): {summary}")
+    return lines
+
+
+def parse(text):
+    """Splits a spec or a chain into `[(name, {argument: value}), ...]`, evaluating literals only."""
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise ValueError(f"Cannot read the spec {text!r}: {error.msg}. Expected name(argument=value, ...).") from None
+    steps = []
+    while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitOr):
+        steps.append(_parse_step(tree.right, text))
+        tree = tree.left
+    steps.append(_parse_step(tree, text))
+    return steps[::-1]
+
+
+def _parse_step(node, text):
+    if isinstance(node, ast.Name):
+        return node.id, {}
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        raise ValueError(f"Cannot read the spec {text!r}. Expected name or name(argument=value, ...).")
+    name = node.func.id
+    if node.args or any(keyword.arg is None for keyword in node.keywords):
+        raise ValueError(f"Arguments need their names: write {name}(argument=value), received {text!r}.")
+    arguments = {}
+    for keyword in node.keywords:
+        arguments[keyword.arg] = _literal(keyword, text)
+    return name, arguments
+
+
+def _literal(keyword, text):
+    try:
+        return ast.literal_eval(keyword.value)
+    except ValueError:
+        written = ast.unparse(keyword.value)
+        hint = {"true": "True", "false": "False", "none": "None"}.get(written.lower(), repr(written))
+        raise ValueError(
+            f"The value of {keyword.arg} in {text!r} is no literal. Expected a number, quoted text, a tuple, True, "
+            f"False or None; received {written}. Did you mean {keyword.arg}={hint}?"
+        ) from None
+
+
+def _create(kind, name, arguments, offers):
+    things = _room(kind)
+    if name not in things:
+        raise ValueError(f"Unknown {kind} {name!r}.{_nearest(name, things)} Known: {', '.join(sorted(things))}.")
+    parameters = _parameters(things[name])
+    for argument in arguments:
+        if argument not in parameters:
+            raise ValueError(
+                f"The {kind} {name!r} takes no argument {argument!r}.{_nearest(argument, parameters)} "
+                f"Its arguments: {', '.join(parameters) or 'none'}."
+            )
+    arguments = {**{key: value for key, value in offers.items() if key in parameters}, **arguments}
+    missing = [key for key, value in parameters.items() if value.default is value.empty and key not in arguments]
+    if missing:
+        raise ValueError(f"The {kind} {name!r} needs {', '.join(missing)}: write {name}({missing[0]}=...).")
+    return things[name](**arguments)
+
+
+def _room(kind):
+    if kind not in ROOMS:
+        raise ValueError(f"Unknown kind {kind!r}. Known: {', '.join(ROOMS)}.")
+    importlib.import_module(ROOMS[kind])
+    return _registered[kind]
+
+
+def _parameters(thing):
+    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    parameters = inspect.signature(thing).parameters
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in variadic}
+
+
+def _without_annotation(parameter):
+    return parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
+
+
+def _nearest(word, known):
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""

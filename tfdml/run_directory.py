@@ -1,0 +1,76 @@
+"""The folder of a run: its flags, its model, its result."""
+
+import json
+import os
+from pathlib import Path
+
+from tfdml import flags
+from tfdml.checkpoint import write_atomically
+
+
+class RunDirectory:
+    """`flags.txt`, `metrics.jsonl`, `result.json`, `checkpoints/`, `model.keras`, `tensorboard/` of a run.
+
+    Args:
+        path: the folder; it need not exist.
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.checkpoints = self.path / "checkpoints"
+        self.model = self.path / "model.keras"
+        self.final_model = self.path / "final.keras"
+        self.tensorboard = self.path / "tensorboard"
+        self._flags = self.path / "flags.txt"
+        self._result = self.path / "result.json"
+
+    def check_claim(self, serialized):
+        """Raises if the folder cannot be this run's: it is another's, or cannot be written.
+
+        Args:
+            serialized: `{name: "--name=value"}`, see `flags.serialize`.
+        """
+        if self._flags.exists():
+            self._refuse_other_flags(serialized)
+        elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+            raise ValueError(f"--run_dir={self.path} exists and is no run of tfdml; give a new or empty folder.")
+        nearest = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        if not os.access(nearest, os.W_OK):
+            raise PermissionError(f"Cannot write to --run_dir={self.path}: {nearest} is read-only.")
+
+    def claim(self, serialized):
+        """Makes the folder this run's by writing its flags."""
+        try:
+            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._flags, "".join(f"{line}\n" for line in serialized.values()).encode())
+        except OSError as error:
+            raise OSError(f"Cannot write to --run_dir={self.path}: {error.strerror}.") from error
+
+    def settings(self):
+        """The flags that the run was made with, as a namespace."""
+        if not self._flags.is_file():
+            raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
+        return flags.parse(self._flags.read_text(encoding="utf-8"))[0]
+
+    def model_file(self, which):
+        """Path of the `best` or `final` model."""
+        path = {"best": self.model, "final": self.final_model}[which]
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} does not exist: the run has no {which} model yet.")
+        return path
+
+    def write_result(self, result):
+        write_atomically(self._result, (json.dumps(result, indent=2) + "\n").encode())
+
+    def result(self):
+        """The result of a run that is complete, or None."""
+        return json.loads(self._result.read_text(encoding="utf-8")) if self._result.is_file() else None
+
+    def _refuse_other_flags(self, serialized):
+        _, saved = flags.parse(self._flags.read_text(encoding="utf-8"))
+        different = [f"{saved[name]} there, {line} now" for name, line in serialized.items() if saved[name] != line]
+        if different:
+            raise ValueError(
+                f"--run_dir={self.path} holds a run with other flags ({'; '.join(different)}). Give the same flags "
+                "to go on with it, or another --run_dir."
+            )

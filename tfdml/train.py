@@ -1,0 +1,33 @@
+"""Trains an embedding: `python -m tfdml.train --flagfile=configs/quickstart.flags`."""
+
+import time
+
+from absl import flags
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+TRAINING_FLAGS = tfdml_flags.define_training()
+tfdml_flags.define_run_dir("Folder of the run; the same flags go on with a run that is there. Default: runs/<time>.")
+tfdml_flags.define_debug()
+flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, sampler, ..., with arguments, and exit.")
+
+
+def main():
+    from tfdml import registry
+    from tfdml.run_directory import RunDirectory
+    from tfdml.training import train
+
+    if flags.FLAGS.list:
+        for kind in registry.ROOMS:
+            print(f"{kind}:")
+            for line in registry.describe(kind):
+                print(f"  {line}")
+        return
+    settings = tfdml_flags.settings_of(TRAINING_FLAGS)
+    run = RunDirectory(flags.FLAGS.run_dir or time.strftime("runs/%Y%m%d-%H%M%S"))
+    train(settings, run, tfdml_flags.serialize(TRAINING_FLAGS))
+
+
+if __name__ == "__main__":
+    command.run(main)

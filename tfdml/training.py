@@ -1,0 +1,125 @@
+"""A run from its flags to its result."""
+
+import time
+
+import tensorflow as tf
+
+from tfdml.callbacks import Progress, StopRequest
+from tfdml.experiment import Experiment, save_model, verbosity, warn
+
+SHOWN = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
+
+
+def train(settings, run, serialized):
+    """Trains what the settings say in a run directory, or goes on with it, and prints the result.
+
+    Args:
+        settings: namespace with the flags' values.
+        run: `RunDirectory`.
+        serialized: `{name: "--name=value"}`, to know the run again.
+    """
+    run.check_claim(serialized)
+    result = run.result()
+    if result is not None:
+        print(f"The run in {run.path} is complete; give another --run_dir to train again.")
+        print_result(result, run)
+        return
+    experiment = Experiment(settings)
+    experiment.load_splits()
+    try:
+        result = _train(experiment, run, serialized)
+    except tf.errors.OpError as error:
+        raise _explained(experiment, error, run) from error
+    if experiment.chief:
+        run.write_result(result)
+        print_result(result, run)
+
+
+def _train(experiment, run, serialized):
+    began = time.monotonic()
+    model = experiment.build_model()
+    sampler, steps_per_epoch = experiment.make_sampler()
+    progress = Progress(steps_per_epoch)
+    experiment.preparation(model, experiment.settings.train_transform)
+    # Only now, when all flags have proven to work together, does the folder become this run's.
+    if experiment.chief:
+        run.claim(serialized)
+    with StopRequest() as stop:
+        callbacks, evaluation, checkpoint = experiment.callbacks(model, run, stop, progress)
+        if checkpoint.resume(model, warn) and experiment.chief:
+            print(f"Going on with {run.path} after step {progress.step}.")
+        if not progress.at_epoch_end:
+            _fit(experiment, model, sampler, callbacks, progress, until=progress.epoch + 1)
+        if not evaluation.exhausted:
+            _fit(experiment, model, sampler, callbacks, progress, until=experiment.settings.epochs)
+    return _result(experiment, run, model, evaluation, progress.step, time.monotonic() - began)
+
+
+def _fit(experiment, model, sampler, callbacks, progress, until):
+    """Trains from where the run is to the end of an epoch."""
+    length = progress.steps_per_epoch - progress.step % progress.steps_per_epoch
+    model.fit(
+        experiment.training_data(model, sampler, progress, length),
+        initial_epoch=progress.epoch,
+        epochs=until,
+        callbacks=callbacks,
+        shuffle=False,
+        verbose=verbosity() if experiment.chief else 0,
+    )
+
+
+def _result(experiment, run, model, evaluation, step, seconds):
+    """Measures the final and the best model on the test split, and writes what is left to write."""
+    selected_on = experiment.settings.evaluate_on
+    last = evaluation.history[-1]
+    if selected_on == "test":
+        best_on_test = evaluation.best["metrics"]
+        final = last["metrics"] if last["step"] == step else experiment.measure(model, experiment.test)
+    else:
+        final = experiment.measure(model, experiment.test)
+        weights = model.get_weights()
+        model.load_weights(run.model)
+        best_on_test = experiment.measure(model, experiment.test)
+        model.set_weights(weights)
+    if experiment.chief:
+        save_model(model, run.final_model)
+        if experiment.settings.projector:
+            experiment.write_projector(model, run)
+    return {
+        "metrics": final,
+        "best": {**best_on_test, "step": evaluation.best["step"], "selected_on": selected_on},
+        "untrained": evaluation.history[0]["metrics"],
+        "selected_on": selected_on,
+        "step": step,
+        "seconds": round(seconds, 1),
+    }
+
+
+def print_result(result, run):
+    """Prints the table of a run and where it is."""
+    split = result["selected_on"]
+    rows = [
+        (f"untrained, on {split}", result["untrained"]),
+        (f"best on {split} (step {result['best']['step']})", result["best"]),
+        (f"final (step {result['step']})", result["metrics"]),
+    ]
+    width = max(len(name) for name, _ in rows)
+    print(f"\n{'':{width}}  " + "  ".join(f"{name.replace('recall_at_', 'Recall@'):>8}" for name in SHOWN))
+    for name, metrics in rows:
+        print(f"{name:{width}}  " + "  ".join(f"{metrics[shown]:8.3f}" for shown in SHOWN))
+    print(f"\nRun directory: {run.path}")
+
+
+def _explained(experiment, error, run):
+    lost = (
+        tf.errors.UnavailableError,
+        tf.errors.AbortedError,
+        tf.errors.InternalError,
+        tf.errors.DeadlineExceededError,
+    )
+    if experiment.settings.devices == "workers" and isinstance(error, lost):
+        return OSError(
+            f"Another worker was lost ({error.message.splitlines()[0]}). Start all workers again with the same "
+            f"command; they go on from the last checkpoint in {run.checkpoints}."
+        )
+    return experiment.explain_unreadable(error)
