@@ -1,5 +1,6 @@
 """What all command lines share: one clear line for bad input, an exit status for each way to end."""
 
+import logging
 import sys
 
 from absl import app, flags
@@ -16,6 +17,7 @@ def run(main):
         # Imported here, so that a mistyped flag is told at once.
         from tfdml.callbacks import TrainingDiverged, TrainingStopped
 
+        logging.getLogger("tensorflow").setLevel(logging.WARNING)
         try:
             main()
         except TrainingStopped as stopped:

@@ -15,6 +15,7 @@ from tfdml import registry
 from tfdml.checkpoint import CheckpointFolder
 from tfdml.devices import is_chief, strategy_for
 from tfdml.evaluation import Embedder, recall_at_k
+from tfdml.run_directory import RunDirectory
 
 THUMBNAIL = 48
 
@@ -166,6 +167,23 @@ class Experiment:
                 row, reason = found
                 return ValueError(f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it.")
         return error
+
+
+def trained(run_dir, which, changes=()):
+    """The experiment of a run directory, on one machine, and its `best` or `final` model.
+
+    Args:
+        run_dir: path of the run.
+        which: `best` or `final`.
+        changes: settings to replace, name to value.
+    """
+    if not run_dir:
+        raise ValueError("--run_dir is missing: the folder of a run.")
+    run = RunDirectory(run_dir)
+    settings = run.settings()
+    vars(settings).update({"devices": "auto", "evaluate_on": "test", **dict(changes)})
+    experiment = Experiment(settings)
+    return experiment, keras.models.load_model(run.model_file(which), compile=False)
 
 
 def preprocessing_of(model):

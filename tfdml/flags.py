@@ -90,6 +90,10 @@ def define_run_dir(help_text, values=flags.FLAGS):
     flags.DEFINE_string("run_dir", "", help_text, flag_values=values)
 
 
+def define_which(values=flags.FLAGS):
+    flags.DEFINE_enum("model", "best", ["best", "final"], "Which model of the run.", flag_values=values)
+
+
 def define_debug(values=flags.FLAGS):
     flags.DEFINE_bool("debug", False, "Show the traceback of an error.", flag_values=values)
 

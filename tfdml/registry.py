@@ -109,6 +109,8 @@ def _parse_step(node, text):
         raise ValueError(f"Arguments need their names: write {name}(argument=value), received {text!r}.")
     arguments = {}
     for keyword in node.keywords:
+        if keyword.arg in arguments:
+            raise ValueError(f"The argument {keyword.arg} is given twice in {text!r}.")
         arguments[keyword.arg] = _literal(keyword, text)
     return name, arguments
 
@@ -116,7 +118,7 @@ def _parse_step(node, text):
 def _literal(keyword, text):
     try:
         return ast.literal_eval(keyword.value)
-    except ValueError:
+    except (ValueError, TypeError):
         written = ast.unparse(keyword.value)
         hint = {"true": "True", "false": "False", "none": "None"}.get(written.lower(), repr(written))
         raise ValueError(

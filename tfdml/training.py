@@ -111,15 +111,11 @@ def print_result(result, run):
 
 
 def _explained(experiment, error, run):
-    lost = (
-        tf.errors.UnavailableError,
-        tf.errors.AbortedError,
-        tf.errors.InternalError,
-        tf.errors.DeadlineExceededError,
-    )
+    """What an error of TensorFlow means to the user, where that is known; else the error itself."""
+    lost = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError, tf.errors.DeadlineExceededError)
     if experiment.settings.devices == "workers" and isinstance(error, lost):
         return OSError(
-            f"Another worker was lost ({error.message.splitlines()[0]}). Start all workers again with the same "
+            "Another worker was lost, and training cannot go on without it. Start all workers again with the same "
             f"command; they go on from the last checkpoint in {run.checkpoints}."
         )
     return experiment.explain_unreadable(error)

@@ -61,6 +61,9 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         if self._step() == 0:
             self._evaluate()
 
+    def on_epoch_begin(self, epoch, logs=None):
+        self._evaluations_before = len(self.history)
+
     def on_train_batch_end(self, batch, logs=None):
         if self.unit == "steps" and self._step() % self.every == 0:
             self._evaluate()
@@ -68,8 +71,9 @@ class RetrievalEvaluation(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if self.unit == "epochs" and (epoch + 1) % self.every == 0:
             self._evaluate()
-        if logs is not None and self.history:
-            logs.update({f"val_{name}": value for name, value in self.history[-1]["metrics"].items()})
+        if logs is not None and len(self.history) > self._evaluations_before:
+            recalls = {name: value for name, value in self.history[-1]["metrics"].items() if name != "queries"}
+            logs.update({f"val_{name}": value for name, value in recalls.items()})
 
     @property
     def exhausted(self):

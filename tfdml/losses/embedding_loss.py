@@ -15,11 +15,14 @@ class EmbeddingLoss(keras.losses.Loss):
     Args:
         reduction: Keras' reduction of the `[B]` values.
         name: name of the loss.
-        dtype: precision of the values.
+        dtype: precision of the values, float32 or float64.
     """
 
     def __init__(self, *, reduction="sum_over_batch_size", name=None, dtype="float32"):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
+        # Keras casts labels to it, too: half precision would make one of several classes of a large batch.
+        if self.dtype not in ("float32", "float64"):
+            raise ValueError(f"Losses are computed in float32 or float64, received {dtype!r}.")
 
     def __call__(self, labels, embeddings, sample_weight=None):
         labels, embeddings = check_pairs_input(labels, embeddings)

@@ -4,7 +4,7 @@ from keras import ops
 
 from tfdml.functional import mining as mine
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distances import squared_distances
+from tfdml.functional.distances import distances, squared_distances
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
@@ -12,7 +12,7 @@ from tfdml.registry import register
 MININGS = ("all", "semi_hard", "hard", "batch_hard")
 
 
-def triplet_loss(labels, embeddings, *, margin=0.2, mining="semi_hard"):
+def triplet_loss(labels, embeddings, *, margin=0.2, mining="semi_hard", squared=True):
     """Triplet loss of each anchor, equation (2) of Divide and Conquer: `max(0, d_ap^2 - d_an^2 + margin)`.
 
     An anchor's value is the mean over its triplets, which `mining` chooses:
@@ -26,8 +26,10 @@ def triplet_loss(labels, embeddings, *, margin=0.2, mining="semi_hard"):
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
-        margin: by how much squared distances shall differ.
+        margin: by how much the distances shall differ.
         mining: one of the above.
+        squared: whether distances are squared, as in the equation, or not, which collapses less easily (Wu et al.,
+            Sampling Matters, 2017).
 
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
@@ -35,7 +37,7 @@ def triplet_loss(labels, embeddings, *, margin=0.2, mining="semi_hard"):
     _check_mining(mining)
     labels, embeddings = check_pairs_input(labels, embeddings)
     positives, negatives = positive_pairs(labels), negative_pairs(labels)
-    distance = squared_distances(embeddings)
+    distance = squared_distances(embeddings) if squared else distances(embeddings)
     if mining == "all":
         values = _all_triplets(distance, positives, negatives, margin)
     elif mining == "batch_hard":
@@ -77,22 +79,23 @@ def _check_mining(mining):
 
 @register("loss", "triplet")
 class Triplet(EmbeddingLoss):
-    """Triplet loss on squared distances, over all, semi-hard, hard or batch-hard triplets.
+    """Triplet loss over all, semi-hard, hard or batch-hard triplets, on squared or plain distances.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Triplet(margin=0.2, mining="semi_hard"))`.
 
     Args:
-        margin, mining: see `triplet_loss`.
+        margin, mining, squared: see `triplet_loss`.
     """
 
-    def __init__(self, margin=0.2, mining="semi_hard", **kwargs):
+    def __init__(self, margin=0.2, mining="semi_hard", squared=True, **kwargs):
         super().__init__(**kwargs)
         _check_mining(mining)
         self.margin = margin
         self.mining = mining
+        self.squared = squared
 
     def call(self, labels, embeddings):
-        return triplet_loss(labels, embeddings, margin=self.margin, mining=self.mining)
+        return triplet_loss(labels, embeddings, margin=self.margin, mining=self.mining, squared=self.squared)
 
     def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "mining": self.mining}
+        return {**super().get_config(), "margin": self.margin, "mining": self.mining, "squared": self.squared}

@@ -88,9 +88,16 @@ class EmbeddingModel(keras.Model):
             self.train_function = one_step
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        # A built model needs no example batch; taking one fails with several workers and costs a batch with one.
-        if not (self.built and self.compiled and self.optimizer.built):
-            super()._maybe_symbolic_build(iterator=iterator, data_batch=data_batch)
+        # A built model needs no example batch.
+        if self.built and self.compiled and self.optimizer.built:
+            return
+        if iterator is not None:
+            # Keras would average an example over replicas, which fails with several workers and for uneven batches.
+            example = next(next(iter(iterator))[-1])
+            data_batch = tf.nest.map_structure(
+                lambda value: self.distribute_strategy.experimental_local_results(value)[0], example
+            )
+        super()._maybe_symbolic_build(data_batch=data_batch)
 
     def _train_on(self, images, labels):
         replicas = tf.distribute.get_replica_context().num_replicas_in_sync

@@ -32,17 +32,10 @@ def sum_gradients(gradients):
 
 def apply_summed_gradients(optimizer, gradients, variables):
     """Lets a Keras optimizer apply gradients that are summed over replicas already."""
-    context = tf.distribute.get_replica_context()
-    if context.num_replicas_in_sync == 1:
-        optimizer.apply(gradients, variables)
-        return
-
-    # In a replica Keras would sum the gradients a second time; where replicas are merged it takes them as they are.
-    def apply(strategy, gradients):
-        del strategy
-        optimizer.apply(gradients, variables)
-
-    context.merge_call(apply, args=(gradients,))
+    replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+    # Keras sums what replicas bring; equal shares of the sum make the sum again, at the price of one more exchange.
+    shares = [None if gradient is None else gradient / replicas for gradient in gradients]
+    optimizer.apply(shares, variables)
 
 
 def mean_of_replicas(values):

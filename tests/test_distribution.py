@@ -1,0 +1,137 @@
+"""One device, two replicas and two processes take the same steps; a lost worker ends the others."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+PROGRAMS = Path(__file__).parent / "programs"
+REPOSITORY = PROGRAMS.parents[1]
+PATIENCE = 240
+
+
+def start(arguments, worker=None, ports=()):
+    """A Python process; as one of several workers if ports are given."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    if ports:
+        cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+        environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": worker}})
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def finish(process):
+    output, _ = process.communicate(timeout=PATIENCE)
+    return output
+
+
+def free_ports(count):
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def three_steps(devices, folder):
+    output = folder / f"{devices.replace(':', '')}.npz"
+    ports = free_ports(2) if devices == "workers" else ()
+    arguments = [PROGRAMS / "three_steps.py", devices, output]
+    processes = [start(arguments, worker, ports) for worker in range(len(ports) or 1)]
+    for printed, process in [(finish(process), process) for process in processes]:
+        assert process.returncode == 0, printed
+    return np.load(output)
+
+
+@pytest.fixture(scope="module")
+def one_device(tmp_path_factory):
+    return three_steps("cpu:1", tmp_path_factory.mktemp("one"))
+
+
+@pytest.mark.parametrize("devices", ["cpu:2", "workers"])
+def test_same_weights_as_one_device(devices, one_device, tmp_path):
+    several = three_steps(devices, tmp_path)
+    assert int(several["replicas"]) == 2 and int(one_device["replicas"]) == 1
+    assert len(several.files) == len(one_device.files)
+    for name in set(one_device.files) - {"replicas"}:
+        np.testing.assert_allclose(several[name], one_device[name], atol=1e-5, rtol=0, err_msg=name)
+
+
+def test_uneven_batch_is_refused():
+    printed = finish(start([PROGRAMS / "uneven_batch.py"]))
+    assert "does not split evenly over 2 replicas" in printed
+
+
+WORKERS_RUN = [
+    "-m",
+    "tfdml.train",
+    "--dataset=toycars(classes=16, images_per_class=8, image_size=24)",
+    "--image_size=24",
+    "--backbone=small(width=8, stages=2)",
+    "--embedding_size=16",
+    "--sampler=pxk(classes=4, per_class=4)",
+    "--steps_per_epoch=20",
+    "--checkpoint_every=5",
+    "--devices=workers",
+    "--noprojector",
+]
+
+
+def start_workers(run_dir, data_dir, epochs):
+    ports = free_ports(2)
+    arguments = [*WORKERS_RUN, f"--run_dir={run_dir}", f"--data_dir={data_dir}", f"--epochs={epochs}"]
+    return [start(arguments, worker, ports) for worker in range(2)]
+
+
+def wait_for_checkpoint(run_dir, step, processes):
+    deadline = time.monotonic() + PATIENCE
+    while not any(int(path.name[5:]) >= step for path in run_dir.glob("checkpoints/step-*")):
+        assert time.monotonic() < deadline and all(process.poll() is None for process in processes)
+        time.sleep(0.05)
+
+
+def final_weights(run_dir):
+    newest = sorted((run_dir / "checkpoints").iterdir())[-1]
+    with np.load(newest / "arrays.npz") as arrays:
+        return {name: arrays[name] for name in arrays.files}
+
+
+def measured(run_dir):
+    events = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+    return [{name: value for name, value in event.items() if name != "seconds"} for event in events]
+
+
+def test_lost_worker_ends_the_others_and_all_go_on_exactly(tmp_path):
+    straight, killed, data = tmp_path / "straight", tmp_path / "killed", tmp_path / "data"
+    for process in start_workers(straight, data, epochs=3):
+        printed = finish(process)
+        assert process.returncode == 0, printed
+
+    processes = start_workers(killed, data, epochs=3)
+    wait_for_checkpoint(killed, 25, processes)
+    processes[1].send_signal(signal.SIGKILL)
+    printed = finish(processes[0])
+    assert processes[0].returncode == 1
+    assert "Error: Another worker was lost" in printed and "Traceback" not in printed
+
+    for process in start_workers(killed, data, epochs=3):
+        printed = finish(process)
+        assert process.returncode == 0, printed
+    assert measured(killed) == measured(straight)
+    expected = final_weights(straight)
+    for name, weight in final_weights(killed).items():
+        np.testing.assert_array_equal(weight, expected[name])

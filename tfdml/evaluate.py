@@ -1,0 +1,29 @@
+"""Measures a trained model: `python -m tfdml.evaluate --run_dir=runs/quickstart`. Prints one JSON line, last."""
+
+import json
+
+from absl import flags
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+tfdml_flags.define_run_dir("Folder of a run.")
+tfdml_flags.define_which()
+tfdml_flags.define_debug()
+flags.DEFINE_string("dataset", "", "Dataset spec to measure on; empty: the run's own.")
+flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own.")
+
+
+def main():
+    from tfdml.experiment import trained
+
+    changes = {name: flags.FLAGS[name].value for name in ("dataset", "data_dir") if flags.FLAGS[name].value}
+    experiment, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model, changes)
+    experiment.load_splits()
+    metrics = experiment.measure(model, experiment.test)
+    about = {"run_dir": flags.FLAGS.run_dir, "model": flags.FLAGS.model, "dataset": experiment.settings.dataset}
+    print(json.dumps({**about, "split": "test", **metrics}))
+
+
+if __name__ == "__main__":
+    command.run(main)

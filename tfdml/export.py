@@ -1,0 +1,31 @@
+"""Exports a trained model for serving: `python -m tfdml.export --run_dir=runs/quickstart --out=exported`."""
+
+from pathlib import Path
+
+from absl import flags
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+tfdml_flags.define_run_dir("Folder of a run.")
+tfdml_flags.define_which()
+tfdml_flags.define_debug()
+flags.DEFINE_string("out", "", "Folder to write the SavedModel to; must not exist, or be empty.")
+
+
+def main():
+    from tfdml import serving
+    from tfdml.experiment import trained
+
+    out = Path(flags.FLAGS.out)
+    if not flags.FLAGS.out:
+        raise ValueError("--out is missing: the folder to write the SavedModel to.")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"--out={out} exists and is not empty; give a new folder.")
+    experiment, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model)
+    serving.export(model, experiment.preparation(model, experiment.settings.test_transform), out)
+    print(f"Exported {flags.FLAGS.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
+
+
+if __name__ == "__main__":
+    command.run(main)

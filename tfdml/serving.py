@@ -1,0 +1,25 @@
+"""SavedModels that take image files and give embeddings, with no need of tfdml where they run."""
+
+import keras
+import tensorflow as tf
+
+
+def export(model, prepare, path):
+    """Writes a SavedModel whose `serving_default` maps `image_bytes` (string `[B]`) to `embedding` (`[B, D]`).
+
+    Args:
+        model: Keras model from prepared images to embeddings.
+        prepare: function `(contents, seed [2]) -> image`, as evaluation uses it.
+        path: folder to write.
+    """
+
+    def serve(image_bytes):
+        seed = tf.zeros([2], tf.int64)
+        # One image at a time: the files of a batch decode to different sizes.
+        images = tf.map_fn(lambda contents: prepare(contents, seed), image_bytes, fn_output_signature=tf.float32)
+        return {"embedding": model(images, training=False)}
+
+    archive = keras.export.ExportArchive()
+    archive.track(model)
+    archive.add_endpoint("serving_default", serve, [tf.TensorSpec([None], tf.string, name="image_bytes")])
+    archive.write_out(str(path), verbose=False)
