@@ -17,7 +17,10 @@ def export(model, prepare, path):
         seed = tf.zeros([2], tf.int64)
         # One image at a time: the files of a batch decode to different sizes.
         images = tf.map_fn(lambda contents: prepare(contents, seed), image_bytes, fn_output_signature=tf.float32)
-        return {"embedding": model(images, training=False)}
+        # TensorFlow's convolutions fail on no image at all, so an empty batch embeds a blank one and drops it.
+        blank = tf.zeros([1, *images.shape[1:]])
+        batch = tf.cond(tf.size(image_bytes) > 0, lambda: images, lambda: blank)
+        return {"embedding": model(batch, training=False)[: tf.size(image_bytes)]}
 
     archive = keras.export.ExportArchive()
     archive.track(model)

@@ -1,0 +1,209 @@
+"""The base model and its plainest method, as a Keras user meets them."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from tfdml.losses import Contrastive, Triplet, triplet_loss
+
+
+def small_model(**arguments):
+    return tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16, **arguments)
+
+
+@pytest.fixture
+def batch():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(16, 12, 12, 3)).astype(np.float32), np.repeat(np.arange(4), 4)
+
+
+def test_embeddings_have_unit_length(batch):
+    model = small_model()
+    learners = model.learner_embeddings(batch[0])
+    assert learners.shape == (16, 1, 16)
+    np.testing.assert_allclose(np.linalg.norm(learners, axis=-1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(model(batch[0]), learners[:, 0], atol=1e-6)
+
+
+class TwoLearners(tfdml.EmbeddingModel):
+    """The first two features as one learner, the next two as another."""
+
+    def learner_embeddings(self, images, training=False):
+        return keras.ops.normalize(keras.ops.reshape(images[:, 0, :4, 0], (-1, 2, 2)), axis=-1)
+
+
+def test_learners_stand_side_by_side_at_unit_length(batch):
+    model = TwoLearners()
+    learners, merged = model.learner_embeddings(batch[0]), model(batch[0])
+    np.testing.assert_allclose(merged, np.concatenate([learners[:, 0], learners[:, 1]], axis=1) / np.sqrt(2), atol=1e-6)
+    model.compile("sgd", loss=Contrastive())
+    expected = sum(Contrastive().call(batch[1], learners[:, k]) for k in range(2))
+    np.testing.assert_allclose(model.loss_values(batch[1], learners), expected, rtol=1e-6)
+
+
+def test_step_is_gradient_descent_on_the_mean_loss(batch):
+    images, labels = batch
+    model = small_model()
+    model(images)
+    model.compile(keras.optimizers.SGD(0.1), loss=Triplet(mining="all"))
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(triplet_loss(labels, model(images, training=True), mining="all"))
+    gradients = tape.gradient(loss, model.trainable_variables)
+    expected = [
+        variable - 0.1 * gradient for variable, gradient in zip(model.trainable_variables, gradients, strict=True)
+    ]
+    logs = model.train_on_batch(images, labels, return_dict=True)
+    for variable, weight in zip(model.trainable_variables, expected, strict=True):
+        np.testing.assert_allclose(variable, weight, atol=1e-6)
+    assert logs["loss"] == pytest.approx(float(loss), abs=1e-6)
+    assert logs["gradient_norm"] == pytest.approx(float(tf.linalg.global_norm(gradients)), rel=1e-5)
+
+
+def test_measures_are_what_they_are_called(batch):
+    images, labels = batch
+    model = small_model()
+    model.compile("sgd", loss=Triplet(margin=0.01, mining="hard"))
+    logs = model.evaluate(images, labels, batch_size=16, verbose=0, return_dict=True)
+    embeddings = model.predict(images, verbose=0)
+    distance = np.linalg.norm(embeddings[:, None] - embeddings[None], axis=-1)
+    same = labels[:, None] == labels[None]
+    pairs = same & ~np.eye(16, dtype=bool)
+    values = triplet_loss(labels, embeddings, margin=0.01, mining="hard")
+    assert logs["positive_distance"] == pytest.approx(distance[pairs].mean(), abs=1e-4)
+    assert logs["negative_distance"] == pytest.approx(distance[~same].mean(), abs=1e-4)
+    assert logs["active_anchors"] == pytest.approx(np.mean(values > 0), abs=1e-6)
+
+
+def test_fit_learns_with_own_dataset_and_own_backbone():
+    """A user's tf.data and a user's Keras network; two colours are two classes."""
+    rng = np.random.default_rng(0)
+    labels = np.tile([0, 0, 1, 1], 32)
+    images = rng.normal(size=(128, 8, 8, 3)).astype(np.float32)
+    images[labels == 1, ..., 0] += 1.0
+    backbone = keras.Sequential([keras.layers.Conv2D(8, 3, activation="relu"), keras.layers.Conv2D(8, 3)])
+    model = tfdml.Single(backbone, embedding_size=4)
+    model.compile(optimizer=keras.optimizers.Adam(0.01), loss="contrastive(margin=0.5)")
+    data = tf.data.Dataset.from_tensor_slices((images, labels)).batch(16)
+    evaluation = tfdml.callbacks.RetrievalEvaluation(images, labels)
+    losses = model.fit(data, epochs=6, verbose=0, callbacks=[evaluation]).history["loss"]
+    assert losses[-1] < 0.5 * losses[0]
+    assert evaluation.history[-1]["metrics"]["recall_at_1"] > evaluation.history[0]["metrics"]["recall_at_1"]
+
+
+def test_features_of_tokens_and_of_vectors(batch):
+    tokens = keras.Sequential([keras.layers.Reshape((144, 3))])
+    vectors = keras.Sequential([keras.layers.Flatten()])
+    assert tfdml.Single(tokens, embedding_size=4)(batch[0]).shape == (16, 4)
+    assert tfdml.Single(vectors, embedding_size=4)(batch[0]).shape == (16, 4)
+
+
+def test_dataset_of_unknown_length_counts_its_steps_only(batch):
+    model = small_model()
+    model.compile("adam", loss="triplet(mining='all')")
+    data = tf.data.Dataset.from_generator(
+        lambda: iter([batch] * 3),
+        output_signature=(tf.TensorSpec([16, 12, 12, 3]), tf.TensorSpec([16], tf.int64)),
+    )
+    with pytest.warns(UserWarning, match="ran out of data"):
+        history = model.fit(data, epochs=2, verbose=0).history
+    assert int(model.optimizer.iterations) == 6
+    assert history["active_anchors"][0] == 1.0
+
+
+def test_saved_model_goes_on_as_it_was(batch, tmp_path):
+    images, labels = batch
+    model = small_model(dropout=0.2)
+    model.compile(keras.optimizers.Adam(0.01), loss=Triplet(margin=0.3))
+    model.fit(images, labels, batch_size=16, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(images, verbose=0), model.predict(images, verbose=0))
+    assert loaded.loss.margin == 0.3 and loaded.dropout == 0.2
+    assert int(loaded.optimizer.iterations) == 1
+    loaded.fit(images, labels, batch_size=16, verbose=0)
+    assert int(loaded.optimizer.iterations) == 2
+
+
+def test_loss_in_a_plain_keras_model(batch):
+    images, labels = batch
+    layers = [keras.layers.Flatten(), keras.layers.Dense(4), keras.layers.UnitNormalization()]
+    model = keras.Sequential(layers)
+    model.compile("sgd", loss=Triplet(mining="all"))
+    loss = model.evaluate(images, labels, batch_size=16, verbose=0)
+    expected = np.mean(triplet_loss(labels, model.predict(images, verbose=0), mining="all"))
+    assert loss == pytest.approx(expected, abs=1e-6)
+
+
+def test_nothing_is_retraced(batch):
+    traces = []
+
+    class Counting(tfdml.Single):
+        def learner_embeddings(self, images, training=False):
+            traces.append(training)
+            return super().learner_embeddings(images, training=training)
+
+    model = Counting(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
+    model.compile("adam", loss="triplet")
+    data = tf.data.Dataset.from_tensors(batch).repeat(3)
+    model.fit(data, epochs=1, verbose=0)
+    before = len(traces)
+    model.fit(data, epochs=3, verbose=0)
+    assert len(traces) == before
+
+
+def test_regularisation_is_part_of_the_loss(batch):
+    images, labels = batch
+    backbone = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(4, kernel_regularizer="l2")])
+    model = tfdml.Single(backbone, embedding_size=4)
+    model.compile("sgd", loss=Triplet())
+    loss = model.evaluate(images, labels, batch_size=16, verbose=0, return_dict=True)["loss"]
+    plain = np.mean(triplet_loss(labels, model.predict(images, verbose=0)))
+    penalty = 0.01 * np.sum(np.square(backbone.layers[1].kernel))
+    assert loss == pytest.approx(plain + penalty, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"loss": "triplet(margn=1)"}, "Did you mean 'margin'"),
+        ({"loss": lambda labels, embeddings: 0.0}, "Expected a keras.losses.Loss"),
+        ({"loss": Triplet(reduction="sum")}, "averages over anchors"),
+        ({"loss": "triplet", "metrics": ["accuracy"]}, "metrics"),
+        ({"loss": "triplet", "loss_weights": [1.0]}, "loss_weights"),
+    ],
+)
+def test_compile_refuses_what_it_cannot_do(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        small_model().compile("adam", **arguments)
+
+
+def test_missing_labels_and_weights_are_named(batch):
+    model = small_model()
+    model.compile("adam", loss="triplet")
+    with pytest.raises(ValueError, match="Training needs labels"):
+        model.fit(tf.data.Dataset.from_tensors(batch[0]), verbose=0)
+    with pytest.raises(ValueError, match="Sample weights are not supported"):
+        model.fit(*batch, sample_weight=np.ones(16), batch_size=16, verbose=0)
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_mixed_precision_keeps_the_loss_in_float32(precision, batch):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(precision)
+    try:
+        model = small_model()
+        optimizer = keras.optimizers.SGD(0.01)
+        model.compile(
+            keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=8.0)
+            if "float16" == precision[6:]
+            else optimizer,
+            loss=Triplet(mining="all"),
+        )
+        logs = model.train_on_batch(*batch, return_dict=True)
+        assert model.backbone.layers[1].compute_dtype == precision[6:]
+        assert model(batch[0]).dtype == tf.float32
+        assert np.isfinite(logs["loss"]) and 0 < logs["gradient_norm"] < 10
+    finally:
+        keras.config.set_dtype_policy(before)

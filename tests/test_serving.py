@@ -1,0 +1,46 @@
+"""The exported SavedModel gives evaluation's embeddings, without tfdml."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import tfdml
+from pipelines.build import evaluation_batches
+from pipelines.datasets import Split
+from pipelines.images import preparation
+from tfdml.evaluation import Embedder
+from tfdml.experiment import preprocessing_of
+from tfdml.serving import export
+
+SERVE = Path(__file__).parent / "programs" / "serve.py"
+
+
+def write_files(folder):
+    """Images of several sizes and formats."""
+    rng = np.random.default_rng(0)
+    paths = []
+    for number, ending in enumerate(["jpg", "png", "jpg", "bmp", "jpg"]):
+        pixels = rng.integers(0, 256, (20 + 7 * number, 50 - 5 * number, 3), dtype=np.uint8)
+        paths.append(folder / f"image {number}.{ending}")
+        Image.fromarray(pixels).save(paths[-1])
+    return [str(path) for path in paths]
+
+
+def test_saved_model_equals_evaluation(tmp_path):
+    paths = write_files(tmp_path)
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
+    mean, std = preprocessing_of(model)
+    prepare = preparation("resize_short|center_crop", image_size=24, mean=mean, std=std)
+    split = Split(np.array(paths, dtype=object), np.zeros(len(paths), np.int64))
+    evaluated = Embedder(model, verbose=0)(evaluation_batches(split, prepare, batch_size=2), len(paths))
+
+    export(model, prepare, tmp_path / "saved")
+    output = tmp_path / "served.npz"
+    subprocess.run([sys.executable, SERVE, tmp_path / "saved", output, *paths], check=True, cwd=tmp_path)
+    served = np.load(output)
+    np.testing.assert_allclose(served["embeddings"], evaluated, atol=1e-5)
+    assert served["empty"].shape == (0, 16)
+    assert np.ptp(evaluated, axis=0).max() > 0.01

@@ -1,0 +1,63 @@
+"""The study runs what is missing, and its table says what the results say."""
+
+import json
+
+import pytest
+from absl import flags
+
+from benchmarks import study
+
+
+@pytest.fixture
+def study_flags(tmp_path):
+    values = flags.FLAGS
+    if not values.is_parsed():
+        values(["study"])
+    saved = values.flag_values_dict()
+    values.runs, values.seeds, values.set = str(tmp_path / "runs"), ["0", "1"], ["--epochs=2"]
+    yield values
+    for name in ("runs", "seeds", "set"):
+        values[name].value = saved[name]
+
+
+def write_result(run_dir, recall):
+    run_dir.mkdir(parents=True)
+    result = {"metrics": {"recall_at_1": recall}, "best": {"recall_at_1": recall + 0.1}, "seconds": 10.0}
+    (run_dir / "result.json").write_text(json.dumps(result))
+
+
+def test_only_missing_runs_are_made(study_flags, tmp_path, monkeypatch):
+    made = []
+
+    def train(flagfile, seed, run_dir):
+        made.append((flagfile, seed))
+        write_result(run_dir, 0.4)
+
+    monkeypatch.setattr(study, "train", train)
+    write_result(tmp_path / "runs" / "plain-epochs=2-seed0", 0.2)
+    results = study.run_seeds("configs/plain.flags")
+    assert made == [("configs/plain.flags", "1")]
+    assert [result["metrics"]["recall_at_1"] for result in results] == [0.2, 0.4]
+    study.run_seeds("configs/plain.flags")
+    assert len(made) == 1
+
+
+def test_table_has_mean_and_standard_deviation():
+    results = {
+        "configs/plain.flags": [
+            {"metrics": {"recall_at_1": recall}, "best": {"recall_at_1": recall + 0.1}, "seconds": 10 * recall}
+            for recall in (0.2, 0.4)
+        ]
+    }
+    lines = study.table(results, ["recall_at_1"]).splitlines()
+    assert lines[0] == "| run | seeds | final R@1 | best R@1 | seconds |"
+    assert lines[2] == "| plain | 2 | 30.0 ± 14.1 | 40.0 ± 14.1 | 3 |"
+
+
+def test_failing_run_stops_the_study(study_flags, tmp_path, capfd):
+    bad = tmp_path / "bad.flags"
+    bad.write_text("--loss=nonsense\n")
+    with pytest.raises(SystemExit) as stopped:
+        study.run_seeds(str(bad))
+    assert stopped.value.code == 1
+    assert "Unknown loss 'nonsense'" in capfd.readouterr().err
