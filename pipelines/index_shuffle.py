@@ -6,8 +6,9 @@ class's few; this one costs the same at every size.
 
 import tensorflow as tf
 
-# Rounds of the Feistel network; four make a random-looking permutation of random round functions (Luby and Rackoff).
-ROUNDS = 4
+# Rounds of the Feistel network. Four make a random-looking permutation of many places (Luby and Rackoff); of the few
+# places of a small class they favour some by 7 %, eight by 1 %.
+ROUNDS = 8
 _GOLDEN = 0x9E3779B97F4A7C15
 
 
@@ -27,16 +28,24 @@ def shuffled_index(index, key, size):
         key: uint64 of the same shape, from `key_of`.
         size: int64 of the same shape.
     """
+    return tf.ensure_shape(_shuffled_index(index, key, size), index.shape)
+
+
+# One function for all calls, not copied into each: TensorFlow optimises the graph anew at the start of every epoch.
+@tf.function(
+    input_signature=[tf.TensorSpec(None, dtype) for dtype in (tf.int64, tf.uint64, tf.int64)],
+    autograph=False,
+    experimental_attributes={"_noinline": True},
+)
+def _shuffled_index(index, key, size):
     side = _side(size)
 
-    def outside(place):
-        return tf.reduce_any(place >= size)
-
-    def walk(place):
-        return [tf.where(place >= size, _permuted(place, key, side), place)]
-
     # The network permutes a square of places; whoever lands beyond `size` goes on until inside, which stays one-to-one.
-    return tf.while_loop(outside, walk, [_permuted(index, key, side)])[0]
+    def walk(place, outside):
+        place = tf.where(outside, _permuted(place, key, side), place)
+        return place, place >= size
+
+    return tf.while_loop(lambda _, outside: tf.reduce_any(outside), walk, [index, tf.ones_like(index, tf.bool)])[0]
 
 
 def _permuted(place, key, side):

@@ -55,8 +55,9 @@ class PxK:
     def tables(self):
         return [table.read_value() for table in self._tables]
 
-    def rows(self, seed, steps, tables):
+    def rows(self, seed, steps, tables=None):
         """Row numbers `[n, batch_size]` of the batches of `steps` `[n]`, class after class."""
+        seed, steps, tables = _arguments(self, seed, steps, tables)
         by_class, starts, sizes = tables
         chosen, times = self._classes_of(seed, steps, tf.size(starts, out_type=tf.int64))
         size = tf.gather(sizes, chosen)
@@ -103,8 +104,9 @@ class Uniform:
     def tables(self):
         return [self._count.read_value()]
 
-    def rows(self, seed, steps, tables):
+    def rows(self, seed, steps, tables=None):
         """Row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
+        seed, steps, tables = _arguments(self, seed, steps, tables)
         count = tf.constant(self.batch_size, tf.int64)
         return draw(_class_keys(seed, steps), steps, *_as_long_as(steps, tables[0], count), self.batch_size)
 
@@ -115,6 +117,11 @@ def group_by_class(labels):
     rows = np.argsort(labels, kind="stable").astype(np.int64)
     _, starts, sizes = np.unique(labels[rows], return_index=True, return_counts=True)
     return rows, starts.astype(np.int64), sizes.astype(np.int64)
+
+
+def _arguments(sampler, seed, steps, tables):
+    """Whatever integers a caller has as int64, and the tables as they are now unless they are given."""
+    return tf.cast(seed, tf.int64), tf.cast(steps, tf.int64), sampler.tables() if tables is None else tables
 
 
 def _class_keys(seed, steps):

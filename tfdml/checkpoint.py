@@ -47,7 +47,7 @@ class CheckpointFolder:
         """
         target, temporary = self._path(step), self.folder / f".writing-{step:08d}"
         try:
-            shutil.rmtree(temporary, ignore_errors=True)
+            self._remove_half_written()
             temporary.mkdir(parents=True)
             _write(temporary / ARRAYS, lambda file: _save_arrays(file, arrays))
             _write(temporary / STATE, lambda file: file.write(json.dumps(state).encode()))
@@ -65,7 +65,7 @@ class CheckpointFolder:
                 f"Cannot write the checkpoint of step {step} to {self.folder}: {error.strerror or error}; {kept}. "
                 "Make room, then run the same command again."
             ) from error
-        self._remove_old()
+        self._remove_others(step)
 
     def read_newest(self, warn):
         """The newest checkpoint that is whole, `(step, arrays, state)`, or None where there is none at all.
@@ -85,8 +85,15 @@ class CheckpointFolder:
     def _path(self, step):
         return self.folder / f"step-{step:08d}"
 
-    def _remove_old(self):
-        for step in self.steps()[: -self.keep]:
+    def _remove_half_written(self):
+        for leftover in self.folder.glob(".writing-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def _remove_others(self, newest):
+        """Removes all but the last few; what is later than the newest was damaged and passed over, so it goes first."""
+        steps = self.steps()
+        kept = [step for step in steps if step <= newest][-self.keep :]
+        for step in set(steps) - set(kept):
             shutil.rmtree(self._path(step), ignore_errors=True)
 
 

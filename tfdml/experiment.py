@@ -1,5 +1,6 @@
 """Flags to data, model and callbacks: the one place that joins the rooms."""
 
+import contextlib
 import importlib
 import sys
 
@@ -18,6 +19,7 @@ from tfdml.evaluation import Embedder, recall_at_k
 from tfdml.run_directory import RunDirectory
 
 THUMBNAIL = 48
+READING_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError)
 
 
 class Experiment:
@@ -33,7 +35,6 @@ class Experiment:
             importlib.import_module(module)
         self.strategy = strategy_for(settings.devices)
         self.chief = is_chief(self.strategy)
-        keras.utils.set_random_seed(settings.seed)
         keras.mixed_precision.set_global_policy(settings.precision)
         if settings.deterministic:
             tf.config.experimental.enable_op_determinism()
@@ -47,8 +48,9 @@ class Experiment:
             self.train, self.evaluation = self.dataset.hold_out(settings.validation_classes, settings.seed)
 
     def build_model(self):
-        """A compiled model with all variables made, under the strategy."""
+        """A compiled model with all variables made, under the strategy; the same weights every time."""
         settings = self.settings
+        keras.utils.set_random_seed(settings.seed)
         with self.strategy.scope():
             backbone = registry.create("backbone", settings.backbone)
             if settings.initial_weights:
@@ -111,7 +113,8 @@ class Experiment:
 
     def measure(self, model, split):
         """Retrieval metrics of a model on a split."""
-        embeddings = Embedder(model, verbose=verbosity())(self.evaluation_data(model, split), len(split))
+        with self.naming_unreadable():
+            embeddings = Embedder(model, verbose=bar())(self.evaluation_data(model, split), len(split))
         return recall_at_k(embeddings, split.labels)
 
     def callbacks(self, model, run, stop, progress):
@@ -129,10 +132,11 @@ class Experiment:
             self.evaluation.labels,
             every=settings.eval_every,
             unit=settings.eval_unit,
+            prefix=settings.evaluate_on,
             patience=settings.patience or None,
             on_evaluation=on_evaluation,
             step=lambda: progress.step,
-            verbose=verbosity() if self.chief else 0,
+            verbose=bar() if self.chief else 0,
         )
         checkpoint = tfdml_callbacks.RunCheckpoint(
             CheckpointFolder(run.checkpoints, keep=settings.keep_checkpoints),
@@ -159,14 +163,18 @@ class Experiment:
         projector.set_model(model)
         projector.on_train_end()
 
-    def explain_unreadable(self, error):
-        """Names the image behind an error of the input pipeline; gives the error back if none is to blame."""
-        for split in (self.train, self.test):
-            found = find_unreadable(split)
-            if found:
-                row, reason = found
-                return ValueError(f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it.")
-        return error
+    @contextlib.contextmanager
+    def naming_unreadable(self):
+        """Turns an error of the input pipeline into one that names the image behind it."""
+        try:
+            yield
+        except READING_ERRORS as error:
+            for split in (self.train, self.test):
+                found = find_unreadable(split)
+                if found:
+                    row, reason = found
+                    raise ValueError(f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it.") from error
+            raise
 
 
 def trained(run_dir, which, changes=()):
@@ -218,8 +226,13 @@ def thumbnail(split, row):
 
 
 def verbosity():
-    """Keras' verbosity: a bar where someone looks, a line an epoch in a file."""
+    """Keras' verbosity of training: a bar where someone looks, a line an epoch in a file."""
     return 1 if sys.stdout.isatty() else 2
+
+
+def bar():
+    """Keras' verbosity of an embedding pass: a bar where someone looks, nothing in a file."""
+    return 1 if sys.stdout.isatty() else 0
 
 
 def warn(message):

@@ -2,7 +2,10 @@
 
 import json
 import os
+import zipfile
 from pathlib import Path
+
+from absl.flags import Error as FlagsError
 
 from tfdml import flags
 from tfdml.checkpoint import write_atomically
@@ -32,16 +35,18 @@ class RunDirectory:
         """
         if self._flags.exists():
             self._refuse_other_flags(serialized)
-        elif self.path.exists() and (not self.path.is_dir() or any(self.path.iterdir())):
+        elif self.path.exists() and (not self.path.is_dir() or self._holds_anything()):
             raise ValueError(f"--run_dir={self.path} exists and is no run of tfdml; give a new or empty folder.")
         nearest = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        if not nearest.is_dir():
+            raise NotADirectoryError(f"Cannot write to --run_dir={self.path}: {nearest} is no folder.")
         if not os.access(nearest, os.W_OK):
             raise PermissionError(f"Cannot write to --run_dir={self.path}: {nearest} is read-only.")
 
     def claim(self, serialized):
         """Makes the folder this run's by writing its flags."""
         try:
-            self.checkpoints.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(parents=True, exist_ok=True)
             write_atomically(self._flags, "".join(f"{line}\n" for line in serialized.values()).encode())
         except OSError as error:
             raise OSError(f"Cannot write to --run_dir={self.path}: {error.strerror}.") from error
@@ -50,13 +55,20 @@ class RunDirectory:
         """The flags that the run was made with, as a namespace."""
         if not self._flags.is_file():
             raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
-        return flags.parse(self._flags.read_text(encoding="utf-8"))[0]
+        return self._saved_flags()[0]
 
     def model_file(self, which):
         """Path of the `best` or `final` model."""
         path = {"best": self.model, "final": self.final_model}[which]
         if not path.is_file():
             raise FileNotFoundError(f"{path} does not exist: the run has no {which} model yet.")
+        try:
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+        except zipfile.BadZipFile as error:
+            damaged = error
+        if damaged:
+            raise ValueError(f"{path} is damaged ({damaged}); use the run's other model, or train again.")
         return path
 
     def write_result(self, result):
@@ -64,10 +76,29 @@ class RunDirectory:
 
     def result(self):
         """The result of a run that is complete, or None."""
-        return json.loads(self._result.read_text(encoding="utf-8")) if self._result.is_file() else None
+        if not self._result.is_file():
+            return None
+        try:
+            return json.loads(self._result.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{self._result} is damaged ({error}); without it the run makes it anew.") from None
+
+    def _holds_anything(self):
+        # What a kill in the middle of `claim` left is nothing.
+        return any(not entry.name.startswith(".writing-") for entry in self.path.iterdir())
+
+    def _saved_flags(self):
+        try:
+            text = self._flags.read_text(encoding="utf-8")
+            stray = [line for line in text.splitlines() if not line.startswith("--")]
+            if stray:
+                raise ValueError(f"expected --name=value on every line, received {stray[0]!r}")
+            return flags.parse(text)
+        except (FlagsError, ValueError) as error:
+            raise ValueError(f"{self._flags} cannot be read: {error}. It is damaged, or of another version.") from None
 
     def _refuse_other_flags(self, serialized):
-        _, saved = flags.parse(self._flags.read_text(encoding="utf-8"))
+        _, saved = self._saved_flags()
         different = [f"{saved[name]} there, {line} now" for name, line in serialized.items() if saved[name] != line]
         if different:
             raise ValueError(

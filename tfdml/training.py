@@ -9,6 +9,14 @@ from tfdml.experiment import Experiment, save_model, verbosity, warn
 
 SHOWN = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
 
+# What TensorFlow raises in a collective operation when a process that takes part is gone.
+LOST_WORKER = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.InternalError,
+    tf.errors.DeadlineExceededError,
+)
+
 
 def train(settings, run, serialized):
     """Trains what the settings say in a run directory, or goes on with it, and prints the result.
@@ -27,9 +35,15 @@ def train(settings, run, serialized):
     experiment = Experiment(settings)
     experiment.load_splits()
     try:
-        result = _train(experiment, run, serialized)
-    except tf.errors.OpError as error:
-        raise _explained(experiment, error, run) from error
+        with experiment.naming_unreadable():
+            result = _train(experiment, run, serialized)
+    except LOST_WORKER as error:
+        if settings.devices != "workers":
+            raise
+        raise OSError(
+            "Another worker was lost, and training cannot go on without it. Start all workers again with the same "
+            f"command; they go on from the last checkpoint in {run.checkpoints}."
+        ) from error
     if experiment.chief:
         run.write_result(result)
         print_result(result, run)
@@ -48,7 +62,7 @@ def _train(experiment, run, serialized):
         callbacks, evaluation, checkpoint = experiment.callbacks(model, run, stop, progress)
         if checkpoint.resume(model, warn) and experiment.chief:
             print(f"Going on with {run.path} after step {progress.step}.")
-        if not progress.at_epoch_end:
+        if not (progress.at_epoch_end or evaluation.exhausted):
             _fit(experiment, model, sampler, callbacks, progress, until=progress.epoch + 1)
         if not evaluation.exhausted:
             _fit(experiment, model, sampler, callbacks, progress, until=experiment.settings.epochs)
@@ -69,26 +83,26 @@ def _fit(experiment, model, sampler, callbacks, progress, until):
 
 
 def _result(experiment, run, model, evaluation, step, seconds):
-    """Measures the final and the best model on the test split, and writes what is left to write."""
+    """What the untrained, the best and the final model reach on the test split; writes what is left to write."""
     selected_on = experiment.settings.evaluate_on
-    last = evaluation.history[-1]
     if selected_on == "test":
-        best_on_test = evaluation.best["metrics"]
+        untrained, best, last = evaluation.history[0], evaluation.best, evaluation.history[-1]
+        measured = [untrained["metrics"], best["metrics"]]
         final = last["metrics"] if last["step"] == step else experiment.measure(model, experiment.test)
     else:
         final = experiment.measure(model, experiment.test)
-        weights = model.get_weights()
-        model.load_weights(run.model)
-        best_on_test = experiment.measure(model, experiment.test)
-        model.set_weights(weights)
+        other = experiment.build_model()
+        measured = [experiment.measure(other, experiment.test)]
+        other.load_weights(run.model)
+        measured.append(experiment.measure(other, experiment.test))
     if experiment.chief:
         save_model(model, run.final_model)
         if experiment.settings.projector:
             experiment.write_projector(model, run)
     return {
         "metrics": final,
-        "best": {**best_on_test, "step": evaluation.best["step"], "selected_on": selected_on},
-        "untrained": evaluation.history[0]["metrics"],
+        "best": {**measured[1], "step": evaluation.best["step"], "selected_on": selected_on},
+        "untrained": measured[0],
         "selected_on": selected_on,
         "step": step,
         "seconds": round(seconds, 1),
@@ -97,10 +111,9 @@ def _result(experiment, run, model, evaluation, step, seconds):
 
 def print_result(result, run):
     """Prints the table of a run and where it is."""
-    split = result["selected_on"]
     rows = [
-        (f"untrained, on {split}", result["untrained"]),
-        (f"best on {split} (step {result['best']['step']})", result["best"]),
+        ("untrained", result["untrained"]),
+        (f"best on {result['selected_on']} (step {result['best']['step']})", result["best"]),
         (f"final (step {result['step']})", result["metrics"]),
     ]
     width = max(len(name) for name, _ in rows)
@@ -108,14 +121,3 @@ def print_result(result, run):
     for name, metrics in rows:
         print(f"{name:{width}}  " + "  ".join(f"{metrics[shown]:8.3f}" for shown in SHOWN))
     print(f"\nRun directory: {run.path}")
-
-
-def _explained(experiment, error, run):
-    """What an error of TensorFlow means to the user, where that is known; else the error itself."""
-    lost = (tf.errors.UnavailableError, tf.errors.AbortedError, tf.errors.InternalError, tf.errors.DeadlineExceededError)
-    if experiment.settings.devices == "workers" and isinstance(error, lost):
-        return OSError(
-            "Another worker was lost, and training cannot go on without it. Start all workers again with the same "
-            f"command; they go on from the last checkpoint in {run.checkpoints}."
-        )
-    return experiment.explain_unreadable(error)

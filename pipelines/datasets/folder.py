@@ -64,7 +64,10 @@ def _check_header(path):
     from PIL import Image, UnidentifiedImageError
 
     try:
-        with Image.open(path):
-            pass
+        with Image.open(path) as image:
+            # TensorFlow takes the numbers of palette colours for shades of grey, without an error.
+            has_palette = image.format == "BMP" and image.mode not in ("L", "RGB", "RGBA")
     except (UnidentifiedImageError, OSError) as error:
         raise ValueError(f"{path} is no readable image ({error}). Replace it or remove it.") from None
+    if has_palette:
+        raise ValueError(f"{path} is a BMP with a palette, which TensorFlow cannot read. Save it as PNG.")

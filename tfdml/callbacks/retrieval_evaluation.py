@@ -20,6 +20,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         labels: `[N]` class numbers; a dataset's batches may go on beyond N.
         every: how many epochs or steps pass between evaluations.
         unit: `epochs` or `steps`.
+        prefix: what the metrics' names begin with in epoch logs.
         monitor: the metric that decides which model is best.
         patience: training stops after that many evaluations without a better one; None never stops.
         on_evaluation: function `(step, metrics, is_best, seconds)` called after each evaluation.
@@ -34,6 +35,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         *,
         every=1,
         unit="epochs",
+        prefix="val",
         monitor="recall_at_1",
         patience=None,
         on_evaluation=None,
@@ -45,6 +47,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             raise ValueError(f"Expected every >= 1 and unit 'epochs' or 'steps', received {every} and {unit!r}.")
         self.images, self.labels = images, labels
         self.every, self.unit = every, unit
+        self.prefix = prefix
         self.monitor, self.patience = monitor, patience
         self.on_evaluation = on_evaluation
         self.verbose = verbose
@@ -73,7 +76,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             self._evaluate()
         if logs is not None and len(self.history) > self._evaluations_before:
             recalls = {name: value for name, value in self.history[-1]["metrics"].items() if name != "queries"}
-            logs.update({f"val_{name}": value for name, value in recalls.items()})
+            logs.update({f"{self.prefix}_{name}": value for name, value in recalls.items()})
 
     @property
     def exhausted(self):

@@ -47,8 +47,8 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._metrics_to_restore = None
 
     def on_train_batch_end(self, batch, logs=None):
-        # At an epoch's last step its end is still to come: evaluation belongs into what is saved.
-        if self.progress.at_epoch_end:
+        # At an epoch's last step, or where patience ends it, its end is still to come and belongs into what is saved.
+        if self.progress.at_epoch_end or self.model.stop_training:
             return
         asked = self.stop is not None and self.stop.requested
         if asked or (self.every_steps and self.progress.step % self.every_steps == 0):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from tfdml.checkpoint import write_atomically
+
 
 class RunLog:
     """Writes events under the global step.
@@ -24,11 +26,13 @@ class RunLog:
 
     def write(self, event, step, values, **more):
         """Appends an event; numbers in `values` become scalars `event/name`."""
+        # The first event begins the file anew: what stands in it is of a run that ended before its first checkpoint.
+        mode = "a" if self._events else "w"
         self._events += 1
         if not self.enabled:
             return
         line = json.dumps({"event": event, "step": step, **more, **values})
-        with open(self.path, "a", encoding="utf-8") as file:
+        with open(self.path, mode, encoding="utf-8") as file:
             file.write(line + "\n")
             file.flush()
             os.fsync(file.fileno())
@@ -45,4 +49,4 @@ class RunLog:
         self._events = state["events"]
         if self.enabled and self.path.exists():
             lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-            self.path.write_text("".join(lines[: self._events]), encoding="utf-8")
+            write_atomically(self.path, "".join(lines[: self._events]).encode())
