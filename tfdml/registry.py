@@ -26,7 +26,7 @@ _registered = {}
 
 
 def register(kind, name):
-    """Decorator: `@register("loss", "triplet")` names a class or function, and tells Keras of it if Keras can save it."""
+    """Decorator: `@register("loss", "triplet")` names a class or function, and tells Keras of what Keras can save."""
 
     def decorate(thing):
         add(kind, name, thing)

@@ -44,7 +44,7 @@ def _class_folders(part):
 
 def _read_split(classes, first_label):
     paths, labels = [], []
-    for label, (name, class_folder) in enumerate(classes.items(), start=first_label):
+    for label, class_folder in enumerate(classes.values(), start=first_label):
         found = sorted(path for path in class_folder.iterdir() if path.suffix.lower() in ENDINGS)
         if not found:
             raise ValueError(

@@ -74,7 +74,7 @@ def designs(classes, seed):
 
 
 def _design(body, kind_numbers):
-    return Design(body, *[tuple(kinds)[number] for kinds, number in zip(PARTS.values(), kind_numbers)])
+    return Design(body, *[tuple(kinds)[number] for kinds, number in zip(PARTS.values(), kind_numbers, strict=True)])
 
 
 def _check(argument, value, *, least, most=math.inf):
@@ -150,7 +150,7 @@ def _read(path):
         return None
     with np.load(io.BytesIO(packed)) as arrays:
         blob, ends, labels = arrays["images"].tobytes(), arrays["ends"], arrays["labels"]
-    return _as_rows([blob[start:end] for start, end in zip([0, *ends[:-1]], ends)]), labels
+    return _as_rows([blob[start:end] for start, end in zip([0, *ends[:-1]], ends, strict=True)]), labels
 
 
 def _as_rows(images):

@@ -113,7 +113,7 @@ def _perspective(target, source):
         source: `[4, 2]` the same corners in the picture that is read.
     """
     rows = []
-    for (x, y), (u, v) in zip(target, source):
+    for (x, y), (u, v) in zip(target, source, strict=True):
         rows += [[x, y, 1, 0, 0, 0, -u * x, -u * y], [0, 0, 0, x, y, 1, -v * x, -v * y]]
     return np.linalg.solve(np.array(rows), source.ravel())
 

@@ -1,0 +1,51 @@
+# A checkout, Python and make are all that these need; everything is installed into .venv.
+#
+#   make quickstart   trains on drawn cars and evaluates
+#   make test         the tests; arguments for pytest: make test PYTEST_ARGS='-k triplet'
+#   make lint         style and format
+#   make clean        removes .venv and what the builds left behind; keeps runs/
+#
+# Another interpreter: make test PYTHON=/path/to/python3.12
+
+# Tried by running it: a version manager's python3.11 can be there and refuse to run.
+PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
+PYTEST_ARGS ?=
+
+PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: quickstart test lint clean
+
+quickstart: .venv/.cpu-installed
+	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
+
+test: .venv/.test-installed
+	.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+lint: .venv/.test-installed
+	.venv/bin/ruff check
+	.venv/bin/ruff format --check
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# The marks are files, so that the second time costs nothing, and are in .venv, so that they go when it goes.
+.venv/.made:
+	@$(PYTHON) -c '' || { echo "Error: cannot run '$(PYTHON)'. Install Python 3.11, or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+		|| { echo "Error: needs Python 3.11, 3.12 or 3.13, received $$($(PYTHON) --version 2>&1). Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
+		|| { echo "Error: $(PYTHON) cannot make virtual environments. Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "Making .venv with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv .venv
+	@touch $@
+
+.venv/.cpu-installed: setup.py pyproject.toml | .venv/.made
+	@echo "Installing tfdml[cpu] into .venv: about 2 GB on disk, some minutes"
+	@$(PIP) install --editable '.[cpu]'
+	@touch $@
+
+.venv/.test-installed: setup.py pyproject.toml | .venv/.made
+	@echo "Installing tfdml[cpu,test] into .venv: about 2 GB on disk, some minutes"
+	@$(PIP) install --editable '.[cpu,test]'
+	@touch .venv/.cpu-installed $@

@@ -1,0 +1,85 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.distances import distances, squared_distances
+
+
+def naive_squared(embeddings):
+    embeddings = np.asarray(embeddings, np.float64)
+    return np.array([[sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) for y in embeddings] for x in embeddings])
+
+
+@pytest.mark.parametrize("normalised", [True, False])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-12)])
+@pytest.mark.parametrize("size, dim", [(1, 3), (2, 1), (7, 5), (16, 33)])
+def test_equal_to_a_loop_over_pairs(make_batch, size, dim, dtype, tolerance, normalised):
+    _, embeddings = make_batch(size, 4, dim, dtype=dtype, normalised=normalised)
+    squared, plain = squared_distances(embeddings), distances(embeddings)
+    assert squared.dtype == plain.dtype == dtype
+    np.testing.assert_allclose(squared, naive_squared(embeddings), rtol=tolerance, atol=tolerance * dim)
+    np.testing.assert_allclose(plain, np.sqrt(naive_squared(embeddings)), rtol=1e3 * tolerance, atol=1e3 * tolerance)
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 9), scale=st.sampled_from([1e-3, 1.0, 1e3]))
+def test_no_negative_no_nan_and_nothing_on_the_diagonal(seed, size, scale):
+    embeddings = (scale * np.random.default_rng(seed).normal(size=(size, 4))).astype("float32")
+    embeddings[size // 2 :] = embeddings[0]
+    squared = squared_distances(embeddings).numpy()
+    assert np.all(squared >= 0) and np.all(np.diag(squared) == 0) and np.all(np.isfinite(distances(embeddings)))
+    np.testing.assert_allclose(squared, squared.T)
+
+
+@pytest.mark.parametrize("function", [distances, squared_distances])
+def test_gradient_agrees_with_differences(make_batch, function):
+    _, embeddings = make_batch(5, dim=3, dtype="float64")
+    weights = np.random.default_rng(1).normal(size=(5, 5))
+    variable = tf.Variable(embeddings)
+    with tf.GradientTape() as tape:
+        value = tf.reduce_sum(function(variable) * weights)
+    gradient = tape.gradient(value, variable).numpy()
+    for place in np.ndindex(embeddings.shape):
+        step = np.zeros_like(embeddings)
+        step[place] = 1e-6
+        high, low = (np.sum(function(embeddings + sign * step) * weights) for sign in (1, -1))
+        assert gradient[place] == pytest.approx((high - low) / 2e-6, abs=1e-6)
+
+
+def test_rows_that_are_equal_have_distance_zero_and_gradient_zero():
+    variable = tf.Variable([[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]])
+    with tf.GradientTape() as tape:
+        value = distances(variable)
+    np.testing.assert_array_equal(value, np.zeros((3, 3)))
+    np.testing.assert_array_equal(tape.gradient(value, variable), np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize(
+    "labels, embeddings, message",
+    [
+        ([0, 1], [1.0, 2.0], r"embeddings of shape \[batch, dim\], received shape \(2,\)"),
+        ([0, 1], [[[1.0]], [[2.0]]], r"embeddings of shape \[batch, dim\], received shape \(2, 1, 1\)"),
+        ([[0, 1], [1, 0]], [[1.0], [2.0]], r"labels of shape \[batch\].*received shape \(2, 2\).*argmax"),
+        (0, [[1.0], [2.0]], r"labels of shape \[batch\].*received shape \(\)"),
+        ([0, 1, 2], [[1.0], [2.0]], "3 labels for 2 embeddings"),
+    ],
+)
+def test_bad_shapes_are_told(labels, embeddings, message):
+    with pytest.raises(ValueError, match=message):
+        check_pairs_input(np.array(labels), np.array(embeddings))
+
+
+@pytest.mark.parametrize("given_dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_half_precision_is_left_and_float64_kept(given_dtype):
+    labels, embeddings = check_pairs_input([[3], [4]], tf.ones([2, 2], given_dtype))
+    assert embeddings.dtype == ("float64" if given_dtype == "float64" else "float32")
+    assert labels.shape == (2,)
+
+
+def test_labels_are_left_as_they_are():
+    given_labels = np.array([2**40, 2**40 + 1, -5])
+    labels, _ = check_pairs_input(given_labels, np.ones((3, 2)))
+    np.testing.assert_array_equal(labels, given_labels)

@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.losses import Contrastive, contrastive_loss
+
+
+def naive(labels, embeddings, margin):
+    """Equation (10) of Attention-based Ensemble, pair by pair."""
+    embeddings = np.asarray(embeddings, np.float64)
+    values = []
+    for i, label in enumerate(labels):
+        value = 0.0
+        for j, other in enumerate(labels):
+            distance = sum((a - b) ** 2 for a, b in zip(embeddings[i], embeddings[j], strict=True)) ** 0.5
+            if i != j:
+                value += distance**2 if label == other else max(0.0, margin - distance)
+        values.append(value)
+    return values
+
+
+@pytest.mark.parametrize("margin", [0.0, 1.0, 4.0])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 1, 2), (6, 99, 3)])
+def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, margin):
+    for normalised in (True, False):
+        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+        values = contrastive_loss(labels, embeddings, margin=margin)
+        assert values.dtype == dtype
+        np.testing.assert_allclose(values, naive(labels, embeddings, margin), rtol=tolerance, atol=tolerance)
+
+
+def test_by_hand():
+    # On a line at 0, 2 (one class) and 3 (another).
+    values = contrastive_loss([5, 5, 9], np.array([[0.0], [2.0], [3.0]]), margin=3.5)
+    np.testing.assert_allclose(values, [2**2 + 0.5, 2**2 + 2.5, 0.5 + 2.5])
+
+
+def test_classes_beyond_the_margin_cost_nothing(make_batch):
+    variable = tf.Variable(10.0 * np.eye(4))
+    with tf.GradientTape() as tape:
+        values = contrastive_loss(np.arange(4), variable, margin=1.0)
+    np.testing.assert_array_equal(values, np.zeros(4))
+    np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 4)))
+
+
+def test_one_class_is_pulled_together_only(make_batch):
+    embeddings = make_batch(6)[1]
+    one_class = np.zeros(6, int)
+    low, high = (contrastive_loss(one_class, embeddings, margin=margin) for margin in (0.0, 100.0))
+    np.testing.assert_array_equal(low, high)
+    assert np.all(low.numpy() > 0)
+
+
+def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_batch):
+    labels, embeddings = make_batch()
+    for arguments in ({}, {"margin": 0.3}):
+        loss = Contrastive(reduction=None, **arguments)
+        np.testing.assert_allclose(
+            loss(labels, embeddings), contrastive_loss(labels, embeddings, **arguments), rtol=1e-6
+        )
+    np.testing.assert_allclose(contrastive_loss(labels, embeddings), naive(labels, embeddings, 1.0), rtol=1e-4)

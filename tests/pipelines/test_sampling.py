@@ -1,0 +1,150 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import logging
+
+from pipelines.sampling import PxK, Uniform, group_by_class
+from tfdml import registry
+
+
+def batches(sampler, steps, seed=3):
+    """Rows `[steps, batch_size]`."""
+    steps = tf.convert_to_tensor(steps, tf.int64)
+    return sampler.rows(tf.constant(seed, tf.int64), steps, sampler.tables()).numpy()
+
+
+def labels_of(sizes, seed=0):
+    """Shuffled labels of classes of these sizes; class numbers have gaps and are negative, too."""
+    classes = np.arange(len(sizes)) * 1000 - 5
+    return np.random.default_rng(seed).permutation(np.repeat(classes, sizes))
+
+
+def bound(sampler, labels):
+    sampler.bind(labels)
+    return sampler
+
+
+@pytest.mark.parametrize("classes, per_class", [(8, 4), (3, 5), (12, 2), (1, 3), (7, 8)])
+def test_pxk_batches_are_balanced(classes, per_class):
+    sizes = np.random.default_rng(per_class).integers(2, 13, 12)
+    sizes[:4] = 2, 3, 4, 5
+    labels = labels_of(sizes)
+    sampler = bound(PxK(classes, per_class), labels)
+    of_class, of_row = dict.fromkeys(np.unique(labels), 0), np.zeros(len(labels), int)
+    for rows in batches(sampler, range(150)).reshape(150, classes, per_class):
+        assert np.all(labels[rows] == labels[rows][:, :1]), "rows of a class stand together"
+        chosen = labels[rows][:, 0]
+        assert len(set(chosen)) == classes
+        for label, group in zip(chosen, rows, strict=True):
+            size, times = np.sum(labels == label), np.unique(group, return_counts=True)[1]
+            # A class with enough images repeats none; a smaller one repeats all evenly.
+            assert len(times) == min(size, per_class) and times.max() <= -(-per_class // size)
+            np.add.at(of_row, group, 1)
+            assert np.ptp(of_row[labels == label]) <= 1
+            of_class[label] += 1
+        assert max(of_class.values()) - min(of_class.values()) <= 1
+    assert of_row.min() > 0
+
+
+def test_pxk_leaves_single_images_out_and_says_so(monkeypatch):
+    said = []
+    monkeypatch.setattr(logging, "info", lambda message, *values: said.append(message % values))
+    labels = labels_of([1, 3, 1, 2, 4])
+    rows = batches(bound(PxK(3, 2), labels), range(50))
+    assert set(labels[rows].ravel()) == {995, 2995, 3995}
+    assert said == ["2 of 5 classes have a single image and are left out of pxk batches."]
+    bound(PxK(2, 2), labels_of([2, 2]))
+    assert len(said) == 1
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: PxK(0, 4), "classes >= 1 and per_class >= 2, received 0 and 4"),
+        (lambda: PxK(4, 1), "classes >= 1 and per_class >= 2, received 4 and 1"),
+        (lambda: bound(PxK(4, 2), labels_of([3, 1, 2, 2])), r"pxk\(classes=4\).*have 3\. Lower classes"),
+        (lambda: Uniform(0), "batch_size >= 1, received 0"),
+        (lambda: bound(Uniform(9), np.zeros(8)), r"uniform\(batch_size=9\).*there are 8"),
+    ],
+)
+def test_what_cannot_be_is_told(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("sampler", ["pxk(classes=3, per_class=4)", "uniform(batch_size=7)"])
+class TestEverySampler:
+    @pytest.fixture
+    def bound_sampler(self, sampler):
+        return bound(registry.create("sampler", sampler), labels_of([3, 4, 9, 2, 5, 30]))
+
+    def test_batch_size(self, bound_sampler):
+        assert batches(bound_sampler, range(5)).shape == (5, bound_sampler.batch_size)
+
+    def test_a_batch_does_not_depend_on_those_beside_it(self, bound_sampler):
+        together = batches(bound_sampler, range(64))
+        for step in (0, 1, 33, 63):
+            np.testing.assert_array_equal(batches(bound_sampler, [step])[0], together[step])
+        np.testing.assert_array_equal(batches(bound_sampler, [40, 3, 3]), together[[40, 3, 3]])
+
+    def test_graphs_give_the_same(self, bound_sampler):
+        function = tf.function(
+            lambda steps: bound_sampler.rows(tf.constant(3, tf.int64), steps, bound_sampler.tables())
+        )
+        np.testing.assert_array_equal(function(tf.range(9, dtype=tf.int64)), batches(bound_sampler, range(9)))
+
+    def test_seeds_give_other_batches(self, bound_sampler):
+        first, second = (batches(bound_sampler, range(20), seed) for seed in (0, 1))
+        assert np.mean(np.all(first == second, axis=1)) < 0.1
+
+    def test_batches_differ_from_each_other(self, bound_sampler):
+        assert len({tuple(rows) for rows in batches(bound_sampler, range(50))}) > 45
+
+    def test_late_steps(self, bound_sampler):
+        rows = batches(bound_sampler, [10**9, 10**12])
+        assert rows.min() >= 0 and rows.max() < 53 and np.any(rows[0] != rows[1])
+
+
+def test_pxk_reads_tables_that_are_assigned():
+    sampler = bound(PxK(2, 2), labels_of([3, 3, 3]))
+    assert all(isinstance(table, tf.Variable) for table in sampler._tables)
+    before = batches(sampler, range(20))
+    assert set(before.ravel()) == set(range(9))
+    # As if rows 4 to 8 had become one class and 0 to 1 another, and the rest were out.
+    tables = np.array([0, 1, 4, 5, 6, 7, 8]), np.array([0, 2]), np.array([2, 5])
+    for variable, table in zip(sampler._tables, tables, strict=True):
+        variable.assign(table)
+    for rows in batches(sampler, range(20)).reshape(20, 2, 2):
+        assert sorted({tuple(sorted(row // 4 for row in group)) for group in rows}) in (
+            [(0, 0), (1, 1)],
+            [(0, 0), (1, 2)],
+        )
+        assert not set(rows.ravel()) & {2, 3}
+
+
+def test_uniform_gives_each_row_once_before_any_twice():
+    sampler = bound(Uniform(7), np.zeros(24))
+    counts = np.zeros(24, int)
+    for rows in batches(sampler, range(100)):
+        assert len(set(rows)) == 7
+        counts[rows] += 1
+        assert np.ptp(counts) <= 1
+
+
+def test_uniform_may_take_all_rows_at_once():
+    rows = batches(bound(Uniform(5), np.zeros(5)), range(4))
+    np.testing.assert_array_equal(np.sort(rows, axis=1), np.tile(np.arange(5), (4, 1)))
+
+
+def test_uniform_reads_its_count_anew():
+    sampler = bound(Uniform(4), np.zeros(100))
+    sampler._count.assign(6)
+    assert batches(sampler, range(30)).max() == 5
+
+
+def test_group_by_class():
+    rows, starts, sizes = group_by_class([7, -1, 7, 3, -1, 7])
+    np.testing.assert_array_equal(rows, [1, 4, 3, 0, 2, 5])
+    np.testing.assert_array_equal(starts, [0, 2, 3])
+    np.testing.assert_array_equal(sizes, [2, 1, 3])
+    assert {array.dtype for array in (rows, starts, sizes)} == {np.dtype("int64")}

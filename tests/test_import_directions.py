@@ -1,0 +1,99 @@
+"""Keeps the directions of design.md by reading the imports of every file."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted(path.relative_to(ROOT) for room in ("tfdml", "pipelines") for path in (ROOT / room).rglob("*.py"))
+MOST_LINES = 250
+
+# Room: (what it may import of this repository, what of others). The standard library is free to all. What is not
+# here joins rooms: it may import anything, and no room may import it.
+ROOMS = {
+    "tfdml.registry": ("", "keras.saving"),
+    "tfdml.flags": ("", "absl"),
+    "tfdml.startup": ("", "keras"),
+    "tfdml.functional": ("tfdml.functional", "keras numpy"),
+    "tfdml.losses": ("tfdml.losses tfdml.functional tfdml.registry", "keras numpy"),
+    "tfdml.layers": ("tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
+    "tfdml.backbones": ("tfdml.backbones tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
+    "tfdml.methods": ("tfdml.methods tfdml.layers tfdml.functional tfdml.registry", "keras numpy tensorflow"),
+    "pipelines": ("pipelines tfdml.registry", None),
+}
+# Rooms that are no leaves: what they must not import.
+FORBIDDEN = {
+    "tfdml.evaluation": "tfdml.callbacks tfdml.experiment tfdml.losses tfdml.backbones pipelines",
+    "tfdml.callbacks": "tfdml.experiment tfdml.methods tfdml.losses tfdml.backbones tfdml.layers pipelines",
+}
+COMMAND_LINES = {f"tfdml/{name}.py" for name in ("train", "evaluate", "export", "search", "report", "command")}
+
+
+def source(file):
+    return ast.parse((ROOT / file).read_text())
+
+
+def imported(tree):
+    """Full names of all that a module imports, wherever the import stands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names)
+
+
+def inside(name, rooms):
+    return any(name == room or name.startswith(room + ".") for room in rooms.split())
+
+
+def ours(name):
+    return name.startswith(".") or inside(name, "tfdml pipelines")
+
+
+def room_of(file, table):
+    module = ".".join(file.with_suffix("").parts)
+    return next((room for room in table if inside(module, room)), None)
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_imports_keep_the_directions(file):
+    names = [name for name in imported(source(file)) if name.split(".")[0] not in sys.stdlib_module_names]
+    assert not [name for name in names if name.startswith(".")], "write absolute imports"
+    room = room_of(file, ROOMS)
+    if room:
+        own, others = ROOMS[room]
+        assert not [name for name in names if ours(name) and not inside(name, own)]
+        assert others is None or not [name for name in names if not ours(name) and not inside(name, others)]
+    room = room_of(file, FORBIDDEN)
+    assert not [name for name in names if room and inside(name, FORBIDDEN[room])]
+
+
+def test_every_room_of_the_tables_exists():
+    for room in (*ROOMS, *FORBIDDEN):
+        assert [file for file in FILES if inside(".".join(file.with_suffix("").parts), room)], room
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_only_command_lines_read_flags(file):
+    tree = source(file)
+    uses = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "FLAGS"]
+    uses += [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "FLAGS"]
+    if str(file) == "tfdml/flags.py":
+        # There FLAGS is only where definitions go unless the caller names another place.
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        defaults = {default.lineno for function in functions for default in function.args.defaults}
+        uses = [line for line in uses if line not in defaults]
+    assert not uses or str(file) in COMMAND_LINES
+    assert not [name for name in imported(tree) if name.endswith(".FLAGS")]
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_no_assert_statement(file):
+    assert not [node.lineno for node in ast.walk(source(file)) if isinstance(node, ast.Assert)]
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_files_stay_short(file):
+    assert len((ROOT / file).read_text().splitlines()) <= MOST_LINES

@@ -1,0 +1,203 @@
+import keras
+import pytest
+
+from tfdml import registry
+
+
+@pytest.fixture
+def things(monkeypatch):
+    """A kind of its own, `thing`, that holds what the test registers."""
+    monkeypatch.setitem(registry.ROOMS, "thing", "tfdml.registry")
+    monkeypatch.setattr(registry, "_registered", {**registry._registered, "thing": {}})
+
+    @registry.register("thing", "box")
+    def box(width, height=2, *, colour="red", size=None, **others):
+        """Makes a box.
+
+        Not the summary.
+        """
+        return ("box", width, height, colour, size, others)
+
+    @registry.register("thing", "nothing")
+    def nothing():
+        return ("nothing",)
+
+
+@pytest.mark.parametrize(
+    "text, steps",
+    [
+        ("box", [("box", {})]),
+        ("box()", [("box", {})]),
+        ("  box( width = 3 ) ", [("box", {"width": 3})]),
+        (
+            "box(a=-1.5e3, b='x|y(z=1)', c=(1, (2.0, None)), d=[True, False], e={'k': {1}})",
+            [("box", {"a": -1500.0, "b": "x|y(z=1)", "c": (1, (2.0, None)), "d": [True, False], "e": {"k": {1}}})],
+        ),
+        ("a|b(c=1)|d()", [("a", {}), ("b", {"c": 1}), ("d", {})]),
+    ],
+)
+def test_parse(text, steps):
+    assert registry.parse(text) == steps
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "box(", "box)", "box(width=)", "box(width=1", "box width", "1", "'box'", "a.b", "a.b(c=1)", "a()()"]
+    + [
+        "a || b",
+        "a|",
+        "|a",
+        "a & b",
+        "a + b",
+        "a; b",
+        "a\nb",
+        "a(b=1, b=2)",
+        "a(b=1, c=2, b=1)",
+        "a(b={[]: 1})",
+        "(a|1)",
+        "x\0y",
+    ],
+)
+def test_what_is_no_spec_is_shown_with_what_was_expected(text):
+    with pytest.raises(ValueError) as error:
+        registry.parse(text)
+    assert repr(text) in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["box(3)", "box(1, height=2)", "box(*[1])", "box(**{'width': 1})"])
+def test_arguments_need_names(text):
+    with pytest.raises(ValueError, match=r"need their names: write box\(argument=value\)"):
+        registry.parse(text)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "__import__('os').mkdir({path!r})",
+        "(lambda: open({path!r}, 'w'))()",
+        "[open({path!r}, 'w') for _ in (1,)]",
+        "open({path!r}, 'w')",
+        'f"{{open({path!r}, chr(119))}}"',
+        "(open({path!r}, 'w'),)",
+        "{{1: open({path!r}, 'w')}}",
+    ],
+)
+def test_code_is_refused_and_not_run(things, tmp_path, value):
+    path = str(tmp_path / "made")
+    code = value.format(path=path)
+    # The code does run where it is evaluated, so that its absence below means something.
+    eval(code)
+    assert (tmp_path / "made").exists()
+    (tmp_path / "made").unlink() if (tmp_path / "made").is_file() else (tmp_path / "made").rmdir()
+    for text in (f"box(width={code})", code, f"nothing|box(width={code})"):
+        with pytest.raises(ValueError):
+            registry.create_chain("thing", text)
+    assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "written, hint",
+    [("hard", "'hard'"), ("true", "True"), ("FALSE", "False"), ("none", "None"), ("semi-hard", "'semi - hard'")],
+)
+def test_bare_words_get_a_hint(written, hint):
+    with pytest.raises(ValueError, match=f"no literal.*Did you mean mining={hint}\\?"):
+        registry.parse(f"triplet(mining={written})")
+
+
+def test_create(things):
+    assert registry.create("thing", "box(width=3)") == ("box", 3, 2, "red", None, {})
+    assert registry.create("thing", "box(width=3, height=4, colour='blue')") == ("box", 3, 4, "blue", None, {})
+    assert registry.create("thing", "nothing") == ("nothing",)
+
+
+def test_offers_fill_in_what_the_thing_takes_and_the_spec_leaves_open(things):
+    offers = {"width": 7, "size": 9, "others": 1, "unknown": 2}
+    assert registry.create("thing", "box", **offers) == ("box", 7, 2, "red", 9, {})
+    assert registry.create("thing", "box(width=1, size=None)", **offers) == ("box", 1, 2, "red", None, {})
+    assert registry.create("thing", "nothing", **offers) == ("nothing",)
+
+
+def test_chains_keep_their_order(things):
+    made = registry.create_chain("thing", "box(width=1)|nothing|box(height=3)", width=5)
+    assert [(step[0], step[1:3]) for step in made] == [("box", (1, 2)), ("nothing", ()), ("box", (5, 3))]
+    with pytest.raises(ValueError, match="Expected one thing, received a chain of 2: 'box|nothing'"):
+        registry.create("thing", "box|nothing")
+
+
+@pytest.mark.parametrize(
+    "spec, parts",
+    [
+        ("bx(width=1)", ["Unknown thing 'bx'.", "Did you mean 'box'?", "Known: box, nothing."]),
+        ("box(widht=1)", ["'box' takes no argument 'widht'", "Did you mean 'width'?", "width, height, colour, size"]),
+        ("box(others=1)", ["'box' takes no argument 'others'"]),
+        ("nothing(x=1)", ["Its arguments: none."]),
+        ("box(height=1)", ["The thing 'box' needs width: write box(width=...)"]),
+    ],
+)
+def test_wrong_names_and_missing_arguments_are_told(things, spec, parts):
+    with pytest.raises(ValueError) as error:
+        registry.create("thing", spec)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_nothing_is_suggested_for_what_is_not_near(things):
+    with pytest.raises(ValueError) as error:
+        registry.create("thing", "qqqqqq")
+    assert "Did you mean" not in str(error.value) and "Known: box, nothing." in str(error.value)
+
+
+def test_unknown_kind_lists_the_kinds():
+    with pytest.raises(ValueError, match="Unknown kind 'colour'. Known: .*loss"):
+        registry.create("colour", "red")
+
+
+def test_a_name_is_given_once(things):
+    with pytest.raises(ValueError, match="The thing name 'box' is taken by .*box.*other needs another"):
+
+        @registry.register("thing", "box")
+        def other():
+            pass
+
+    assert registry.names("thing") == ["box", "nothing"]
+
+
+def test_reloading_a_module_may_name_its_things_again(things):
+    def twice():
+        pass
+
+    registry.add("thing", "twice", twice)
+    registry.add("thing", "twice", twice)
+    assert registry.names("thing") == ["box", "nothing", "twice"]
+
+
+def test_what_has_a_config_is_registered_with_keras(things):
+    @registry.register("thing", "saved")
+    class SavedThing:
+        def get_config(self):
+            return {}
+
+        @classmethod
+        def from_config(cls, config):
+            return cls()
+
+    assert keras.saving.get_registered_object("tfdml>SavedThing") is SavedThing
+    written = keras.saving.serialize_keras_object(SavedThing())
+    assert written["registered_name"] == "tfdml>SavedThing"
+    assert isinstance(keras.saving.deserialize_keras_object(written), SavedThing)
+
+
+def test_describe_lists_arguments_defaults_and_summary(things):
+    assert registry.describe("thing") == [
+        "box(width, height=2, colour='red', size=None): Makes a box.",
+        "nothing(): ",
+    ]
+
+
+@pytest.mark.parametrize("kind", registry.ROOMS)
+def test_every_kind_has_things_with_a_summary(kind):
+    lines = registry.describe(kind)
+    assert lines and len(lines) == len(registry.names(kind))
+    for name, line in zip(registry.names(kind), lines, strict=True):
+        arguments, summary = line.split("): ", 1)
+        assert arguments.startswith(f"{name}(") and summary

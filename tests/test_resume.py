@@ -1,0 +1,141 @@
+"""A run that is killed and started again ends with the same bits as one that never stopped."""
+
+import shutil
+
+from tests.run_helpers import (
+    EPOCHS,
+    STEPS_PER_EPOCH,
+    Command,
+    Forked,
+    assert_same_run,
+    events,
+    result,
+    run,
+    steps,
+    straight_run,
+    train,
+    train_flags,
+    variable_names,
+)
+
+
+def newest(run_dir):
+    return max(steps(run_dir), default=0)
+
+
+def latest_event(run_dir):
+    return max((event["step"] for event in events(run_dir)), default=-1)
+
+
+def test_the_straight_run_trains_with_all_that_is_random():
+    """What the others compare with: losses and weights move, and so does every source of chance."""
+    found = events(straight_run())
+    assert [(event["event"], event["step"]) for event in found] == [
+        ("evaluation", 0),
+        *((name, STEPS_PER_EPOCH * epoch) for epoch in (1, 2, 3) for name in ("train", "evaluation")),
+    ]
+    losses = [event["loss"] for event in found if event["event"] == "train"]
+    assert len(set(losses)) == EPOCHS
+    flags = (straight_run() / "flags.txt").read_text()
+    assert "dropout=0.3" in flags and "random_resized_crop" in flags and "flip" in flags
+    names = " ".join(variable_names(straight_run()))
+    assert "moving_variance" in names and "seed_generator_state" in names and "adam" in names and "loss/total" in names
+
+
+def test_killed_twice_with_a_damaged_checkpoint(tmp_path):
+    """SIGKILL in the first and in the last epoch; then the newest checkpoint is truncated, too."""
+    run_dir = tmp_path / "run"
+    flags = train_flags(run_dir, "--checkpoint_every=3")
+    assert Command("tfdml.train", *flags).until(lambda: newest(run_dir) >= 3).kill().returncode == -9
+    assert newest(run_dir) % STEPS_PER_EPOCH and newest(run_dir) < STEPS_PER_EPOCH
+
+    again = Command("tfdml.train", *flags).until(lambda: newest(run_dir) > 2 * STEPS_PER_EPOCH + 2).kill()
+    assert again.returncode == -9
+    before, last = steps(run_dir)[-2:]
+    assert last % STEPS_PER_EPOCH and not (run_dir / "result.json").exists()
+    damaged = run_dir / "checkpoints" / f"step-{last:08d}"
+    arrays = (damaged / "arrays.npz").read_bytes()
+    (damaged / "arrays.npz").write_bytes(arrays[: len(arrays) // 2])
+
+    done = Command("tfdml.train", *flags).wait()
+    assert done.returncode == 0, done.stderr
+    assert f"{damaged} is damaged" in done.stderr and "using the one before" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert f"Going on with {run_dir} after step {before}." in done.stdout
+    assert_same_run(run_dir, straight_run())
+
+
+def test_killed_with_events_later_than_the_newest_checkpoint(tmp_path):
+    """Before any checkpoint, and after one: the events that come again are not there twice."""
+    more = ["--eval_unit=steps", "--eval_every=5", "--evaluate_on=validation", "--validation_classes=0.5"]
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    done = train(straight, *more)
+    assert done.returncode == 0, done.stderr
+
+    flags = train_flags(killed, *more)
+    stopped = Forked("tfdml.train", *flags).until(lambda: latest_event(killed) >= 5).kill()
+    assert stopped.returncode == -9
+    assert steps(killed) == [] and latest_event(killed) >= 5
+    Forked("tfdml.train", *flags).until(lambda: latest_event(killed) >= STEPS_PER_EPOCH + 5).kill()
+    assert steps(killed) == [STEPS_PER_EPOCH] and latest_event(killed) > STEPS_PER_EPOCH
+    with open(killed / "metrics.jsonl", "a") as file:
+        file.write('{"event": "train", "st')
+
+    done = run("tfdml.train", *flags)
+    assert done.returncode == 0, done.stderr
+    assert f"after step {STEPS_PER_EPOCH}." in done.stdout
+    assert_same_run(killed, straight)
+    check_evaluated_by_steps_on_validation(straight)
+
+
+def check_evaluated_by_steps_on_validation(run_dir):
+    found = [event for event in events(run_dir) if event["event"] == "evaluation"]
+    assert [event["step"] for event in found] == list(range(0, EPOCHS * STEPS_PER_EPOCH + 1, 5))
+    assert {event["split"] for event in found} == {"validation"}
+    # Half of the eight training classes are held out, eight images each; the test split has eight classes.
+    assert {event["queries"] for event in found} == {4 * 8}
+    given = result(run_dir)
+    assert given["selected_on"] == given["best"]["selected_on"] == "validation"
+    assert given["metrics"]["queries"] == given["best"]["queries"] == 8 * 8
+    best = max(found, key=lambda event: event["recall_at_1"])
+    assert given["best"]["step"] == best["step"]
+
+
+def test_killed_between_the_last_checkpoint_and_the_result(tmp_path):
+    run_dir = tmp_path / "run"
+    shutil.copytree(straight_run(), run_dir)
+    (run_dir / "result.json").unlink()
+    (run_dir / "final.keras").unlink()
+    done = train(run_dir)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(run_dir, straight_run())
+
+
+def test_patience_stops_and_stays_stopped(tmp_path):
+    """In the middle of an epoch; a run that was killed before its result does not train on."""
+    run_dir, more = tmp_path / "run", ["--patience=2", "--eval_unit=steps", "--eval_every=1", "--epochs=9"]
+    done = train(run_dir, *more)
+    assert done.returncode == 0, done.stderr
+    recalls = [event["recall_at_1"] for event in events(run_dir) if event["event"] == "evaluation"]
+    waited, stop = 0, None
+    for step in range(1, len(recalls)):
+        waited = 0 if recalls[step] > max(recalls[:step]) else waited + 1
+        stop = stop or (step if waited == 2 else None)
+    assert stop is not None and stop == len(recalls) - 1
+    assert result(run_dir)["step"] == stop < 9 * STEPS_PER_EPOCH
+    assert stop % STEPS_PER_EPOCH, "this test wants to stop inside an epoch"
+
+    again = tmp_path / "again"
+    shutil.copytree(run_dir, again)
+    (again / "result.json").unlink()
+    done = train(again, *more)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(again, run_dir)
+
+
+def test_flags_txt_is_a_flagfile_of_the_identical_run(tmp_path):
+    flagfile, run_dir = straight_run() / "flags.txt", tmp_path / "run"
+    done = run("tfdml.train", f"--flagfile={flagfile}", f"--run_dir={run_dir}")
+    assert done.returncode == 0, done.stderr
+    assert (run_dir / "flags.txt").read_bytes() == flagfile.read_bytes()
+    assert_same_run(run_dir, straight_run())

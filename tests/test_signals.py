@@ -1,0 +1,79 @@
+"""SIGTERM and Ctrl-C: the step is finished, its state is saved, and the exit status says so."""
+
+import os
+import re
+import signal
+
+import pytest
+
+from tests.run_helpers import (
+    STEPS_PER_EPOCH,
+    Command,
+    assert_same_run,
+    events,
+    run,
+    steps,
+    straight_run,
+    train_flags,
+)
+from tfdml.callbacks import StopRequest
+
+STOPPED_STATUS = 75
+
+
+def test_sigterm_then_ctrl_c_then_to_the_end(tmp_path):
+    """Each saves at the end of a step inside an epoch, and the run ends with the bits of one that never stopped."""
+    run_dir = tmp_path / "run"
+    flags = train_flags(run_dir)
+    for number, epoch in ((signal.SIGTERM, 1), (signal.SIGINT, 2)):
+        command = Command("tfdml.train", *flags).until(lambda epoch=epoch: STEPS_PER_EPOCH * epoch in steps(run_dir))
+        done = command.kill(number)
+        assert done.returncode == STOPPED_STATUS, done.stderr
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        stopped = re.fullmatch(
+            rf"Stopped by {number.name} after step (\d+), which is saved\. The same command goes on from there\.\n",
+            done.stderr,
+        )
+        assert stopped, done.stderr
+        step = int(stopped[1])
+        assert STEPS_PER_EPOCH * epoch < step < STEPS_PER_EPOCH * (epoch + 1)
+        assert steps(run_dir)[-1] == step
+        assert not (run_dir / "result.json").exists() and not (run_dir / "final.keras").exists()
+    done = run("tfdml.train", *flags)
+    assert done.returncode == 0, done.stderr
+    assert f"Going on with {run_dir} after step {step}." in done.stdout
+    assert_same_run(run_dir, straight_run())
+
+
+def test_sigterm_at_the_first_evaluation(tmp_path):
+    """Asked before the first step: that step is taken and saved."""
+    run_dir = tmp_path / "run"
+    done = Command("tfdml.train", *train_flags(run_dir)).until(lambda: events(run_dir)).kill(signal.SIGTERM)
+    assert done.returncode == STOPPED_STATUS, done.stderr
+    assert f"after step {steps(run_dir)[-1]}, which is saved" in done.stderr
+    assert 1 <= steps(run_dir)[-1] < STEPS_PER_EPOCH
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_is_noted_and_the_handlers_come_back(number):
+    before = [signal.getsignal(known) for known in (signal.SIGTERM, signal.SIGINT)]
+    with StopRequest() as stop:
+        assert stop.requested is None
+        os.kill(os.getpid(), number)
+        assert stop.requested == signal.Signals(number).name
+    assert [signal.getsignal(known) for known in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+def test_a_second_ctrl_c_interrupts_at_once():
+    with pytest.raises(KeyboardInterrupt), StopRequest():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("went on")
+
+
+def test_sigterm_twice_or_before_ctrl_c_still_waits_for_the_step():
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.requested == "SIGINT"

@@ -1,0 +1,75 @@
+"""What is installed is what is in the tree, and it runs where the tree is not."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("tfdml", "pipelines")
+
+
+def run(*arguments, cwd, **variables):
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=cwd, env=os.environ | variables, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """Built from a copy, because setuptools leaves a folder `build`, from which removed files would return.
+
+    By the build backend itself, which is all that pip would call: it takes no network.
+    """
+    source = tmp_path_factory.mktemp("source") / "tfdml"
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".*", "bazel-*", "build", "dist", "runs", "*.egg-info"))
+    folder = tmp_path_factory.mktemp("wheel")
+    build = "import sys; from setuptools import build_meta; build_meta.build_wheel(sys.argv[1])"
+    run("-c", build, str(folder), cwd=source)
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("installed")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def test_it_holds_both_packages_and_nothing_else(wheel):
+    expected = {path.relative_to(ROOT).as_posix() for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    with zipfile.ZipFile(wheel) as archive:
+        held = {name for name in archive.namelist() if ".dist-info/" not in name}
+    assert held == expected
+
+
+def test_its_metadata(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = archive.read(name).decode()
+        assert any(name.endswith("/LICENSE") for name in archive.namelist())
+    assert "\nLicense-Expression: Apache-2.0\n" in metadata
+    required = [line.split(": ")[1] for line in metadata.splitlines() if line.startswith("Requires-Dist: ")]
+    # Both choices of each own one module, so neither may come without being asked for.
+    for package in ("tensorflow-cpu", "tensorflow~", "tensorflow[", "faiss"):
+        named = [line for line in required if line.startswith(package)]
+        assert named and all("extra ==" in line for line in named), package
+
+
+def test_it_is_imported_from_where_it_was_unpacked(installed, tmp_path):
+    code = "import pipelines, tfdml; print(tfdml.__file__); print(pipelines.__file__)"
+    printed = run("-c", code, cwd=tmp_path, PYTHONPATH=str(installed)).split()
+    assert printed == [str(installed / package / "__init__.py") for package in PACKAGES]
+
+
+def test_its_command_line_runs(installed, tmp_path):
+    printed = run("-m", "tfdml.train", "--list", cwd=tmp_path, PYTHONPATH=str(installed))
+    assert "triplet" in printed and "toycars" in printed
