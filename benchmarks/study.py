@@ -4,7 +4,6 @@
 `--runs`; one that is complete is not run again, one that was stopped goes on. Comparisons in the docs are made by it.
 """
 
-import json
 import re
 import statistics
 import subprocess
@@ -12,6 +11,9 @@ import sys
 from pathlib import Path
 
 from absl import app, flags
+
+from tfdml.flags import resolve
+from tfdml.run_directory import RunDirectory
 
 flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds, each a run of every flagfile.")
 flags.DEFINE_string("runs", "runs/study", "Folder of the run directories.")
@@ -35,11 +37,13 @@ def run_seeds(flagfile):
     results = []
     for seed in flags.FLAGS.seeds:
         run_dir = Path(flags.FLAGS.runs) / f"{run_name(flagfile, flags.FLAGS.set)}-seed{seed}"
-        result = run_dir / "result.json"
-        if not result.is_file():
+        run = RunDirectory(run_dir)
+        # Refuses the result of a flagfile that has changed since.
+        run.check_claim(resolve(arguments_of(flagfile, seed, run_dir)))
+        if run.result() is None:
             print(f"{run_dir} ...", file=sys.stderr, flush=True)
             train(flagfile, seed, run_dir)
-        results.append(json.loads(result.read_text(encoding="utf-8")))
+        results.append(run.result())
     return results
 
 
@@ -51,12 +55,21 @@ def run_name(flagfile, changes):
 
 def train(flagfile, seed, run_dir):
     """Trains in a process of its own, as a user would; stops the study if the run fails."""
-    changes = [*flags.FLAGS.set, f"--seed={seed}", f"--run_dir={run_dir}"]
-    command = [sys.executable, "-m", "tfdml.train", f"--flagfile={flagfile}", *changes]
-    completed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if completed.returncode:
-        print(f"{' '.join(command)} ended with status {completed.returncode}.", file=sys.stderr)
-        sys.exit(completed.returncode)
+    command = [sys.executable, "-m", "tfdml.train", *arguments_of(flagfile, seed, run_dir)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        status = process.wait()
+    except KeyboardInterrupt:
+        # Ctrl-C reached the run as well, which saves its step.
+        status = process.wait()
+    if status:
+        print(f"{' '.join(command)} ended with status {status}.", file=sys.stderr)
+        sys.exit(status)
+
+
+def arguments_of(flagfile, seed, run_dir):
+    """The flags of one run."""
+    return [f"--flagfile={flagfile}", *flags.FLAGS.set, f"--seed={seed}", f"--run_dir={run_dir}"]
 
 
 def table(results, metrics):

@@ -2,8 +2,10 @@
 
 import tensorflow as tf
 
-# Batches of rows computed in one call: row arithmetic costs little more for many steps than for one.
+# Row arithmetic costs little more for many steps than for one, so several are computed in one call: at most this many,
+# and fewer where batches are large, because its memory grows with the square of a batch.
 STEPS_AT_ONCE = 32
+ROWS_AT_ONCE = 8192
 
 
 def training_batches(split, sampler, prepare, *, seed, step, steps_per_epoch, length=None, worker=(0, 1), parts=1):
@@ -26,6 +28,7 @@ def training_batches(split, sampler, prepare, *, seed, step, steps_per_epoch, le
     """
     index, workers = worker
     share = sampler.batch_size // workers
+    steps_at_once = max(1, min(STEPS_AT_ONCE, ROWS_AT_ONCE // sampler.batch_size))
     images, labels = _tensors(split)
     seed = tf.constant(seed, tf.int64)
 
@@ -38,7 +41,7 @@ def training_batches(split, sampler, prepare, *, seed, step, steps_per_epoch, le
         first = step.read_value()
         tables = sampler.tables()
         steps = tf.data.Dataset.range(first, (first // steps_per_epoch + 1) * steps_per_epoch)
-        return steps.batch(STEPS_AT_ONCE).flat_map(lambda steps: rows_of(steps, tables))
+        return steps.batch(steps_at_once).flat_map(lambda steps: rows_of(steps, tables))
 
     def load(row, number):
         image = prepare(_contents(images, row, split.encoded), tf.stack([seed, number]))

@@ -5,6 +5,8 @@ of the steps below, written as `random_resized_crop(area=(0.5, 1.0))|flip`. Rand
 gives the same image.
 """
 
+import re
+
 import numpy as np
 import tensorflow as tf
 
@@ -54,14 +56,25 @@ def decode(contents):
     return tf.ensure_shape(image, [None, None, 3])
 
 
+def thumbnail(split, row, side):
+    """A small picture of a row, uint8 `[side, side, 3]`, aspect kept."""
+    resized = tf.image.resize_with_pad(_image_of(split, row), side, side, antialias=True)
+    return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8).numpy()
+
+
 def find_unreadable(split):
     """The first row of a split that cannot be read or decoded and why, `(row, reason)`, or None."""
-    for row, image in enumerate(split.images):
+    for row in range(len(split)):
         try:
-            decode(tf.constant(image) if split.encoded else tf.io.read_file(image))
+            _image_of(split, row)
         except tf.errors.OpError as error:
-            return row, error.message.split("\n")[0]
+            # TensorFlow puts the name of its function in front and that of its operation behind.
+            return row, re.sub(r"\{\{.*?\}\}|\[Op:.*", "", error.message.split("\n")[0]).strip()
     return None
+
+
+def _image_of(split, row):
+    return decode(tf.constant(split.images[row]) if split.encoded else tf.io.read_file(split.images[row]))
 
 
 @register("transform", "random_resized_crop")

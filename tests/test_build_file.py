@@ -44,7 +44,8 @@ def of_kind(targets, kind):
 
 def command_lines():
     """Modules that do something when they are run."""
-    return {file for file in files("tfdml/*.py") if '__name__ == "__main__"' in (ROOT / file).read_text()}
+    scripts = files("tfdml/*.py") | files("benchmarks/*.py") | files("docs/*.py")
+    return {file for file in scripts if '__name__ == "__main__"' in (ROOT / file).read_text()}
 
 
 def owners(targets):

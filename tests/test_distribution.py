@@ -76,7 +76,7 @@ def test_uneven_batch_is_refused():
     assert "does not split evenly over 2 replicas" in printed
 
 
-WORKERS_RUN = [
+RUN = [
     "-m",
     "tfdml.train",
     "--dataset=toycars(classes=16, images_per_class=8, image_size=24)",
@@ -86,15 +86,17 @@ WORKERS_RUN = [
     "--sampler=pxk(classes=4, per_class=4)",
     "--steps_per_epoch=20",
     "--checkpoint_every=5",
-    "--devices=workers",
     "--noprojector",
 ]
 
 
 def start_workers(run_dir, data_dir, epochs):
     ports = free_ports(2)
-    arguments = [*WORKERS_RUN, f"--run_dir={run_dir}", f"--data_dir={data_dir}", f"--epochs={epochs}"]
-    return [start(arguments, worker, ports) for worker in range(2)]
+    return [start(run_arguments("workers", run_dir, data_dir, epochs), worker, ports) for worker in range(2)]
+
+
+def run_arguments(devices, run_dir, data_dir, epochs):
+    return [*RUN, f"--devices={devices}", f"--run_dir={run_dir}", f"--data_dir={data_dir}", f"--epochs={epochs}"]
 
 
 def wait_for_checkpoint(run_dir, step, processes):
@@ -113,6 +115,26 @@ def final_weights(run_dir):
 def measured(run_dir):
     events = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
     return [{name: value for name, value in event.items() if name != "seconds"} for event in events]
+
+
+def test_two_replicas_go_on_exactly(tmp_path):
+    """With batch normalisation, whose statistics each replica measures on its own share."""
+    straight, killed, data = tmp_path / "straight", tmp_path / "killed", tmp_path / "data"
+    process = start(run_arguments("cpu:2", straight, data, epochs=2))
+    printed = finish(process)
+    assert process.returncode == 0, printed
+
+    process = start(run_arguments("cpu:2", killed, data, epochs=2))
+    wait_for_checkpoint(killed, 25, [process])
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process = start(run_arguments("cpu:2", killed, data, epochs=2))
+    printed = finish(process)
+    assert process.returncode == 0, printed
+    assert measured(killed) == measured(straight)
+    expected = final_weights(straight)
+    for name, weight in final_weights(killed).items():
+        np.testing.assert_array_equal(weight, expected[name])
 
 
 def test_lost_worker_ends_the_others_and_all_go_on_exactly(tmp_path):

@@ -21,6 +21,11 @@ def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_no_number_is_left_to_be_filled_in(page):
+    assert not re.findall(r"\b[A-Z]+_[A-Z]+\b(?<!TF_CONFIG)", page.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
     for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8")):
         assert (page.parent / link).exists(), link

@@ -6,6 +6,7 @@ import pytest
 from absl import flags
 
 from benchmarks import study
+from tfdml.flags import resolve
 
 
 @pytest.fixture
@@ -20,26 +21,36 @@ def study_flags(tmp_path):
         values[name].value = saved[name]
 
 
-def write_result(run_dir, recall):
+def write_result(run_dir, recall, serialized):
     run_dir.mkdir(parents=True)
     result = {"metrics": {"recall_at_1": recall}, "best": {"recall_at_1": recall + 0.1}, "seconds": 10.0}
     (run_dir / "result.json").write_text(json.dumps(result))
+    (run_dir / "flags.txt").write_text("".join(f"{line}\n" for line in serialized.values()))
 
 
 def test_only_missing_runs_are_made(study_flags, tmp_path, monkeypatch):
     made = []
+    plain = tmp_path / "plain.flags"
+    plain.write_text("--loss=contrastive\n--run_dir=elsewhere\n")
+
+    def flags_of(seed):
+        return resolve([f"--flagfile={plain}", "--epochs=2", f"--seed={seed}"])
 
     def train(flagfile, seed, run_dir):
         made.append((flagfile, seed))
-        write_result(run_dir, 0.4)
+        write_result(run_dir, 0.4, flags_of(seed))
 
     monkeypatch.setattr(study, "train", train)
-    write_result(tmp_path / "runs" / "plain-epochs=2-seed0", 0.2)
-    results = study.run_seeds("configs/plain.flags")
-    assert made == [("configs/plain.flags", "1")]
+    write_result(tmp_path / "runs" / "plain-epochs=2-seed0", 0.2, flags_of(0))
+    results = study.run_seeds(str(plain))
+    assert made == [(str(plain), "1")]
     assert [result["metrics"]["recall_at_1"] for result in results] == [0.2, 0.4]
-    study.run_seeds("configs/plain.flags")
+    study.run_seeds(str(plain))
     assert len(made) == 1
+
+    plain.write_text("--loss=triplet\n")
+    with pytest.raises(ValueError, match="--loss=contrastive there, --loss=triplet now"):
+        study.run_seeds(str(plain))
 
 
 def test_table_has_mean_and_standard_deviation():

@@ -53,10 +53,10 @@ class CheckpointFolder:
             _write(temporary / STATE, lambda file: file.write(json.dumps(state).encode()))
             manifest = {name: _fingerprint(temporary / name) for name in (ARRAYS, STATE)}
             _write(temporary / MANIFEST, lambda file: file.write(json.dumps(manifest).encode()))
-            _flush_folder(temporary)
+            flush(temporary)
             shutil.rmtree(target, ignore_errors=True)
             temporary.rename(target)
-            _flush_folder(self.folder)
+            flush(self.folder)
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
             earlier = self.steps()
@@ -137,8 +137,9 @@ def _write(path, fill):
         os.fsync(file.fileno())
 
 
-def _flush_folder(folder):
-    descriptor = os.open(folder, os.O_RDONLY)
+def flush(path):
+    """Makes sure that a file or folder is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

@@ -13,8 +13,11 @@ def run(main):
 
     def guarded(arguments):
         if len(arguments) > 1:
-            raise app.UsageError(f"Unexpected argument {arguments[1]!r}; options start with --.")
+            print(f"Error: Unexpected argument {arguments[1]!r}; options start with --.", file=sys.stderr)
+            sys.exit(1)
         # Imported here, so that a mistyped flag is told at once.
+        import tensorflow as tf
+
         from tfdml.callbacks import TrainingDiverged, TrainingStopped
 
         logging.getLogger("tensorflow").setLevel(logging.WARNING)
@@ -30,6 +33,11 @@ def run(main):
             if flags.FLAGS.debug:
                 raise
             print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)
+            sys.exit(1)
+        except tf.errors.OpError as error:
+            if flags.FLAGS.debug:
+                raise
+            print(f"Error: TensorFlow failed: {error.message.splitlines()[0]} (--debug shows where)", file=sys.stderr)
             sys.exit(1)
 
     app.run(guarded)

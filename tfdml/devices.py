@@ -50,7 +50,7 @@ def _mirrored(kind, count):
 def _workers():
     try:
         config = json.loads(os.environ.get("TF_CONFIG", ""))
-        known = config["cluster"]["worker"] and config["task"]["type"]
+        known = config["cluster"]["worker"] and config["task"]["type"] and isinstance(config["task"]["index"], int)
     except (ValueError, KeyError, TypeError):
         known = None
     if not known:

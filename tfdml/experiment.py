@@ -10,14 +10,16 @@ import tensorflow as tf
 from absl import logging
 
 from pipelines.build import evaluation_batches, training_batches
-from pipelines.images import decode, find_unreadable, preparation
+from pipelines.images import find_unreadable, preparation, thumbnail
 from tfdml import callbacks as tfdml_callbacks
 from tfdml import registry
 from tfdml.checkpoint import CheckpointFolder
 from tfdml.devices import is_chief, strategy_for
 from tfdml.evaluation import Embedder, recall_at_k
+from tfdml.model_files import load_weights, save_model
 from tfdml.run_directory import RunDirectory
 
+# Side of the projector's pictures, pixels.
 THUMBNAIL = 48
 READING_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError)
 
@@ -31,9 +33,13 @@ class Experiment:
 
     def __init__(self, settings):
         self.settings = settings
-        for module in settings.import_modules:
-            importlib.import_module(module)
+        if settings.jit_compile and settings.deterministic:
+            raise ValueError("--jit_compile needs --nodeterministic: XLA has no deterministic form of some operations.")
+        # First of all: TensorFlow's devices cannot be set up after it has computed something.
         self.strategy = strategy_for(settings.devices)
+        # On some GPUs TensorFlow would otherwise round float32 products to ten bits, in distances and losses too.
+        tf.config.experimental.enable_tensor_float_32_execution(False)
+        import_modules(settings.import_modules)
         self.chief = is_chief(self.strategy)
         keras.mixed_precision.set_global_policy(settings.precision)
         if settings.deterministic:
@@ -141,7 +147,7 @@ class Experiment:
         checkpoint = tfdml_callbacks.RunCheckpoint(
             CheckpointFolder(run.checkpoints, keep=settings.keep_checkpoints),
             progress,
-            {"evaluation": evaluation, "log": log},
+            {"evaluation": evaluation, "log": log, "progress": progress},
             every_steps=settings.checkpoint_every,
             stop=stop,
             writes=self.chief,
@@ -156,7 +162,7 @@ class Experiment:
             run.tensorboard,
             self.evaluation_data(model, self.test),
             self.test.labels,
-            thumbnail=lambda row: thumbnail(self.test, row),
+            thumbnail=lambda row: thumbnail(self.test, row, side=THUMBNAIL),
             class_names=self.test.class_names,
             seed=self.settings.seed,
         )
@@ -169,12 +175,18 @@ class Experiment:
         try:
             yield
         except READING_ERRORS as error:
-            for split in (self.train, self.test):
+            for split in (self.train, self.evaluation, self.test):
                 found = find_unreadable(split)
                 if found:
                     row, reason = found
                     raise ValueError(f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it.") from error
             raise
+
+
+def import_modules(modules):
+    """Imports a user's modules, which register what is in them."""
+    for module in modules:
+        importlib.import_module(module)
 
 
 def trained(run_dir, which, changes=()):
@@ -198,31 +210,6 @@ def preprocessing_of(model):
     """Mean and standard deviation that the model's backbone declares; of others, what maps pixels to 0 ... 1."""
     backbone = getattr(model, "backbone", None)
     return getattr(backbone, "mean", (0.0,) * 3), getattr(backbone, "std", (255.0,) * 3)
-
-
-def load_weights(backbone, path):
-    """Loads a backbone's weights file, with an error that names it."""
-    try:
-        backbone.load_weights(path)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"--initial_weights={path}: no such file.") from None
-    except (ValueError, OSError) as error:
-        reason = str(error).split("\n")[0]
-        raise ValueError(f"--initial_weights={path} does not fit the backbone: {reason}") from None
-
-
-def save_model(model, path):
-    """Saves so that `path` holds a whole model at any time."""
-    temporary = path.with_name(f".writing-{path.name}")
-    model.save(temporary)
-    temporary.rename(path)
-
-
-def thumbnail(split, row):
-    """A small picture of a row, uint8 `[THUMBNAIL, THUMBNAIL, 3]`."""
-    image = decode(tf.constant(split.images[row]) if split.encoded else tf.io.read_file(split.images[row]))
-    resized = tf.image.resize_with_pad(image, THUMBNAIL, THUMBNAIL, antialias=True)
-    return tf.cast(tf.clip_by_value(tf.round(resized), 0, 255), tf.uint8).numpy()
 
 
 def verbosity():

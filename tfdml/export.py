@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from absl import flags
+from absl import flags, logging
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
@@ -23,7 +23,13 @@ def main():
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"--out={out} exists and is not empty; give a new folder.")
     experiment, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model)
-    serving.export(model, experiment.preparation(model, experiment.settings.test_transform), out)
+    # Its failure is told by its path; TensorFlow's would be a traceback, after much work.
+    out.mkdir(parents=True, exist_ok=True)
+    unfinished = out.with_name(f".writing-{out.name}")
+    # TensorFlow tells how it names and shards what it saves.
+    logging.set_verbosity(logging.WARNING)
+    serving.export(model, experiment.preparation(model, experiment.settings.test_transform), unfinished)
+    unfinished.rename(out)
     print(f"Exported {flags.FLAGS.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
 
 

@@ -108,6 +108,15 @@ def serialize(names, values=flags.FLAGS):
     return {name: values[name].serialize() or f"--{name}=" for name in names}
 
 
+def resolve(arguments):
+    """What command line arguments of training come to: `{name: "--name=value"}`."""
+    values = flags.FlagValues()
+    names = define_training(values)
+    define_run_dir("", values)
+    values(["train", *arguments])
+    return serialize(names, values)
+
+
 def parse(text):
     """Parses a saved flags file: `(settings, {name: "--name=value"})`."""
     values = flags.FlagValues()

@@ -138,11 +138,15 @@ def _create(kind, name, arguments, offers):
                 f"The {kind} {name!r} takes no argument {argument!r}.{_nearest(argument, parameters)} "
                 f"Its arguments: {', '.join(parameters) or 'none'}."
             )
+    given = arguments
     arguments = {**{key: value for key, value in offers.items() if key in parameters}, **arguments}
     missing = [key for key, value in parameters.items() if value.default is value.empty and key not in arguments]
     if missing:
         raise ValueError(f"The {kind} {name!r} needs {', '.join(missing)}: write {name}({missing[0]}=...).")
-    return things[name](**arguments)
+    try:
+        return things[name](**arguments)
+    except TypeError as error:
+        raise ValueError(f"Cannot make the {kind} {name!r} of {given}: {error}.") from error
 
 
 def _room(kind):

@@ -1,5 +1,6 @@
 """The folder of a run: its flags, its model, its result."""
 
+import fcntl
 import json
 import os
 import zipfile
@@ -33,6 +34,9 @@ class RunDirectory:
         Args:
             serialized: `{name: "--name=value"}`, see `flags.serialize`.
         """
+        for name, line in serialized.items():
+            if len(line.splitlines()) != 1:
+                raise ValueError(f"--{name} has a line break in its value, which flags.txt cannot hold: {line!r}.")
         if self._flags.exists():
             self._refuse_other_flags(serialized)
         elif self.path.exists() and (not self.path.is_dir() or self._holds_anything()):
@@ -47,6 +51,7 @@ class RunDirectory:
         """Makes the folder this run's by writing its flags."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            self._lock()
             write_atomically(self._flags, "".join(f"{line}\n" for line in serialized.values()).encode())
         except OSError as error:
             raise OSError(f"Cannot write to --run_dir={self.path}: {error.strerror}.") from error
@@ -83,9 +88,17 @@ class RunDirectory:
         except ValueError as error:
             raise ValueError(f"{self._result} is damaged ({error}); without it the run makes it anew.") from None
 
+    def _lock(self):
+        # Held until the process ends, however it ends; two at once would undo each other's checkpoints.
+        self._lock_file = open(self.path / ".lock", "w")
+        try:
+            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(f"Another process is training in --run_dir={self.path}; wait for it.") from None
+
     def _holds_anything(self):
         # What a kill in the middle of `claim` left is nothing.
-        return any(not entry.name.startswith(".writing-") for entry in self.path.iterdir())
+        return any(not entry.name.startswith((".writing-", ".lock")) for entry in self.path.iterdir())
 
     def _saved_flags(self):
         try:

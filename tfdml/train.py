@@ -15,15 +15,19 @@ flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, s
 
 def main():
     from tfdml import registry
+    from tfdml.experiment import import_modules
     from tfdml.run_directory import RunDirectory
     from tfdml.training import train
 
     if flags.FLAGS.list:
+        import_modules(flags.FLAGS.import_modules)
         for kind in registry.ROOMS:
             print(f"{kind}:")
             for line in registry.describe(kind):
                 print(f"  {line}")
         return
+    if flags.FLAGS.devices == "workers" and not flags.FLAGS.run_dir:
+        raise ValueError("--devices=workers needs --run_dir: a folder that all workers share.")
     settings = tfdml_flags.settings_of(TRAINING_FLAGS)
     run = RunDirectory(flags.FLAGS.run_dir or time.strftime("runs/%Y%m%d-%H%M%S"))
     train(settings, run, tfdml_flags.serialize(TRAINING_FLAGS))

@@ -1,11 +1,10 @@
 """A run from its flags to its result."""
 
-import time
-
 import tensorflow as tf
 
-from tfdml.callbacks import Progress, StopRequest
-from tfdml.experiment import Experiment, save_model, verbosity, warn
+from tfdml.callbacks import Progress, StopRequest, TrainingStopped
+from tfdml.experiment import Experiment, verbosity, warn
+from tfdml.model_files import save_model
 
 SHOWN = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
 
@@ -13,7 +12,6 @@ SHOWN = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
 LOST_WORKER = (
     tf.errors.UnavailableError,
     tf.errors.AbortedError,
-    tf.errors.InternalError,
     tf.errors.DeadlineExceededError,
 )
 
@@ -34,12 +32,15 @@ def train(settings, run, serialized):
         return
     experiment = Experiment(settings)
     experiment.load_splits()
+    stop = StopRequest()
     try:
         with experiment.naming_unreadable():
-            result = _train(experiment, run, serialized)
+            result = _train(experiment, run, serialized, stop)
     except LOST_WORKER as error:
         if settings.devices != "workers":
             raise
+        if stop.requested:
+            raise TrainingStopped(f"Stopped by {stop.requested}, and by the first worker, which saves.") from error
         raise OSError(
             "Another worker was lost, and training cannot go on without it. Start all workers again with the same "
             f"command; they go on from the last checkpoint in {run.checkpoints}."
@@ -49,24 +50,28 @@ def train(settings, run, serialized):
         print_result(result, run)
 
 
-def _train(experiment, run, serialized):
-    began = time.monotonic()
+def _train(experiment, run, serialized, stop):
+    settings = experiment.settings
     model = experiment.build_model()
     sampler, steps_per_epoch = experiment.make_sampler()
     progress = Progress(steps_per_epoch)
-    experiment.preparation(model, experiment.settings.train_transform)
+    for transform in (settings.train_transform, settings.test_transform):
+        prepare = tf.function(experiment.preparation(model, transform), autograph=False)
+        prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
     # Only now, when all flags have proven to work together, does the folder become this run's.
     if experiment.chief:
         run.claim(serialized)
-    with StopRequest() as stop:
+    with stop:
         callbacks, evaluation, checkpoint = experiment.callbacks(model, run, stop, progress)
         if checkpoint.resume(model, warn) and experiment.chief:
-            print(f"Going on with {run.path} after step {progress.step}.")
+            print(f"Going on with {run.path} after step {progress.step}.", flush=True)
         if not (progress.at_epoch_end or evaluation.exhausted):
             _fit(experiment, model, sampler, callbacks, progress, until=progress.epoch + 1)
         if not evaluation.exhausted:
-            _fit(experiment, model, sampler, callbacks, progress, until=experiment.settings.epochs)
-    return _result(experiment, run, model, evaluation, progress.step, time.monotonic() - began)
+            _fit(experiment, model, sampler, callbacks, progress, until=settings.epochs)
+    if evaluation.exhausted and experiment.chief:
+        print(f"Stopped after step {progress.step}: {settings.patience} evaluations brought no better model.")
+    return _result(experiment, run, model, evaluation, progress)
 
 
 def _fit(experiment, model, sampler, callbacks, progress, until):
@@ -82,9 +87,9 @@ def _fit(experiment, model, sampler, callbacks, progress, until):
     )
 
 
-def _result(experiment, run, model, evaluation, step, seconds):
+def _result(experiment, run, model, evaluation, progress):
     """What the untrained, the best and the final model reach on the test split; writes what is left to write."""
-    selected_on = experiment.settings.evaluate_on
+    selected_on, step = experiment.settings.evaluate_on, progress.step
     if selected_on == "test":
         untrained, best, last = evaluation.history[0], evaluation.best, evaluation.history[-1]
         measured = [untrained["metrics"], best["metrics"]]
@@ -105,7 +110,7 @@ def _result(experiment, run, model, evaluation, step, seconds):
         "untrained": measured[0],
         "selected_on": selected_on,
         "step": step,
-        "seconds": round(seconds, 1),
+        "seconds": round(progress.seconds, 1),
     }
 
 

@@ -1,5 +1,6 @@
 """Your own images in folders: the way people keep them."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -51,10 +52,10 @@ def _read_split(classes, first_label):
                 f"The class folder {class_folder} has no images. Expected files ending in {', '.join(ENDINGS)}; "
                 "put some in, or remove the folder."
             )
-        for path in found:
-            _check_header(path)
         paths += [str(path) for path in found]
         labels += [label] * len(found)
+    with ThreadPoolExecutor(max_workers=16) as threads:
+        list(threads.map(_check_header, paths))
     names = dict(enumerate(classes, start=first_label))
     return Split(np.array(paths, dtype=object), np.array(labels, dtype=np.int64), class_names=names)
 
@@ -67,7 +68,7 @@ def _check_header(path):
         with Image.open(path) as image:
             # TensorFlow takes the numbers of palette colours for shades of grey, without an error.
             has_palette = image.format == "BMP" and image.mode not in ("L", "RGB", "RGBA")
-    except (UnidentifiedImageError, OSError) as error:
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
         raise ValueError(f"{path} is no readable image ({error}). Replace it or remove it.") from None
     if has_palette:
         raise ValueError(f"{path} is a BMP with a palette, which TensorFlow cannot read. Save it as PNG.")

@@ -180,7 +180,7 @@ def _decal(*shapes):
 
 
 def _polar(angles, radii):
-    return [(radius * math.cos(angle), radius * math.sin(angle)) for angle, radius in zip(angles, radii, strict=False)]
+    return [(radius * math.cos(angle), radius * math.sin(angle)) for angle, radius in zip(angles, radii, strict=True)]
 
 
 DISC = _polar([math.pi * corner / 12 for corner in range(24)], [1] * 24)

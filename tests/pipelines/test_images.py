@@ -128,7 +128,7 @@ def test_random_resized_crop_covers_the_areas_and_aspects_it_declares():
     height, width, area, aspect = 200, 160, (0.2, 0.6), (0.5, 2.0)
     step = tf.function(registry.create("transform", f"random_resized_crop(area={area}, aspect={aspect})", size=32))
     image = tf.constant(gradient_image(height, width))
-    areas, aspects, tops, lefts = [], [], [], []
+    areas, aspects, tops, lefts, bottoms, rights = [], [], [], [], [], []
     for seed in range(250):
         crop = step(image, tf.constant([seed, 5], tf.int64)).numpy()
         # Rows and columns are colours, so a crop tells from where it is.
@@ -138,13 +138,15 @@ def test_random_resized_crop_covers_the_areas_and_aspects_it_declares():
         aspects.append(share_wide * width / (share_high * height))
         tops.append(rows.mean() - share_high / 2)
         lefts.append(columns.mean() - share_wide / 2)
-        assert tops[-1] > -0.01 and tops[-1] + share_high < 1.01
-        assert lefts[-1] > -0.01 and lefts[-1] + share_wide < 1.01
+        bottoms.append(tops[-1] + share_high)
+        rights.append(lefts[-1] + share_wide)
+    assert min(tops) > -0.01 and min(lefts) > -0.01 and max(bottoms) < 1.01 and max(rights) < 1.01
     assert area[0] - 0.02 < min(areas) < 0.24 and 0.55 < max(areas) < area[1] + 0.02
     assert aspect[0] - 0.03 < min(aspects) < 0.58 and 1.7 < max(aspects) < aspect[1] + 0.06
     # As often wide as high: the aspect is drawn on a logarithmic scale.
     assert 0.4 < np.mean(np.array(aspects) > 1) < 0.6
-    assert min(tops) < 0.02 and min(lefts) < 0.02 and max(tops) > 0.3 and max(lefts) > 0.3
+    # Crops reach all four edges.
+    assert min(tops) < 0.02 and min(lefts) < 0.02 and max(bottoms) > 0.98 and max(rights) > 0.98
 
 
 def test_random_resized_crop_takes_the_whole_image_where_no_crop_fits():

@@ -5,7 +5,18 @@ import numpy as np
 
 
 class TrainingDiverged(RuntimeError):
-    """The loss or the gradient is not finite."""
+    """The loss, the gradient, or what they led to is not finite.
+
+    Args:
+        problem: what is not finite.
+        step: steps taken.
+    """
+
+    def __init__(self, problem, step):
+        super().__init__(
+            f"{problem} at step {step}. Try a lower learning rate, a larger margin of the loss, or "
+            "--precision=float32; checkpoints from before are whole."
+        )
 
 
 class DivergenceGuard(keras.callbacks.Callback):
@@ -26,7 +37,4 @@ class DivergenceGuard(keras.callbacks.Callback):
         for name in watched:
             value = float((logs or {}).get(name, 0.0))
             if not np.isfinite(value):
-                raise TrainingDiverged(
-                    f"The {name.replace('_', ' ')} is {value} at step {self._step()}. Try a lower learning rate, a "
-                    "larger margin of the loss, or --precision=float32; checkpoints from before are whole."
-                )
+                raise TrainingDiverged(f"The {name.replace('_', ' ')} is {value}", self._step())

@@ -1,5 +1,7 @@
 """Counts the steps of a run, and tells the input pipeline where it is."""
 
+import time
+
 import keras
 import tensorflow as tf
 
@@ -15,7 +17,13 @@ class Progress(keras.callbacks.Callback):
         super().__init__()
         self.steps_per_epoch = steps_per_epoch
         self.step = 0
+        self._began = time.monotonic()
         self.pipeline_step = tf.Variable(0, trainable=False, dtype=tf.int64)
+
+    @property
+    def seconds(self):
+        """How long the run has taken, what came before a stop included."""
+        return time.monotonic() - self._began
 
     @property
     def epoch(self):
@@ -25,6 +33,12 @@ class Progress(keras.callbacks.Callback):
     @property
     def at_epoch_end(self):
         return self.step % self.steps_per_epoch == 0
+
+    def get_state(self):
+        return {"seconds": self.seconds}
+
+    def set_state(self, state):
+        self._began = time.monotonic() - state["seconds"]
 
     def on_epoch_begin(self, epoch, logs=None):
         self.pipeline_step.assign(self.step)

@@ -3,7 +3,9 @@
 import time
 
 import keras
+import numpy as np
 
+from tfdml.callbacks.divergence_guard import TrainingDiverged
 from tfdml.evaluation.embed import Embedder
 from tfdml.evaluation.retrieval import recall_at_k
 
@@ -43,8 +45,11 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         verbose=0,
     ):
         super().__init__()
-        if unit not in ("epochs", "steps") or every < 1:
-            raise ValueError(f"Expected every >= 1 and unit 'epochs' or 'steps', received {every} and {unit!r}.")
+        if unit not in ("epochs", "steps") or every < 1 or patience == 0:
+            raise ValueError(
+                "Expected every >= 1, unit 'epochs' or 'steps', and patience >= 1 or None; "
+                f"received {every}, {unit!r} and {patience}."
+            )
         self.images, self.labels = images, labels
         self.every, self.unit = every, unit
         self.prefix = prefix
@@ -91,7 +96,10 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
     def _evaluate(self):
         began = time.monotonic()
-        metrics = recall_at_k(self._embedder(self.images, len(self.labels)), self.labels)
+        embeddings = self._embedder(self.images, len(self.labels))
+        if not np.isfinite(embeddings).all():
+            raise TrainingDiverged("Embeddings are not finite", self._step())
+        metrics = recall_at_k(embeddings, self.labels)
         entry = {"step": self._step(), "metrics": metrics}
         self.history.append(entry)
         is_best = self.best is None or metrics[self.monitor] > self.best["metrics"][self.monitor]

@@ -1,7 +1,9 @@
 """Saves and restores everything that decides how a run goes on."""
 
 import keras
+import numpy as np
 
+from tfdml.callbacks.divergence_guard import TrainingDiverged
 from tfdml.callbacks.stop_request import TrainingStopped
 from tfdml.checkpoint import restore, snapshot
 
@@ -50,7 +52,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         # At an epoch's last step, or where patience ends it, its end is still to come and belongs into what is saved.
         if self.progress.at_epoch_end or self.model.stop_training:
             return
-        asked = self.stop is not None and self.stop.requested
+        asked = self._asked_to_stop()
         if asked or (self.every_steps and self.progress.step % self.every_steps == 0):
             self._save()
         if asked:
@@ -58,15 +60,26 @@ class RunCheckpoint(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         self._save()
-        if self.stop is not None and self.stop.requested:
+        if self._asked_to_stop():
             self._leave()
+
+    def _asked_to_stop(self):
+        # Of several workers the one that writes decides: the others notice that it has left.
+        return self.writes and self.stop is not None and self.stop.requested
 
     def _save(self):
         if self.writes:
             variables = _kept_variables(self.model) + self.model.metrics_variables
             arrays = snapshot(variables, self.model.distribute_strategy)
+            self._check_finite(arrays[: len(self.model.variables)])
             state = {name: part.get_state() for name, part in self.parts.items()}
             self.folder.write(self.progress.step, arrays, state)
+
+    def _check_finite(self, arrays):
+        # A step whose loss was finite can leave weights that are not; saved, they would push out the good ones.
+        for name, array in arrays:
+            if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+                raise TrainingDiverged(f"The variable {name.partition('|')[2]} is not finite", self.progress.step)
 
     def _leave(self):
         raise TrainingStopped(

@@ -16,5 +16,6 @@ def squared_distances(embeddings):
 def distances(embeddings):
     """Euclidean distances `[B, B]`, equation (1) of Divide and Conquer; where it is 0, so is its gradient."""
     squared = squared_distances(embeddings)
-    positive = squared > 0.0
+    # Written so that what is no number stays none.
+    positive = ops.logical_not(squared <= 0.0)
     return ops.where(positive, ops.sqrt(ops.where(positive, squared, 1.0)), 0.0)

@@ -7,7 +7,13 @@ from keras import ops
 from tfdml import registry
 from tfdml.functional.distances import distances
 from tfdml.functional.pairs import negative_pairs, positive_pairs
-from tfdml.methods.replicas import apply_summed_gradients, gather, mean_of_replicas, sum_gradients
+from tfdml.methods.replicas import (
+    apply_summed_gradients,
+    average_moving_statistics,
+    gather,
+    mean_of_replicas,
+    sum_gradients,
+)
 from tfdml.methods.restrictions import check_compile_arguments, is_multi_worker
 
 METRICS = ("loss", "gradient_norm", "positive_distance", "negative_distance", "active_anchors")
@@ -108,6 +114,7 @@ class EmbeddingModel(keras.Model):
         present = [gradient for gradient in gradients if gradient is not None]
         measured["gradient_norm"] = tf.linalg.global_norm(present) / self.optimizer.scale_loss(1.0)
         apply_summed_gradients(self.optimizer, gradients, self.trainable_variables)
+        average_moving_statistics(self.non_trainable_variables)
         return self._update_metrics(measured)
 
     def _global_loss(self, images, labels, training):
@@ -118,8 +125,13 @@ class EmbeddingModel(keras.Model):
         return loss, {"loss": loss, **_measure(labels, learners, values)}
 
     def _update_metrics(self, measured):
+        # With loss scaling a step whose gradient overflows is skipped; its norm is none.
+        skips = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
         for name, value in measured.items():
-            self._measures.means[name].update_state(value)
+            counts = tf.math.is_finite(value) | (not skips)
+            self._measures.means[name].update_state(
+                tf.where(counts, value, 0.0), sample_weight=tf.cast(counts, "float32")
+            )
         return {name: mean.result() for name, mean in self._measures.means.items()}
 
 

@@ -15,7 +15,7 @@ def gather(values):
         return values
     with tf.control_dependencies(_same_size_everywhere(values, context, replicas)):
         place = tf.one_hot(context.replica_id_in_sync_group, replicas, dtype=values.dtype)
-        padded = tf.tensordot(place, values, axes=0)
+        padded = tf.reshape(place, [replicas] + [1] * values.shape.rank) * values[None]
     gathered = context.all_reduce(tf.distribute.ReduceOp.SUM, padded)
     return tf.reshape(gathered, tf.concat([[replicas * tf.shape(values)[0]], tf.shape(values)[1:]], axis=0))
 
@@ -36,6 +36,23 @@ def apply_summed_gradients(optimizer, gradients, variables):
     # Keras sums what replicas bring; equal shares of the sum make the sum again, at the price of one more exchange.
     shares = [None if gradient is None else gradient / replicas for gradient in gradients]
     optimizer.apply(shares, variables)
+
+
+def average_moving_statistics(variables):
+    """Gives every replica the mean over replicas of floating point variables that no gradient moves.
+
+    Each replica's batch normalisation sees its own share of the batch only; without this, what is evaluated and saved
+    would be one replica's and change where a run goes on.
+    """
+    context = tf.distribute.get_replica_context()
+    moving = [variable.value for variable in variables if tf.as_dtype(variable.dtype).is_floating]
+    if context.num_replicas_in_sync == 1 or not moving:
+        return
+    # Identity, because a variable's own tensor names no device, which several workers need to reduce it.
+    values = [tf.identity(tf.convert_to_tensor(value)) for value in moving]
+    means = context.all_reduce(tf.distribute.ReduceOp.MEAN, values)
+    for variable, mean in zip(moving, means, strict=True):
+        variable.assign(mean)
 
 
 def mean_of_replicas(values):

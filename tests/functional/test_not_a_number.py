@@ -1,0 +1,18 @@
+"""What is no number stays none: a loss that hid it would let a broken run go on."""
+
+import numpy as np
+import pytest
+
+from tfdml import registry
+
+
+def test_nan_embeddings_give_nan(loss_spec):
+    loss = registry.create("loss", loss_spec)
+    embeddings = np.ones((6, 3), np.float32)
+    embeddings[2] = np.nan
+    assert np.isnan(loss(np.repeat([0, 1], 3), embeddings))
+
+
+@pytest.mark.parametrize("spec", ["triplet(squared=False)", "triplet(mining='batch_hard', squared=False)"])
+def test_nan_embeddings_give_nan_on_plain_distances(spec):
+    test_nan_embeddings_give_nan(spec)
