@@ -1,5 +1,7 @@
 """Dataset, sampler and image preparation joined to a `tf.data.Dataset`."""
 
+import os
+
 import tensorflow as tf
 
 # Row arithmetic costs little more for many steps than for one, so several are computed in one call: at most this many,
@@ -79,5 +81,7 @@ def _contents(images, row, encoded):
 def _deterministic(dataset):
     options = tf.data.Options()
     options.deterministic = True
+    # Threads of its own: TensorFlow's may be few, so that training is deterministic.
+    options.threading.private_threadpool_size = os.cpu_count()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return dataset.with_options(options)

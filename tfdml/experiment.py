@@ -35,6 +35,11 @@ class Experiment:
         self.settings = settings
         if settings.jit_compile and settings.deterministic:
             raise ValueError("--jit_compile needs --nodeterministic: XLA has no deterministic form of some operations.")
+        if settings.deterministic:
+            # TensorFlow sums three gradients or more in the order in which their buffers come free, which depends on
+            # timing where operations run at once. Its deterministic operations do not cover this; one thread does.
+            # Operations themselves still use all cores.
+            tf.config.threading.set_inter_op_parallelism_threads(1)
         # First of all: TensorFlow's devices cannot be set up after it has computed something.
         self.strategy = strategy_for(settings.devices)
         # On some GPUs TensorFlow would otherwise round float32 products to ten bits, in distances and losses too.
