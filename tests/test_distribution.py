@@ -117,6 +117,13 @@ def measured(run_dir):
     return [{name: value for name, value in event.items() if name != "seconds"} for event in events]
 
 
+def assert_same_end(run_dir, expected_dir):
+    assert measured(run_dir) == measured(expected_dir)
+    expected = final_weights(expected_dir)
+    for name, weight in final_weights(run_dir).items():
+        np.testing.assert_array_equal(weight, expected[name])
+
+
 def test_two_replicas_go_on_exactly(tmp_path):
     """With batch normalisation, whose statistics each replica measures on its own share."""
     straight, killed, data = tmp_path / "straight", tmp_path / "killed", tmp_path / "data"
@@ -131,10 +138,7 @@ def test_two_replicas_go_on_exactly(tmp_path):
     process = start(run_arguments("cpu:2", killed, data, epochs=2))
     printed = finish(process)
     assert process.returncode == 0, printed
-    assert measured(killed) == measured(straight)
-    expected = final_weights(straight)
-    for name, weight in final_weights(killed).items():
-        np.testing.assert_array_equal(weight, expected[name])
+    assert_same_end(killed, straight)
 
 
 def test_lost_worker_ends_the_others_and_all_go_on_exactly(tmp_path):
@@ -153,7 +157,4 @@ def test_lost_worker_ends_the_others_and_all_go_on_exactly(tmp_path):
     for process in start_workers(killed, data, epochs=3):
         printed = finish(process)
         assert process.returncode == 0, printed
-    assert measured(killed) == measured(straight)
-    expected = final_weights(straight)
-    for name, weight in final_weights(killed).items():
-        np.testing.assert_array_equal(weight, expected[name])
+    assert_same_end(killed, straight)
