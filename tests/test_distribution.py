@@ -47,10 +47,10 @@ def free_ports(count):
     return ports
 
 
-def three_steps(devices, folder):
+def three_steps(devices, folder, loss="triplet(mining='all')"):
     output = folder / f"{devices.replace(':', '')}.npz"
     ports = free_ports(2) if devices == "workers" else ()
-    arguments = [PROGRAMS / "three_steps.py", devices, output]
+    arguments = [PROGRAMS / "three_steps.py", devices, output, loss]
     processes = [start(arguments, worker, ports) for worker in range(len(ports) or 1)]
     for printed, process in [(finish(process), process) for process in processes]:
         assert process.returncode == 0, printed
@@ -64,7 +64,15 @@ def one_device(tmp_path_factory):
 
 @pytest.mark.parametrize("devices", ["cpu:2", "workers"])
 def test_same_weights_as_one_device(devices, one_device, tmp_path):
-    several = three_steps(devices, tmp_path)
+    check_same_weights(three_steps(devices, tmp_path), one_device)
+
+
+def test_variables_of_a_loss_take_the_same_steps(tmp_path):
+    loss = "proxy_nca(classes=8)"
+    check_same_weights(three_steps("cpu:2", tmp_path, loss), three_steps("cpu:1", tmp_path, loss))
+
+
+def check_same_weights(several, one_device):
     assert int(several["replicas"]) == 2 and int(one_device["replicas"]) == 1
     assert len(several.files) == len(one_device.files)
     for name in set(one_device.files) - {"replicas"}:

@@ -17,7 +17,7 @@ ROOMS = {
     "tfdml.flags": ("", "absl"),
     "tfdml.startup": ("", "keras"),
     "tfdml.functional": ("tfdml.functional", "keras numpy"),
-    "tfdml.losses": ("tfdml.losses tfdml.functional tfdml.registry", "keras numpy"),
+    "tfdml.losses": ("tfdml.losses tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
     "tfdml.layers": ("tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
     "tfdml.backbones": ("tfdml.backbones tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
     "tfdml.methods": ("tfdml.methods tfdml.layers tfdml.functional tfdml.registry", "keras numpy tensorflow"),

@@ -57,6 +57,8 @@ class Experiment:
         self.train, self.evaluation, self.test = self.dataset.train, self.dataset.test, self.dataset.test
         if settings.evaluate_on == "validation":
             self.train, self.evaluation = self.dataset.hold_out(settings.validation_classes, settings.seed)
+        # Losses with proxies count on it.
+        self.train = self.train.numbered()
 
     def build_model(self):
         """A compiled model with all variables made, under the strategy; the same weights every time."""
@@ -70,7 +72,7 @@ class Experiment:
                 "method", settings.method, backbone=backbone, embedding_size=settings.embedding_size
             )
             model(np.zeros((1, settings.image_size, settings.image_size, 3), np.float32))
-            loss = registry.create("loss", settings.loss)
+            loss = registry.create("loss", settings.loss, classes=self.train.num_classes)
             optimizer = registry.create("optimizer", settings.optimizer)
             if settings.precision == "mixed_float16":
                 optimizer = keras.optimizers.LossScaleOptimizer(optimizer)

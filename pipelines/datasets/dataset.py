@@ -41,6 +41,14 @@ class Split:
         """The split of the chosen rows (index or boolean array)."""
         return dataclasses.replace(self, images=self.images[rows], labels=self.labels[rows])
 
+    def numbered(self):
+        """The same rows with classes numbered from 0 without a gap, in the same order."""
+        classes, labels = np.unique(self.labels, return_inverse=True)
+        names = self.class_names
+        if names is not None:
+            names = {number: names[known] for number, known in enumerate(classes) if known in names}
+        return dataclasses.replace(self, labels=labels.astype(np.int64), class_names=names)
+
     def name_of(self, row):
         """What to call a row in a message: its path, or its number."""
         return f"image number {row}" if self.encoded else str(self.images[row])

@@ -61,3 +61,10 @@ def test_hold_out_depends_on_the_seed_alone():
 def test_hold_out_leaves_classes_on_both_sides(fraction):
     with pytest.raises(ValueError, match=f"Holding out {fraction} of 10 training classes"):
         dataset_of(10).hold_out(fraction, seed=0)
+
+
+def test_numbered_closes_gaps_and_keeps_order_and_names():
+    split = split_of([7, 1, 7, -2, 1]).numbered()
+    assert split.labels.tolist() == [2, 1, 2, 0, 1] and split.labels.dtype == np.int64
+    assert split.class_names == {1: "robin"} and list(split.images) == [f"{row}.jpg" for row in range(5)]
+    assert len(split_of([]).numbered()) == 0

@@ -1,4 +1,4 @@
-"""Takes three steps on the given devices and stores the weights: `three_steps.py DEVICES OUTPUT`.
+"""Takes three steps on the given devices and stores the weights: `three_steps.py DEVICES OUTPUT LOSS`.
 
 A process of its own for each kind of device: virtual CPUs and collectives are set up once in a process.
 """
@@ -20,7 +20,7 @@ from tfdml.devices import is_chief, strategy_for
 CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3
 
 
-def main(devices, output):
+def main(devices, output, loss):
     strategy = strategy_for(devices)
     keras.utils.set_random_seed(0)
     split = random_split()
@@ -36,7 +36,7 @@ def main(devices, output):
 
     at = {"seed": 0, "step": progress.pipeline_step, "steps_per_epoch": STEPS}
     with strategy.scope():
-        model = make_model()
+        model = make_model(loss)
     if devices == "workers":
         data = strategy.distribute_datasets_from_function(share_of)
     else:
@@ -56,7 +56,7 @@ def random_split():
     return Split(images, np.repeat(np.arange(CLASSES), PER_CLASS))
 
 
-def make_model():
+def make_model(loss):
     backbone = tfdml.backbones.Small(width=8, stages=2)
     for layer in backbone.layers:
         # Its batch statistics are each replica's own, which no loss on the global batch can change.
@@ -64,7 +64,7 @@ def make_model():
     model = tfdml.Single(backbone, embedding_size=16)
     model(np.zeros((1, SIDE, SIDE, 3), np.float32))
     # Not Adam: it divides by the gradient's size, and makes rounding of the smallest gradients visible.
-    model.compile(keras.optimizers.SGD(0.5, momentum=0.9), loss="triplet(mining='all')")
+    model.compile(keras.optimizers.SGD(0.5, momentum=0.9), loss=loss)
     model.optimizer.build(model.trainable_variables)
     return model
 

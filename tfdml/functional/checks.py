@@ -11,9 +11,29 @@ def check_pairs_input(labels, embeddings):
         labels: `[B]` or `[B, 1]` class numbers.
         embeddings: `[B, d]` floating point.
     """
-    labels, embeddings = ops.convert_to_tensor(labels), ops.convert_to_tensor(embeddings)
-    if len(embeddings.shape) != 2:
-        raise ValueError(f"Expected embeddings of shape [batch, dim], received shape {tuple(embeddings.shape)}.")
+    return _check(labels, embeddings, "embeddings", ("batch", "dim"))
+
+
+def check_similarities_input(labels, similarities, several=False):
+    """Returns `(labels [B], similarities [B, C] in float32 or float64)`, or raises a ValueError.
+
+    Args:
+        labels: `[B]` or `[B, 1]` class numbers.
+        similarities: `[B, C]` floating point.
+        several: whether they are `[B, C, n]` instead, with n proxies of each class.
+    """
+    return _check(labels, similarities, "similarities", ("batch", "classes", "per_class")[: 3 if several else 2])
+
+
+def at_least_float32(values):
+    """The values in float32, or in float64 if they are: what losses compute in, whatever the policy."""
+    return values if standardize_dtype(values.dtype) == "float64" else ops.cast(values, "float32")
+
+
+def _check(labels, values, name, axes):
+    labels, values = ops.convert_to_tensor(labels), ops.convert_to_tensor(values)
+    if len(values.shape) != len(axes):
+        raise ValueError(f"Expected {name} of shape [{', '.join(axes)}], received shape {tuple(values.shape)}.")
     if len(labels.shape) == 2 and labels.shape[1] == 1:
         labels = ops.squeeze(labels, axis=1)
     if len(labels.shape) != 1:
@@ -21,9 +41,7 @@ def check_pairs_input(labels, embeddings):
             f"Expected labels of shape [batch] holding class numbers, received shape {tuple(labels.shape)}. "
             "One-hot labels need argmax first."
         )
-    if None not in (labels.shape[0], embeddings.shape[0]) and labels.shape[0] != embeddings.shape[0]:
-        raise ValueError(f"Received {labels.shape[0]} labels for {embeddings.shape[0]} embeddings; expected as many.")
+    if None not in (labels.shape[0], values.shape[0]) and labels.shape[0] != values.shape[0]:
+        raise ValueError(f"Received {labels.shape[0]} labels for {values.shape[0]} {name}; expected as many.")
     # Distances lose their meaning in half precision, so losses leave it, whatever the policy of the network is.
-    if standardize_dtype(embeddings.dtype) != "float64":
-        embeddings = ops.cast(embeddings, "float32")
-    return labels, embeddings
+    return labels, at_least_float32(values)

@@ -28,5 +28,12 @@ class EmbeddingLoss(keras.losses.Loss):
         labels, embeddings = check_pairs_input(labels, embeddings)
         return super().__call__(batch_ids(labels), embeddings, sample_weight=sample_weight)
 
+    def make_layer(self):
+        """The layer that holds the loss' variables and gives what `call` takes, or None where it takes embeddings.
+
+        The layer is called with `(embeddings [B, d], labels [B])`. Keras tracks variables of layers only.
+        """
+        return None
+
     def get_config(self):
         return {**super().get_config(), "dtype": self.dtype}

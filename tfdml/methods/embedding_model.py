@@ -7,6 +7,7 @@ from keras import ops
 from tfdml import registry
 from tfdml.functional.distances import distances
 from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.methods.loss_layers import LossLayers
 from tfdml.methods.replicas import (
     apply_summed_gradients,
     average_moving_statistics,
@@ -32,6 +33,8 @@ class EmbeddingModel(keras.Model):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self._measures = _Measures()
+        self.loss_layers = LossLayers(name="loss_layers")
+        self._learners_shape = None
 
     def learner_embeddings(self, images, training=False):
         """Embeddings `[B, K, d]` of images `[B, H, W, 3]`, at unit length in each learner."""
@@ -39,6 +42,9 @@ class EmbeddingModel(keras.Model):
 
     def call(self, images, training=False, merged=True):
         learners = self.learner_embeddings(images, training=training)
+        if self._learners_shape is None:
+            self._learners_shape = tuple(learners.shape[1:])
+            self._make_loss_layers()
         if not merged:
             return learners
         side_by_side = ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))
@@ -46,7 +52,10 @@ class EmbeddingModel(keras.Model):
 
     def loss_values(self, labels, learners):
         """Loss `[B]` of each anchor, summed over learners `[B, K, d]`."""
-        return sum(self.loss.call(labels, learners[:, k]) for k in range(learners.shape[1]))
+        return sum(
+            self.loss.call(labels, self.loss_layers.inputs_of(k, labels, learners[:, k]))
+            for k in range(learners.shape[1])
+        )
 
     def compile(self, optimizer="adam", loss=None, metrics=None, loss_weights=None, weighted_metrics=None, **kwargs):
         """Keras' compile. The loss is one of `tfdml.losses`, its spec (`"triplet(margin=0.1)"`), or any
@@ -56,6 +65,7 @@ class EmbeddingModel(keras.Model):
         unsupported = {"metrics": metrics, "loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
         check_compile_arguments(self.distribute_strategy, optimizer, loss, unsupported, kwargs)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        self._make_loss_layers()
 
     def compile_from_config(self, config):
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -104,6 +114,11 @@ class EmbeddingModel(keras.Model):
                 lambda value: self.distribute_strategy.experimental_local_results(value)[0], example
             )
         super()._maybe_symbolic_build(data_batch=data_batch)
+
+    def _make_loss_layers(self):
+        if self._learners_shape is not None and self.compiled:
+            with self.distribute_strategy.scope():
+                self.loss_layers.make(self.loss, self._learners_shape)
 
     def _train_on(self, images, labels):
         replicas = tf.distribute.get_replica_context().num_replicas_in_sync

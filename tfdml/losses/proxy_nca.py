@@ -1,0 +1,59 @@
+"""Proxy-NCA loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_similarities_input
+from tfdml.functional.log_sums import log_sum_exp
+from tfdml.functional.pairs import class_mask, nan_outside
+from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry import register
+
+
+def proxy_nca_loss(labels, similarities, *, scale=1.0, exclude_positive=True):
+    """Proxy-NCA loss of each anchor: `log sum_z exp(-s d(x, p(z))) + s d(x, p(y))`, z over the other classes.
+
+    Equation (4) of Movshovitz-Attias et al., No Fuss Distance Metric Learning using Proxies, 2017, where d is the
+    squared distance on the sphere, `2 - 2 cos`, and s is 1.
+
+    Args:
+        labels: `[B]` class numbers from 0 to C - 1.
+        similarities: `[B, C]` cosines of the anchors to the proxies.
+        scale: factor s of all distances, by which the sphere grows; larger makes the loss sharper.
+        exclude_positive: whether the anchor's own proxy is left out of the sum, as the definition has it. With it the
+            loss is a softmax over all proxies (Teh et al., ProxyNCA++, 2020).
+
+    Returns:
+        `[B]`; below 0 where the own proxy is nearer than all others by more than their number makes up for.
+    """
+    labels, similarities = check_similarities_input(labels, similarities)
+    classes = similarities.shape[1]
+    own = class_mask(labels, classes)
+    negated = -scale * (2.0 - 2.0 * similarities)
+    among = ops.logical_not(own) if exclude_positive else ops.ones_like(own)
+    values = log_sum_exp(among, negated) - ops.sum(ops.where(own, negated, 0.0), axis=1)
+    if classes == 1:
+        values = ops.zeros_like(values)
+    return nan_outside(labels, classes, values)
+
+
+@register("loss", "proxy_nca")
+class ProxyNCA(ProxyLoss):
+    """Proxy-NCA: each class has a proxy, which its images come nearer to than to all other proxies.
+
+    Example: `model.compile(loss=tfdml.losses.ProxyNCA(classes=100))`.
+
+    Args:
+        scale, exclude_positive: see `proxy_nca_loss`.
+        classes: see `ProxyLoss`.
+    """
+
+    def __init__(self, scale=1.0, exclude_positive=True, classes=None, **kwargs):
+        super().__init__(classes=classes, **kwargs)
+        self.scale = scale
+        self.exclude_positive = exclude_positive
+
+    def call(self, labels, similarities):
+        return proxy_nca_loss(labels, similarities, scale=self.scale, exclude_positive=self.exclude_positive)
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale, "exclude_positive": self.exclude_positive}

@@ -1,0 +1,46 @@
+"""The variables of a loss, where Keras finds them."""
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class LossLayers(keras.layers.Layer):
+    """Holds the layers of a model's loss, one for each learner, or none: most losses have no variables."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.learners = []
+        # Never built, hence never locked: a model can be compiled again with another loss.
+        self.built = True
+
+    def make(self, loss, shape):
+        """Makes the layers of a loss for learner embeddings of shape `(K, d)`, in place of those before."""
+        self.learners.clear()
+        for _ in range(shape[0]):
+            layer = loss.make_layer() if hasattr(loss, "make_layer") else None
+            if layer is not None:
+                layer.build((None, shape[1]))
+                layer.built = True
+                self.learners.append(layer)
+
+    def inputs_of(self, learner, labels, embeddings):
+        """What the loss takes for the embeddings `[B, d]` of a learner."""
+        if not self.learners:
+            return embeddings
+        layer = self.learners[learner]
+        with tf.control_dependencies(_known_classes(labels, layer)):
+            labels = tf.identity(labels)
+        return layer(embeddings, labels)
+
+
+def _known_classes(labels, layer):
+    """Checks that the labels are classes of the layer; with one margin for all, any are."""
+    if layer.classes == 1:
+        return []
+    message = f"The loss was made for {layer.classes} classes from 0 to {layer.classes - 1}; a label is another one."
+    low, high = tf.reduce_min(labels), tf.reduce_max(labels)
+    return [
+        tf.debugging.assert_non_negative(low, message=message),
+        tf.debugging.assert_less(tf.cast(high, tf.int64), tf.constant(layer.classes, tf.int64), message=message),
+    ]
