@@ -14,13 +14,8 @@ def sorted_negatives(distances, negatives):
 
 def count_at_most(sorted_values, thresholds):
     """For each row and threshold `[B, B]`, how many of the row's ascending values `[B, B]` are not above it."""
-    width = ops.shape(sorted_values)[1]
-    joined = ops.concatenate([sorted_values, thresholds], axis=1)
-    # Values stand first, so a stable order puts a value before the threshold that it equals.
-    order = ops.argsort(joined, axis=1)
-    values_so_far = ops.cumsum(ops.cast(order < width, "int32"), axis=1)
-    place = ops.argsort(order, axis=1)
-    return ops.take_along_axis(values_so_far, place, axis=1)[:, width:]
+    # Binary searches: a row's values serve all thresholds of the row.
+    return ops.vectorized_map(lambda row: ops.searchsorted(*row, side="right"), (sorted_values, thresholds))
 
 
 def hardest_negative(distances, negatives):

@@ -1,0 +1,120 @@
+"""Time and memory of losses beside pytorch-metric-learning: `python -m benchmarks.losses`, with the extras cpu, bench.
+
+Forward and backward on batches of 4 rows of a class, both libraries in turn in processes of their own, with all
+cores. Prints a Markdown table: how many times longer the other one takes (median over rounds of the ratio), and how
+many times the memory it needs at its peak. What has been measured is kept in --results and not measured again.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.losses_worker import OURS, THEIRS
+
+LIBRARIES = ("tfdml", "pytorch_metric_learning")
+# A round lasts at least so long, seconds.
+ROUND = 0.3
+
+
+# Of glibc: what is freed goes back to the system at once, so that each step shows its own peak. It costs time.
+FREES_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+
+
+class Worker:
+    """A process that measures one library: a JSON line in, a JSON line out."""
+
+    def __init__(self, library, environment):
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", f"from benchmarks.losses_worker import main; main({library!r})"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, **environment},
+            text=True,
+        )
+
+    def ask(self, **question):
+        print(json.dumps(question), file=self.process.stdin, flush=True)
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"The process that measures {question} ended; is there enough memory?")
+        return json.loads(answer)
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure(workers, memory_workers, case, rounds):
+    """Median ratio of seconds, seconds of both, and peak memory of both, MiB."""
+    first = {library: worker.ask(**case, repeats=2) for library, worker in workers.items()}
+    repeats = {library: max(1, round(ROUND / answer["seconds"])) for library, answer in first.items()}
+    seconds = {library: [] for library in workers}
+    for _ in range(rounds):
+        for library, worker in workers.items():
+            seconds[library].append(worker.ask(**case, repeats=repeats[library])["seconds"])
+    ours, theirs = (seconds[library] for library in LIBRARIES)
+    ratio = statistics.median(other / own for own, other in zip(ours, theirs, strict=True))
+    return {
+        "ratio": ratio,
+        "milliseconds": {library: 1000 * statistics.median(values) for library, values in seconds.items()},
+        "peak_mib": {library: worker.ask(**case, repeats=2)["peak_mib"] for library, worker in memory_workers.items()},
+    }
+
+
+def table(results, sizes, dims):
+    columns = [(size, dim) for size in sizes for dim in dims]
+    heads = [f"{size} × {dim}" for size, dim in columns]
+    lines = [f"| loss | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
+    for name in OURS:
+        cells = [_cell(results.get((name, size, dim))) for size, dim in columns]
+        if any(cells):
+            lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(result):
+    if result is None:
+        return ""
+    ours, theirs = (result["peak_mib"][library] for library in LIBRARIES)
+    return f"{result['ratio']:.1f} ({theirs / max(ours, 1):.1f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--losses", default=",".join(THEIRS), help="names, joined by commas")
+    parser.add_argument("--sizes", default="128,512,2048", help="batch sizes")
+    parser.add_argument("--dims", default="128,512", help="embedding sizes")
+    parser.add_argument("--rounds", type=int, default=5, help="how often both are measured in turn")
+    parser.add_argument("--results", default="runs/benchmarks/losses.jsonl", help="file that keeps the measurements")
+    arguments = parser.parse_args()
+    sizes, dims = ([int(number) for number in text.split(",")] for text in (arguments.sizes, arguments.dims))
+    file = Path(arguments.results)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    known = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    results = {(entry["loss"], entry["size"], entry["dim"]): entry for entry in known}
+    for size in sizes:
+        for dim in dims:
+            missing = [name for name in arguments.losses.split(",") if (name, size, dim) not in results]
+            if not missing:
+                continue
+            both = [
+                {library: Worker(library, environment) for library in LIBRARIES} for environment in ({}, FREES_AT_ONCE)
+            ]
+            for name in missing:
+                print(f"{name}, {size} × {dim}", file=sys.stderr, flush=True)
+                case = {"loss": name, "size": size, "dim": dim}
+                results[name, size, dim] = {**case, **measure(*both, case, arguments.rounds)}
+                with open(file, "a") as lines:
+                    print(json.dumps(results[name, size, dim]), file=lines)
+            for worker in [worker for workers in both for worker in workers.values()]:
+                worker.end()
+    print(table(results, sizes, dims))
+
+
+if __name__ == "__main__":
+    main()

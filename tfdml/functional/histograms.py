@@ -1,0 +1,43 @@
+"""Histograms whose counts have gradients."""
+
+from keras import ops
+
+
+def pair_histograms(values, positives, negatives, low, high, bins):
+    """Soft histograms of each row's values: those of its positives and those of its negatives.
+
+    The nodes stand at equal steps from `low` to `high`. A value counts for the two nodes around it, the more the nearer
+    it is, and 1 in all.
+
+    Args:
+        values: `[B, N]`; what is beyond `low` or `high` counts for the last node there.
+        positives, negatives: masks `[B, N]`; no place is in both.
+        low, high: first and last node.
+        bins: number of steps between them.
+
+    Returns:
+        Two tensors `[B, bins + 1]`.
+    """
+    position = ops.clip((values - low) * (bins / (high - low)), 0.0, float(bins))
+    # Clipped once more, because of what is no number: it must stay in its share and must not be an index.
+    lower = ops.clip(ops.cast(ops.stop_gradient(position), "int32"), 0, bins - 1)
+    upper_share = position - ops.cast(lower, position.dtype)
+    counted = ops.logical_or(positives, negatives)
+    rows, nodes = ops.shape(values)[0], bins + 1
+    # Number of the histogram, two for each row; sums by index need no memory for every value and node.
+    histogram = 2 * ops.arange(rows, dtype="int32")[:, None] + ops.cast(negatives, "int32")
+    index = nodes * histogram + lower
+
+    def summed(shares, index):
+        shares = ops.where(counted, shares, 0.0)
+        return ops.segment_sum(ops.reshape(shares, (-1,)), ops.reshape(index, (-1,)), num_segments=2 * rows * nodes)
+
+    sums = summed(1.0 - upper_share, index) + summed(upper_share, index + 1)
+    sums = ops.reshape(sums, (rows, 2, nodes))
+    return sums[:, 0], sums[:, 1]
+
+
+def check_bins(bins):
+    """Raises a ValueError unless it is a number of steps."""
+    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
+        raise ValueError(f"Expected a whole number of bins, at least 1, received {bins!r}.")
