@@ -11,6 +11,7 @@ import sys
 import uuid
 from typing import NamedTuple
 
+import keras
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset, Split
@@ -94,21 +95,20 @@ def _render_to(path, chosen, images_per_class, image_size, seed):
     """Renders all pictures, one generator each so that none depends on another, and writes them to the cache."""
     with _replacing(path) as file:
         total = len(chosen) * images_per_class
-        _tell(f"Rendering {total} toycars pictures of {image_size} x {image_size} pixels, to be kept in {path}\n")
+        print(
+            f"Rendering {total} toycars pictures of {image_size} x {image_size} pixels, to be kept in {path}",
+            file=sys.stderr,
+        )
+        # A bar is for someone who looks; in a file it would be noise.
+        bar = keras.utils.Progbar(total, verbose=int(sys.stdout.isatty()), unit_name="picture")
         images = []
         for label, design in enumerate(chosen):
             for number in range(images_per_class):
                 images.append(render(design, np.random.default_rng([seed, label, number]), image_size))
-            _tell(f"\r{len(images)}/{total}")
-        _tell("\n")
+            bar.update(len(images))
         labels = np.repeat(np.arange(len(chosen)), images_per_class)
         file.write(_pack(images, labels))
     return _as_rows(images), labels
-
-
-def _tell(text):
-    sys.stderr.write(text)
-    sys.stderr.flush()
 
 
 @contextlib.contextmanager
@@ -146,7 +146,7 @@ def _read(path):
         return None
     digest, packed = content[:32], content[32:]
     if hashlib.sha256(packed).digest() != digest:
-        _tell(f"The toycars cache {path} is damaged and will be rendered again.\n")
+        print(f"The toycars cache {path} is damaged and will be rendered again.", file=sys.stderr)
         return None
     with np.load(io.BytesIO(packed)) as arrays:
         blob, ends, labels = arrays["images"].tobytes(), arrays["ends"], arrays["labels"]
