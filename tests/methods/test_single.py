@@ -120,7 +120,7 @@ def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded.predict(images, verbose=0), model.predict(images, verbose=0))
-    assert loaded.loss.margin == 0.3 and loaded.dropout == 0.2
+    assert loaded.loss.margin == 0.3 and loaded.head.features.dropout.rate == 0.2
     assert int(loaded.optimizer.iterations) == 1
     loaded.fit(images, labels, batch_size=16, verbose=0)
     assert int(loaded.optimizer.iterations) == 2

@@ -16,23 +16,29 @@ class Single(EmbeddingModel):
     Args:
         backbone: Keras model from images `[B, H, W, 3]` to features `[B, h, w, c]`, `[B, tokens, c]` or `[B, c]`.
         embedding_size: dimensions of the embedding.
+        pooling: `avg`, `max`, `avg+max` or `gem`, see `tfdml.layers.Pooling`.
+        norm: what normalises the pooled features: `none`, `batch` or `layer`.
         dropout: share of features that training drops before the linear layer.
     """
 
-    def __init__(self, backbone, embedding_size=128, dropout=0.0, **kwargs):
+    def __init__(self, backbone, embedding_size=128, pooling="avg", norm="none", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.backbone = backbone
+        self._head_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
         self.embedding_size = embedding_size
-        self.dropout = dropout
-        self.head = EmbeddingHead(embedding_size, dropout=dropout, name="embedding")
+        self.head = EmbeddingHead(embedding_size, name="embedding", **self._head_options)
 
     def learner_embeddings(self, images, training=False):
         return self.head(self.backbone(images, training=training), training=training)[:, None, :]
 
     def get_config(self):
         backbone = keras.saving.serialize_keras_object(self.backbone)
-        own = {"backbone": backbone, "embedding_size": self.embedding_size, "dropout": self.dropout}
-        return {**super().get_config(), **own}
+        return {
+            **super().get_config(),
+            "backbone": backbone,
+            "embedding_size": self.embedding_size,
+            **self._head_options,
+        }
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

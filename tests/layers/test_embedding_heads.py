@@ -1,0 +1,115 @@
+"""The heads: from a backbone's features to one embedding, or to one of each learner or level."""
+
+import keras
+import numpy as np
+import pytest
+
+from tfdml.layers import EmbeddingHead, MultilevelEmbedding, SplitEmbedding
+
+HEADS = [
+    EmbeddingHead(12, pooling="gem", norm="batch", dropout=0.25),
+    EmbeddingHead(12, pooling="max", norm="layer"),
+    SplitEmbedding(12, learners=3, pooling="avg+max", norm="layer"),
+    SplitEmbedding(12, learners=1),
+]
+
+
+@pytest.fixture
+def features():
+    return np.random.default_rng(0).normal(size=(7, 4, 4, 6)).astype("float32")
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_unit_length_in_float32_whatever_the_policy(head, features):
+    for policy in ("float32", "mixed_bfloat16"):
+        own = type(head).from_config({**head.get_config(), "dtype": policy})
+        embeddings = own(features)
+        assert embeddings.dtype == "float32" and embeddings.shape == own.compute_output_shape(features.shape)
+        np.testing.assert_allclose(np.linalg.norm(embeddings, axis=-1), 1.0, atol=1e-5)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_saved_and_loaded_it_is_the_same(head, features, tmp_path):
+    own = type(head).from_config(head.get_config())
+    inputs = keras.Input(features.shape[1:])
+    network = keras.Model(inputs, own(inputs))
+    # One pass in training, so that moving statistics are not their first values.
+    network(features, training=True)
+    network.save(tmp_path / "network.keras")
+    loaded = keras.models.load_model(tmp_path / "network.keras")
+    np.testing.assert_array_equal(loaded(features), network(features))
+    assert loaded.layers[-1].get_config() == own.get_config()
+
+
+def test_slices_are_the_layer_that_is_not_cut(features):
+    whole, cut = EmbeddingHead(12), SplitEmbedding(12, learners=4)
+    whole.build(features.shape)
+    cut.build(features.shape)
+    assert [weight.shape for weight in whole.weights] == [weight.shape for weight in cut.weights]
+    cut.set_weights(whole.get_weights())
+    kernel, bias = whole.get_weights()
+    projected = features.mean(axis=(1, 2)) @ kernel + bias
+    for learner in range(4):
+        own = projected[:, 3 * learner : 3 * learner + 3]
+        own = own / np.linalg.norm(own, axis=1, keepdims=True)
+        np.testing.assert_allclose(cut(features)[:, learner], own, atol=1e-5)
+
+
+def test_each_slice_is_initialised_as_a_layer_of_its_own():
+    keras.utils.set_random_seed(3)
+    layer = SplitEmbedding(64, learners=8)
+    layer.build((None, 512))
+    kernel, bias = layer.get_weights()
+    slices = kernel.reshape(512, 8, 8)
+    # Xavier: the deviation that belongs to 512 inputs and the 8 outputs of a slice, not to 64.
+    np.testing.assert_allclose(slices.std(axis=(0, 2)), np.sqrt(2 / (512 + 8)), rtol=0.05)
+    assert np.abs(slices[:, 0] - slices[:, 1]).min() > 0 and not np.any(bias)
+
+
+def test_dropout_and_batch_norm_act_in_training_only(features):
+    head = EmbeddingHead(12, norm="batch", dropout=0.5)
+    before = head(features)
+    np.testing.assert_array_equal(head(features), before)
+    assert np.abs(head(features, training=True) - before).max() > 0.1
+    assert np.abs(head(features) - before).max() > 1e-3
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: SplitEmbedding(10, learners=4), "size 10 cannot be cut into 4"),
+        (lambda: EmbeddingHead(0), "1 or more, received 0"),
+        (lambda: EmbeddingHead(4, norm="group"), "'group'.*none, batch, layer"),
+        (
+            lambda: MultilevelEmbedding(10)([np.zeros((2, 6, 6, 4)), np.zeros((2, 3, 3, 8)), np.zeros((2, 8, 8, 4))]),
+            "10 .* 3",
+        ),
+        (lambda: MultilevelEmbedding(4)([keras.Input((None, None, 4)), keras.Input((3, 3, 8))]), "one size"),
+    ],
+)
+def test_what_cannot_be_is_told(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_levels(tmp_path):
+    rng = np.random.default_rng(0)
+    levels = [
+        rng.normal(size=(5, side, side, channels)).astype("float32") for side, channels in ((12, 3), (6, 4), (2, 5))
+    ]
+    inputs = [keras.Input(level.shape[1:]) for level in levels]
+    layer = MultilevelEmbedding(24, reduced=7, hidden=9)
+    network = keras.Model(inputs, layer(inputs))
+    network(levels, training=True)
+    learners = network(levels)
+    assert learners.shape == (5, 3, 8) == layer.compute_output_shape([level.shape for level in levels])
+    np.testing.assert_allclose(np.linalg.norm(learners, axis=-1), 1.0, atol=1e-5)
+    # Of the first level: 5 x 5 windows with stride 3 make 3 x 3 places of 7 channels, which meet 9 hidden units.
+    assert (3 * 3 * 7, 9) in [tuple(weight.shape) for weight in layer.weights]
+    # Each level depends on its own features only.
+    for number in range(3):
+        changed = [level + (which == number) * rng.normal(size=level.shape) for which, level in enumerate(levels)]
+        moved = np.abs(network(changed) - learners).max(axis=(0, 2)) > 1e-3
+        assert moved.tolist() == [which == number for which in range(3)]
+    network.save(tmp_path / "network.keras")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "network.keras")(levels), learners)

@@ -1,0 +1,77 @@
+"""From features of several depths to an embedding of each."""
+
+import keras
+from keras import ops
+
+from tfdml.registry import register
+
+
+@register("layer", "multilevel_embedding")
+class MultilevelEmbedding(keras.layers.Layer):
+    """One learner at each of several depths of a network: feature maps to `[B, levels, embedding_size / levels]`.
+
+    The low, middle and high embeddings of Ranked List Loss (Sec. 4.1.3), which stand where GoogLeNet V2 has its three
+    classifiers. All but the last level are pooled 5 × 5 with stride 3, reduced by a 1 × 1 convolution, flattened and
+    led through a hidden layer, both with batch norm; the last is pooled over all positions. Then each has its linear
+    layer and unit length, in float32. Hidden layers read every position, so images need one size.
+
+    Args:
+        embedding_size: dimensions of all levels together.
+        reduced: channels after the 1 × 1 convolution.
+        hidden: units of the hidden layer.
+    """
+
+    def __init__(self, embedding_size, reduced=128, hidden=1024, **kwargs):
+        super().__init__(**kwargs)
+        if embedding_size < 1:
+            raise ValueError(f"Expected an embedding size of 1 or more, received {embedding_size}.")
+        self.embedding_size = embedding_size
+        self.reduced = reduced
+        self.hidden = hidden
+
+    def build(self, input_shape):
+        levels = len(input_shape)
+        if self.embedding_size % levels:
+            raise ValueError(f"An embedding of size {self.embedding_size} cannot be cut into {levels} equal levels.")
+        size = self.embedding_size // levels
+        self.branches = [self._auxiliary(number, shape) for number, shape in enumerate(input_shape[:-1])]
+        self.branches.append(
+            keras.Sequential(
+                [keras.Input(input_shape[-1][1:]), keras.layers.GlobalAveragePooling2D()], name="last_features"
+            )
+        )
+        self.projections = [keras.layers.Dense(size, name=f"level{number}") for number in range(levels)]
+        for projection, branch in zip(self.projections, self.branches, strict=True):
+            projection.build(branch.output_shape)
+
+    def call(self, levels, training=False):
+        learners = []
+        for features, branch, projection in zip(levels, self.branches, self.projections, strict=True):
+            learners.append(ops.cast(projection(branch(features, training=training)), "float32"))
+        return ops.normalize(ops.stack(learners, axis=1), axis=-1)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0][0], len(input_shape), self.embedding_size // len(input_shape))
+
+    def get_config(self):
+        own = {"embedding_size": self.embedding_size, "reduced": self.reduced, "hidden": self.hidden}
+        return {**super().get_config(), **own}
+
+    def _auxiliary(self, number, shape):
+        """The branch of a level that is not the last, up to its hidden layer."""
+        if None in shape[1:]:
+            raise ValueError(
+                f"A level's hidden layer reads every position, so images need one size; received features {shape}."
+            )
+        layers = [
+            keras.Input(shape[1:]),
+            keras.layers.AveragePooling2D(min(5, *shape[1:3]), strides=3),
+            keras.layers.Conv2D(self.reduced, 1, use_bias=False),
+            keras.layers.BatchNormalization(momentum=0.9),
+            keras.layers.ReLU(),
+            keras.layers.Flatten(),
+            keras.layers.Dense(self.hidden, use_bias=False),
+            keras.layers.BatchNormalization(momentum=0.9),
+            keras.layers.ReLU(),
+        ]
+        return keras.Sequential(layers, name=f"level{number}_features")

@@ -1,0 +1,52 @@
+"""What heads do to a backbone's features before the embedding."""
+
+import keras
+
+from tfdml.layers.pooling import Pooling
+from tfdml.registry import register
+
+NORMS = ("none", "batch", "layer")
+
+
+@register("layer", "pooled_features")
+class PooledFeatures(keras.layers.Layer):
+    """Pooling over positions, then a norm, then dropout: features `[B, ..., c]` to `[B, c]`.
+
+    Args:
+        pooling: `avg`, `max`, `avg+max` or `gem`, see `Pooling`.
+        norm: `none`, `batch` (batch normalisation) or `layer` (layer normalisation).
+        dropout: share of features that training drops.
+    """
+
+    def __init__(self, pooling="avg", norm="none", dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        if norm not in NORMS:
+            raise ValueError(f"Unknown norm {norm!r} before the embedding. Expected one of {', '.join(NORMS)}.")
+        self.pooling = Pooling(pooling, dtype=self.dtype_policy, name="pooling")
+        self.norm = norm
+        self.normalization = None
+        if norm == "batch":
+            self.normalization = keras.layers.BatchNormalization(momentum=0.9, dtype=self.dtype_policy, name="norm")
+        elif norm == "layer":
+            self.normalization = keras.layers.LayerNormalization(dtype=self.dtype_policy, name="norm")
+        self.dropout = keras.layers.Dropout(dropout, dtype=self.dtype_policy, name="dropout")
+
+    def build(self, input_shape):
+        self.pooling.build(input_shape)
+        if self.normalization is not None:
+            self.normalization.build((None, input_shape[-1]))
+
+    def call(self, features, training=False):
+        pooled = self.pooling(features)
+        if self.norm == "batch":
+            pooled = self.normalization(pooled, training=training)
+        elif self.norm == "layer":
+            pooled = self.normalization(pooled)
+        return self.dropout(pooled, training=training)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], input_shape[-1])
+
+    def get_config(self):
+        own = {"pooling": self.pooling.kind, "norm": self.norm, "dropout": self.dropout.rate}
+        return {**super().get_config(), **own}

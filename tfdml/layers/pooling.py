@@ -1,0 +1,67 @@
+"""From a map of features to one vector."""
+
+import keras
+from keras import ops
+
+from tfdml.functional.checks import at_least_float32
+from tfdml.registry import register
+
+KINDS = ("avg", "max", "avg+max", "gem")
+# Powers and roots need positive numbers.
+SMALLEST = 1e-6
+
+
+@register("layer", "pooling")
+class Pooling(keras.layers.Layer):
+    """Pools features `[B, h, w, c]` or `[B, tokens, c]` over positions to `[B, c]`; `[B, c]` stays as it is.
+
+    Args:
+        kind: `avg`, `max`, the sum of both `avg+max`, or `gem`: the generalised mean `mean(x^p)^(1/p)` of what is
+            positive, whose p is learned (Radenović et al., Fine-tuning CNN Image Retrieval, 2018).
+        power: where the p of `gem` begins. 1 is the average; the larger, the nearer to the maximum.
+    """
+
+    def __init__(self, kind="avg", power=3.0, **kwargs):
+        super().__init__(**kwargs)
+        if kind not in KINDS:
+            raise ValueError(f"Unknown pooling {kind!r}. Expected one of {', '.join(KINDS)}.")
+        self.kind = kind
+        self.power = power
+
+    def build(self, input_shape):
+        if len(input_shape) not in (2, 3, 4):
+            raise ValueError(
+                "Expected features of shape [B, h, w, c], [B, tokens, c] or [B, c] from the backbone, "
+                f"received shape {tuple(input_shape)}."
+            )
+        self.exponent = None
+        if self.kind == "gem" and len(input_shape) > 2:
+            start = keras.initializers.Constant(self.power)
+            self.exponent = self.add_weight(name="power", shape=(), initializer=start, dtype="float32", autocast=False)
+
+    def call(self, features):
+        positions = tuple(range(1, len(features.shape) - 1))
+        if not positions:
+            return features
+        if self.kind == "gem":
+            return ops.cast(self._generalised_mean(features, positions), features.dtype)
+        pooled = [pool(features, axis=positions) for kind, pool in _POOLS.items() if kind in self.kind.split("+")]
+        return sum(pooled[1:], pooled[0])
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], input_shape[-1])
+
+    def get_config(self):
+        return {**super().get_config(), "kind": self.kind, "power": self.power}
+
+    def _generalised_mean(self, features, positions):
+        # Powers of half precision overflow.
+        features = ops.maximum(at_least_float32(features), SMALLEST)
+        exponent = ops.cast(self.exponent, features.dtype)
+        # Relative to the largest, which keeps powers within range.
+        highest = ops.max(features, axis=positions, keepdims=True)
+        mean = ops.mean(ops.power(features / highest, exponent), axis=positions, keepdims=True)
+        return ops.squeeze(highest * ops.power(mean, 1.0 / exponent), axis=positions)
+
+
+_POOLS = {"avg": ops.mean, "max": ops.max}

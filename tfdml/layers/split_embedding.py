@@ -1,0 +1,69 @@
+"""From a backbone's features to several learners' embeddings, by one linear layer."""
+
+import keras
+from keras import ops
+
+from tfdml.layers.pooled_features import PooledFeatures
+from tfdml.registry import register
+
+
+@register("layer", "split_embedding")
+class SplitEmbedding(keras.layers.Layer):
+    """Pooled features, then one linear layer cut into K slices: `[B, ..., c]` to `[B, K, embedding_size / K]`.
+
+    The learners of Divide and Conquer (Sec. 3.2). Together the slices have the parameters of the layer that is not
+    cut. Each is initialised as a layer of its own (Xavier normal) and gives embeddings of unit length, in float32.
+
+    Args:
+        embedding_size: dimensions of all learners together.
+        learners: number K of slices, a divisor of `embedding_size`.
+        pooling, norm, dropout: see `PooledFeatures`.
+    """
+
+    def __init__(
+        self,
+        embedding_size,
+        learners,
+        pooling="avg",
+        norm="none",
+        dropout=0.0,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        if learners < 1 or embedding_size < 1 or embedding_size % learners:
+            raise ValueError(f"An embedding of size {embedding_size} cannot be cut into {learners} equal learners.")
+        self.embedding_size = embedding_size
+        self.learners = learners
+        self.features = PooledFeatures(pooling, norm, dropout, dtype=self.dtype_policy, name="features")
+
+    def build(self, input_shape):
+        self.features.build(input_shape)
+        shape = (input_shape[-1], self.embedding_size)
+        self.kernel = self.add_weight(name="kernel", shape=shape, initializer=self._slices)
+        self.bias = self.add_weight(name="bias", shape=shape[1:], initializer="zeros")
+
+    def call(self, features, training=False):
+        features = self.features(features, training=training)
+        projected = ops.matmul(features, self.kernel) + self.bias
+        learners = ops.reshape(projected, (-1, self.learners, self.embedding_size // self.learners))
+        return ops.normalize(ops.cast(learners, "float32"), axis=-1)
+
+    def compute_output_shape(self, input_shape):
+        return (input_shape[0], self.learners, self.embedding_size // self.learners)
+
+    def get_config(self):
+        features = self.features
+        own = {
+            "embedding_size": self.embedding_size,
+            "learners": self.learners,
+            "pooling": features.pooling.kind,
+            "norm": features.norm,
+            "dropout": features.dropout.rate,
+        }
+        return {**super().get_config(), **own}
+
+    def _slices(self, shape, dtype=None):
+        """Weights whose slices are drawn one by one, each for a layer of the slice's size."""
+        slice_shape = (shape[0], shape[1] // self.learners)
+        slices = [keras.initializers.GlorotNormal()(slice_shape, dtype=dtype) for _ in range(self.learners)]
+        return ops.concatenate(slices, axis=1)
