@@ -37,6 +37,19 @@ def draw(keys, number, size, count, width):
     )
 
 
+def fill(keys, number, size, width):
+    """Like `draw` of `width` members, also where a population is smaller: it gives all as often as they fit, then some.
+
+    Returns:
+        `[n, width]` members in `0 ... size - 1`.
+    """
+    drawn = draw(keys, number, size, width % size, width)
+    place = tf.range(width, dtype=tf.int64)[None, :] + tf.zeros_like(drawn)
+    whole = (width // size * size)[:, None]
+    rest = tf.gather(drawn, tf.maximum(place - whole, 0), batch_dims=1)
+    return tf.where(place < whole, place % size[:, None], rest)
+
+
 def times_drawn(keys, number, size, count, members, width):
     """How often each of `members`, what `draw` gave for the same arguments, came in the draws before it."""
     leave_out = 2 * count > size

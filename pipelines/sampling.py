@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from pipelines.draws import draw, times_drawn
+from pipelines.draws import draw, fill, times_drawn
 from pipelines.index_shuffle import key_of
 from tfdml.registry import register
 
@@ -60,21 +60,14 @@ class PxK:
         seed, steps, tables = _arguments(self, seed, steps, tables)
         by_class, starts, sizes = tables
         chosen, times = self._classes_of(seed, steps, tf.size(starts, out_type=tf.int64))
-        size = tf.gather(sizes, chosen)
-        keys = key_of(seed, chosen)
-        drawn = draw(keys, times, size, self.per_class % size, self.per_class)
-        # A small class gives all its images as often as they fit, then some more of them.
-        place = tf.range(self.per_class, dtype=tf.int64)[None, :] + tf.zeros_like(drawn)
-        whole = (self.per_class // size * size)[:, None]
-        rest = tf.gather(drawn, tf.maximum(place - whole, 0), batch_dims=1)
-        member = tf.where(place < whole, place % size[:, None], rest)
+        member = fill(key_of(seed, chosen), times, tf.gather(sizes, chosen), self.per_class)
         rows = tf.gather(by_class, tf.gather(starts, chosen)[:, None] + member)
         return tf.reshape(rows, [-1, self.batch_size])
 
     def _classes_of(self, seed, steps, total):
         """Classes of the steps and how often each came before, both `[n * classes]`."""
         count = tf.constant(self.classes, tf.int64)
-        arguments = (_class_keys(seed, steps), steps, *_as_long_as(steps, total, count))
+        arguments = (class_keys(seed, steps), steps, *as_long_as(steps, total, count))
         chosen = draw(*arguments, self.classes)
         times = times_drawn(*arguments, chosen, self.classes)
         return tf.reshape(chosen, [-1]), tf.reshape(times, [-1])
@@ -108,7 +101,7 @@ class Uniform:
         """Row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
         seed, steps, tables = _arguments(self, seed, steps, tables)
         count = tf.constant(self.batch_size, tf.int64)
-        return draw(_class_keys(seed, steps), steps, *_as_long_as(steps, tables[0], count), self.batch_size)
+        return draw(class_keys(seed, steps), steps, *as_long_as(steps, tables[0], count), self.batch_size)
 
 
 def group_by_class(labels):
@@ -124,9 +117,9 @@ def _arguments(sampler, seed, steps, tables):
     return tf.cast(seed, tf.int64), tf.cast(steps, tf.int64), sampler.tables() if tables is None else tables
 
 
-def _class_keys(seed, steps):
+def class_keys(seed, steps):
     return tf.fill(tf.shape(steps), key_of(seed, tf.constant(CLASS_STREAM, tf.int64)))
 
 
-def _as_long_as(steps, *scalars):
+def as_long_as(steps, *scalars):
     return [tf.fill(tf.shape(steps), scalar) for scalar in scalars]
