@@ -9,23 +9,64 @@ from tfdml.losses import ProxyLoss
 
 # Losses with several ways to compute, or that need an argument; every other one is tested as its name gives it.
 LOSS_SPECS = {
-    "contrastive": ["contrastive", "contrastive(margin=2.5)"],
+    "angular": ["angular", "angular(alpha=55.0)"],
+    "arc_face": ["arc_face(classes=7)", "arc_face(classes=7, scale=4.0, margin=1.0, monotonic=False)"],
+    "binomial_deviance": ["binomial_deviance", "binomial_deviance(alpha=1.0, beta=0.25, negative_cost=3.0)"],
+    "circle": ["circle", "circle(margin=0.25, scale=20.0, differentiate_weights=True)"],
+    "contextual_manifold": ["contextual_manifold(classes=7)"],
+    "contrastive": [
+        "contrastive",
+        "contrastive(margin=2.5)",
+        "contrastive(positive_margin=0.4, squared_positives=False, squared_negatives=True)",
+    ],
+    "cos_face": ["cos_face(classes=7)"],
+    "fast_ap": ["fast_ap", "fast_ap(bins=23)"],
+    "histogram": ["histogram", "histogram(bins=7)"],
+    "intrinsic_manifold": [
+        "intrinsic_manifold(classes=7)",
+        "intrinsic_manifold(classes=7, restart=0.5, affinity='shifted')",
+    ],
+    "lifted_structure": ["lifted_structure", "lifted_structure(form='hard', normalize=True)"],
+    "margin": [
+        "margin",
+        "margin(mining='all')",
+        "margin(learn_beta='one', mining='all')",
+        "margin(learn_beta='per_class', nu=0.5, classes=7)",
+    ],
+    "multi_similarity": ["multi_similarity", "multi_similarity(beta=40.0, base=0.5, mining=False)"],
+    "n_pair": ["n_pair", "n_pair(margin=0.5, normalize=True, regularization=0.02)"],
+    "norm_softmax": ["norm_softmax(classes=7)"],
+    "proxy_anchor": ["proxy_anchor(classes=7)", "proxy_anchor(classes=7, scale=4.0)"],
+    "proxy_n_pair": ["proxy_n_pair(classes=7)"],
     "proxy_nca": ["proxy_nca(classes=7)", "proxy_nca(classes=7, scale=4.0, exclude_positive=False)"],
-    "triplet": [f"triplet(mining={mining!r})" for mining in ("all", "semi_hard", "hard", "batch_hard")]
+    "ranked_list": [
+        "ranked_list",
+        "ranked_list(alpha=1.5, positive_temperature=-5.0, differentiate_weights=True, differentiate_gallery=True)",
+    ],
+    "ranked_list_simpler": [
+        "ranked_list_simpler",
+        "ranked_list_simpler(margin=0.8, differentiate_weights=True, differentiate_gallery=True)",
+    ],
+    "soft_triple": ["soft_triple(classes=7)", "soft_triple(classes=7, per_class=1)"],
+    "sup_con": ["sup_con", "sup_con(form='in', temperature=0.5)"],
+    "triplet": [
+        f"triplet(mining={mining!r})" for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
+    ]
     + ["triplet(squared=False)"],
 }
 
 
 def pytest_generate_tests(metafunc):
-    """Runs a test that takes `loss_spec` on every registered loss, `pair_loss_spec` on those without proxies."""
+    """Runs a test that takes `loss_spec` on every registered loss, `pair_loss_spec` on those that take embeddings."""
     specs = [spec for name in registry.names("loss") for spec in LOSS_SPECS.get(name, [name])]
-    if "loss_spec" in metafunc.fixturenames:
-        metafunc.parametrize("loss_spec", specs)
-    for fixture, proxies in (("pair_loss_spec", False), ("proxy_loss_spec", True)):
-        if fixture in metafunc.fixturenames:
-            is_proxy = [isinstance(registry.create("loss", spec), ProxyLoss) for spec in specs]
-            chosen = [spec for spec, has in zip(specs, is_proxy, strict=True) if has == proxies]
-            metafunc.parametrize(fixture, chosen)
+    losses = {spec: registry.create("loss", spec) for spec in specs}
+    chosen = {
+        "loss_spec": specs,
+        "pair_loss_spec": [spec for spec in specs if losses[spec].make_layer() is None],
+        "proxy_loss_spec": [spec for spec in specs if isinstance(losses[spec], ProxyLoss)],
+    }
+    for fixture in set(chosen) & set(metafunc.fixturenames):
+        metafunc.parametrize(fixture, chosen[fixture])
 
 
 @pytest.fixture
@@ -55,6 +96,38 @@ def make_batch():
         if normalised:
             embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
         return random.integers(0, classes, size), embeddings.astype(dtype)
+
+    return make
+
+
+@pytest.fixture
+def negative_shares():
+    """Function that makes of an anchor's distances to its negatives the share `[negatives]` of draws that each gets.
+
+    Distance-weighted sampling, word by word, for few dimensions.
+    """
+
+    def shares(distances, dim, cutoff=0.5, nonzero_loss_cutoff=1.4):
+        limit = float("inf") if nonzero_loss_cutoff is None else nonzero_loss_cutoff
+        drawn = [distance for distance in distances if distance < limit]
+        weights = []
+        for distance in distances:
+            clipped = min(max(distance, cutoff), 2.0)
+            density = clipped ** (dim - 2) * max(1 - clipped**2 / 4, 1e-6) ** ((dim - 3) / 2)
+            weights.append(1.0 if not drawn else 1 / density if distance < limit else 0.0)
+        return [weight / sum(weights) for weight in weights]
+
+    return shares
+
+
+@pytest.fixture
+def make_similarities():
+    """Function that makes `(labels [B], cosines [B, C])`, or `[B, C, n]`, the same for the same arguments."""
+
+    def make(size=12, classes=7, per_class=None, seed=0, dtype="float32"):
+        random = np.random.default_rng([seed, size, classes])
+        shape = (size, classes) if per_class is None else (size, classes, per_class)
+        return random.integers(0, classes, size), random.uniform(-1, 1, shape).astype(dtype)
 
     return make
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distances import distances, squared_distances
+from tfdml.functional.distances import distances, squared_distances, unit_length
 
 
 def naive_squared(embeddings):
@@ -47,6 +47,47 @@ def test_gradient_agrees_with_differences(make_batch, function):
         step[place] = 1e-6
         high, low = (np.sum(function(embeddings + sign * step) * weights) for sign in (1, -1))
         assert gradient[place] == pytest.approx((high - low) / 2e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("function, power", [(distances, 1), (squared_distances, 2)])
+def test_a_constant_gallery_is_not_moved(make_batch, function, power):
+    _, embeddings = make_batch(5, dim=3, dtype="float64")
+    weights = np.random.default_rng(1).normal(size=(5, 5))
+    variable = tf.Variable(embeddings)
+    with tf.GradientTape() as tape:
+        values = function(variable, constant_gallery=True)
+        value = tf.reduce_sum(values * weights)
+    np.testing.assert_array_equal(values, function(embeddings))
+    expected = np.zeros_like(embeddings)
+    for i, j in np.ndindex(5, 5):
+        line = embeddings[i] - embeddings[j]
+        if i != j:
+            expected[i] += weights[i, j] * (2 * line if power == 2 else line / np.linalg.norm(line))
+    np.testing.assert_allclose(tape.gradient(value, variable), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-6), ("float64", 1e-14)])
+def test_unit_length(make_batch, dtype, tolerance):
+    _, embeddings = make_batch(5, normalised=False, dtype=dtype)
+    embeddings[3] *= 1e-9
+    for i, row in enumerate(unit_length(embeddings)):
+        expected = embeddings[i] / sum(value**2 for value in embeddings[i].astype("float64")) ** 0.5
+        assert row.dtype == dtype
+        np.testing.assert_allclose(row, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_rows_of_zeros_stay_zeros_without_a_gradient():
+    for tiny in (0.0, 1e-20):
+        variable = tf.Variable([[3.0, 4.0], [tiny, tiny], [1e-11, 0.0]])
+        with tf.GradientTape() as tape:
+            units = unit_length(variable)
+            value = tf.reduce_sum(units)
+        np.testing.assert_allclose(units, [[0.6, 0.8], [0, 0], [1, 0]], rtol=1e-6)
+        gradient = tape.gradient(value, variable).numpy()
+        np.testing.assert_allclose(gradient[0], np.array([4.0, -3.0]) / 125, rtol=1e-4)
+        np.testing.assert_array_equal(gradient[1], [0, 0])
+        assert np.all(np.isfinite(gradient[2]))
+    assert np.isnan(unit_length(tf.constant([[np.nan, 1.0]]))).all()
 
 
 def test_rows_that_are_equal_have_distance_zero_and_gradient_zero():

@@ -4,7 +4,7 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfdml.functional.pairs import batch_ids, negative_pairs, positive_pairs
+from tfdml.functional.pairs import batch_ids, class_mask, nan_outside, negative_pairs, positive_pairs
 
 some_labels = st.lists(st.sampled_from([0, 1, -7, 2**24, 2**24 + 1, 2**40, -(2**40)]), min_size=1, max_size=9)
 
@@ -30,3 +30,40 @@ def test_batch_ids_say_the_same_as_labels(labels):
 def test_labels_need_not_be_integers(labels):
     np.testing.assert_array_equal(positive_pairs(tf.constant(labels))[0], [False, False, True])
     np.testing.assert_array_equal(batch_ids(tf.constant(labels)), [0, 1, 0])
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float32"])
+def test_class_mask_equals_a_loop(dtype):
+    labels = [2, 0, 4, 4, 5] + ([] if dtype == "uint8" else [-1])
+    mask = class_mask(tf.constant(labels, dtype), 5).numpy()
+    assert mask.dtype == bool and mask.tolist() == [[label == number for number in range(5)] for label in labels]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "int64", "float32", "float64"])
+@pytest.mark.parametrize("classes", [1, 3, 100])
+def test_labels_that_are_no_class_give_no_number(dtype, classes):
+    labels = [0, 1, 2, 3, 99, 100, 127] + ([] if dtype.startswith("u") else [-1, -128])
+    values = tf.range(len(labels), dtype="float64")
+    kept = nan_outside(tf.constant(labels, dtype), classes, values)
+    assert kept.dtype == "float64"
+    expected = [number if 0 <= label < classes else float("nan") for number, label in enumerate(labels)]
+    np.testing.assert_array_equal(kept, expected)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int16", "uint16"])
+def test_more_classes_than_the_labels_can_hold(dtype):
+    values = nan_outside(tf.cast([0, 1], dtype), 100_000, tf.constant([5.0, 6.0]))
+    np.testing.assert_array_equal(values, [5.0, 6.0])
+
+
+def test_large_labels_are_no_class_though_they_wrap_in_small_integers():
+    labels = tf.constant([0, 2**32, 2**32 + 1, -(2**32), 2**40], tf.int64)
+    values = nan_outside(labels, 4, tf.zeros(5))
+    np.testing.assert_array_equal(np.isnan(values), [False, True, True, True, True])
+
+
+def test_no_gradient_comes_from_labels_that_are_no_class():
+    variable = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        values = nan_outside(tf.constant([0, 9]), 2, tf.square(variable))
+    np.testing.assert_array_equal(tape.gradient(values, variable), [2.0, 0.0])

@@ -5,8 +5,8 @@ import tensorflow as tf
 from tfdml.losses import Contrastive, contrastive_loss
 
 
-def naive(labels, embeddings, margin):
-    """Equation (10) of Attention-based Ensemble, pair by pair."""
+def naive(labels, embeddings, margin, positive_margin=0.0, powers=(2, 1)):
+    """Equation (10) of Attention-based Ensemble, pair by pair; with powers 2 and 2 that of Lifted Structure."""
     embeddings = np.asarray(embeddings, np.float64)
     values = []
     for i, label in enumerate(labels):
@@ -14,7 +14,9 @@ def naive(labels, embeddings, margin):
         for j, other in enumerate(labels):
             distance = sum((a - b) ** 2 for a, b in zip(embeddings[i], embeddings[j], strict=True)) ** 0.5
             if i != j:
-                value += distance**2 if label == other else max(0.0, margin - distance)
+                same = label == other
+                value += max(0.0, distance - positive_margin) ** powers[0] if same else 0.0
+                value += 0.0 if same else max(0.0, margin - distance) ** powers[1]
         values.append(value)
     return values
 
@@ -28,6 +30,31 @@ def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, toler
         values = contrastive_loss(labels, embeddings, margin=margin)
         assert values.dtype == dtype
         np.testing.assert_allclose(values, naive(labels, embeddings, margin), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("margin, positive_margin", [(1.0, 0.0), (1.4, 0.7), (0.0, 3.0)])
+@pytest.mark.parametrize("powers", [(2, 2), (2, 1), (1, 2), (1, 1)])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+def test_powers_and_both_margins(make_batch, dtype, tolerance, powers, margin, positive_margin):
+    squared = {"squared_positives": powers[0] == 2, "squared_negatives": powers[1] == 2}
+    for size, classes, dim, normalised in [(2, 2, 2, True), (13, 4, 3, False), (16, 5, 8, True)]:
+        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+        values = contrastive_loss(labels, embeddings, margin=margin, positive_margin=positive_margin, **squared)
+        expected = naive(labels, embeddings, margin, positive_margin, powers)
+        np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_both_margins_by_hand():
+    # On a line at 0, 2 (one class) and 3 (another).
+    line = np.array([[0.0], [2.0], [3.0]])
+    values = contrastive_loss([5, 5, 9], line, margin=3.5, positive_margin=1.5, squared_negatives=True)
+    np.testing.assert_allclose(values, [0.5**2 + 0.5**2, 0.5**2 + 2.5**2, 0.5**2 + 2.5**2])
+
+
+def test_a_negative_positive_margin_is_refused(make_batch):
+    for use in (Contrastive, lambda **arguments: contrastive_loss(*make_batch(), **arguments)):
+        with pytest.raises(ValueError, match="positive_margin of 0 or more.*received -0.1"):
+            use(positive_margin=-0.1)
 
 
 def test_by_hand():
@@ -54,7 +81,15 @@ def test_one_class_is_pulled_together_only(make_batch):
 
 def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_batch):
     labels, embeddings = make_batch()
-    for arguments in ({}, {"margin": 0.3}):
+    default = contrastive_loss(labels, embeddings)
+    for arguments in (
+        {},
+        {"margin": 0.3},
+        {"positive_margin": 0.3},
+        {"squared_positives": False},
+        {"squared_negatives": True},
+    ):
+        assert np.allclose(contrastive_loss(labels, embeddings, **arguments), default) == (not arguments)
         loss = Contrastive(reduction=None, **arguments)
         np.testing.assert_allclose(
             loss(labels, embeddings), contrastive_loss(labels, embeddings, **arguments), rtol=1e-6

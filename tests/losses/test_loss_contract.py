@@ -12,6 +12,16 @@ from hypothesis import strategies as st
 
 from tfdml import registry
 
+# What a loss holds constant makes its gradient another one than its value's; its own test checks it.
+WEIGHTS_HELD_CONSTANT = {
+    "circle",
+    "margin",
+    "margin(learn_beta='per_class', nu=0.5, classes=7)",
+    "ranked_list",
+    "ranked_list_simpler",
+    "triplet(mining='distance_weighted')",
+}
+
 few = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
@@ -46,7 +56,9 @@ def test_one_value_an_anchor_in_the_precision_given(compute, make_batch):
 
 
 @pytest.mark.parametrize("normalised", [True, False])
-def test_gradient_agrees_with_differences(compute, make_batch, normalised):
+def test_gradient_agrees_with_differences(loss_spec, compute, make_batch, normalised):
+    if loss_spec in WEIGHTS_HELD_CONSTANT:
+        pytest.skip("its gradient is not that of its value, on purpose")
     labels, embeddings = make_batch(8, 3, seed=5, dtype="float64", normalised=normalised)
     _, gradient = value_and_gradient(compute, labels, embeddings)
     assert gradient.dtype == "float64" and np.abs(gradient).max() > 1e-3

@@ -5,6 +5,7 @@ import tensorflow as tf
 from tfdml.losses import Triplet, triplet_loss
 
 MININGS = ["all", "semi_hard", "hard", "batch_hard"]
+ALL_MININGS = [*MININGS, "distance_weighted"]
 
 
 def squared(x, y):
@@ -51,6 +52,87 @@ def test_equal_to_a_loop_over_triplets(make_batch, size, classes, dim, dtype, to
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
 
 
+def naive_expectation(labels, embeddings, margin, shares, power=2):
+    """What distance-weighted sampling costs on average, triplet by triplet; `shares(anchor, negatives)` are chances."""
+    values, size = [], len(labels)
+    for anchor in range(size):
+        distance = [squared(embeddings[anchor], other) ** (power / 2) for other in np.asarray(embeddings, np.float64)]
+        positives = [j for j in range(size) if j != anchor and labels[j] == labels[anchor]]
+        negatives = [j for j in range(size) if labels[j] != labels[anchor]]
+        chances = shares(anchor, negatives) if negatives else []
+        value = sum(
+            chance * max(0.0, distance[positive] - distance[negative] + margin)
+            for positive in positives
+            for negative, chance in zip(negatives, chances, strict=True)
+        )
+        values.append(value / max(len(positives), 1))
+    return values
+
+
+@pytest.fixture
+def shares_of(negative_shares):
+    """Function that makes `shares` for `naive_expectation` of embeddings."""
+
+    def make(embeddings, **limits):
+        rows, dim = np.asarray(embeddings, np.float64), np.shape(embeddings)[1]
+        return lambda anchor, negatives: negative_shares(
+            [squared(rows[anchor], rows[j]) ** 0.5 for j in negatives], dim, **limits
+        )
+
+    return make
+
+
+@pytest.mark.parametrize("margin", [0.0, 0.2, 3.0])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2)])
+def test_distance_weighted_is_equal_to_a_loop(make_batch, shares_of, size, classes, dim, dtype, tolerance, margin):
+    for normalised in (True, False):
+        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+        for squares in (True, False):
+            values = triplet_loss(labels, embeddings, margin=margin, mining="distance_weighted", squared=squares)
+            assert values.dtype == dtype
+            expected = naive_expectation(labels, embeddings, margin, shares_of(embeddings), power=1 + squares)
+            np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("limits", [{"cutoff": 1.0}, {"nonzero_loss_cutoff": 1.2}, {"nonzero_loss_cutoff": None}])
+def test_cutoffs_of_distance_weighted(make_batch, shares_of, limits):
+    labels, embeddings = make_batch(14, dtype="float64")
+    values = triplet_loss(labels, embeddings, mining="distance_weighted", **limits)
+    np.testing.assert_allclose(
+        values, naive_expectation(labels, embeddings, 0.2, shares_of(embeddings, **limits)), rtol=1e-10
+    )
+    assert not np.allclose(values, triplet_loss(labels, embeddings, mining="distance_weighted"))
+
+
+def test_draws_average_to_the_value_of_distance_weighted(make_batch, shares_of):
+    labels, embeddings = make_batch(16, 4, dtype="float64")
+    values = triplet_loss(labels, embeddings, mining="distance_weighted").numpy()
+    shares, random = shares_of(embeddings), np.random.default_rng(0)
+    for anchor in range(16):
+        positives = np.flatnonzero((labels == labels[anchor]) & (np.arange(16) != anchor))
+        negatives = np.flatnonzero(labels != labels[anchor])
+        drawn = random.choice(negatives, (3000, len(positives)), p=shares(anchor, negatives))
+        to_positives = ((embeddings[positives] - embeddings[anchor]) ** 2).sum(axis=1)
+        to_drawn = ((embeddings[drawn] - embeddings[anchor]) ** 2).sum(axis=2)
+        costs = np.maximum(to_positives - to_drawn + 0.2, 0).mean(axis=1)
+        assert values[anchor] == pytest.approx(costs.mean(), abs=4.5 * costs.std() / 3000**0.5), anchor
+
+
+def test_gradient_of_distance_weighted_is_that_of_the_loop_with_constant_chances(make_batch, shares_of):
+    labels, embeddings = make_batch(8, 3, seed=5, dtype="float64")
+    variable = tf.Variable(embeddings)
+    with tf.GradientTape() as tape:
+        values = triplet_loss(labels, variable, mining="distance_weighted")
+    gradient, shares = tape.gradient(values, variable).numpy(), shares_of(embeddings)
+    assert np.abs(gradient).max() > 1e-2
+    for place in np.ndindex(embeddings.shape):
+        step = np.zeros_like(embeddings)
+        step[place] = 1e-6
+        high, low = (sum(naive_expectation(labels, embeddings + sign * step, 0.2, shares)) for sign in (1, -1))
+        assert gradient[place] == pytest.approx((high - low) / 2e-6, abs=1e-6)
+
+
 @pytest.mark.parametrize("mining", MININGS)
 def test_ties_are_broken_as_in_the_loop(mining):
     # Whole numbers, so that equal distances are equal in every bit.
@@ -66,7 +148,7 @@ def test_by_hand():
     np.testing.assert_allclose(values, [0.0, 1 - 4 + 6, 0.0])
 
 
-@pytest.mark.parametrize("mining", MININGS)
+@pytest.mark.parametrize("mining", ALL_MININGS)
 @pytest.mark.parametrize("labels", [[1, 1, 1, 1], [0, 1, 2, 3]], ids=["one class", "all different"])
 def test_without_triplets_it_is_zero_with_zero_gradient(make_batch, labels, mining):
     variable = tf.Variable(make_batch(4)[1])
@@ -76,7 +158,7 @@ def test_without_triplets_it_is_zero_with_zero_gradient(make_batch, labels, mini
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 5)))
 
 
-@pytest.mark.parametrize("mining", MININGS)
+@pytest.mark.parametrize("mining", ALL_MININGS)
 def test_an_anchor_without_a_positive_has_no_part(make_batch, mining):
     embeddings = make_batch(4)[1]
     values = triplet_loss(np.array([0, 0, 0, 1]), embeddings, margin=10.0, mining=mining).numpy()
@@ -85,7 +167,15 @@ def test_an_anchor_without_a_positive_has_no_part(make_batch, mining):
 
 def test_a_class_passes_its_arguments_on(make_batch):
     labels, embeddings = make_batch()
-    for arguments in ({"margin": 0.7}, {"mining": "batch_hard"}, {"squared": False}):
+    drawn = {"mining": "distance_weighted"}
+    for arguments in (
+        {"margin": 0.7},
+        {"mining": "batch_hard"},
+        {"squared": False},
+        drawn,
+        {**drawn, "cutoff": 1.0},
+        {**drawn, "nonzero_loss_cutoff": None},
+    ):
         np.testing.assert_allclose(
             Triplet(reduction=None, **arguments)(labels, embeddings),
             triplet_loss(labels, embeddings, **arguments),
@@ -102,5 +192,11 @@ def test_defaults_of_function_and_class_agree(make_batch):
 
 def test_unknown_mining_names_the_known(make_batch):
     for use in (lambda: Triplet(mining="semihard"), lambda: triplet_loss(*make_batch(), mining="semihard")):
-        with pytest.raises(ValueError, match="'semihard'.*all, semi_hard, hard, batch_hard"):
+        with pytest.raises(ValueError, match="'semihard'.*all, semi_hard, hard, batch_hard, distance_weighted"):
             use()
+
+
+def test_bad_cutoffs_are_told(make_batch):
+    for use in (Triplet, lambda **arguments: triplet_loss(*make_batch(), **arguments)):
+        with pytest.raises(ValueError, match="above the cutoff of 0.5, or None, received 0.1"):
+            use(nonzero_loss_cutoff=0.1)

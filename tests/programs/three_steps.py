@@ -1,4 +1,4 @@
-"""Takes three steps on the given devices and stores the weights: `three_steps.py DEVICES OUTPUT LOSS`.
+"""Takes three steps on the given devices and stores the weights: `three_steps.py DEVICES OUTPUT LOSS OPTIMIZER`.
 
 A process of its own for each kind of device: virtual CPUs and collectives are set up once in a process.
 """
@@ -14,13 +14,14 @@ from pipelines.build import training_batches
 from pipelines.datasets import Split
 from pipelines.images import preparation
 from pipelines.sampling import PxK
-from tfdml.callbacks import Progress
+from tfdml import registry
+from tfdml.callbacks import Progress, WeightAverage
 from tfdml.devices import is_chief, strategy_for
 
 CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3
 
 
-def main(devices, output, loss):
+def main(devices, output, loss, optimizer):
     strategy = strategy_for(devices)
     keras.utils.set_random_seed(0)
     split = random_split()
@@ -36,14 +37,18 @@ def main(devices, output, loss):
 
     at = {"seed": 0, "step": progress.pipeline_step, "steps_per_epoch": STEPS}
     with strategy.scope():
-        model = make_model(loss)
+        model = make_model(loss, optimizer)
     if devices == "workers":
         data = strategy.distribute_datasets_from_function(share_of)
     else:
         data = training_batches(split, sampler, prepare, **at)
-    history = model.fit(data, callbacks=[progress], verbose=0, shuffle=False).history
+    average = WeightAverage(0.5)
+    history = model.fit(data, callbacks=[progress, average], verbose=0, shuffle=False).history
+    with average.applied():
+        averaged = [weight.numpy() for weight in model.trainable_variables]
     if is_chief(strategy):
         weights = [strategy.experimental_local_results(weight.value)[0].numpy() for weight in model.variables]
+        weights += averaged
         np.savez(output, *weights, loss=history["loss"], replicas=strategy.num_replicas_in_sync)
 
 
@@ -56,15 +61,14 @@ def random_split():
     return Split(images, np.repeat(np.arange(CLASSES), PER_CLASS))
 
 
-def make_model(loss):
+def make_model(loss, optimizer):
     backbone = tfdml.backbones.Small(width=8, stages=2)
     for layer in backbone.layers:
         # Its batch statistics are each replica's own, which no loss on the global batch can change.
         layer.trainable = not isinstance(layer, keras.layers.BatchNormalization)
     model = tfdml.Single(backbone, embedding_size=16)
     model(np.zeros((1, SIDE, SIDE, 3), np.float32))
-    # Not Adam: it divides by the gradient's size, and makes rounding of the smallest gradients visible.
-    model.compile(keras.optimizers.SGD(0.5, momentum=0.9), loss=loss)
+    model.compile(registry.create("optimizer", optimizer), loss=loss)
     model.optimizer.build(model.trainable_variables)
     return model
 

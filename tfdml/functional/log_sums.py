@@ -6,7 +6,8 @@ from keras import ops
 def log_one_plus_sum_exp(mask, exponents):
     """`log(1 + sum exp(exponents))` `[B]` over the places of each row `[B, N]` where the mask is True."""
     highest = ops.maximum(_highest(mask, exponents), 0.0)
-    return highest + ops.log(ops.exp(-highest) + _sum_exp(mask, exponents, highest))
+    # Written so that a sum far below 1 is not lost beside it.
+    return highest + ops.log1p(ops.expm1(-highest) + _sum_exp(mask, exponents, highest))
 
 
 def log_sum_exp(mask, exponents):
@@ -14,6 +15,13 @@ def log_sum_exp(mask, exponents):
     highest = _highest(mask, exponents)
     total = _sum_exp(mask, exponents, highest)
     return highest + ops.log(ops.where(ops.any(mask, axis=1), total, 1.0))
+
+
+def masked_softmax(mask, exponents):
+    """`exp(exponents) / sum exp(exponents)` `[B, N]` over places of each row where the mask is True, 0 elsewhere."""
+    exponentials = _exponentials(mask, exponents, _highest(mask, exponents))
+    total = ops.sum(exponentials, axis=1, keepdims=True)
+    return exponentials / ops.where(ops.any(mask, axis=1, keepdims=True), total, 1.0)
 
 
 def _highest(mask, exponents):
@@ -24,6 +32,10 @@ def _highest(mask, exponents):
 
 
 def _sum_exp(mask, exponents, highest):
+    return ops.sum(_exponentials(mask, exponents, highest), axis=1)
+
+
+def _exponentials(mask, exponents, highest):
     # What is masked could overflow, so it is taken out before the exponential, not after.
     shifted = ops.where(mask, exponents - highest[:, None], 0.0)
-    return ops.sum(ops.where(mask, ops.exp(shifted), 0.0), axis=1)
+    return ops.where(mask, ops.exp(shifted), 0.0)

@@ -1,7 +1,12 @@
 """Layers that methods are made of, and those that hold the variables of losses."""
 
+from tfdml.layers.ceil_max_pooling import CeilMaxPooling
+from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.class_margins import ClassMargins
 from tfdml.layers.embedding_head import EmbeddingHead
+from tfdml.layers.local_response_norm import LocalResponseNorm
+from tfdml.layers.frozen_batch_norm import freeze_batch_norm
+from tfdml.layers.manifold_proxies import ManifoldProxies
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.layers.pooled_features import PooledFeatures
 from tfdml.layers.pooling import Pooling
@@ -9,11 +14,16 @@ from tfdml.layers.proxies import Proxies
 from tfdml.layers.split_embedding import SplitEmbedding
 
 __all__ = [
+    "CeilMaxPooling",
+    "CenterMerging",
     "ClassMargins",
     "EmbeddingHead",
+    "LocalResponseNorm",
+    "ManifoldProxies",
     "MultilevelEmbedding",
     "PooledFeatures",
     "Pooling",
     "Proxies",
     "SplitEmbedding",
+    "freeze_batch_norm",
 ]

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
+from tfdml.functional.distances import unit_length
 from tfdml.registry import register
 
 
@@ -20,9 +21,10 @@ class Proxies(keras.layers.Layer):
         classes: number of classes; labels are 0 to `classes - 1`.
         per_class: proxies of each class. With one the output is `[B, classes]`, else `[B, classes, per_class]`.
         initializer: how proxies begin; only their directions matter.
+        regularizer: Keras' regularizer of all proxies, `[classes * per_class, d]`, or None.
     """
 
-    def __init__(self, classes, per_class=1, initializer="random_normal", **kwargs):
+    def __init__(self, classes, per_class=1, initializer="random_normal", regularizer=None, **kwargs):
         # Inputs are used as they come: the policy would make half precision of them.
         super().__init__(**{**kwargs, "autocast": False})
         if classes < 1 or per_class < 1:
@@ -30,12 +32,14 @@ class Proxies(keras.layers.Layer):
         self.classes = classes
         self.per_class = per_class
         self.initializer = keras.initializers.get(initializer)
+        self.regularizer = keras.regularizers.get(regularizer)
 
     def build(self, input_shape):
         self.proxies = self.add_weight(
             name="proxies",
             shape=(self.classes * self.per_class, input_shape[-1]),
             initializer=self.initializer,
+            regularizer=self.regularizer,
             dtype="float32",
             autocast=False,
         )
@@ -43,13 +47,17 @@ class Proxies(keras.layers.Layer):
     def call(self, embeddings, labels=None):
         del labels
         embeddings = at_least_float32(embeddings)
-        proxies = ops.normalize(ops.cast(self.proxies, embeddings.dtype), axis=-1)
-        similarities = ops.matmul(ops.normalize(embeddings, axis=-1), ops.transpose(proxies))
+        proxies = unit_length(ops.cast(self.proxies, embeddings.dtype))
+        similarities = ops.matmul(unit_length(embeddings), ops.transpose(proxies))
         if self.per_class == 1:
             return similarities
         return ops.reshape(similarities, (-1, self.classes, self.per_class))
 
     def get_config(self):
-        initializer = keras.initializers.serialize(self.initializer)
-        own = {"classes": self.classes, "per_class": self.per_class, "initializer": initializer}
+        own = {
+            "classes": self.classes,
+            "per_class": self.per_class,
+            "initializer": keras.initializers.serialize(self.initializer),
+            "regularizer": keras.regularizers.serialize(self.regularizer),
+        }
         return {**super().get_config(), **own}

@@ -1,18 +1,83 @@
 """Losses: one a file, a pure function and its Keras class."""
 
+from tfdml.losses import addons
+from tfdml.losses.angular import Angular, angular_loss
+from tfdml.losses.arc_face import ArcFace, arc_face_loss
+from tfdml.losses.binomial_deviance import BinomialDeviance, binomial_deviance_loss
+from tfdml.losses.circle import Circle, circle_loss
+from tfdml.losses.contextual_manifold import ContextualManifold, contextual_manifold_loss
 from tfdml.losses.contrastive import Contrastive, contrastive_loss
+from tfdml.losses.cos_face import CosFace, cos_face_loss
+from tfdml.losses.divergence import Divergence, divergence_loss
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.fast_ap import FastAP, fast_ap_loss
+from tfdml.losses.histogram import Histogram, histogram_loss
+from tfdml.losses.intrinsic_manifold import IntrinsicManifold, intrinsic_manifold_loss
+from tfdml.losses.lifted_structure import LiftedStructure, lifted_structure_loss
+from tfdml.losses.margin import Margin, margin_loss
+from tfdml.losses.multi_similarity import MultiSimilarity, multi_similarity_loss
+from tfdml.losses.n_pair import NPair, n_pair_loss
+from tfdml.losses.norm_softmax import NormSoftmax, norm_softmax_loss
+from tfdml.losses.proxy_anchor import ProxyAnchor, proxy_anchor_loss
 from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_n_pair import ProxyNPair, proxy_n_pair_loss
 from tfdml.losses.proxy_nca import ProxyNCA, proxy_nca_loss
+from tfdml.losses.ranked_list import RankedList, ranked_list_loss
+from tfdml.losses.ranked_list_simpler import RankedListSimpler, ranked_list_simpler_loss
+from tfdml.losses.soft_triple import SoftTriple, soft_triple_loss
+from tfdml.losses.sup_con import SupCon, sup_con_loss
 from tfdml.losses.triplet import Triplet, triplet_loss
 
 __all__ = [
+    "Angular",
+    "ArcFace",
+    "BinomialDeviance",
+    "Circle",
+    "ContextualManifold",
     "Contrastive",
+    "CosFace",
+    "Divergence",
     "EmbeddingLoss",
+    "FastAP",
+    "Histogram",
+    "IntrinsicManifold",
+    "LiftedStructure",
+    "Margin",
+    "MultiSimilarity",
+    "NPair",
+    "NormSoftmax",
+    "ProxyAnchor",
     "ProxyLoss",
     "ProxyNCA",
+    "ProxyNPair",
+    "RankedList",
+    "RankedListSimpler",
+    "SoftTriple",
+    "SupCon",
     "Triplet",
+    "addons",
+    "angular_loss",
+    "arc_face_loss",
+    "binomial_deviance_loss",
+    "circle_loss",
+    "contextual_manifold_loss",
     "contrastive_loss",
+    "cos_face_loss",
+    "divergence_loss",
+    "fast_ap_loss",
+    "histogram_loss",
+    "intrinsic_manifold_loss",
+    "lifted_structure_loss",
+    "margin_loss",
+    "multi_similarity_loss",
+    "n_pair_loss",
+    "norm_softmax_loss",
+    "proxy_anchor_loss",
+    "proxy_n_pair_loss",
     "proxy_nca_loss",
+    "ranked_list_loss",
+    "ranked_list_simpler_loss",
+    "soft_triple_loss",
+    "sup_con_loss",
     "triplet_loss",
 ]

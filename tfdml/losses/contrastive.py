@@ -9,43 +9,73 @@ from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
 
-def contrastive_loss(labels, embeddings, *, margin=1.0):
+def contrastive_loss(
+    labels, embeddings, *, margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False
+):
     """Contrastive loss of each anchor: pulls its class together, pushes others to the margin.
 
     Equation (10) of Attention-based Ensemble, an anchor i's part of it:
-    `sum_j y_ij D_ij^2 + (1 - y_ij) max(0, margin - D_ij)`, D being the Euclidean distance.
+    `sum_j y_ij D_ij^2 + (1 - y_ij) max(0, margin - D_ij)`, D being the Euclidean distance. The mean over anchors is the
+    equation's value. With `squared_negatives` it is `max(0, margin - D_ij)^2`, as in Hadsell et al., Dimensionality
+    Reduction by Learning an Invariant Mapping, 2006, and in Lifted Structure, whose mean over pairs given beforehand
+    becomes the sum over an anchor's pairs here.
 
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
         margin: distance from which another class is left alone.
+        positive_margin: distance up to which the own class is left alone; what is beyond it counts as its distance.
+        squared_positives: whether distances within a class are squared, or linear as those between classes are.
+        squared_negatives: whether what is missing to the margin is squared.
 
     Returns:
         `[B]`; 0 for an anchor without any pair that costs something.
     """
+    _check_positive_margin(positive_margin)
     labels, embeddings = check_pairs_input(labels, embeddings)
     distance = distances(embeddings)
-    pull = ops.where(positive_pairs(labels), ops.square(distance), 0.0)
-    push = ops.where(negative_pairs(labels), ops.maximum(margin - distance, 0.0), 0.0)
+    pull = ops.maximum(distance - positive_margin, 0.0)
+    push = ops.maximum(margin - distance, 0.0)
+    pull = ops.square(pull) if squared_positives else pull
+    push = ops.square(push) if squared_negatives else push
+    pull = ops.where(positive_pairs(labels), pull, 0.0)
+    push = ops.where(negative_pairs(labels), push, 0.0)
     return ops.sum(pull + push, axis=1)
+
+
+def _check_positive_margin(positive_margin):
+    if positive_margin < 0:
+        raise ValueError(f"Expected a positive_margin of 0 or more, being a distance, received {positive_margin}.")
 
 
 @register("loss", "contrastive")
 class Contrastive(EmbeddingLoss):
-    """Contrastive loss: squared distances of a class, linear hinge between classes.
+    """Contrastive loss: squared distances of a class, linear or squared hinge between classes.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Contrastive(margin=1.0))`.
 
     Args:
-        margin: see `contrastive_loss`.
+        margin, positive_margin, squared_positives, squared_negatives: see `contrastive_loss`.
     """
 
-    def __init__(self, margin=1.0, **kwargs):
+    def __init__(self, margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False, **kwargs):
         super().__init__(**kwargs)
+        _check_positive_margin(positive_margin)
         self.margin = margin
+        self.positive_margin = positive_margin
+        self.squared_positives = squared_positives
+        self.squared_negatives = squared_negatives
 
     def call(self, labels, embeddings):
-        return contrastive_loss(labels, embeddings, margin=self.margin)
+        return contrastive_loss(labels, embeddings, **self._arguments())
 
     def get_config(self):
-        return {**super().get_config(), "margin": self.margin}
+        return {**super().get_config(), **self._arguments()}
+
+    def _arguments(self):
+        return {
+            "margin": self.margin,
+            "positive_margin": self.positive_margin,
+            "squared_positives": self.squared_positives,
+            "squared_negatives": self.squared_negatives,
+        }

@@ -2,7 +2,7 @@
 
 from keras import ops
 
-from tfdml.functional.checks import check_similarities_input
+from tfdml.functional.checks import check_above_zero, check_similarities_input
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import class_mask, nan_outside
 from tfdml.losses.proxy_loss import ProxyLoss
@@ -25,14 +25,15 @@ def proxy_nca_loss(labels, similarities, *, scale=1.0, exclude_positive=True):
     Returns:
         `[B]`; below 0 where the own proxy is nearer than all others by more than their number makes up for.
     """
+    check_above_zero("scale", scale)
     labels, similarities = check_similarities_input(labels, similarities)
     classes = similarities.shape[1]
     own = class_mask(labels, classes)
     negated = -scale * (2.0 - 2.0 * similarities)
     among = ops.logical_not(own) if exclude_positive else ops.ones_like(own)
     values = log_sum_exp(among, negated) - ops.sum(ops.where(own, negated, 0.0), axis=1)
-    if classes == 1:
-        values = ops.zeros_like(values)
+    # With one class there is nothing to compare with.
+    values = ops.where(ops.any(among, axis=1), values, 0.0)
     return nan_outside(labels, classes, values)
 
 
@@ -49,6 +50,7 @@ class ProxyNCA(ProxyLoss):
 
     def __init__(self, scale=1.0, exclude_positive=True, classes=None, **kwargs):
         super().__init__(classes=classes, **kwargs)
+        check_above_zero("scale", scale)
         self.scale = scale
         self.exclude_positive = exclude_positive
 

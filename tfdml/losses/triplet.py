@@ -3,16 +3,26 @@
 from keras import ops
 
 from tfdml.functional import mining as mine
-from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.checks import check_choice, check_pairs_input
+from tfdml.functional.distance_weighted import check_cutoffs, negative_weights
 from tfdml.functional.distances import distances, squared_distances
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-MININGS = ("all", "semi_hard", "hard", "batch_hard")
+MININGS = ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
 
 
-def triplet_loss(labels, embeddings, *, margin=0.2, mining="semi_hard", squared=True):
+def triplet_loss(
+    labels,
+    embeddings,
+    *,
+    margin=0.2,
+    mining="semi_hard",
+    squared=True,
+    cutoff=0.5,
+    nonzero_loss_cutoff=1.4,
+):
     """Triplet loss of each anchor, equation (2) of Divide and Conquer: `max(0, d_ap^2 - d_an^2 + margin)`.
 
     An anchor's value is the mean over its triplets, which `mining` chooses:
@@ -22,6 +32,9 @@ def triplet_loss(labels, embeddings, *, margin=0.2, mining="semi_hard", squared=
       where none is.
     - `hard`: every positive with the nearest negative.
     - `batch_hard`: the farthest positive with the nearest negative.
+    - `distance_weighted`: every positive with a negative drawn by distance (Wu et al., Sampling Matters in Deep
+      Embedding Learning, 2017), for embeddings at unit length. Nothing is drawn here: the value is the expectation over
+      the draws, each negative counting with its probability, so gradients are those of sampling without its noise.
 
     Args:
         labels: `[B]` class numbers.
@@ -29,17 +42,31 @@ def triplet_loss(labels, embeddings, *, margin=0.2, mining="semi_hard", squared=
         margin: by how much the distances shall differ.
         mining: one of the above.
         squared: whether distances are squared, as in the equation, or not, which collapses less easily (Wu et al.,
-            Sampling Matters, 2017).
+            2017).
+        cutoff, nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights` in
+            `tfdml.functional.distance_weighted`.
 
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    _check_mining(mining)
+    check_choice("mining", mining, MININGS)
+    check_cutoffs(cutoff, nonzero_loss_cutoff)
     labels, embeddings = check_pairs_input(labels, embeddings)
     positives, negatives = positive_pairs(labels), negative_pairs(labels)
     distance = squared_distances(embeddings) if squared else distances(embeddings)
     if mining == "all":
-        values = _all_triplets(distance, positives, negatives, margin)
+        weights = ops.cast(negatives, distance.dtype)
+        weights = weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
+        values = _every_triplet(distance, positives, weights, margin)
+    elif mining == "distance_weighted":
+        weights = negative_weights(
+            distances(embeddings),
+            negatives,
+            ops.shape(embeddings)[1],
+            cutoff=cutoff,
+            nonzero_loss_cutoff=nonzero_loss_cutoff,
+        )
+        values = _every_triplet(distance, positives, weights, margin)
     elif mining == "batch_hard":
         gap = mine.hardest_positive(distance, positives) - mine.hardest_negative(distance, negatives)
         values = ops.maximum(gap + margin, 0.0)
@@ -49,17 +76,27 @@ def triplet_loss(labels, embeddings, *, margin=0.2, mining="semi_hard", squared=
     return ops.where(has_triplet, values, 0.0)
 
 
-def _all_triplets(distance, positives, negatives, margin):
-    """Mean hinge over positives and negatives, from sorted negatives and their running sums."""
-    ascending, negative_count = mine.sorted_negatives(distance, negatives)
+def _every_triplet(distance, positives, weights, margin):
+    """Mean over positives of the hinges to all rows, weighted, from running sums along sorted distances."""
+    order = ops.argsort(distance, axis=1)
+    ascending = ops.take_along_axis(distance, order, axis=1)
+    weights = ops.take_along_axis(weights, order, axis=1)
     threshold = distance + margin
-    closer = ops.minimum(mine.count_at_most(ascending, threshold), negative_count[:, None])
-    running = ops.cumsum(ascending, axis=1)
+    closer = mine.count_at_most(ascending, threshold)
+    hinge = threshold * _sum_of_first(closer, weights) - _sum_of_first(closer, weights * ascending)
+    return _mean_over(positives, hinge)
+
+
+def _sum_of_first(counts, values):
+    """For each count `[B, B]` the sum of so many of the row's values `[B, B]`, from the left."""
+    running = ops.cumsum(values, axis=1)
     running = ops.concatenate([ops.zeros_like(running[:, :1]), running], axis=1)
-    hinge_sum = ops.cast(closer, distance.dtype) * threshold - ops.take_along_axis(running, closer, axis=1)
-    positive_count = ops.sum(ops.cast(positives, "int32"), axis=1)
-    triplets = ops.cast(ops.maximum(positive_count * negative_count, 1), distance.dtype)
-    return ops.sum(ops.where(positives, hinge_sum, 0.0), axis=1) / triplets
+    return ops.take_along_axis(running, counts, axis=1)
+
+
+def _mean_over(positives, values):
+    count = ops.sum(ops.cast(positives, values.dtype), axis=1)
+    return ops.sum(ops.where(positives, values, 0.0), axis=1) / ops.maximum(count, 1.0)
 
 
 def _one_negative_a_pair(distance, positives, negatives, margin, mining):
@@ -67,35 +104,40 @@ def _one_negative_a_pair(distance, positives, negatives, margin, mining):
         negative = mine.semi_hard_negative(distance, negatives)
     else:
         negative = mine.hardest_negative(distance, negatives)[:, None]
-    hinge = ops.where(positives, ops.maximum(distance - negative + margin, 0.0), 0.0)
-    positive_count = ops.sum(ops.cast(positives, distance.dtype), axis=1)
-    return ops.sum(hinge, axis=1) / ops.maximum(positive_count, 1.0)
-
-
-def _check_mining(mining):
-    if mining not in MININGS:
-        raise ValueError(f"Unknown mining {mining!r}. Expected one of {', '.join(MININGS)}.")
+    return _mean_over(positives, ops.maximum(distance - negative + margin, 0.0))
 
 
 @register("loss", "triplet")
 class Triplet(EmbeddingLoss):
-    """Triplet loss over all, semi-hard, hard or batch-hard triplets, on squared or plain distances.
+    """Triplet loss over all, semi-hard, hard, batch-hard or distance-weighted triplets, squared distances or plain.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Triplet(margin=0.2, mining="semi_hard"))`.
 
     Args:
-        margin, mining, squared: see `triplet_loss`.
+        margin, mining, squared, cutoff, nonzero_loss_cutoff: see `triplet_loss`.
     """
 
-    def __init__(self, margin=0.2, mining="semi_hard", squared=True, **kwargs):
+    def __init__(self, margin=0.2, mining="semi_hard", squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4, **kwargs):
         super().__init__(**kwargs)
-        _check_mining(mining)
+        check_choice("mining", mining, MININGS)
+        check_cutoffs(cutoff, nonzero_loss_cutoff)
         self.margin = margin
         self.mining = mining
         self.squared = squared
+        self.cutoff = cutoff
+        self.nonzero_loss_cutoff = nonzero_loss_cutoff
 
     def call(self, labels, embeddings):
-        return triplet_loss(labels, embeddings, margin=self.margin, mining=self.mining, squared=self.squared)
+        return triplet_loss(labels, embeddings, **self._arguments())
 
     def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "mining": self.mining, "squared": self.squared}
+        return {**super().get_config(), **self._arguments()}
+
+    def _arguments(self):
+        return {
+            "margin": self.margin,
+            "mining": self.mining,
+            "squared": self.squared,
+            "cutoff": self.cutoff,
+            "nonzero_loss_cutoff": self.nonzero_loss_cutoff,
+        }

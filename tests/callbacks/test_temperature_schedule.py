@@ -1,0 +1,109 @@
+import keras
+import numpy as np
+import pytest
+
+from tests.run_helpers import Forked, assert_same_run, events, newest_arrays, steps, train_flags
+from tests.run_helpers import train as train_to_the_end
+from tfdml.callbacks import TemperatureSchedule
+from tfdml.callbacks.temperature_schedule import temperature_at
+from tfdml.losses import RankedList, Triplet
+
+
+def test_the_equation_by_hand():
+    # 10 to 4 in 12 steps: half a degree a step.
+    assert [temperature_at(step, 10.0, 4.0, 12) for step in (0, 1, 6, 12, 99)] == [10.0, 9.5, 7.0, 4.0, 4.0]
+    assert temperature_at(3, 0.0, 8.0, 4) == 6.0
+
+
+class Recorder(keras.callbacks.Callback):
+    """What temperature each step was taken at, asked at its end."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = []
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.seen.append(self.model.loss.negative_temperature)
+
+
+@pytest.fixture
+def train(make_batch):
+    """Function that trains a compiled network for some steps and returns the temperatures and losses seen."""
+    labels, features = make_batch(16, 4)
+
+    def run(network, callbacks, steps):
+        recorder = Recorder()
+        history = network.fit(
+            features, labels, batch_size=16, epochs=steps, shuffle=False, callbacks=[*callbacks, recorder], verbose=0
+        )
+        return recorder.seen, history.history["loss"]
+
+    return run
+
+
+def compiled(loss, seed=0):
+    keras.utils.set_random_seed(seed)
+    network = keras.Sequential([keras.Input((5,)), keras.layers.Dense(4), keras.layers.UnitNormalization()])
+    network.compile(optimizer="sgd", loss=loss)
+    return network
+
+
+def test_every_step_has_the_temperature_of_its_number(train):
+    schedule = TemperatureSchedule(first=10.0, last=4.0, steps=3)
+    assert train(compiled(RankedList()), [schedule], 5)[0] == [10.0, 8.0, 6.0, 4.0, 4.0]
+
+
+def test_the_compiled_step_sees_it(train):
+    """The loss of the third step is that of a network trained so far at the same temperatures, by hand."""
+    scheduled = train(compiled(RankedList()), [TemperatureSchedule(first=20.0, last=0.0, steps=2)], 3)[1]
+    constant = train(compiled(RankedList(negative_temperature=20.0)), [], 3)[1]
+    network, by_hand = compiled(RankedList()), []
+    for temperature in (20.0, 10.0, 0.0):
+        network.loss.negative_temperature = temperature
+        by_hand += train(network, [], 1)[1]
+    np.testing.assert_allclose(scheduled, by_hand, rtol=1e-6)
+    assert scheduled[0] == pytest.approx(constant[0]) and abs(scheduled[2] - constant[2]) > 1e-3
+
+
+def test_a_run_that_goes_on_has_the_temperatures_of_one_that_did_not_stop(train):
+    schedule = TemperatureSchedule(first=10.0, last=4.0, steps=6)
+    network = compiled(RankedList())
+    seen = train(network, [schedule], 2)[0]
+    # A new loss, as a new process makes it, and the optimizer's count.
+    network.loss.negative_temperature = 10.0
+    seen += train(network, [TemperatureSchedule(first=10.0, last=4.0, steps=6)], 4)[0]
+    assert seen == [10.0, 9.0, 8.0, 7.0, 6.0, 5.0]
+
+
+def test_the_step_may_be_counted_by_another(train):
+    schedule = TemperatureSchedule(first=10.0, last=4.0, steps=6, step=lambda: 3)
+    assert train(compiled(RankedList()), [schedule], 2)[0] == [7.0, 7.0]
+
+
+def test_a_loss_without_temperature_is_refused(train):
+    with pytest.raises(ValueError, match="negative_temperature, such as RankedList, received .*Triplet"):
+        train(compiled(Triplet()), [TemperatureSchedule(10.0, 5.0, 10)], 1)
+
+
+def test_no_steps_are_refused():
+    with pytest.raises(ValueError, match="at least one step, received steps=0"):
+        TemperatureSchedule(10.0, 5.0, 0)
+
+
+def test_the_training_command_lowers_it_and_goes_on_at_the_same_temperature(tmp_path):
+    """A spec is all that it takes. The killed run ends as the straight one, which is not the one without a schedule."""
+    loss = "--loss=ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)"
+    short = ["--epochs=1", "--steps_per_epoch=8", "--checkpoint_every=3"]
+    straight, constant, killed = (tmp_path / name for name in ("straight", "constant", "killed"))
+    for run_dir, spec in ((straight, loss), (constant, "--loss=ranked_list(negative_temperature=20.0)")):
+        done = train_to_the_end(run_dir, *short, spec)
+        assert done.returncode == 0, done.stderr
+    assert events(straight)[1]["loss"] != events(constant)[1]["loss"]
+    assert newest_arrays(straight) != newest_arrays(constant)
+
+    flags = train_flags(killed, *short, loss)
+    stopped = Forked("tfdml.train", *flags).until(lambda: steps(killed)).kill()
+    assert stopped.returncode == -9 and steps(killed)[-1] < 8
+    done = Forked("tfdml.train", *flags).wait()
+    assert done.returncode == 0, done.stderr
+    assert_same_run(killed, straight)

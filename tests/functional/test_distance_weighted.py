@@ -1,0 +1,95 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.functional.distance_weighted import negative_weights
+from tfdml.functional.distances import distances
+from tfdml.functional.pairs import negative_pairs
+
+
+@pytest.mark.parametrize("limits", [(0.5, 1.4), (0.9, 1.1), (0.2, None)])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes, dim", [(1, 1, 3), (2, 2, 2), (7, 2, 3), (13, 5, 8), (6, 1, 4), (9, 99, 1)])
+def test_equal_to_a_loop_over_negatives(make_batch, negative_shares, size, classes, dim, dtype, tolerance, limits):
+    for normalised in (True, False):
+        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+        distance = distances(embeddings)
+        negatives = negative_pairs(tf.constant(labels))
+        weights = negative_weights(distance, negatives, dim, cutoff=limits[0], nonzero_loss_cutoff=limits[1])
+        assert weights.dtype == dtype
+        for row, (mine, own, others) in enumerate(
+            zip(weights.numpy(), distance.numpy(), negatives.numpy(), strict=True)
+        ):
+            assert not mine[~others].any(), row
+            expected = negative_shares(own[others].tolist(), dim, *limits)
+            np.testing.assert_allclose(mine[others], expected, rtol=tolerance, atol=tolerance)
+
+
+def drawn(from_distances, dim, **limits):
+    """Shares of the negatives at these distances of one anchor."""
+    size = len(from_distances) + 1
+    distance, negatives = np.zeros((size, size), "float32"), np.zeros((size, size), bool)
+    distance[0, 1:], negatives[0, 1:] = from_distances, True
+    weights = negative_weights(tf.constant(distance), tf.constant(negatives), dim, **limits).numpy()
+    assert not weights[1:].any()
+    return weights[0, 1:]
+
+
+def test_by_hand():
+    # In three dimensions the density of distances is proportional to the distance. 0.25 counts as 0.5.
+    np.testing.assert_allclose(drawn([1.0, 0.5, 1.25, 0.25], 3), np.array([1, 2, 0.8, 2]) / 5.8, rtol=1e-6)
+
+
+def test_far_negatives_are_drawn_only_where_there_is_no_other():
+    np.testing.assert_array_equal(drawn([1.39, 1.4, 1.9, 2.5], 6), [1, 0, 0, 0])
+    np.testing.assert_array_equal(drawn([1.5, 1.4, 1.9, 2.5], 6), [0.25] * 4)
+    np.testing.assert_array_equal(drawn([1.5, 1.4, 1.9, 2.5], 6, nonzero_loss_cutoff=1.45), [0, 1, 0, 0])
+
+
+def test_hundreds_of_dimensions():
+    near, far = 1.3, 1.301
+    shares = drawn([near, far], 512)
+    ratio = 510 * math.log(far / near) + 254.5 * math.log((1 - far**2 / 4) / (1 - near**2 / 4))
+    assert shares[0] / shares[1] == pytest.approx(math.exp(ratio), rel=1e-3)
+    np.testing.assert_array_equal(drawn([0.0, 0.5, 1.3], 512), [0.5, 0.5, 0])
+    np.testing.assert_array_equal(drawn([0.6, 2.0, 2.0], 512, nonzero_loss_cutoff=None), [0, 0.5, 0.5])
+
+
+def test_every_distance_is_drawn_as_often():
+    points = np.random.default_rng(0).normal(size=(20001, 6))
+    points /= np.linalg.norm(points, axis=1, keepdims=True)
+    distance = np.linalg.norm(points[1:] - points[0], axis=1)
+    counts, _ = np.histogram(distance, bins=6, range=(0.8, 1.4))
+    assert counts[-1] > 3 * counts[0]
+    shares = drawn_row(distance)
+    masses, _ = np.histogram(distance, bins=6, range=(0.8, 1.4), weights=shares)
+    np.testing.assert_allclose(masses / masses.mean(), 1, atol=0.15)
+
+
+def drawn_row(distance):
+    mask = np.ones((1, len(distance)), bool)
+    return negative_weights(tf.constant(distance[None]), tf.constant(mask), 6).numpy()[0]
+
+
+def test_no_gradient(make_batch):
+    labels, embeddings = make_batch()
+    variable = tf.Variable(embeddings)
+    with tf.GradientTape() as tape:
+        weights = negative_weights(distances(variable), negative_pairs(tf.constant(labels)), 5)
+    assert tape.gradient(weights, variable) is None
+
+
+@pytest.mark.parametrize(
+    "limits, message",
+    [
+        ({"cutoff": 0.0}, "cutoff above 0 and below 2.*received 0.0"),
+        ({"cutoff": 2.0}, "cutoff above 0 and below 2.*received 2.0"),
+        ({"nonzero_loss_cutoff": 0.5}, "above the cutoff of 0.5, or None, received 0.5"),
+        ({"cutoff": 1.6}, "above the cutoff of 1.6, or None, received 1.4"),
+    ],
+)
+def test_bad_cutoffs_are_told(limits, message):
+    with pytest.raises(ValueError, match=message):
+        drawn([1.0], 3, **limits)

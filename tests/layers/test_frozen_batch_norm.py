@@ -1,0 +1,105 @@
+"""Frozen batch norm: what moves in training, and what it normalises by."""
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from tfdml.layers import freeze_batch_norm
+from tfdml.layers.frozen_batch_norm import batch_norms
+
+
+@pytest.fixture
+def batch():
+    rng = np.random.default_rng(0)
+    return rng.normal(2.0, 3.0, size=(16, 12, 12, 3)).astype(np.float32), np.repeat(np.arange(4), 4)
+
+
+def make_model(which, norm="none"):
+    keras.utils.set_random_seed(0)
+    backbone = tfdml.backbones.Small(width=8, stages=2)
+    for layer in batch_norms(backbone):
+        layer.moving_mean.assign(0.5 + layer.moving_mean)
+        layer.moving_variance.assign(2.0 * layer.moving_variance)
+    model = tfdml.Single(backbone, embedding_size=8, norm=norm, freeze_batch_norm=which)
+    model.compile(keras.optimizers.SGD(0.1), loss="triplet(mining='all')")
+    return model
+
+
+def moved(model, batch):
+    """Names of the weights that two steps change, batch norm's without their layer."""
+    model(batch[0])
+    before = {variable.path: variable.numpy() for variable in model.variables}
+    model.fit(*batch, batch_size=16, epochs=2, verbose=0)
+    changed = [each.path for each in model.variables if np.any(each.numpy() != before[each.path])]
+    return {path.split("/")[-1] for path in changed}
+
+
+AFFINE, STATISTICS = {"gamma", "beta"}, {"moving_mean", "moving_variance"}
+OTHERS = {"kernel", "bias"}
+
+
+@pytest.mark.parametrize(
+    "which, expected",
+    [("none", OTHERS | AFFINE | STATISTICS), ("statistics", OTHERS | AFFINE), ("all", OTHERS)],
+)
+def test_what_training_moves(batch, which, expected):
+    assert moved(make_model(which), batch) == expected
+
+
+@pytest.mark.parametrize("which", ["statistics", "all"])
+def test_training_normalises_by_the_moving_statistics(batch, which):
+    model = make_model(which)
+    np.testing.assert_allclose(model(batch[0], training=True), model(batch[0], training=False), atol=1e-6)
+    plain = make_model("none")
+    assert np.abs(plain(batch[0], training=True) - plain(batch[0], training=False)).max() > 0.01
+
+
+@pytest.mark.parametrize("which", ["statistics", "all"])
+def test_replicas_do_not_average_what_is_frozen(batch, which):
+    """Their mean may differ from each of them by rounding."""
+    model = make_model(which, norm="batch")
+    model(batch[0])
+    averaged = [variable.path for variable in model._moving_variables()]
+    assert len([path for path in averaged if "moving" in path]) == 2 and all("embedding" in path for path in averaged)
+
+
+@pytest.mark.parametrize("which", ["statistics", "all"])
+def test_the_norm_of_a_new_head_trains(batch, which):
+    model = make_model(which, norm="batch")
+    model(batch[0])
+    head = [variable for variable in model.variables if "embedding" in variable.path]
+    before = {variable.path: variable.numpy() for variable in head}
+    model.fit(*batch, batch_size=16, epochs=1, verbose=0)
+    still = [variable.path for variable in head if np.array_equal(variable.numpy(), before[variable.path])]
+    assert any("moving_mean" in path for path in before) and not still
+
+
+@pytest.mark.parametrize("which", ["statistics", "all"])
+def test_a_loaded_model_is_frozen_alike(batch, which, tmp_path):
+    model = make_model(which)
+    model.fit(*batch, batch_size=16, epochs=1, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(batch[0], verbose=0), model.predict(batch[0], verbose=0))
+    assert len(loaded.optimizer.variables) == len(model.optimizer.variables)
+    assert not STATISTICS & moved(loaded, batch)
+
+
+def test_any_keras_model(batch):
+    block = keras.Sequential([keras.layers.Conv2D(4, 3), keras.layers.BatchNormalization()])
+    model = keras.Sequential([block, keras.layers.GlobalAveragePooling2D()])
+    model(batch[0])
+    freeze_batch_norm(model)
+    (norm,) = batch_norms(model)
+    before = norm.moving_mean.numpy()
+    model(batch[0], training=True)
+    np.testing.assert_array_equal(norm.moving_mean, before)
+    assert len(model.trainable_variables) == 4
+
+
+def test_what_cannot_be_frozen_is_refused(batch):
+    with pytest.raises(ValueError, match="one of none, statistics, all, received 'moments'"):
+        freeze_batch_norm(tfdml.backbones.Small(width=8, stages=1), "moments")
+    with pytest.raises(ValueError, match="no batch normalisation to freeze"):
+        tfdml.Single(keras.Sequential([keras.layers.Flatten()]), freeze_batch_norm="all")(batch[0])

@@ -1,0 +1,106 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.losses import ArcFace, arc_face_loss
+
+
+def naive(labels, similarities, scale=64.0, margin=0.5, monotonic=True):
+    """The loss class by class, by the angles themselves."""
+    values = []
+    for label, row in zip(labels, np.asarray(similarities, np.float64), strict=True):
+        exponents = []
+        for number, cosine in enumerate(row):
+            angle = math.acos(cosine)
+            if number == label and monotonic and angle + margin > math.pi:
+                cosine = math.cos(angle) - margin * math.sin(margin)
+            elif number == label:
+                cosine = math.cos(angle + margin)
+            exponents.append(scale * cosine)
+        highest = max(exponents)
+        total = sum(math.exp(exponent - highest) for exponent in exponents)
+        values.append(highest + math.log(total) - exponents[label])
+    return values
+
+
+@pytest.mark.parametrize("monotonic", [True, False])
+@pytest.mark.parametrize("arguments", [{}, {"scale": 2.0}, {"margin": 0.0}, {"scale": 10.0, "margin": 2.0}])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes", [(1, 2), (7, 3), (13, 20), (30, 5)])
+def test_equal_to_a_loop_over_classes(make_similarities, size, classes, dtype, tolerance, arguments, monotonic):
+    labels, similarities = make_similarities(size, classes, dtype=dtype)
+    arguments = {**arguments, "monotonic": monotonic}
+    values = arc_face_loss(labels, similarities, **arguments)
+    assert values.dtype == dtype
+    np.testing.assert_allclose(values, naive(labels, similarities, **arguments), rtol=tolerance, atol=tolerance)
+
+
+def test_by_hand():
+    # Angles of 0 and 30 degrees with a margin of 60 degrees; the other class at 90 degrees.
+    cosines = np.array([[1.0, 0.0], [math.sqrt(3) / 2, 0.0]])
+    values = arc_face_loss([0, 0], cosines, scale=2.0, margin=math.pi / 3)
+    np.testing.assert_allclose(values, [math.log(1 + math.exp(-1)), math.log(2)], rtol=1e-6)
+
+
+def test_past_a_half_turn_it_goes_on_rising_or_follows_the_cosine():
+    # The own angle from 0 to a half turn, the other class at a right angle.
+    angles = np.linspace(0.01, math.pi - 0.01, 200)
+    cosines = np.stack([np.cos(angles), np.zeros(200)], axis=1)
+    labels = np.zeros(200, int)
+    assert np.all(np.diff(arc_face_loss(labels, cosines, scale=2.0)) > 0)
+    bent = np.diff(arc_face_loss(labels, cosines, scale=2.0, monotonic=False))
+    rises = angles[1:] < math.pi - 0.5
+    assert np.all(bent[rises] > 0) and np.all(bent[~rises][1:] < 0)
+
+
+@pytest.mark.parametrize("monotonic", [True, False])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_finite_gradients_where_the_sine_is_zero(dtype, monotonic):
+    one = np.array(1, dtype)
+    near = [1, -1, 0, np.nextafter(one, 0), np.nextafter(-one, 0), np.nextafter(one, 2), np.nextafter(-one, -2)]
+    similarities = tf.Variable(np.array([[value, 0.5] for value in near], dtype))
+    with tf.GradientTape() as tape:
+        values = arc_face_loss(np.zeros(len(near), int), similarities, monotonic=monotonic)
+    gradient = tape.gradient(values, similarities)
+    assert np.all(np.isfinite(values)) and np.all(np.isfinite(gradient))
+
+
+def test_gradients_of_embeddings_stay_moderate_near_their_proxy():
+    # The slope of the cosine's inverse is steep there, that of the cosine is flat: together neither.
+    proxy, other = tf.constant([1.0, 0.0, 0.0]), tf.constant([0.0, 1.0, 0.0])
+    for angle in (0.1, 1e-2, 1e-3):
+        row = tf.Variable([[math.cos(angle), 0.0, math.sin(angle)]])
+        with tf.GradientTape() as tape:
+            unit = tf.math.l2_normalize(row, axis=1)
+            values = arc_face_loss([0], tf.matmul(unit, tf.stack([proxy, other], axis=1)), scale=1.0)
+        length = float(tf.norm(tape.gradient(values, row)))
+        assert 0.01 < length < 1.5
+
+
+def test_one_class_costs_nothing():
+    np.testing.assert_array_equal(arc_face_loss([0, 0], np.float32([[0.5], [-1.0]])), [0.0, 0.0])
+
+
+def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
+    labels, similarities = make_similarities()
+    for arguments in ({}, {"scale": 5.0}, {"margin": 0.1}, {"margin": 2.0, "monotonic": False}):
+        values = ArcFace(reduction=None, **arguments)(labels, similarities)
+        np.testing.assert_allclose(values, arc_face_loss(labels, similarities, **arguments), rtol=1e-6)
+    np.testing.assert_allclose(arc_face_loss(labels, similarities), naive(labels, similarities), rtol=1e-4, atol=1e-4)
+    assert (ArcFace().scale, ArcFace().margin, ArcFace().monotonic) == (64, 0.5, True)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"scale": 0}, "scale above 0, received 0"),
+        ({"margin": -0.1}, "half turn in radians, received -0.1"),
+        ({"margin": 28.6}, "half turn in radians, received 28.6"),
+    ],
+)
+def test_bad_arguments_are_told(make_similarities, arguments, message):
+    for use in (lambda: ArcFace(**arguments), lambda: arc_face_loss(*make_similarities(), **arguments)):
+        with pytest.raises(ValueError, match=message):
+            use()

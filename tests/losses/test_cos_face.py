@@ -1,0 +1,55 @@
+import math
+
+import numpy as np
+import pytest
+
+from tfdml.losses import CosFace, cos_face_loss
+
+
+def naive(labels, similarities, scale=64.0, margin=0.35):
+    """The loss class by class, with the highest exponent taken out of both parts of the fraction."""
+    values = []
+    for label, row in zip(labels, np.asarray(similarities, np.float64), strict=True):
+        exponents = [scale * (cosine - margin if number == label else cosine) for number, cosine in enumerate(row)]
+        highest = max(exponents)
+        total = sum(math.exp(exponent - highest) for exponent in exponents)
+        values.append(highest + math.log(total) - exponents[label])
+    return values
+
+
+@pytest.mark.parametrize("arguments", [{}, {"scale": 2.0}, {"margin": 0.0}, {"scale": 10.0, "margin": 0.8}])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes", [(1, 2), (7, 3), (13, 20), (30, 5)])
+def test_equal_to_a_loop_over_classes(make_similarities, size, classes, dtype, tolerance, arguments):
+    labels, similarities = make_similarities(size, classes, dtype=dtype)
+    values = cos_face_loss(labels, similarities, **arguments)
+    assert values.dtype == dtype
+    np.testing.assert_allclose(values, naive(labels, similarities, **arguments), rtol=tolerance, atol=tolerance)
+
+
+def test_by_hand():
+    values = cos_face_loss([0, 1], np.array([[0.75, 0.5], [0.5, 0.25]]), scale=2.0, margin=0.25)
+    np.testing.assert_allclose(values, [math.log(2), math.log(1 + math.exp(1))])
+
+
+def test_a_margin_makes_it_harder(make_similarities):
+    labels, similarities = make_similarities(dtype="float64")
+    assert np.all(cos_face_loss(labels, similarities) > cos_face_loss(labels, similarities, margin=0.0))
+
+
+def test_one_class_costs_nothing():
+    np.testing.assert_array_equal(cos_face_loss([0, 0], np.float32([[0.5], [-1.0]])), [0.0, 0.0])
+
+
+def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
+    labels, similarities = make_similarities()
+    for arguments in ({}, {"scale": 5.0}, {"margin": 0.1}):
+        values = CosFace(reduction=None, **arguments)(labels, similarities)
+        np.testing.assert_allclose(values, cos_face_loss(labels, similarities, **arguments), rtol=1e-6)
+    assert (CosFace().scale, CosFace().margin) == (64, 0.35)
+
+
+def test_bad_arguments_are_told(make_similarities):
+    for use in (lambda: CosFace(scale=-1.0), lambda: cos_face_loss(*make_similarities(), scale=-1.0)):
+        with pytest.raises(ValueError, match="scale above 0, received -1.0"):
+            use()

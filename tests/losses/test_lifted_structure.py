@@ -1,0 +1,113 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.losses import LiftedStructure, lifted_structure_loss
+
+FORMS = ["smooth", "hard"]
+
+
+def naive(labels, embeddings, margin, form, normalize=False):
+    """`(each end's half of its pairs' costs, the paper's J)`, unordered pair by unordered pair."""
+    rows = [np.asarray(row, np.float64) for row in embeddings]
+    if normalize:
+        rows = [row / math.sqrt(sum(row**2)) for row in rows]
+    size, halves, pairs = len(labels), [0.0] * len(labels), 0
+
+    def distance(i, j):
+        return math.sqrt(sum((rows[i] - rows[j]) ** 2))
+
+    for i in range(size):
+        for j in range(i):
+            if labels[i] == labels[j]:
+                pairs += 1
+                left = [margin - distance(i, k) for k in range(size) if labels[k] != labels[i]]
+                right = [margin - distance(j, k) for k in range(size) if labels[k] != labels[j]]
+                if form == "hard":
+                    violation = max(max(left, default=-math.inf), max(right, default=-math.inf))
+                else:
+                    total = sum(math.exp(value) for value in left) + sum(math.exp(value) for value in right)
+                    violation = math.log(total) if total else -math.inf
+                cost = max(0.0, violation + distance(i, j)) ** 2
+                halves[i] += cost / 2
+                halves[j] += cost / 2
+    objective = sum(halves) / (2 * pairs) if pairs else 0.0
+    return [half * size / (2 * max(pairs, 1)) for half in halves], objective
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("margin", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (5, 1, 3), (6, 99, 3)])
+def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, margin, form):
+    for normalised in (True, False):
+        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+        values = lifted_structure_loss(labels, embeddings, margin=margin, form=form)
+        assert values.dtype == dtype
+        expected, objective = naive(labels, embeddings, margin, form)
+        np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+        assert float(np.mean(values)) == pytest.approx(objective, rel=tolerance, abs=tolerance)
+        values = lifted_structure_loss(labels, embeddings, margin=margin, form=form, normalize=True)
+        expected, _ = naive(labels, embeddings, margin, form, normalize=True)
+        np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("form, violation", [("hard", 1.0), ("smooth", math.log(math.exp(-1) + math.e))])
+def test_by_hand(form, violation):
+    # On a line at 0, 2 (one class) and 2.5 (another): to the negative it is 2.5 and 0.5 from the ends of the one pair.
+    cost = (violation + 2.0) ** 2
+    values = lifted_structure_loss([5, 5, 9], np.array([[0.0], [2.0], [2.5]]), margin=1.5, form=form)
+    np.testing.assert_allclose(values, [3 * cost / 4, 3 * cost / 4, 0.0], rtol=1e-6)
+    assert float(np.mean(values)) == pytest.approx(cost / 2)
+
+
+def test_smooth_bounds_hard_from_above(make_batch):
+    labels, embeddings = make_batch(20, 5)
+    smooth, hard = (np.mean(lifted_structure_loss(labels, embeddings, form=form)) for form in FORMS)
+    assert 0 < hard < smooth
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("labels", [[1, 1, 1, 1], [0, 1, 2, 3]], ids=["one class", "all different"])
+def test_without_a_positive_or_a_negative_it_is_zero_with_zero_gradient(make_batch, labels, form):
+    variable = tf.Variable(make_batch(4)[1])
+    with tf.GradientTape() as tape:
+        values = lifted_structure_loss(np.array(labels), variable, margin=10.0, form=form)
+    np.testing.assert_array_equal(values, np.zeros(4))
+    np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 5)))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_far_and_near_beyond_the_range_of_exponentials(form):
+    rows = np.array([[0.0], [3.0], [500.0]], "float32")
+    np.testing.assert_array_equal(lifted_structure_loss([0, 0, 1], rows, form=form), np.zeros(3))
+    values = lifted_structure_loss([0, 0, 1], rows, margin=700.0, form=form)
+    np.testing.assert_allclose(values, naive([0, 0, 1], rows, 700.0, form)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_rows_of_zeros_keep_gradients_finite_at_unit_length(form):
+    variable = tf.Variable(np.array([[0, 0], [1, 2], [0, 0], [3, 1]], "float32"))
+    with tf.GradientTape() as tape:
+        values = lifted_structure_loss([0, 0, 1, 1], variable, form=form, normalize=True)
+    gradient = tape.gradient(values, variable).numpy()
+    assert np.all(np.isfinite(values)) and np.all(np.isfinite(gradient)) and np.any(gradient != 0)
+
+
+def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_batch):
+    labels, embeddings = make_batch(normalised=False)
+    default = lifted_structure_loss(labels, embeddings)
+    np.testing.assert_allclose(default, naive(labels, embeddings, 1.0, "smooth")[0], rtol=1e-4)
+    np.testing.assert_allclose(LiftedStructure(reduction=None)(labels, embeddings), default, rtol=1e-6)
+    for arguments in ({"margin": 0.7}, {"form": "hard"}, {"normalize": True}):
+        values = lifted_structure_loss(labels, embeddings, **arguments)
+        assert not np.allclose(values, default)
+        np.testing.assert_allclose(LiftedStructure(reduction=None, **arguments)(labels, embeddings), values, rtol=1e-6)
+
+
+def test_unknown_form_names_the_known(make_batch):
+    for use in (LiftedStructure, lambda **arguments: lifted_structure_loss(*make_batch(), **arguments)):
+        with pytest.raises(ValueError, match="form 'soft'.*smooth, hard"):
+            use(form="soft")

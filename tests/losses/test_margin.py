@@ -1,0 +1,233 @@
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from tfdml.layers import ClassMargins
+from tfdml.losses import Margin, margin_loss
+
+MININGS = ["distance_weighted", "all"]
+
+
+def pairwise(embeddings):
+    rows = np.asarray(embeddings, np.float64).tolist()
+    return [[sum((a - b) ** 2 for a, b in zip(x, y, strict=True)) ** 0.5 for y in rows] for x in rows]
+
+
+def triplets(labels, shares):
+    """`(anchor, positive, negative, how often)`; `shares` gives an anchor's negatives' shares, or None for all."""
+    for anchor, label in enumerate(labels):
+        positives = [j for j, other in enumerate(labels) if j != anchor and other == label]
+        negatives = [j for j, other in enumerate(labels) if other != label]
+        times = [1.0] * len(negatives) if shares is None else shares(anchor, negatives) if negatives else []
+        for positive in positives:
+            yield from ((anchor, positive, negative, time) for negative, time in zip(negatives, times, strict=True))
+
+
+def naive(labels, embeddings, shares, beta=1.2, margin=0.2, nu=0.0):
+    """Every triplet in a loop: a sum of costs over a sum of costly pairs, as in the authors' code."""
+    size, distance = len(labels), pairwise(embeddings)
+    beta = np.broadcast_to(beta, size)
+    costs, active = [0.0] * size, 0.0
+    for anchor, positive, negative, times in triplets(labels, shares):
+        pull = max(0.0, margin + (distance[anchor][positive] - beta[anchor]))
+        push = max(0.0, margin - (distance[anchor][negative] - beta[anchor]))
+        costs[anchor] += times * (pull + push + nu * beta[anchor])
+        active += times * (int(pull > 0) + int(push > 0))
+    return [size * cost / max(active, 1.0) if active else 0.0 for cost in costs]
+
+
+@pytest.fixture
+def shares_of(negative_shares):
+    """Function that makes `shares` for `naive` of embeddings and a mining."""
+
+    def make(embeddings, mining, **limits):
+        if mining == "all":
+            return None
+        distance, dim = pairwise(embeddings), np.shape(embeddings)[1]
+        return lambda anchor, negatives: negative_shares([distance[anchor][j] for j in negatives], dim, **limits)
+
+    return make
+
+
+@pytest.mark.parametrize("mining", MININGS)
+@pytest.mark.parametrize("beta, margin, nu", [(1.2, 0.2, 0.0), (0.7, 0.1, 0.0), (1.5, 0.4, 0.3)])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (5, 1, 3)])
+def test_equal_to_a_loop_over_triplets(
+    make_batch, shares_of, size, classes, dim, dtype, tolerance, beta, margin, nu, mining
+):
+    for normalised in (True, False):
+        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+        values = margin_loss(labels, embeddings, beta=beta, margin=margin, nu=nu, mining=mining)
+        assert values.dtype == dtype
+        expected = naive(labels, embeddings, shares_of(embeddings, mining), beta, margin, nu)
+        np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("limits", [{"cutoff": 1.0}, {"nonzero_loss_cutoff": 1.2}, {"nonzero_loss_cutoff": None}])
+def test_cutoffs(make_batch, shares_of, limits):
+    labels, embeddings = make_batch(14, dtype="float64")
+    values = margin_loss(labels, embeddings, **limits)
+    expected = naive(labels, embeddings, shares_of(embeddings, "distance_weighted", **limits))
+    np.testing.assert_allclose(values, expected, rtol=1e-10)
+    assert not np.allclose(values, margin_loss(labels, embeddings))
+
+
+@pytest.mark.parametrize("mining", MININGS)
+def test_a_boundary_of_each_anchor(make_batch, shares_of, mining):
+    labels, embeddings = make_batch(12, dtype="float64")
+    beta = np.array([1.1, 1.3, 0.9, 1.4])[labels]
+    values = margin_loss(labels, embeddings, beta=beta, nu=0.1, mining=mining)
+    expected = naive(labels, embeddings, shares_of(embeddings, mining), beta, nu=0.1)
+    np.testing.assert_allclose(values, expected, rtol=1e-10)
+
+
+def test_by_hand():
+    # On a line at 0, 1 (one class) and 1.5 (another): anchors 0 and 1 have one triplet each, of costly pairs only.
+    values = margin_loss([5, 5, 9], np.array([[0.0], [1.0], [1.5]]), beta=1.2, margin=0.5, mining="all")
+    np.testing.assert_allclose(values, 3 / 4 * np.array([0.3 + 0.2, 0.3 + 1.2, 0]))
+
+
+def test_draws_average_to_the_value(make_batch, negative_shares):
+    labels, embeddings = make_batch(16, 4, dtype="float64")
+    distance, random = np.array(pairwise(embeddings)), np.random.default_rng(0)
+    sums, counts = np.zeros(4000), np.zeros(4000)
+    for anchor, label in enumerate(labels):
+        negatives = np.flatnonzero(labels != label)
+        shares = negative_shares(distance[anchor, negatives].tolist(), 5)
+        for positive in np.flatnonzero(labels == label):
+            if positive != anchor:
+                drawn = random.choice(negatives, 4000, p=shares)
+                pull = max(0.0, 0.2 + distance[anchor, positive] - 1.2)
+                push = np.maximum(0.0, 0.2 - distance[anchor, drawn] + 1.2)
+                sums += pull + push
+                counts += int(pull > 0) + (push > 0).astype(int)
+    losses = sums / counts
+    error = losses.std() / 4000**0.5
+    assert 0 < error < 0.002
+    assert np.mean(losses) == pytest.approx(np.mean(margin_loss(labels, embeddings)), abs=4 * error)
+
+
+@pytest.mark.parametrize("mining", MININGS)
+def test_gradient_is_that_of_the_loop_with_constant_draws(make_batch, shares_of, mining):
+    labels, embeddings = make_batch(8, 3, seed=5, dtype="float64")
+    variable = tf.Variable(embeddings)
+    with tf.GradientTape() as tape:
+        values = margin_loss(labels, variable, mining=mining)
+    gradient, shares = tape.gradient(values, variable).numpy(), shares_of(embeddings, mining)
+    assert np.abs(gradient).max() > 1e-2
+    for place in np.ndindex(embeddings.shape):
+        step = np.zeros_like(embeddings)
+        step[place] = 1e-6
+        high, low = (sum(naive(labels, embeddings + sign * step, shares)) for sign in (1, -1))
+        assert gradient[place] == pytest.approx((high - low) / 2e-6, abs=1e-6)
+
+
+def test_fewer_than_one_costly_pair_weigh_no_more_than_one(negative_shares):
+    # On a circle: a class in one place, one class near it, others far; only the near one costs something.
+    ends = [0.65, -1.3, 1.3, -1.35, 1.35]
+    angles = np.array([0, 0, *(2 * np.sign(end) * np.arcsin(abs(end) / 2) for end in ends)])
+    embeddings = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    share = negative_shares([abs(end) for end in ends], 2)[0]
+    assert 0.1 < share < 0.4
+    values = margin_loss([0, 0, 1, 2, 3, 4, 5], embeddings, beta=0.6, margin=0.1)
+    np.testing.assert_allclose(values, [7 * share * 0.05, 7 * share * 0.05, 0, 0, 0, 0, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("nu", [0.0, 0.5])
+@pytest.mark.parametrize("mining", MININGS)
+@pytest.mark.parametrize("labels", [[1, 1, 1, 1], [0, 1, 2, 3], [0, 0, 1, 1]], ids=["one", "all different", "apart"])
+def test_without_a_costly_pair_it_is_zero_with_zero_gradient(labels, mining, nu):
+    variable = tf.Variable(np.eye(2)[[0, 0, 1, 1]] if labels[0] != labels[-1] else np.eye(4))
+    with tf.GradientTape() as tape:
+        values = margin_loss(np.array(labels), variable, margin=0.1, nu=nu, mining=mining)
+    np.testing.assert_array_equal(values, np.zeros(4))
+    np.testing.assert_array_equal(tf.convert_to_tensor(tape.gradient(values, variable)), np.zeros_like(variable))
+
+
+@pytest.mark.parametrize("mining", MININGS)
+def test_an_anchor_without_a_positive_has_no_part(make_batch, mining):
+    values = margin_loss(np.array([0, 0, 0, 1]), make_batch(4)[1], margin=10.0, mining=mining).numpy()
+    assert values[3] == 0 and np.all(values[:3] > 0)
+
+
+def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_batch):
+    labels, embeddings = make_batch(16)
+    default = margin_loss(labels, embeddings)
+    np.testing.assert_allclose(Margin(reduction=None)(labels, embeddings), default, rtol=1e-6)
+    for arguments in (
+        {"beta": 1.0},
+        {"margin": 0.5},
+        {"mining": "all"},
+        {"cutoff": 1.0},
+        {"nonzero_loss_cutoff": 1.2},
+        {"nonzero_loss_cutoff": None},
+    ):
+        values = margin_loss(labels, embeddings, **arguments)
+        assert not np.allclose(values, default)
+        np.testing.assert_allclose(Margin(reduction=None, **arguments)(labels, embeddings), values, rtol=1e-6)
+
+
+def test_nu_counts_only_where_the_boundary_is_learned(make_batch):
+    labels, embeddings = make_batch()
+    assert Margin(nu=3.0)(labels, embeddings) == Margin()(labels, embeddings)
+    with_boundary = np.concatenate([embeddings, np.full((12, 1), 1.2, "float32")], axis=1)
+    learned = Margin(nu=3.0, learn_beta="one", reduction=None)(labels, with_boundary)
+    np.testing.assert_allclose(learned, margin_loss(labels, embeddings, nu=3.0), rtol=1e-5)
+    assert np.all(learned.numpy() >= Margin(reduction=None)(labels, embeddings).numpy())
+
+
+def test_layers_of_boundaries():
+    assert Margin().make_layer() is None and Margin(classes=5).make_layer() is None
+    one, each = (Margin(beta=0.9, learn_beta=which, classes=5).make_layer() for which in ("one", "per_class"))
+    assert isinstance(one, ClassMargins) and (one.classes, one.beta) == (1, 0.9)
+    assert isinstance(each, ClassMargins) and (each.classes, each.beta) == (5, 0.9)
+    with pytest.raises(ValueError, match="learn_beta='per_class', classes="):
+        Margin(learn_beta="per_class").make_layer()
+
+
+@pytest.mark.parametrize("learn_beta", ["one", "per_class"])
+def test_boundaries_get_the_gradient_of_the_loss(make_batch, learn_beta):
+    labels, embeddings = make_batch(16, 4)
+    loss = Margin(learn_beta=learn_beta, classes=4, nu=0.2)
+    layer = loss.make_layer()
+    layer.build((None, 5))
+    with tf.GradientTape() as tape:
+        value = loss(labels, layer(embeddings, labels))
+    beta = tf.Variable([1.2] * layer.classes)
+    with tf.GradientTape() as expected:
+        of_anchors = tf.gather(beta, labels if learn_beta == "per_class" else 0 * labels)
+        mean = tf.reduce_mean(margin_loss(labels, embeddings, beta=of_anchors, nu=0.2))
+    np.testing.assert_allclose(value, mean, rtol=1e-6)
+    gradient = tf.convert_to_tensor(tape.gradient(value, layer.margins.value))
+    np.testing.assert_allclose(gradient, tf.convert_to_tensor(expected.gradient(mean, beta)), rtol=1e-5)
+    assert np.abs(gradient).max() > 1e-3
+
+
+def test_a_model_learns_its_boundaries():
+    keras.utils.set_random_seed(0)
+    images, labels = np.random.default_rng(0).normal(size=(16, 12, 12, 3)).astype("float32"), np.repeat(np.arange(4), 4)
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
+    model.compile(keras.optimizers.Adam(0.01), loss=Margin(learn_beta="per_class", classes=4))
+    history = model.fit(images, labels, batch_size=16, epochs=15, verbose=0).history["loss"]
+    (boundaries,) = (weight for weight in model.trainable_variables if "margins" in weight.path)
+    assert history[-1] < history[0]
+    assert boundaries.shape == (4,) and np.all(np.abs(boundaries.numpy() - 1.2) > 1e-3)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"mining": "hard"}, "mining 'hard'.*distance_weighted, all"),
+        ({"learn_beta": True}, "learn_beta True.*no, one, per_class"),
+        ({"cutoff": 0}, "cutoff above 0"),
+        ({"nonzero_loss_cutoff": 0.1}, "above the cutoff"),
+    ],
+)
+def test_bad_arguments_are_told(make_batch, arguments, message):
+    uses = [Margin] if "learn_beta" in arguments else [Margin, lambda **given: margin_loss(*make_batch(), **given)]
+    for use in uses:
+        with pytest.raises(ValueError, match=message):
+            use(**arguments)

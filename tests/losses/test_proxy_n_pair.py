@@ -1,0 +1,51 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.losses import ProxyNPair, proxy_n_pair_loss
+
+
+def naive(labels, similarities, margin):
+    """Equation (4) of EDMS, proxy by proxy."""
+    values = []
+    for label, row in zip(labels, np.asarray(similarities, np.float64), strict=True):
+        total = 1.0
+        for number, similarity in enumerate(row):
+            if number != label:
+                total += math.exp(similarity - row[label] + margin)
+        values.append(math.log(total))
+    return values
+
+
+@pytest.mark.parametrize("margin", [5e-4, 0.0, 1.5])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes", [(1, 2), (7, 3), (13, 20), (30, 5)])
+def test_equal_to_a_loop_over_proxies(make_similarities, size, classes, dtype, tolerance, margin):
+    for length in (1.0, 20.0):
+        labels, similarities = make_similarities(size, classes, dtype=dtype)
+        values = proxy_n_pair_loss(labels, length * similarities, margin=margin)
+        assert values.dtype == dtype
+        np.testing.assert_allclose(values, naive(labels, length * similarities, margin), rtol=tolerance, atol=tolerance)
+
+
+def test_by_hand():
+    values = proxy_n_pair_loss([1, 0], np.array([[0.2, 0.5], [0.9, 0.9]]), margin=0.3)
+    np.testing.assert_allclose(values, [math.log(2), math.log(1 + math.exp(0.3))])
+
+
+def test_one_class_costs_nothing_with_zero_gradient():
+    variable = tf.Variable([[0.5], [-1.0]])
+    with tf.GradientTape() as tape:
+        values = proxy_n_pair_loss([0, 0], variable)
+    np.testing.assert_array_equal(values, [0.0, 0.0])
+    np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((2, 1)))
+
+
+def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
+    labels, similarities = make_similarities()
+    for arguments in ({}, {"margin": 0.7}):
+        expected = proxy_n_pair_loss(labels, similarities, **arguments)
+        np.testing.assert_allclose(ProxyNPair(reduction=None, **arguments)(labels, similarities), expected, rtol=1e-6)
+    np.testing.assert_allclose(proxy_n_pair_loss(labels, similarities), naive(labels, similarities, 5e-4), rtol=1e-6)

@@ -1,0 +1,242 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.losses import RankedList, ranked_list_loss
+
+
+def weighted(violations, temperature):
+    """Weights of equations (9) and (10) for the violations of a list, divided by their sum."""
+    weights = [math.exp(temperature * violation) for violation in violations]
+    return [weight / sum(weights) for weight in weights]
+
+
+def ranked_list(i, labels, rows, alpha, margin, positive_temperature, negative_temperature, balance):
+    """The non-trivial pairs of query i: [(row, weight with the balance in it, violation, sign of the distance)]."""
+    distance = [math.sqrt(sum((a - b) ** 2 for a, b in zip(rows[i], row, strict=True))) for row in rows]
+    others = [j for j in range(len(labels)) if j != i]
+    positives = [j for j in others if labels[j] == labels[i] and distance[j] > alpha - margin]
+    negatives = [j for j in others if labels[j] != labels[i] and distance[j] < alpha]
+    found = []
+    for members, sign, boundary, temperature, part in (
+        (positives, 1, alpha - margin, positive_temperature, 1 - balance),
+        (negatives, -1, alpha, negative_temperature, balance),
+    ):
+        violations = [sign * (distance[j] - boundary) for j in members]
+        weights = weighted(violations, temperature)
+        found += [(j, part * w, v, sign) for j, w, v in zip(members, weights, violations, strict=True)]
+    return found
+
+
+DEFAULTS = {
+    "alpha": 1.2,
+    "margin": 0.4,
+    "positive_temperature": 0.0,
+    "negative_temperature": 10.0,
+    "balance": 0.5,
+}
+ARGUMENTS = [
+    {},
+    {"alpha": 0.9},
+    {"alpha": 2.5, "margin": 2.5},
+    {"positive_temperature": 7.0},
+    {"positive_temperature": -7.0, "negative_temperature": 0.0},
+    {"negative_temperature": -3.0},
+    {"balance": 0.2},
+    {"balance": 1.0},
+]
+
+
+def naive(labels, embeddings, **arguments):
+    """Equations (8) to (13), query by query."""
+    rows, settings = np.asarray(embeddings, np.float64), {**DEFAULTS, **arguments}
+    return [sum(w * v for _, w, v, _ in ranked_list(i, labels, rows, **settings)) for i in range(len(labels))]
+
+
+def naive_gradient(labels, embeddings, **arguments):
+    """Of the sum over queries: each query's weights times unit vectors along the line to the other row."""
+    rows, settings = np.asarray(embeddings, np.float64), {**DEFAULTS, **arguments}
+    gradient = np.zeros_like(rows)
+    for i in range(len(labels)):
+        for j, weight, _, sign in ranked_list(i, labels, rows, **settings):
+            gradient[i] += weight * sign * (rows[i] - rows[j]) / np.linalg.norm(rows[i] - rows[j])
+    return gradient
+
+
+def gradient_of(labels, embeddings, **arguments):
+    variable = tf.Variable(embeddings)
+    with tf.GradientTape() as tape:
+        values = ranked_list_loss(labels, variable, **arguments)
+    return tape.gradient(values, variable).numpy()
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)])
+def test_equal_to_a_loop_over_lists(make_batch, size, classes, dim, dtype, tolerance, arguments):
+    for normalised in (True, False):
+        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+        values = ranked_list_loss(labels, embeddings, **arguments)
+        assert values.dtype == dtype
+        np.testing.assert_allclose(values, naive(labels, embeddings, **arguments), rtol=tolerance, atol=tolerance)
+        both = ranked_list_loss(labels, embeddings, differentiate_weights=True, differentiate_gallery=True, **arguments)
+        np.testing.assert_array_equal(both, values)
+
+
+@pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-3), ("float64", 1e-9)])
+def test_gradient_moves_each_query_by_its_own_list(make_batch, dtype, tolerance, arguments):
+    for normalised in (True, False):
+        labels, embeddings = make_batch(12, 3, dtype=dtype, normalised=normalised)
+        expected = naive_gradient(labels, embeddings, **arguments)
+        assert np.abs(expected).max() > 0.1
+        found = gradient_of(labels, embeddings, **arguments)
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_gallery_and_weights_can_be_differentiated_each_for_itself(make_batch):
+    """Against differences: of a list whose other rows stay, and of all with weights that stay."""
+    labels, embeddings = make_batch(10, 3, dtype="float64")
+    lists = [ranked_list(i, labels, embeddings, **DEFAULTS) for i in range(10)]
+
+    def with_fixed_weights(rows):
+        total = 0.0
+        for i, found in enumerate(lists):
+            for j, weight, _, sign in found:
+                total += weight * sign * np.linalg.norm(rows[i] - rows[j])
+        return total
+
+    weights = gradient_of(labels, embeddings, differentiate_weights=True)
+    gallery = gradient_of(labels, embeddings, differentiate_gallery=True)
+    for place in np.ndindex(embeddings.shape):
+        step = np.zeros_like(embeddings)
+        step[place] = 1e-6
+        query = [naive(labels, embeddings + sign * step)[place[0]] for sign in (1, -1)]
+        assert weights[place] == pytest.approx((query[0] - query[1]) / 2e-6, abs=1e-6)
+        batch = [with_fixed_weights(embeddings + sign * step) for sign in (1, -1)]
+        assert gallery[place] == pytest.approx((batch[0] - batch[1]) / 2e-6, abs=1e-6)
+    neither = gradient_of(labels, embeddings)
+    assert np.abs(weights - neither).max() > 0.05 and np.abs(gallery - neither).max() > 0.1
+
+
+def test_by_hand():
+    # On a line at 0, 1 (one class) and 0.4, 1.1 (another). With alpha 1.2 and margin 0.4 positives shall be within 0.8.
+    values = ranked_list_loss(
+        [0, 0, 1, 1], np.array([[0.0], [1.0], [0.4], [1.1]]), negative_temperature=2.0, balance=0.25
+    )
+    # The first has its positive 0.2 too far, and its negatives at 0.4 and 1.1 are 0.8 and 0.1 too near.
+    near, far = math.exp(2 * 0.8), math.exp(2 * 0.1)
+    assert float(values[0]) == pytest.approx(0.75 * 0.2 + 0.25 * (near * 0.8 + far * 0.1) / (near + far), rel=1e-10)
+
+
+def test_high_temperature_is_the_hardest_pair_and_overflows_nothing(make_batch):
+    labels, embeddings = make_batch()
+    distance = np.linalg.norm(embeddings[:, None] - embeddings[None], axis=-1)
+    same = labels[:, None] == labels[None, :]
+    hardest = np.maximum(1.2 - np.where(same, np.inf, distance).min(axis=1), 0)
+    values = ranked_list_loss(labels, embeddings, negative_temperature=1e6, balance=1.0)
+    np.testing.assert_allclose(values, hardest, rtol=1e-4, atol=1e-6)
+    assert np.all(np.isfinite(gradient_of(labels, embeddings, negative_temperature=1e6, differentiate_weights=True)))
+
+
+def test_lists_without_violations_are_zero_with_zero_gradient():
+    labels, embeddings = np.array([0, 0, 1, 1]), np.array([[0.0, 0.0], [0.5, 0.0], [9.0, 0.0], [9.0, 0.5]])
+    np.testing.assert_array_equal(ranked_list_loss(labels, embeddings), np.zeros(4))
+    np.testing.assert_array_equal(gradient_of(labels, embeddings), np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize("labels, missing", [([1] * 6, {"balance": 1.0}), (range(6), {"balance": 0.0})])
+def test_a_missing_kind_of_pairs_is_zero_with_zero_gradient(make_batch, labels, missing):
+    labels, embeddings = np.array(labels), make_batch(6)[1]
+    np.testing.assert_array_equal(ranked_list_loss(labels, embeddings, **missing), np.zeros(6))
+    np.testing.assert_array_equal(gradient_of(labels, embeddings, **missing), np.zeros((6, 5)))
+    assert np.any(ranked_list_loss(labels, embeddings).numpy() > 0)
+
+
+def test_a_class_passes_its_arguments_on(make_batch):
+    labels, embeddings = make_batch()
+    plain = ranked_list_loss(labels, embeddings)
+    for arguments in (
+        {"alpha": 1.4},
+        {"margin": 0.1},
+        {"positive_temperature": 5.0},
+        {"negative_temperature": 1.0},
+        {"balance": 0.9},
+    ):
+        values = RankedList(reduction=None, **arguments)(labels, embeddings)
+        np.testing.assert_allclose(values, ranked_list_loss(labels, embeddings, **arguments), rtol=1e-6)
+        assert np.abs(values - plain).max() > 1e-3
+    for arguments in ({}, {"differentiate_weights": True}, {"differentiate_gallery": True}):
+        variable = tf.Variable(embeddings)
+        with tf.GradientTape() as tape:
+            value = RankedList(reduction="sum", **arguments)(labels, variable)
+        expected = gradient_of(labels, embeddings, **arguments)
+        np.testing.assert_allclose(tape.gradient(value, variable), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_defaults_of_function_and_class_agree(make_batch):
+    labels, embeddings = make_batch(seed=2)
+    values = ranked_list_loss(labels, embeddings)
+    np.testing.assert_allclose(RankedList(reduction=None)(labels, embeddings), values, rtol=1e-6)
+    np.testing.assert_allclose(values, naive(labels, embeddings), rtol=1e-4)
+
+
+@pytest.mark.parametrize("xla", [False, True])
+def test_temperatures_can_be_set_under_a_compiled_function(make_batch, xla):
+    labels, embeddings = make_batch(size=20)
+    loss, traces = RankedList(reduction=None), []
+
+    @tf.function(jit_compile=xla)
+    def compiled(labels, embeddings):
+        traces.append(1)
+        return loss(labels, embeddings)
+
+    labels, embeddings = tf.constant(labels), tf.constant(embeddings)
+    for negative, positive in ((10.0, 0.0), (2.5, 0.0), (2.5, -4.0)):
+        loss.negative_temperature, loss.positive_temperature = negative, positive
+        expected = naive(
+            labels.numpy(), embeddings.numpy(), negative_temperature=negative, positive_temperature=positive
+        )
+        np.testing.assert_allclose(compiled(labels, embeddings), expected, rtol=1e-4)
+    assert len(traces) == 1
+
+
+def test_the_configuration_keeps_the_temperatures_it_was_made_with():
+    loss = RankedList(negative_temperature=10.1, final_negative_temperature=2.0)
+    loss.negative_temperature, loss.positive_temperature = 3.3, -0.7
+    assert (loss.negative_temperature, loss.positive_temperature) == (3.3, -0.7)
+    read = RankedList.from_config(loss.get_config())
+    assert (read.negative_temperature, read.positive_temperature) == (10.1, 0.0)
+    assert read.final_negative_temperature == 2.0
+
+
+def test_made_under_a_strategy_replicas_see_what_is_set(make_batch):
+    labels, embeddings = (tf.constant(values) for values in make_batch())
+    strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+    with strategy.scope():
+        loss = RankedList()
+
+    @tf.function
+    def step():
+        return strategy.run(lambda: loss(labels, embeddings))
+
+    first = float(step())
+    loss.negative_temperature = 0.0
+    assert float(step()) == pytest.approx(np.mean(naive(labels.numpy(), embeddings.numpy(), negative_temperature=0.0)))
+    assert abs(float(step()) - first) > 1e-3
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"margin": 1.3}, "margin from 0 to alpha, which is 1.2, received 1.3"),
+        ({"margin": -0.1}, "margin from 0 to alpha"),
+        ({"balance": 1.1}, "balance from 0 to 1, received 1.1"),
+    ],
+)
+def test_bad_arguments_are_told(make_batch, arguments, message):
+    for use in (RankedList, lambda **arguments: ranked_list_loss(*make_batch(), **arguments)):
+        with pytest.raises(ValueError, match=message):
+            use(**arguments)

@@ -1,0 +1,52 @@
+"""Normalisation across neighbouring channels."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfdml.registry import register
+
+
+@register("layer", "local_response_norm")
+class LocalResponseNorm(keras.layers.Layer):
+    """`x / (bias + alpha / size * s)^beta`, s being the sum of squares over `size` channels around each, as in Caffe.
+
+    Computed in float32 whatever the policy.
+
+    Args:
+        size: number of channels, odd; those beyond the first and the last count as zeros.
+        alpha, beta, bias: see the formula; Caffe calls the last one k.
+    """
+
+    def __init__(self, size=5, alpha=1e-4, beta=0.75, bias=1.0, **kwargs):
+        super().__init__(**kwargs)
+        if size < 1 or size % 2 == 0:
+            raise ValueError(f"Expected an odd number of channels, received size={size}.")
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.bias = bias
+
+    def call(self, inputs):
+        features = ops.cast(inputs, "float32")
+        numbers = np.arange(features.shape[-1])
+        near = np.abs(numbers[:, None] - numbers) <= self.size // 2
+        # A product with a band of ones sums neighbours faster than sums of slices do.
+        sums = ops.matmul(ops.square(features), ops.convert_to_tensor(near.astype("float32")))
+        scale = self.bias + self.alpha / self.size * sums
+        return ops.cast(features * _power(scale, -self.beta), inputs.dtype)
+
+    def compute_output_shape(self, input_shape):
+        return input_shape
+
+    def get_config(self):
+        own = {"size": self.size, "alpha": self.alpha, "beta": self.beta, "bias": self.bias}
+        return {**super().get_config(), **own}
+
+
+def _power(values, exponent):
+    if exponent != -0.75:
+        return ops.power(values, exponent)
+    # Four times faster than a power, for the exponent that everybody uses.
+    inverse = ops.rsqrt(values)
+    return inverse * ops.sqrt(inverse)

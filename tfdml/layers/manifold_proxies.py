@@ -1,0 +1,44 @@
+"""Proxies whose similarities follow the manifold of the batch."""
+
+from keras import ops
+
+from tfdml.functional.checks import at_least_float32, check_choice
+from tfdml.functional.manifold import VIEWS, check_walk, manifold_similarities
+from tfdml.layers.proxies import Proxies
+from tfdml.registry import register
+
+
+@register("layer", "manifold_proxies")
+class ManifoldProxies(Proxies):
+    """Similarities `[B, classes]` of embeddings to proxies along the manifold that the batch and the proxies lie on.
+
+    A row's similarities depend on the whole batch; the system that is solved has `B + classes` unknowns. It is meant
+    for few classes, in the paper 50 meta-classes.
+
+    Example: `similarities = ManifoldProxies(classes=50)(embeddings)`.
+
+    Args:
+        classes: number of classes; labels are 0 to `classes - 1`.
+        view, restart, affinity: see `tfdml.functional.manifold.manifold_similarities`.
+        **kwargs: see `Proxies`; there is one proxy of each class.
+    """
+
+    def __init__(self, classes, view="intrinsic", restart=0.8, affinity="clipped", **kwargs):
+        super().__init__(classes, **kwargs)
+        check_choice("view", view, VIEWS)
+        check_walk(restart, affinity)
+        if self.per_class != 1:
+            raise ValueError(f"Expected one proxy of each class, received per_class={self.per_class}.")
+        self.view = view
+        self.restart = restart
+        self.affinity = affinity
+
+    def call(self, embeddings, labels=None):
+        del labels
+        embeddings = at_least_float32(embeddings)
+        proxies = ops.cast(self.proxies, embeddings.dtype)
+        return manifold_similarities(embeddings, proxies, view=self.view, restart=self.restart, affinity=self.affinity)
+
+    def get_config(self):
+        own = {"view": self.view, "restart": self.restart, "affinity": self.affinity}
+        return {**super().get_config(), **own}

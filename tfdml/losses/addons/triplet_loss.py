@@ -1,0 +1,64 @@
+"""What the two triplet losses of TensorFlow Addons share: how distances are measured."""
+
+import keras
+from keras import ops
+
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.cosines import cosines
+from tfdml.functional.distances import distances, squared_distances
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+
+
+def angular_distances(embeddings):
+    """`[B, B]`: 1 less the cosine, from 0 to 2."""
+    return ops.maximum(1.0 - cosines(embeddings), 0.0)
+
+
+DISTANCE_METRICS = {"L2": distances, "squared-L2": squared_distances, "angular": angular_distances}
+
+
+def measure(y_true, y_pred, distance_metric):
+    """`(distances [B, B], positive pairs, negative pairs)` of class numbers `[B]` and embeddings `[B, d]`."""
+    labels, embeddings = check_pairs_input(y_true, y_pred)
+    distance = as_function(distance_metric)(embeddings)
+    return distance, positive_pairs(labels), negative_pairs(labels)
+
+
+def as_function(distance_metric):
+    """The function that a distance metric names or is, or a ValueError."""
+    if callable(distance_metric):
+        return distance_metric
+    if distance_metric not in DISTANCE_METRICS:
+        raise ValueError(
+            f"Unknown distance_metric {distance_metric!r}. Expected one of {', '.join(DISTANCE_METRICS)}, or a "
+            "function from embeddings [batch, dim] to distances [batch, batch]."
+        )
+    return DISTANCE_METRICS[distance_metric]
+
+
+class TripletLoss(EmbeddingLoss):
+    """Base of the triplet losses of TensorFlow Addons.
+
+    Args:
+        margin: by how much the distances shall differ.
+        distance_metric: `L2`, `squared-L2`, `angular`, or a function from embeddings `[B, d]` to `[B, B]`; a model
+            with a function is loaded where Keras knows that function.
+        name, **kwargs: see `EmbeddingLoss`.
+    """
+
+    def __init__(self, margin=1.0, distance_metric="L2", name=None, **kwargs):
+        super().__init__(name=name, **kwargs)
+        as_function(distance_metric)
+        self.margin = margin
+        self.distance_metric = distance_metric
+
+    def get_config(self):
+        return {**super().get_config(), "margin": self.margin, "distance_metric": self.distance_metric}
+
+    @classmethod
+    def from_config(cls, config):
+        metric = config.get("distance_metric")
+        if isinstance(metric, dict):
+            config = {**config, "distance_metric": keras.saving.deserialize_keras_object(metric)}
+        return cls(**config)

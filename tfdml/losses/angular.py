@@ -1,0 +1,78 @@
+"""Angular loss."""
+
+import math
+
+from keras import ops
+
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.cosines import cosines
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+
+def angular_loss(labels, embeddings, *, alpha=45.0):
+    """Angular loss of each anchor, the mean over its positives p of `log(1 + sum_n exp(f_apn))`, n its negatives.
+
+    From Wang et al., Deep Metric Learning with Angular Loss, 2017, where
+    `f_apn = 4 tan^2(alpha) (x_a + x_p) x_n - 2 (1 + tan^2(alpha)) x_a x_p` with embeddings of unit length. It bounds
+    the angle at n in the triangle of n, the middle of a and p, and a point as far from there as a, by alpha.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]` of any length.
+        alpha: bound of the angle, degrees, above 0; not above 60, since the smallest angle of a triangle never is.
+
+    Returns:
+        `[B]`; 0 for an anchor without a positive or without a negative.
+    """
+    _check_alpha(alpha)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    positives, negatives = positive_pairs(labels), negative_pairs(labels)
+    similarity = cosines(embeddings)
+    tangent = math.tan(math.radians(alpha)) ** 2
+    pairs = ops.logical_and(positives, ops.any(negatives, axis=1)[:, None])
+    exponents = _log_sum_of_products(4.0 * tangent * similarity, negatives, pairs) - 2.0 * (1.0 + tangent) * similarity
+    values = ops.sum(ops.where(pairs, ops.softplus(exponents), 0.0), axis=1)
+    return values / ops.maximum(ops.sum(ops.cast(positives, values.dtype), axis=1), 1.0)
+
+
+def _log_sum_of_products(exponents, negatives, pairs):
+    """`log sum_n exp(e_an + e_pn)` `[B, B]` for pairs (a, p), over their negatives n, which they share.
+
+    The sum is a product of matrices, `exp(e) exp(e)^T`, so that no triplet needs memory of its own.
+    """
+    lowest = ops.min(exponents, axis=1, keepdims=True)
+    highest = ops.stop_gradient(ops.max(ops.where(negatives, exponents, lowest), axis=1, keepdims=True))
+    # After this shift an entry is above exp(-24), and a sum above exp(-48), since alpha has its bound.
+    shifted = ops.where(negatives, exponents - highest, 0.0)
+    factors = ops.where(negatives, ops.exp(shifted), 0.0)
+    sums = ops.matmul(factors, ops.transpose(factors))
+    return ops.log(ops.where(pairs, sums, 1.0)) + highest + ops.transpose(highest)
+
+
+def _check_alpha(alpha):
+    if not 0 < alpha <= 60:
+        raise ValueError(f"Expected an angle alpha above 0 and not above 60 degrees, received {alpha!r}.")
+
+
+@register("loss", "angular")
+class Angular(EmbeddingLoss):
+    """Angular loss: bounds the angle under which a negative sees a positive pair.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Angular(alpha=45.0))`.
+
+    Args:
+        alpha: see `angular_loss`.
+    """
+
+    def __init__(self, alpha=45.0, **kwargs):
+        super().__init__(**kwargs)
+        _check_alpha(alpha)
+        self.alpha = alpha
+
+    def call(self, labels, embeddings):
+        return angular_loss(labels, embeddings, alpha=self.alpha)
+
+    def get_config(self):
+        return {**super().get_config(), "alpha": self.alpha}

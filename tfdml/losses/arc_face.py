@@ -1,0 +1,82 @@
+"""ArcFace loss."""
+
+import math
+
+from keras import ops
+
+from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.functional.class_softmax import of_own_class, own_against_others
+from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry import register
+
+
+def arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, monotonic=True):
+    """ArcFace loss of each anchor: a softmax of `scale cos θ_j` with `scale cos(θ_y + margin)` for the own class y.
+
+    `-log(exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + sum_j exp(s cos θ_j)))`, j over the other classes: equation (3)
+    of Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, 2019.
+
+    Args:
+        labels: `[B]` class numbers from 0 to C - 1.
+        similarities: `[B, C]` cosines of the anchors to the proxies.
+        scale: factor s of all cosines.
+        margin: m in radians, by how much the own angle shall be smaller than the others.
+        monotonic: whether `cos θ_y - m sin m` takes the place of `cos(θ_y + m)` where `θ_y + m` is more than a half
+            turn, as the authors' code has it. Without it the equation holds there, too: it rises again, and anchors
+            are pushed to the far side of their proxy.
+
+    Returns:
+        `[B]`; 0 where there is only one class.
+    """
+    _check(scale, margin)
+    labels, similarities = check_similarities_input(labels, similarities)
+    own = of_own_class(labels, similarities)
+    return own_against_others(labels, similarities, _widened(own, margin, monotonic), scale=scale)
+
+
+def _widened(cosine, margin, monotonic):
+    """The cosine of the angle that is larger by the margin."""
+    # Rounding makes it more than 1.
+    cosine = ops.clip(cosine, -1.0, 1.0)
+    squared_sine = (1.0 - cosine) * (1.0 + cosine)
+    # Where the sine is 0, its gradient is infinite. Written so that what is no number stays none.
+    between = ops.logical_not(squared_sine <= 0.0)
+    sine = ops.where(between, ops.sqrt(ops.where(between, squared_sine, 1.0)), 0.0)
+    widened = cosine * math.cos(margin) - sine * math.sin(margin)
+    if not monotonic:
+        return widened
+    return ops.where(cosine < -math.cos(margin), cosine - margin * math.sin(margin), widened)
+
+
+def _check(scale, margin):
+    check_above_zero("scale", scale)
+    if not 0 <= margin < math.pi:
+        raise ValueError(f"Expected a margin from 0 to less than a half turn in radians, received {margin!r}.")
+
+
+@register("loss", "arc_face")
+class ArcFace(ProxyLoss):
+    """ArcFace: cross-entropy of scaled cosines to the proxies of classes, the own angle wider by a margin.
+
+    Example: `model.compile(loss=tfdml.losses.ArcFace(classes=100))`.
+
+    Args:
+        scale, margin, monotonic: see `arc_face_loss`.
+        classes: see `ProxyLoss`.
+    """
+
+    def __init__(self, scale=64.0, margin=0.5, monotonic=True, classes=None, **kwargs):
+        super().__init__(classes=classes, **kwargs)
+        _check(scale, margin)
+        self.scale = scale
+        self.margin = margin
+        self.monotonic = monotonic
+
+    def call(self, labels, similarities):
+        return arc_face_loss(labels, similarities, **self._arguments())
+
+    def get_config(self):
+        return {**super().get_config(), **self._arguments()}
+
+    def _arguments(self):
+        return {"scale": self.scale, "margin": self.margin, "monotonic": self.monotonic}

@@ -1,0 +1,74 @@
+"""Binomial deviance loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.cosines import cosines
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+
+def binomial_deviance_loss(labels, embeddings, *, alpha=2.0, beta=0.5, negative_cost=25.0):
+    """Binomial deviance of each anchor's pairs, a soft hinge on their cosines s.
+
+    A positive pair costs `log(1 + exp(-alpha (s - beta)))`, a negative pair
+    `log(1 + exp(negative_cost alpha (s - beta)))`; the loss is the mean over positive pairs plus the mean over negative
+    pairs (Yi et al., Deep Metric Learning for Person Re-Identification, 2014, in the form of Ustinova and Lempitsky,
+    Learning Deep Embeddings with Histogram Loss, 2016). An anchor's value is its pairs' part of both, times B, so that
+    the mean over anchors is the loss of the batch.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]` of any length.
+        alpha: sharpness of the hinge.
+        beta: cosine at which the hinge bends.
+        negative_cost: how much sharper it is for negative pairs.
+
+    Returns:
+        `[B]`; 0 for an anchor without any pair.
+    """
+    _check(alpha, negative_cost)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    above = alpha * (cosines(embeddings) - beta)
+    pull = _share_of_mean(positive_pairs(labels), ops.softplus(-above))
+    push = _share_of_mean(negative_pairs(labels), ops.softplus(negative_cost * above))
+    return pull + push
+
+
+def _share_of_mean(mask, values):
+    """For each row the sum `[B]` over its pairs in the mask, so that the mean over rows is the mean over pairs."""
+    pairs_a_row = ops.mean(ops.sum(ops.cast(mask, values.dtype), axis=1))
+    return ops.sum(ops.where(mask, values, 0.0), axis=1) / ops.where(pairs_a_row == 0.0, 1.0, pairs_a_row)
+
+
+def _check(alpha, negative_cost):
+    if alpha <= 0 or negative_cost <= 0:
+        raise ValueError(f"Expected alpha and negative_cost above 0, received {alpha!r} and {negative_cost!r}.")
+
+
+@register("loss", "binomial_deviance")
+class BinomialDeviance(EmbeddingLoss):
+    """Binomial deviance: a soft hinge on cosines, sharper for negative pairs, each kind averaged for itself.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.BinomialDeviance())`.
+
+    Args:
+        alpha, beta, negative_cost: see `binomial_deviance_loss`.
+    """
+
+    def __init__(self, alpha=2.0, beta=0.5, negative_cost=25.0, **kwargs):
+        super().__init__(**kwargs)
+        _check(alpha, negative_cost)
+        self.alpha = alpha
+        self.beta = beta
+        self.negative_cost = negative_cost
+
+    def call(self, labels, embeddings):
+        return binomial_deviance_loss(labels, embeddings, **self._arguments())
+
+    def get_config(self):
+        return {**super().get_config(), **self._arguments()}
+
+    def _arguments(self):
+        return {"alpha": self.alpha, "beta": self.beta, "negative_cost": self.negative_cost}

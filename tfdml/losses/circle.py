@@ -1,0 +1,78 @@
+"""Circle loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.cosines import cosines
+from tfdml.functional.log_sums import log_sum_exp
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+
+def circle_loss(labels, embeddings, *, margin=0.4, scale=80.0, differentiate_weights=False):
+    """Circle loss of each anchor, on cosines s to its positives p and negatives n.
+
+    `log(1 + sum_n exp(scale a_n (s_n - margin)) sum_p exp(-scale a_p (s_p - 1 + margin)))` with the weights
+    `a_n = max(0, s_n + margin)` and `a_p = max(0, 1 + margin - s_p)`: equation (6) of Sun et al., Circle Loss: A
+    Unified Perspective of Pair Similarity Optimization, 2020, for labels of pairs. The value is the mean over anchors.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]` of any length.
+        margin: relaxation m; positives are drawn to 1 - m, negatives to m. The paper has 0.4 with a scale of 80 for
+            retrieval, 0.25 with 256 for faces.
+        scale: factor γ of the exponents.
+        differentiate_weights: whether gradients go through the weights, which are constants in the paper's gradients.
+
+    Returns:
+        `[B]`; 0 for an anchor without a positive or without a negative.
+    """
+    _check(scale)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    positives, negatives = positive_pairs(labels), negative_pairs(labels)
+    similarity = cosines(embeddings)
+    positive_weights = ops.maximum(1.0 + margin - similarity, 0.0)
+    negative_weights = ops.maximum(similarity + margin, 0.0)
+    if not differentiate_weights:
+        positive_weights, negative_weights = ops.stop_gradient(positive_weights), ops.stop_gradient(negative_weights)
+    pull = log_sum_exp(positives, -scale * positive_weights * (similarity - 1.0 + margin))
+    push = log_sum_exp(negatives, scale * negative_weights * (similarity - margin))
+    has_both = ops.logical_and(ops.any(positives, axis=1), ops.any(negatives, axis=1))
+    return ops.where(has_both, ops.softplus(pull + push), 0.0)
+
+
+def _check(scale):
+    if scale <= 0:
+        raise ValueError(f"Expected a scale above 0, received {scale!r}.")
+
+
+@register("loss", "circle")
+class Circle(EmbeddingLoss):
+    """Circle loss: pairs weigh the more, the farther their cosine is from where it should be.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Circle(margin=0.4, scale=80.0))`.
+
+    Args:
+        margin, scale, differentiate_weights: see `circle_loss`.
+    """
+
+    def __init__(self, margin=0.4, scale=80.0, differentiate_weights=False, **kwargs):
+        super().__init__(**kwargs)
+        _check(scale)
+        self.margin = margin
+        self.scale = scale
+        self.differentiate_weights = differentiate_weights
+
+    def call(self, labels, embeddings):
+        return circle_loss(labels, embeddings, **self._arguments())
+
+    def get_config(self):
+        return {**super().get_config(), **self._arguments()}
+
+    def _arguments(self):
+        return {
+            "margin": self.margin,
+            "scale": self.scale,
+            "differentiate_weights": self.differentiate_weights,
+        }

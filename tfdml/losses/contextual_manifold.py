@@ -1,0 +1,38 @@
+"""Contextual manifold loss."""
+
+from tfdml.losses.manifold_loss import ManifoldLoss
+from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
+from tfdml.registry import register
+
+
+def contextual_manifold_loss(labels, similarities, *, margin=5e-4):
+    """Contextual manifold loss of each anchor: `log(1 + sum_j exp(f_x . f_pj - f_x . f_pk + margin))`.
+
+    Equation (12) of EDMS: the proxy N-pair loss with dot products of what an image and a proxy see of all proxies
+    along the manifold. The mean over anchors is the equation's value.
+
+    Args:
+        labels: `[B]` class numbers from 0 to C - 1.
+        similarities: `[B, C]` of the anchors to the proxies, of
+            `tfdml.functional.manifold.manifold_similarities(embeddings, proxies, view="contextual")`.
+        margin: by how much the own proxy shall be more similar than the others.
+
+    Returns:
+        `[B]`; 0 where there is only one class.
+    """
+    return proxy_n_pair_loss(labels, similarities, margin=margin)
+
+
+@register("loss", "contextual_manifold")
+class ContextualManifold(ManifoldLoss):
+    """Contextual manifold loss: an image sees the proxies along the manifold as the proxy of its class sees them.
+
+    Example: `model.compile(loss=tfdml.losses.ContextualManifold(classes=50))`.
+
+    Args:
+        margin: see `contextual_manifold_loss`.
+        restart, affinity: see `tfdml.functional.manifold.random_walk`.
+        classes: see `ProxyLoss`.
+    """
+
+    view = "contextual"

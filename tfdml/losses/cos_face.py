@@ -1,0 +1,51 @@
+"""CosFace loss."""
+
+from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.functional.class_softmax import of_own_class, own_against_others
+from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry import register
+
+
+def cos_face_loss(labels, similarities, *, scale=64.0, margin=0.35):
+    """CosFace loss of each anchor: a softmax of `scale cos_j` with `scale (cos_y - margin)` for the own class y.
+
+    `-log(exp(s (cos_y - m)) / (exp(s (cos_y - m)) + sum_j exp(s cos_j)))`, j over the other classes: Wang et al.,
+    CosFace: Large Margin Cosine Loss for Deep Face Recognition, 2018.
+
+    Args:
+        labels: `[B]` class numbers from 0 to C - 1.
+        similarities: `[B, C]` cosines of the anchors to the proxies.
+        scale: factor s of all cosines.
+        margin: m, by how much the own cosine shall be higher than the others.
+
+    Returns:
+        `[B]`; 0 where there is only one class.
+    """
+    check_above_zero("scale", scale)
+    labels, similarities = check_similarities_input(labels, similarities)
+    own = of_own_class(labels, similarities)
+    return own_against_others(labels, similarities, own - margin, scale=scale)
+
+
+@register("loss", "cos_face")
+class CosFace(ProxyLoss):
+    """CosFace: cross-entropy of scaled cosines to the proxies of classes, the own one less a margin.
+
+    Example: `model.compile(loss=tfdml.losses.CosFace(classes=100))`.
+
+    Args:
+        scale, margin: see `cos_face_loss`.
+        classes: see `ProxyLoss`.
+    """
+
+    def __init__(self, scale=64.0, margin=0.35, classes=None, **kwargs):
+        super().__init__(classes=classes, **kwargs)
+        check_above_zero("scale", scale)
+        self.scale = scale
+        self.margin = margin
+
+    def call(self, labels, similarities):
+        return cos_face_loss(labels, similarities, scale=self.scale, margin=self.margin)
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale, "margin": self.margin}

@@ -1,0 +1,62 @@
+"""Histogram loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.cosines import cosines
+from tfdml.functional.histograms import check_bins, pair_histograms
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+
+def histogram_loss(labels, embeddings, *, bins=100):
+    """Histogram loss: how likely a positive pair is less similar than a negative pair, `sum_r h-_r sum_{q<=r} h+_q`.
+
+    From Ustinova and Lempitsky, Learning Deep Embeddings with Histogram Loss, 2016: h+ and h- are the batch's soft
+    histograms of cosines of positive and of negative pairs, each summing to 1. An anchor's value is the part that its
+    own negative pairs have in it, times B, so that the mean over anchors is the loss of the batch.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]` of any length.
+        bins: steps of the histograms between -1 and 1, which have `bins + 1` nodes.
+
+    Returns:
+        `[B]`; 0 for an anchor without a negative, and for all where the batch has no positive pair.
+    """
+    check_bins(bins)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    positives, negatives = positive_pairs(labels), negative_pairs(labels)
+    similarity = cosines(embeddings)
+    near, far = pair_histograms(similarity, positives, negatives, low=-1.0, high=1.0, bins=bins)
+    positive_share = ops.cumsum(ops.mean(near, axis=0)) / _pairs_a_row(positives, similarity.dtype)
+    return ops.sum(far * positive_share, axis=1) / _pairs_a_row(negatives, similarity.dtype)
+
+
+def _pairs_a_row(mask, dtype):
+    """The mean over rows of their number of pairs, or 1 where there is none."""
+    mean = ops.mean(ops.sum(ops.cast(mask, dtype), axis=1))
+    return ops.where(mean == 0.0, 1.0, mean)
+
+
+@register("loss", "histogram")
+class Histogram(EmbeddingLoss):
+    """Histogram loss: the chance that a positive pair is less similar than a negative pair.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Histogram(bins=100))`.
+
+    Args:
+        bins: see `histogram_loss`.
+    """
+
+    def __init__(self, bins=100, **kwargs):
+        super().__init__(**kwargs)
+        check_bins(bins)
+        self.bins = bins
+
+    def call(self, labels, embeddings):
+        return histogram_loss(labels, embeddings, bins=self.bins)
+
+    def get_config(self):
+        return {**super().get_config(), "bins": self.bins}

@@ -1,0 +1,78 @@
+"""Lifted structure loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_choice, check_pairs_input
+from tfdml.functional.distances import distances, unit_length
+from tfdml.functional.log_sums import log_sum_exp
+from tfdml.functional.mining import hardest_negative
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+FORMS = ("smooth", "hard")
+
+
+def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", normalize=False):
+    """Lifted structure loss: each positive pair against the negatives of both its ends.
+
+    The two objectives of Song et al., Deep Metric Learning via Lifted Structured Feature Embedding, 2016:
+    `J = 1 / (2 |P|) sum_ij max(0, J_ij)^2` over positive pairs P, where D are Euclidean distances, not squared, and
+
+    - `hard`: `J_ij = max(max_k margin - D_ik, max_l margin - D_jl) + D_ij`,
+    - `smooth`: `J_ij = log(sum_k exp(margin - D_ik) + sum_l exp(margin - D_jl)) + D_ij`,
+
+    k being the negatives of i and l those of j. The smooth form bounds the other from above and is what the paper
+    trains with. A pair's value goes half to each end, and is scaled so that the mean over anchors is J.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`.
+        margin: by how much negatives shall be farther.
+        form: one of the above.
+        normalize: whether embeddings are brought to unit length first. The paper leaves them as they are.
+
+    Returns:
+        `[B]`; 0 for an anchor without a positive, and 0 for all in a batch of one class, where the sum over negatives
+        is empty and J_ij is minus infinity.
+    """
+    check_choice("form", form, FORMS)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    distance = distances(unit_length(embeddings) if normalize else embeddings)
+    positives, negatives = positive_pairs(labels), negative_pairs(labels)
+    if form == "hard":
+        ends = margin - hardest_negative(distance, negatives)
+        violations = ops.maximum(ends[:, None], ends[None, :])
+    else:
+        ends = log_sum_exp(negatives, margin - distance)
+        violations = ops.logaddexp(ends[:, None], ends[None, :])
+    counted = ops.logical_and(positives, ops.any(negatives))
+    costs = ops.where(counted, ops.square(ops.maximum(violations + distance, 0.0)), 0.0)
+    # Every pair stands in the matrix twice.
+    pairs = ops.maximum(ops.sum(ops.cast(positives, distance.dtype)), 1.0) / 2.0
+    batch = ops.cast(ops.shape(distance)[0], distance.dtype)
+    return ops.sum(costs, axis=1) / 2.0 * batch / (2.0 * pairs)
+
+
+@register("loss", "lifted_structure")
+class LiftedStructure(EmbeddingLoss):
+    """Lifted structure: each positive pair against all negatives of both its ends, smooth or the hardest only.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.LiftedStructure(margin=1.0))`.
+
+    Args:
+        margin, form, normalize: see `lifted_structure_loss`.
+    """
+
+    def __init__(self, margin=1.0, form="smooth", normalize=False, **kwargs):
+        super().__init__(**kwargs)
+        check_choice("form", form, FORMS)
+        self.margin = margin
+        self.form = form
+        self.normalize = normalize
+
+    def call(self, labels, embeddings):
+        return lifted_structure_loss(labels, embeddings, margin=self.margin, form=self.form, normalize=self.normalize)
+
+    def get_config(self):
+        return {**super().get_config(), "margin": self.margin, "form": self.form, "normalize": self.normalize}

@@ -1,0 +1,149 @@
+"""Margin loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_choice, check_pairs_input
+from tfdml.functional.distance_weighted import check_cutoffs, negative_weights
+from tfdml.functional.distances import distances
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.layers.class_margins import ClassMargins
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+MININGS = ("distance_weighted", "all")
+LEARN_BETA = ("no", "one", "per_class")
+
+
+def margin_loss(
+    labels,
+    embeddings,
+    *,
+    beta=1.2,
+    margin=0.2,
+    nu=0.0,
+    cutoff=0.5,
+    nonzero_loss_cutoff=1.4,
+    mining="distance_weighted",
+):
+    """Margin loss of each anchor: its class nearer than `beta - margin`, others farther than `beta + margin`.
+
+    A pair of anchor i costs `max(0, margin + y_ij (D_ij - beta_i))`, where y_ij is 1 within a class and -1 between
+    classes, and D are Euclidean distances; each triplet costs `nu beta_i` as well (Wu et al., Sampling Matters in Deep
+    Embedding Learning, 2017). The pairs are those of triplets, which `mining` chooses:
+
+    - `distance_weighted`: every positive with one negative, drawn by distance, for embeddings at unit length. Nothing
+      is drawn here: a negative counts with its probability, as it does on average over draws, without their noise.
+    - `all`: every positive with every negative; a pair counts once for each triplet that it is in.
+
+    The paper sums. As in its authors' code, the sum is divided by the number of pairs whose hinge is not 0, or by 1 if
+    it is less; where there is none, the loss is 0. Values are scaled so that their mean is this quotient.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`.
+        beta: boundary between the distances of positives and negatives: one number, or each anchor's, `[B]`.
+        margin: how far from the boundary distances shall keep.
+        nu: weight of the boundary itself, for one that is learned; above 0 it is drawn downwards.
+        cutoff, nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights` in
+            `tfdml.functional.distance_weighted`.
+        mining: one of the above.
+
+    Returns:
+        `[B]`; 0 for an anchor without a positive or without a negative.
+    """
+    check_choice("mining", mining, MININGS)
+    check_cutoffs(cutoff, nonzero_loss_cutoff)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    distance = distances(embeddings)
+    beta = ops.reshape(ops.convert_to_tensor(beta, distance.dtype), (-1, 1))
+    negatives = negative_pairs(labels)
+    if mining == "all":
+        draws = ops.cast(negatives, distance.dtype)
+    else:
+        dim = ops.shape(embeddings)[1]
+        draws = negative_weights(distance, negatives, dim, cutoff=cutoff, nonzero_loss_cutoff=nonzero_loss_cutoff)
+    # In how many triplets a pair is: a positive with every negative drawn, and the other way round.
+    positives = ops.cast(positive_pairs(labels), distance.dtype)
+    pulls = positives * ops.sum(draws, axis=1, keepdims=True)
+    pushes = draws * ops.sum(positives, axis=1, keepdims=True)
+    pull = ops.maximum(margin + distance - beta, 0.0)
+    push = ops.maximum(margin - distance + beta, 0.0)
+    active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
+    values = ops.sum(pulls * (pull + nu * beta) + pushes * push, axis=1)
+    # Fewer than one pair: an expectation below one, which is none for most draws.
+    share = ops.where(active > 0, 1.0 / ops.maximum(active, 1.0), 0.0)
+    return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
+
+
+@register("loss", "margin")
+class Margin(EmbeddingLoss):
+    """Margin loss: distances of a class below a boundary, others above it; the boundary fixed or learned.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Margin(beta=1.2))`.
+
+    A boundary that is learned is a variable of the layer that `make_layer` gives. The models of `tfdml.methods` make it
+    themselves; in plain Keras the model ends with it: `outputs = loss.make_layer()(embeddings, labels)`.
+
+    Args:
+        beta: the boundary, or where it begins.
+        margin, cutoff, nonzero_loss_cutoff, mining: see `margin_loss`.
+        learn_beta: `no` (it is fixed), `one` for all classes, or `per_class`.
+        nu: see `margin_loss`; it counts only where the boundary is learned.
+        classes: number of classes, for `per_class`; the training command fills it in.
+    """
+
+    def __init__(
+        self,
+        beta=1.2,
+        margin=0.2,
+        learn_beta="no",
+        nu=0.0,
+        cutoff=0.5,
+        nonzero_loss_cutoff=1.4,
+        mining="distance_weighted",
+        classes=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        check_choice("mining", mining, MININGS)
+        check_choice("learn_beta", learn_beta, LEARN_BETA)
+        check_cutoffs(cutoff, nonzero_loss_cutoff)
+        self.beta = beta
+        self.margin = margin
+        self.learn_beta = learn_beta
+        self.nu = nu
+        self.cutoff = cutoff
+        self.nonzero_loss_cutoff = nonzero_loss_cutoff
+        self.mining = mining
+        self.classes = classes
+
+    def make_layer(self):
+        if self.learn_beta == "no":
+            return None
+        if self.learn_beta == "one":
+            return ClassMargins(1, beta=self.beta)
+        if self.classes is None:
+            raise ValueError(
+                "Margin needs the number of training classes to learn one boundary of each: "
+                "Margin(learn_beta='per_class', classes=...)."
+            )
+        return ClassMargins(self.classes, beta=self.beta)
+
+    def call(self, labels, embeddings):
+        if self.learn_beta == "no":
+            return margin_loss(labels, embeddings, **{**self._arguments(), "nu": 0.0})
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        return margin_loss(labels, embeddings[:, :-1], **{**self._arguments(), "beta": embeddings[:, -1]})
+
+    def get_config(self):
+        return {**super().get_config(), **self._arguments(), "learn_beta": self.learn_beta, "classes": self.classes}
+
+    def _arguments(self):
+        return {
+            "beta": self.beta,
+            "margin": self.margin,
+            "nu": self.nu,
+            "cutoff": self.cutoff,
+            "nonzero_loss_cutoff": self.nonzero_loss_cutoff,
+            "mining": self.mining,
+        }

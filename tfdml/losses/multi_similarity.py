@@ -1,0 +1,96 @@
+"""Multi-similarity loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.cosines import cosines
+from tfdml.functional.log_sums import log_one_plus_sum_exp
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+
+def multi_similarity_loss(labels, embeddings, *, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True):
+    """Multi-similarity loss of each anchor, on cosines s to its positives p and negatives n.
+
+    `log(1 + sum_p exp(-alpha (s_p - base))) / alpha + log(1 + sum_n exp(beta (s_n - base))) / beta`, from Wang et al.,
+    Multi-Similarity Loss with General Pair Weighting for Deep Metric Learning, 2019, where the sums are over the pairs
+    that mining leaves: positives with `s_p < max_n s_n + epsilon` and negatives with `s_n > min_p s_p - epsilon`. The
+    paper divides by all anchors, as the mean does.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]` of any length.
+        alpha: sharpness of the positives' sum.
+        beta: sharpness of the negatives' sum.
+        base: the cosine λ from which pairs count more. The paper prints 1 with a beta of 50; its authors' code has 0.5
+            with 40.
+        epsilon: by how much a pair may be easier than the hardest of the other kind and still be kept.
+        mining: whether pairs are mined; if not, all count.
+
+    Returns:
+        `[B]`; 0 for an anchor without any pair left. With mining none is left where a kind is missing.
+    """
+    _check(alpha, beta)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    positives, negatives = positive_pairs(labels), negative_pairs(labels)
+    similarity = cosines(embeddings)
+    if mining:
+        positives, negatives = _mined(similarity, positives, negatives, epsilon)
+    pull = log_one_plus_sum_exp(positives, -alpha * (similarity - base)) / alpha
+    push = log_one_plus_sum_exp(negatives, beta * (similarity - base)) / beta
+    return pull + push
+
+
+def _mined(similarity, positives, negatives, epsilon):
+    """Masks of the pairs that are harder than the hardest of the other kind, up to epsilon."""
+    outside = 2.0 + abs(epsilon)
+    most_similar = ops.max(ops.where(negatives, similarity, -outside), axis=1, keepdims=True)
+    least_similar = ops.min(ops.where(positives, similarity, outside), axis=1, keepdims=True)
+    # Written so that what is no number is kept, and the loss is none either.
+    easy_positives = similarity >= most_similar + epsilon
+    easy_negatives = similarity <= least_similar - epsilon
+    return (
+        ops.logical_and(positives, ops.logical_not(easy_positives)),
+        ops.logical_and(negatives, ops.logical_not(easy_negatives)),
+    )
+
+
+def _check(alpha, beta):
+    if alpha <= 0 or beta <= 0:
+        raise ValueError(f"Expected alpha and beta above 0, received {alpha!r} and {beta!r}.")
+
+
+@register("loss", "multi_similarity")
+class MultiSimilarity(EmbeddingLoss):
+    """Multi-similarity loss: soft hinges on cosines of pairs that are mined against the hardest of the other kind.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.MultiSimilarity())`.
+
+    Args:
+        alpha, beta, base, epsilon, mining: see `multi_similarity_loss`.
+    """
+
+    def __init__(self, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True, **kwargs):
+        super().__init__(**kwargs)
+        _check(alpha, beta)
+        self.alpha = alpha
+        self.beta = beta
+        self.base = base
+        self.epsilon = epsilon
+        self.mining = mining
+
+    def call(self, labels, embeddings):
+        return multi_similarity_loss(labels, embeddings, **self._arguments())
+
+    def get_config(self):
+        return {**super().get_config(), **self._arguments()}
+
+    def _arguments(self):
+        return {
+            "alpha": self.alpha,
+            "beta": self.beta,
+            "base": self.base,
+            "epsilon": self.epsilon,
+            "mining": self.mining,
+        }

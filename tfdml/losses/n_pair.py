@@ -1,0 +1,101 @@
+"""N-pair loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_choice, check_pairs_input
+from tfdml.functional.cosines import cosines
+from tfdml.functional.log_sums import log_sum_exp
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+NEGATIVES = ("all", "one_per_class")
+
+
+def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=False, regularization=0.0):
+    """N-pair loss of each anchor: `log(1 + sum_n exp(s_an - s_ap + margin))`, s being dot products.
+
+    Every row is an anchor. Its positives p and negatives n are chosen by `negatives`:
+
+    - `all`: equation (3) of Ensemble Deep Manifold Similarity. p is each other row of the anchor's class, and the value
+      is the mean over p; n is every row of another class.
+    - `one_per_class`: equation (2) of Ranked List Loss, N pairs of N classes. p is the next row of the anchor's class
+      in the batch, for the last one the first; n is the row at p's place, counted within classes, of each other class.
+      So a batch of pairs is read as N pairs twice, each row being the anchor once; with K rows a class it is K such
+      batches. The mean over anchors is the equation's mean.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`.
+        margin: by how much a positive shall be more similar than negatives are.
+        negatives: one of the above.
+        normalize: whether embeddings are brought to unit length first.
+        regularization: factor of each anchor's squared length before that, which keeps it small (Sohn, Improved Deep
+            Metric Learning with Multi-class N-pair Loss Objective, 2016).
+
+    Returns:
+        `[B]`; 0 for an anchor without a positive or without a negative.
+    """
+    _check(negatives, regularization)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    similarity = cosines(embeddings) if normalize else ops.matmul(embeddings, ops.transpose(embeddings))
+    near, far = positive_pairs(labels), negative_pairs(labels)
+    if negatives == "one_per_class":
+        place = _at_the_next_place(labels)
+        near, far = ops.logical_and(near, place), ops.logical_and(far, place)
+    gap = log_sum_exp(far, similarity)[:, None] - similarity + margin
+    count = ops.sum(ops.cast(near, gap.dtype), axis=1)
+    values = ops.sum(ops.where(near, ops.softplus(gap), 0.0), axis=1) / ops.maximum(count, 1.0)
+    if regularization:
+        values = values + regularization * ops.sum(ops.square(embeddings), axis=1)
+    has_pairs = ops.logical_and(ops.any(near, axis=1), ops.any(far, axis=1))
+    return ops.where(has_pairs, values, 0.0)
+
+
+def _at_the_next_place(labels):
+    """True `[B, B]` where the other row is as far on in its class as the row after the anchor is in the anchor's."""
+    same = labels[:, None] == labels[None, :]
+    rows = ops.arange(ops.shape(labels)[0])
+    before = ops.logical_and(same, rows[None, :] < rows[:, None])
+    place, size = ops.sum(ops.cast(before, "int32"), axis=1), ops.sum(ops.cast(same, "int32"), axis=1)
+    following = ops.where(place + 1 < size, place + 1, 0)
+    return following[:, None] == place[None, :]
+
+
+def _check(negatives, regularization):
+    check_choice("negatives", negatives, NEGATIVES)
+    if regularization < 0:
+        raise ValueError(f"Expected a regularization of 0 or more, received {regularization!r}.")
+
+
+@register("loss", "n_pair")
+class NPair(EmbeddingLoss):
+    """N-pair loss: a softmax in which a positive wins over an image of each other class, or over all of them.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.NPair(margin=0.0))`.
+
+    Args:
+        margin, negatives, normalize, regularization: see `n_pair_loss`.
+    """
+
+    def __init__(self, margin=0.0, negatives="all", normalize=False, regularization=0.0, **kwargs):
+        super().__init__(**kwargs)
+        _check(negatives, regularization)
+        self.margin = margin
+        self.negatives = negatives
+        self.normalize = normalize
+        self.regularization = regularization
+
+    def call(self, labels, embeddings):
+        return n_pair_loss(labels, embeddings, **self._arguments())
+
+    def get_config(self):
+        return {**super().get_config(), **self._arguments()}
+
+    def _arguments(self):
+        return {
+            "margin": self.margin,
+            "negatives": self.negatives,
+            "normalize": self.normalize,
+            "regularization": self.regularization,
+        }

@@ -1,0 +1,48 @@
+"""Normalised softmax loss."""
+
+from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.functional.class_softmax import of_own_class, own_against_others
+from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry import register
+
+
+def norm_softmax_loss(labels, similarities, *, temperature=0.05):
+    """Normalised softmax loss of each anchor: `-log(exp(s_y / T) / sum_j exp(s_j / T))`, s being cosines to proxies.
+
+    Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning, 2019.
+
+    Args:
+        labels: `[B]` class numbers from 0 to C - 1.
+        similarities: `[B, C]` cosines of the anchors to the proxies.
+        temperature: T; smaller makes the loss sharper.
+
+    Returns:
+        `[B]`; 0 where there is only one class.
+    """
+    check_above_zero("temperature", temperature)
+    labels, similarities = check_similarities_input(labels, similarities)
+    own = of_own_class(labels, similarities)
+    return own_against_others(labels, similarities, own, scale=1.0 / temperature)
+
+
+@register("loss", "norm_softmax")
+class NormSoftmax(ProxyLoss):
+    """Normalised softmax: cross-entropy of cosines to one proxy of each class, divided by a temperature.
+
+    Example: `model.compile(loss=tfdml.losses.NormSoftmax(classes=100))`.
+
+    Args:
+        temperature: see `norm_softmax_loss`.
+        classes: see `ProxyLoss`.
+    """
+
+    def __init__(self, temperature=0.05, classes=None, **kwargs):
+        super().__init__(classes=classes, **kwargs)
+        check_above_zero("temperature", temperature)
+        self.temperature = temperature
+
+    def call(self, labels, similarities):
+        return norm_softmax_loss(labels, similarities, temperature=self.temperature)
+
+    def get_config(self):
+        return {**super().get_config(), "temperature": self.temperature}

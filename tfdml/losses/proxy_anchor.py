@@ -1,0 +1,70 @@
+"""Proxy-Anchor loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.functional.log_sums import log_one_plus_sum_exp
+from tfdml.functional.pairs import class_mask, nan_outside
+from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry import register
+
+
+def proxy_anchor_loss(labels, similarities, *, scale=32.0, margin=0.1):
+    """Proxy-Anchor loss, equation (4) of Kim et al., Proxy Anchor Loss for Deep Metric Learning, 2020.
+
+    A proxy pulls the images of its class, `log(1 + sum_x exp(-scale (s(x, p) - margin)))`, and pushes all others,
+    `log(1 + sum_x exp(scale (s(x, p) + margin)))`. The loss is the mean of the pulls over the proxies whose class is in
+    the batch, plus the mean of the pushes over all proxies. Here a proxy's pull and push are shared out evenly among
+    the images in them, so that the mean of the values is that loss.
+
+    Args:
+        labels: `[B]` class numbers from 0 to C - 1.
+        similarities: `[B, C]` cosines of the images to the proxies.
+        scale: factor α of the exponents.
+        margin: δ; the own cosine shall be above it, the others below its negative.
+
+    Returns:
+        `[B]`; the single values depend on the batch, whose mean is meant.
+    """
+    check_above_zero("scale", scale)
+    labels, similarities = check_similarities_input(labels, similarities)
+    classes = similarities.shape[1]
+    own = class_mask(labels, classes)
+    others = ops.logical_not(own)
+    pull = log_one_plus_sum_exp(ops.transpose(own), ops.transpose(-scale * (similarities - margin)))
+    push = log_one_plus_sum_exp(ops.transpose(others), ops.transpose(scale * (similarities + margin)))
+    present = ops.sum(ops.cast(ops.any(own, axis=0), pull.dtype))
+    pulls = _shared_out(own, pull) / ops.maximum(present, 1.0)
+    pushes = _shared_out(others, push) / classes
+    size = ops.cast(ops.shape(similarities)[0], pull.dtype)
+    return nan_outside(labels, classes, size * (pulls + pushes))
+
+
+def _shared_out(mask, values):
+    """Shares `[B]` of each column's value `[C]`, even among the rows of `[B, C]` where the mask is True."""
+    count = ops.sum(ops.cast(mask, values.dtype), axis=0)
+    return ops.sum(ops.where(mask, values / ops.maximum(count, 1.0), 0.0), axis=1)
+
+
+@register("loss", "proxy_anchor")
+class ProxyAnchor(ProxyLoss):
+    """Proxy-Anchor: each proxy pulls the images of its class in the batch and pushes the others, hard ones most.
+
+    Example: `model.compile(loss=tfdml.losses.ProxyAnchor(classes=100))`.
+
+    Args:
+        scale, margin: see `proxy_anchor_loss`.
+        classes: see `ProxyLoss`.
+    """
+
+    def __init__(self, scale=32.0, margin=0.1, classes=None, **kwargs):
+        super().__init__(classes=classes, **kwargs)
+        check_above_zero("scale", scale)
+        self.scale = scale
+        self.margin = margin
+
+    def call(self, labels, similarities):
+        return proxy_anchor_loss(labels, similarities, scale=self.scale, margin=self.margin)
+
+    def get_config(self):
+        return {**super().get_config(), "scale": self.scale, "margin": self.margin}

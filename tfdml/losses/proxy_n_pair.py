@@ -1,0 +1,46 @@
+"""Proxy N-pair loss."""
+
+from tfdml.functional.checks import check_similarities_input
+from tfdml.functional.class_softmax import of_own_class, own_against_others
+from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry import register
+
+
+def proxy_n_pair_loss(labels, similarities, *, margin=5e-4):
+    """Proxy N-pair loss of each anchor: `log(1 + sum_j exp(s(x, p_j) - s(x, p_k) + margin))`, j over the other classes.
+
+    Equation (4) of EDMS, where s are dot products at unit length and p_k is the proxy of the anchor's class.
+
+    Args:
+        labels: `[B]` class numbers from 0 to C - 1.
+        similarities: `[B, C]` of the anchors to the proxies.
+        margin: by how much the own proxy shall be more similar than the others.
+
+    Returns:
+        `[B]`; 0 where there is only one class.
+    """
+    labels, similarities = check_similarities_input(labels, similarities)
+    own = of_own_class(labels, similarities)
+    return own_against_others(labels, similarities, own - margin)
+
+
+@register("loss", "proxy_n_pair")
+class ProxyNPair(ProxyLoss):
+    """Proxy N-pair loss: a softmax in which the proxy of the own class wins over the other proxies, by a margin.
+
+    Example: `model.compile(loss=tfdml.losses.ProxyNPair(classes=100))`.
+
+    Args:
+        margin: see `proxy_n_pair_loss`.
+        classes: see `ProxyLoss`.
+    """
+
+    def __init__(self, margin=5e-4, classes=None, **kwargs):
+        super().__init__(classes=classes, **kwargs)
+        self.margin = margin
+
+    def call(self, labels, similarities):
+        return proxy_n_pair_loss(labels, similarities, margin=self.margin)
+
+    def get_config(self):
+        return {**super().get_config(), "margin": self.margin}

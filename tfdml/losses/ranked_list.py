@@ -1,0 +1,166 @@
+"""Ranked list loss."""
+
+import keras
+from keras import ops
+
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.distances import distances
+from tfdml.functional.log_sums import masked_softmax
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+
+def ranked_list_loss(
+    labels,
+    embeddings,
+    *,
+    alpha=1.2,
+    margin=0.4,
+    positive_temperature=0.0,
+    negative_temperature=10.0,
+    balance=0.5,
+    differentiate_weights=False,
+    differentiate_gallery=False,
+):
+    """Ranked list loss of each query: its class within `alpha - margin`, others beyond `alpha`, harder ones first.
+
+    Equations (8) to (13) of Ranked List Loss, a query's part of (14); the mean over queries is (14). A positive at a
+    distance d costs `v = max(0, d - (alpha - margin))`, a negative `v = max(0, alpha - d)`. Those that cost nothing are
+    left out; the others weigh `exp(temperature v)`, divided by the sum within positives and within negatives:
+    `(1 - balance) sum_p w_p v_p + balance sum_n w_n v_n`.
+
+    As in the paper the query's gallery is constant to the gradient, so that each row is moved by its own list only. The
+    weights are, too: then the gradient of a pair is its weight, which differentiating through them could turn round.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`; unit length in the paper.
+        alpha: distance that negatives shall keep.
+        margin: how much nearer positives shall be; `alpha - margin` is the diameter of a class.
+        positive_temperature: T_p, how much more the farther positives weigh; below 0 the nearer ones do.
+        negative_temperature: T_n, how much more the nearer negatives weigh; 0 weighs all the same.
+        balance: part λ of the negatives, the positives having the rest.
+        differentiate_weights: whether gradients go through the weights.
+        differentiate_gallery: whether gradients move the rows of the gallery, too.
+
+    Returns:
+        `[B]`; 0 for a query whose positives and negatives are all where they should be, or missing.
+    """
+    _check(alpha, margin, balance)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    distance = distances(embeddings, constant_gallery=not differentiate_gallery)
+    pull = _weighted(positive_pairs(labels), distance - (alpha - margin), positive_temperature, differentiate_weights)
+    push = _weighted(negative_pairs(labels), alpha - distance, negative_temperature, differentiate_weights)
+    return (1.0 - balance) * pull + balance * push
+
+
+def _weighted(pairs, violations, temperature, differentiate_weights):
+    """Equations (11) and (12): the mean `[B]` of each row's violations, weighted by equations (9) and (10)."""
+    # Written so that what is no number counts as a violation, and the loss is none either.
+    violated = ops.logical_and(pairs, ops.logical_not(violations <= 0.0))
+    weights = masked_softmax(violated, ops.cast(temperature, violations.dtype) * violations)
+    if not differentiate_weights:
+        weights = ops.stop_gradient(weights)
+    return ops.sum(weights * ops.where(violated, violations, 0.0), axis=1)
+
+
+def _check(alpha, margin, balance):
+    if not 0 <= margin <= alpha:
+        raise ValueError(f"Expected a margin from 0 to alpha, which is {alpha!r}, received {margin!r}.")
+    if not 0 <= balance <= 1:
+        raise ValueError(f"Expected a balance from 0 to 1, received {balance!r}.")
+
+
+@register("loss", "ranked_list")
+class RankedList(EmbeddingLoss):
+    """Ranked list loss: a class within a sphere, others beyond a margin, all violations weighted by hardness.
+
+    `positive_temperature` and `negative_temperature` can be set while training, as the callback `TemperatureSchedule`
+    does; with TensorFlow compiled steps see it. The configuration keeps those that the loss was made with.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.RankedList(alpha=1.2, margin=0.4))`.
+
+    Args:
+        alpha, margin, positive_temperature, negative_temperature, balance: see `ranked_list_loss`.
+        differentiate_weights, differentiate_gallery: see `ranked_list_loss`.
+        final_negative_temperature: where the training command brings `negative_temperature` from step to step,
+            equation (15) of the paper; None: it stays.
+    """
+
+    def __init__(
+        self,
+        alpha=1.2,
+        margin=0.4,
+        positive_temperature=0.0,
+        negative_temperature=10.0,
+        balance=0.5,
+        differentiate_weights=False,
+        differentiate_gallery=False,
+        final_negative_temperature=None,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        _check(alpha, margin, balance)
+        self.alpha = alpha
+        self.margin = margin
+        self.balance = balance
+        self.differentiate_weights = differentiate_weights
+        self.differentiate_gallery = differentiate_gallery
+        self.final_negative_temperature = final_negative_temperature
+        self._positive = _Temperature(positive_temperature, self.dtype)
+        self._negative = _Temperature(negative_temperature, self.dtype)
+
+    @property
+    def positive_temperature(self):
+        return self._positive.number
+
+    @positive_temperature.setter
+    def positive_temperature(self, number):
+        self._positive.assign(number)
+
+    @property
+    def negative_temperature(self):
+        return self._negative.number
+
+    @negative_temperature.setter
+    def negative_temperature(self, number):
+        self._negative.assign(number)
+
+    def call(self, labels, embeddings):
+        return ranked_list_loss(
+            labels,
+            embeddings,
+            alpha=self.alpha,
+            margin=self.margin,
+            positive_temperature=self._positive.variable,
+            negative_temperature=self._negative.variable,
+            balance=self.balance,
+            differentiate_weights=self.differentiate_weights,
+            differentiate_gallery=self.differentiate_gallery,
+        )
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "alpha": self.alpha,
+            "margin": self.margin,
+            "positive_temperature": self._positive.first,
+            "negative_temperature": self._negative.first,
+            "balance": self.balance,
+            "differentiate_weights": self.differentiate_weights,
+            "differentiate_gallery": self.differentiate_gallery,
+            "final_negative_temperature": self.final_negative_temperature,
+        }
+
+
+class _Temperature:
+    """A number that compiled functions read anew at each call, which they do not do with an attribute."""
+
+    def __init__(self, number, dtype):
+        self.first = self.number = number
+        self.variable = keras.Variable(number, dtype=dtype, trainable=False, name="temperature")
+
+    def assign(self, number):
+        self.number = number
+        self.variable.assign(number)

@@ -1,0 +1,81 @@
+"""Ranked list loss with two arguments."""
+
+from tfdml.losses.ranked_list import RankedList, ranked_list_loss
+from tfdml.registry import register
+
+
+def ranked_list_simpler_loss(
+    labels,
+    embeddings,
+    *,
+    margin=0.4,
+    negative_temperature=10.0,
+    differentiate_weights=False,
+    differentiate_gallery=False,
+):
+    """Ranked list loss of each query: its class within `1 - margin / 2`, others beyond `1 + margin / 2`.
+
+    RLL-Simpler, section 3.4 of Ranked List Loss: `ranked_list_loss` with `alpha = 1 + margin / 2`, the same weight for
+    all positives, and as much of positives as of negatives.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`; unit length in the paper.
+        margin, negative_temperature, differentiate_weights, differentiate_gallery: see `ranked_list_loss`.
+
+    Returns:
+        `[B]`; 0 for a query whose positives and negatives are all where they should be, or missing.
+    """
+    return ranked_list_loss(
+        labels,
+        embeddings,
+        alpha=_alpha(margin),
+        margin=margin,
+        negative_temperature=negative_temperature,
+        differentiate_weights=differentiate_weights,
+        differentiate_gallery=differentiate_gallery,
+    )
+
+
+def _alpha(margin):
+    if not 0 <= margin <= 2:
+        raise ValueError(f"Expected a margin from 0 to 2, received {margin!r}.")
+    return 1.0 + margin / 2.0
+
+
+@register("loss", "ranked_list_simpler")
+class RankedListSimpler(RankedList):
+    """Ranked list loss with a margin around the distance 1 and one temperature: the form to try first.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.RankedListSimpler(margin=0.4))`.
+
+    Args:
+        margin, negative_temperature: see `ranked_list_simpler_loss`.
+        differentiate_weights, differentiate_gallery, final_negative_temperature: see `RankedList`.
+    """
+
+    def __init__(
+        self,
+        margin=0.4,
+        negative_temperature=10.0,
+        differentiate_weights=False,
+        differentiate_gallery=False,
+        final_negative_temperature=None,
+        **kwargs,
+    ):
+        super().__init__(
+            alpha=_alpha(margin),
+            margin=margin,
+            negative_temperature=negative_temperature,
+            differentiate_weights=differentiate_weights,
+            differentiate_gallery=differentiate_gallery,
+            final_negative_temperature=final_negative_temperature,
+            **kwargs,
+        )
+
+    def get_config(self):
+        config = super().get_config()
+        # These follow from the margin, or are what the simpler form fixes.
+        for name in ("alpha", "positive_temperature", "balance"):
+            del config[name]
+        return config

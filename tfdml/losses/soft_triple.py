@@ -1,0 +1,85 @@
+"""SoftTriple loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.functional.class_softmax import of_own_class, own_against_others
+from tfdml.layers.center_merging import CenterMerging
+from tfdml.layers.proxies import Proxies
+from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry import register
+
+
+def soft_triple_loss(labels, similarities, *, scale=20.0, center_temperature=0.1, margin=0.01):
+    """SoftTriple loss of each anchor: a softmax of similarities to classes with several centers each.
+
+    `-log(exp(scale (S_y - margin)) / (exp(scale (S_y - margin)) + sum_j exp(scale S_j)))`, j over the other classes,
+    where `S_j = sum_k q_k s_jk` is the mean of the cosines s to the centers of class j, weighted by their softmax
+    `q_k ~ exp(s_jk / center_temperature)`. Qian et al., SoftTriple Loss: Deep Metric Learning Without Triplet Sampling,
+    2019; the part that merges centers depends on them alone and is `tfdml.layers.CenterMerging`.
+
+    Args:
+        labels: `[B]` class numbers from 0 to C - 1.
+        similarities: `[B, C, n]` cosines of the anchors to n centers of each class, or `[B, C]`.
+        scale: factor λ of the similarities to classes.
+        center_temperature: γ; smaller makes the nearest center count alone.
+        margin: δ, by how much the own similarity shall be higher than the others.
+
+    Returns:
+        `[B]`; 0 where there is only one class.
+    """
+    _check(scale, center_temperature)
+    similarities = ops.convert_to_tensor(similarities)
+    labels, similarities = check_similarities_input(labels, similarities, several=len(similarities.shape) == 3)
+    if len(similarities.shape) == 3:
+        weights = ops.softmax(similarities / center_temperature, axis=2)
+        similarities = ops.sum(weights * similarities, axis=2)
+    own = of_own_class(labels, similarities)
+    return own_against_others(labels, similarities, own - margin, scale=scale)
+
+
+def _check(scale, center_temperature):
+    check_above_zero("scale", scale)
+    check_above_zero("center_temperature", center_temperature)
+
+
+@register("loss", "soft_triple")
+class SoftTriple(ProxyLoss):
+    """SoftTriple: cross-entropy of cosines to classes that have several centers each; the loss merges spare ones.
+
+    Example: `model.compile(loss=tfdml.losses.SoftTriple(classes=100))`.
+
+    Args:
+        scale, center_temperature, margin: see `soft_triple_loss`.
+        per_class: centers of each class.
+        merging: weight τ of what merges centers, for `make_layer`, see `tfdml.layers.CenterMerging`; 0: nothing does.
+        classes: see `ProxyLoss`.
+    """
+
+    def __init__(
+        self, scale=20.0, center_temperature=0.1, margin=0.01, per_class=10, merging=0.2, classes=None, **kwargs
+    ):
+        super().__init__(classes=classes, **kwargs)
+        _check(scale, center_temperature)
+        if merging < 0:
+            raise ValueError(f"Expected a weight of merging of 0 or more, received {merging!r}.")
+        self.scale = scale
+        self.center_temperature = center_temperature
+        self.margin = margin
+        self.per_class = per_class
+        self.merging = merging
+
+    def make_layer(self):
+        merges = self.merging and self.per_class > 1
+        regularizer = CenterMerging(self.per_class, self.merging) if merges else None
+        return Proxies(self.known_classes(), per_class=self.per_class, regularizer=regularizer)
+
+    def call(self, labels, similarities):
+        return soft_triple_loss(labels, similarities, **self._arguments())
+
+    def get_config(self):
+        own = {"per_class": self.per_class, "merging": self.merging}
+        return {**super().get_config(), **self._arguments(), **own}
+
+    def _arguments(self):
+        return {"scale": self.scale, "center_temperature": self.center_temperature, "margin": self.margin}

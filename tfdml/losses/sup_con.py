@@ -1,0 +1,74 @@
+"""Supervised contrastive loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_choice, check_pairs_input
+from tfdml.functional.cosines import cosines
+from tfdml.functional.log_sums import log_sum_exp
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+FORMS = ("out", "in")
+
+
+def sup_con_loss(labels, embeddings, *, temperature=0.1, form="out"):
+    """Supervised contrastive loss of each anchor: a softmax over all others that its positives share.
+
+    From Khosla et al., Supervised Contrastive Learning, 2020, with cosines s and temperature t; p are the anchor i's
+    positives, a all other rows:
+
+    - `out`, equation (2): the mean over p of `-log(exp(s_ip / t) / sum_a exp(s_ia / t))`.
+    - `in`, equation (3): `-log` of the mean over p of `exp(s_ip / t) / sum_a exp(s_ia / t)`.
+
+    The paper sums over anchors, where the mean is taken here.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]` of any length.
+        temperature: divides the cosines; lower makes the hardest pairs count more.
+        form: whether the positives' sum is out of the logarithm or in it.
+
+    Returns:
+        `[B]`; 0 for an anchor without a positive.
+    """
+    _check(temperature, form)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    positives = positive_pairs(labels)
+    logits = cosines(embeddings) / temperature
+    count = ops.maximum(ops.sum(ops.cast(positives, logits.dtype), axis=1), 1.0)
+    if form == "out":
+        attraction = ops.sum(ops.where(positives, logits, 0.0), axis=1) / count
+    else:
+        attraction = log_sum_exp(positives, logits) - ops.log(count)
+    values = log_sum_exp(ops.logical_or(positives, negative_pairs(labels)), logits) - attraction
+    return ops.where(ops.any(positives, axis=1), values, 0.0)
+
+
+def _check(temperature, form):
+    check_choice("form", form, FORMS)
+    if temperature <= 0:
+        raise ValueError(f"Expected a temperature above 0, received {temperature!r}.")
+
+
+@register("loss", "sup_con")
+class SupCon(EmbeddingLoss):
+    """Supervised contrastive loss: a softmax over the batch that all positives of an image share.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.SupCon(temperature=0.1))`.
+
+    Args:
+        temperature, form: see `sup_con_loss`.
+    """
+
+    def __init__(self, temperature=0.1, form="out", **kwargs):
+        super().__init__(**kwargs)
+        _check(temperature, form)
+        self.temperature = temperature
+        self.form = form
+
+    def call(self, labels, embeddings):
+        return sup_con_loss(labels, embeddings, temperature=self.temperature, form=self.form)
+
+    def get_config(self):
+        return {**super().get_config(), "temperature": self.temperature, "form": self.form}
