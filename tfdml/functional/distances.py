@@ -31,8 +31,8 @@ def distances(embeddings, constant_gallery=False):
 
 
 def unit_length(embeddings):
-    """The rows of `[B, d]` at unit length; a row of zeros stays one, and has no gradient."""
-    squared = ops.sum(ops.square(embeddings), axis=1, keepdims=True)
+    """Vectors `[..., d]` at unit length; one of zeros stays as it is, and has no gradient."""
+    squared = ops.sum(ops.square(embeddings), axis=-1, keepdims=True)
     # Written so that what is no number stays none.
     present = ops.logical_not(squared <= LEAST_SQUARED_LENGTH)
     return ops.where(present, embeddings * ops.rsqrt(ops.where(present, squared, 1.0)), 0.0)

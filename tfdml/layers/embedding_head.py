@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from tfdml.functional.distances import unit_length
 from tfdml.layers.pooled_features import PooledFeatures
 from tfdml.registry import register
 
@@ -30,7 +31,7 @@ class EmbeddingHead(keras.layers.Layer):
 
     def call(self, features, training=False):
         projected = self.projection(self.features(features, training=training))
-        return ops.normalize(ops.cast(projected, "float32"), axis=-1)
+        return unit_length(ops.cast(projected, "float32"))
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.embedding_size)

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from tfdml.functional.distances import unit_length
 from tfdml.registry import register
 
 
@@ -48,7 +49,7 @@ class MultilevelEmbedding(keras.layers.Layer):
         learners = []
         for features, branch, projection in zip(levels, self.branches, self.projections, strict=True):
             learners.append(ops.cast(projection(branch(features, training=training)), "float32"))
-        return ops.normalize(ops.stack(learners, axis=1), axis=-1)
+        return unit_length(ops.stack(learners, axis=1))
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0][0], len(input_shape), self.embedding_size // len(input_shape))

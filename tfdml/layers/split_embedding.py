@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from tfdml.functional.distances import unit_length
 from tfdml.layers.pooled_features import PooledFeatures
 from tfdml.registry import register
 
@@ -46,7 +47,7 @@ class SplitEmbedding(keras.layers.Layer):
         features = self.features(features, training=training)
         projected = ops.matmul(features, self.kernel) + self.bias
         learners = ops.reshape(projected, (-1, self.learners, self.embedding_size // self.learners))
-        return ops.normalize(ops.cast(learners, "float32"), axis=-1)
+        return unit_length(ops.cast(learners, "float32"))
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.learners, self.embedding_size // self.learners)
