@@ -110,7 +110,9 @@ def step_of_theirs(name, size, dim):
 
     def step():
         embeddings.grad = None
-        value = loss(embeddings, labels, miner(embeddings, labels) if miner else None)
+        # Theirs takes no labels: it draws meta-classes itself.
+        given = () if loss_name == "ManifoldLoss" else (labels, miner(embeddings, labels) if miner else None)
+        value = loss(embeddings, *given)
         value.backward()
         return value.item()
 

@@ -3,21 +3,50 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from tfdml import registry
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 
 
-def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    examples = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / "keras.md").read_text(), re.DOTALL)
+def run_examples(page):
+    """Runs the page's examples one after another; gives their number and the names they leave."""
+    examples = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs" / page).read_text(), re.DOTALL)
     names = {}
     for example in examples:
-        exec(compile(example, "docs/keras.md", "exec"), names)
-    assert len(examples) == 4
+        exec(compile(example, f"docs/{page}", "exec"), names)
+    return len(examples), names
+
+
+def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    count, names = run_examples("keras.md")
+    assert count == 4
     assert "recall_at_1" in capsys.readouterr().out
     assert (names["same"].predict(names["images"], verbose=0) == names["embeddings"]).all()
+
+
+def test_the_example_for_users_of_tensorflow_addons_runs(capsys):
+    count, names = run_examples("from_tensorflow_addons.md")
+    assert count == 1 and "tf.Tensor(" in capsys.readouterr().out
+    page = (REPOSITORY / "docs/from_tensorflow_addons.md").read_text()
+    for name in names["losses"].__all__:
+        assert f"`{name}" in page
+
+
+def test_the_example_with_proxies_trains():
+    count, names = run_examples("losses.md")
+    images, labels = np.random.default_rng(0).random((8, 32, 32, 3), "float32"), np.arange(8)
+    assert count == 1 and np.isfinite(names["trained"].train_on_batch(images, labels))
+    assert names["embedder"].predict(images, verbose=0).shape == (8, 16)
+
+
+def test_every_loss_has_its_row():
+    page = (REPOSITORY / "docs/losses.md").read_text()
+    assert not [name for name in registry.names("loss") if f"| `{name}` |" not in page]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -57,14 +57,20 @@ def test_past_a_half_turn_it_goes_on_rising_or_follows_the_cosine():
 
 @pytest.mark.parametrize("monotonic", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_finite_gradients_where_the_sine_is_zero(dtype, monotonic):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_finite_gradients_where_the_sine_is_zero(compiled, dtype, monotonic):
     one = np.array(1, dtype)
     near = [1, -1, 0, np.nextafter(one, 0), np.nextafter(-one, 0), np.nextafter(one, 2), np.nextafter(-one, -2)]
-    similarities = tf.Variable(np.array([[value, 0.5] for value in near], dtype))
-    with tf.GradientTape() as tape:
-        values = arc_face_loss(np.zeros(len(near), int), similarities, monotonic=monotonic)
-    gradient = tape.gradient(values, similarities)
-    assert np.all(np.isfinite(values)) and np.all(np.isfinite(gradient))
+
+    @tf.function(jit_compile=compiled)
+    def both(similarities):
+        with tf.GradientTape() as tape:
+            tape.watch(similarities)
+            values = arc_face_loss(np.zeros(len(near), int), similarities, monotonic=monotonic)
+        return values, tape.gradient(values, similarities)
+
+    for result in both(tf.constant([[value, 0.5] for value in near], dtype)):
+        assert np.all(np.isfinite(result))
 
 
 def test_gradients_of_embeddings_stay_moderate_near_their_proxy():

@@ -4,8 +4,8 @@ from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.class_margins import ClassMargins
 from tfdml.layers.embedding_head import EmbeddingHead
-from tfdml.layers.local_response_norm import LocalResponseNorm
 from tfdml.layers.frozen_batch_norm import freeze_batch_norm
+from tfdml.layers.local_response_norm import LocalResponseNorm
 from tfdml.layers.manifold_proxies import ManifoldProxies
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.layers.pooled_features import PooledFeatures
