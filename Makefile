@@ -2,6 +2,7 @@
 #
 #   make quickstart   trains on drawn cars and evaluates
 #   make test         the tests; arguments for pytest: make test PYTEST_ARGS='-k triplet'
+#   make test-oracles compares with torch's networks, which it installs into .venv, too
 #   make lint         style and format
 #   make clean        removes .venv and what the builds left behind; keeps runs/
 #
@@ -13,13 +14,20 @@ PYTEST_ARGS ?=
 
 PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: quickstart test lint clean
+# PyPI's torch brings CUDA with it; this build does not, and is enough.
+TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
+TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
+
+.PHONY: quickstart test test-oracles lint clean
 
 quickstart: .venv/.cpu-installed
 	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
 
 test: .venv/.test-installed
 	.venv/bin/python -m pytest $(PYTEST_ARGS)
+
+test-oracles: .venv/.oracles-installed
+	.venv/bin/python -m pytest tests/oracles $(PYTEST_ARGS)
 
 lint: .venv/.test-installed
 	.venv/bin/ruff check
@@ -49,3 +57,10 @@ clean:
 	@echo "Installing tfdml[cpu,test] into .venv: about 2 GB on disk, some minutes"
 	@$(PIP) install --editable '.[cpu,test]'
 	@touch .venv/.cpu-installed $@
+
+.venv/.oracles-installed: setup.py pyproject.toml | .venv/.test-installed
+	@echo "Installing tfdml[oracles] into .venv: about 1 GB on disk, a minute"
+	@$(PIP) install --no-deps --retries 1 --index-url $(TORCH_INDEX) '$(TORCH)' \
+		|| echo "No $(TORCH) at $(TORCH_INDEX); PyPI's is taken."
+	@$(PIP) install --editable '.[oracles]'
+	@touch $@

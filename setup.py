@@ -14,12 +14,16 @@ VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "tfdml/__init__.py").read
 REQUIRES = [
     # Models, layers, losses and the training loop. 3.15 has Keras' own security fixes for model files; 4 is unknown.
     "keras>=3.15,<4",
+    # Weights files by the names of layers. Unbounded: Keras brings it, for the same files.
+    "h5py",
     # Rows, labels and scores on the host. Unbounded: TensorFlow bounds it, for its binaries' sake.
     "numpy",
     # Draws toycars, checks image files, makes sprites. 9.1 brought Image.Transform and Image.Resampling.
     "pillow>=9.1",
     # NMI and AMI. Unbounded: both are there, unchanged, in every release for the Pythons below.
     "scikit-learn",
+    # Reads the MATLAB files of Cars196. Unbounded, as scikit-learn, which brings it along.
+    "scipy",
     # Flags, flagfiles and logging of the command lines. Unbounded: the interface is old and stable.
     "absl-py",
     # Curves and the projector. TensorFlow 2.21 does not bring it along; numbered as the TensorFlow it is made for.
@@ -58,6 +62,12 @@ HUB = [
 KERAS_CV = [
     # Augmentation layers, backbones by name. 0.9 is the last release; the layers were tried on Keras 3.15.
     "keras-cv~=0.9.0",
+]
+
+CONVERT = [
+    # Reads the weights that PyTorch's users publish; a CPU build is enough. Files are read without running what is in
+    # them, which has been right since 2.6. For `python -m tfdml.convert_weights` alone.
+    "torch>=2.6,<3",
 ]
 
 TEST = [
@@ -140,6 +150,7 @@ setup(
         "gpu": GPU,
         "hub": HUB,
         "keras-cv": KERAS_CV,
+        "convert": CONVERT,
         "test": TEST,
         "oracles": ORACLES,
         "bench": BENCH,

@@ -20,7 +20,7 @@ def training_batches(split, sampler, prepare, *, seed, step, steps_per_epoch, le
     Args:
         split: `pipelines.datasets.Split` to train on.
         sampler: a sampler bound to the split's labels.
-        prepare: function `(contents, seed [2]) -> image`.
+        prepare: function `(contents, seed [2]) -> image`; where the split has boxes, `(contents, seed, box [4])`.
         seed: integer; decides batches and augmentation.
         step: `tf.Variable`, int64 scalar, the number of steps taken.
         steps_per_epoch: steps that make an epoch.
@@ -31,7 +31,7 @@ def training_batches(split, sampler, prepare, *, seed, step, steps_per_epoch, le
     index, workers = worker
     share = sampler.batch_size // workers
     steps_at_once = max(1, min(STEPS_AT_ONCE, ROWS_AT_ONCE // sampler.batch_size))
-    images, labels = _tensors(split)
+    images, labels, boxes = _tensors(split)
     seed = tf.constant(seed, tf.int64)
 
     def rows_of(steps, tables):
@@ -46,7 +46,7 @@ def training_batches(split, sampler, prepare, *, seed, step, steps_per_epoch, le
         return steps.batch(steps_at_once).flat_map(lambda steps: rows_of(steps, tables))
 
     def load(row, number):
-        image = prepare(_contents(images, row, split.encoded), tf.stack([seed, number]))
+        image = prepare(_contents(images, row, split.encoded), tf.stack([seed, number]), *_box(boxes, row))
         return image, labels[row]
 
     dataset = tf.data.Dataset.from_tensors(0).flat_map(rest_of_epoch)
@@ -58,24 +58,30 @@ def training_batches(split, sampler, prepare, *, seed, step, steps_per_epoch, le
 
 def evaluation_batches(split, prepare, *, batch_size):
     """Batches of images of all rows in order, every batch full: the last repeats the last row."""
-    images, _ = _tensors(split)
+    images, _, boxes = _tensors(split)
     count = len(split)
     padded = -(-count // batch_size) * batch_size
 
     def load(row):
         row = tf.minimum(row, count - 1)
-        return prepare(_contents(images, row, split.encoded), tf.zeros([2], tf.int64))
+        return prepare(_contents(images, row, split.encoded), tf.zeros([2], tf.int64), *_box(boxes, row))
 
     dataset = tf.data.Dataset.range(padded).map(load, num_parallel_calls=tf.data.AUTOTUNE)
     return _deterministic(dataset.batch(batch_size, drop_remainder=True).prefetch(tf.data.AUTOTUNE))
 
 
 def _tensors(split):
-    return tf.constant(split.images), tf.constant(split.labels, tf.int64)
+    boxes = None if split.boxes is None else tf.constant(split.boxes, tf.int32)
+    return tf.constant(split.images), tf.constant(split.labels, tf.int64), boxes
 
 
 def _contents(images, row, encoded):
     return images[row] if encoded else tf.io.read_file(images[row])
+
+
+def _box(boxes, row):
+    """What `prepare` takes besides contents and seed: the row's box, where rows have boxes."""
+    return () if boxes is None else (boxes[row],)
 
 
 def _deterministic(dataset):

@@ -41,7 +41,6 @@ class TwoReplicas:
     "optimizer, options, message",
     [
         (keras.optimizers.SGD(clipnorm=1.0), {}, "clipnorm=1.0"),
-        (keras.optimizers.SGD(global_clipnorm=1.0), {}, "global_clipnorm=1.0"),
         (keras.optimizers.SGD(clipvalue=1.0), {}, "clipvalue=1.0"),
         (keras.optimizers.SGD(gradient_accumulation_steps=2), {}, "gradient_accumulation_steps=2"),
         (keras.optimizers.SGD(use_ema=True), {}, "use_ema"),

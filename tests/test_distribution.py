@@ -47,10 +47,14 @@ def free_ports(count):
     return ports
 
 
-def three_steps(devices, folder, loss="triplet(mining='all')"):
+# Not Adam: it divides by the gradient's size, and makes rounding of the smallest gradients visible.
+PLAIN = "sgd(learning_rate=0.5, momentum=0.9)"
+
+
+def three_steps(devices, folder, loss="triplet(mining='all')", optimizer=PLAIN):
     output = folder / f"{devices.replace(':', '')}.npz"
     ports = free_ports(2) if devices == "workers" else ()
-    arguments = [PROGRAMS / "three_steps.py", devices, output, loss]
+    arguments = [PROGRAMS / "three_steps.py", devices, output, loss, optimizer]
     processes = [start(arguments, worker, ports) for worker in range(len(ports) or 1)]
     for printed, process in [(finish(process), process) for process in processes]:
         assert process.returncode == 0, printed
@@ -70,6 +74,21 @@ def test_same_weights_as_one_device(devices, one_device, tmp_path):
 def test_variables_of_a_loss_take_the_same_steps(tmp_path):
     loss = "proxy_nca(classes=8)"
     check_same_weights(three_steps("cpu:2", tmp_path, loss), three_steps("cpu:1", tmp_path, loss))
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        "sgd(learning_rate=0.5, momentum=0.9, weight_decay=0.1, lr_multipliers={'loss': 10, 'stage1_conv1': 0}, "
+        "frozen_steps={'backbone': 2}, global_clipnorm=0.05)",
+        # A large epsilon, for the same reason.
+        "adamw(learning_rate=0.1, weight_decay=0.5, epsilon=0.1, lr_multipliers={'embedding': 3}, "
+        "frozen_steps={'stage1_*': 1}, decay_biases_and_norms=False)",
+    ],
+)
+def test_layer_groups_and_clipping_take_the_same_steps(optimizer, tmp_path):
+    one, two = (three_steps(devices, tmp_path, "proxy_nca(classes=8)", optimizer) for devices in ("cpu:1", "cpu:2"))
+    check_same_weights(two, one)
 
 
 def check_same_weights(several, one_device):
@@ -95,6 +114,9 @@ RUN = [
     "--steps_per_epoch=20",
     "--checkpoint_every=5",
     "--noprojector",
+    "--warmup_epochs=0.6",
+    "--clip_norm=1.0",
+    "--ema=0.9",
 ]
 
 

@@ -29,6 +29,22 @@ def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
     assert (names["same"].predict(names["images"], verbose=0) == names["embeddings"]).all()
 
 
+def test_the_example_of_the_page_on_optimisation_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    count, names = run_examples("training.md")
+    assert count == 1 and (tmp_path / "averaged.keras").exists()
+    assert int(names["optimizer"].iterations) == names["average"].steps == 20
+    assert names["evaluation"].average is names["average"]
+
+
+def test_the_schedules_of_the_page_on_optimisation_are_those_there_are():
+    page = (REPOSITORY / "docs/training.md").read_text(encoding="utf-8")
+    specs = re.findall(r"\| `(\w+(?:\(.*?\))?)` \| (?:stays|times|falls|rises)", page)
+    for spec in specs:
+        registry.create("schedule", spec, learning_rate=0.1, steps_per_epoch=10, epochs=20)
+    assert sorted(spec.partition("(")[0] for spec in specs) == registry.names("schedule")
+
+
 def test_the_example_for_users_of_tensorflow_addons_runs(capsys):
     count, names = run_examples("from_tensorflow_addons.md")
     assert count == 1 and "tf.Tensor(" in capsys.readouterr().out

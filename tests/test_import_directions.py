@@ -20,7 +20,11 @@ ROOMS = {
     "tfdml.losses": ("tfdml.losses tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
     "tfdml.layers": ("tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
     "tfdml.backbones": ("tfdml.backbones tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
+    "tfdml.weights": ("tfdml.weights tfdml.registry", "h5py numpy torch"),
+    "tfdml.preprocessing": ("", ""),
+    "tfdml.optimizers": ("tfdml.optimizers tfdml.registry", "keras"),
     "tfdml.methods": ("tfdml.methods tfdml.layers tfdml.functional tfdml.registry", "keras numpy tensorflow"),
+    "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags", None),
     "pipelines": ("pipelines tfdml.registry", None),
 }
 # Rooms that are no leaves: what they must not import.
@@ -28,7 +32,8 @@ FORBIDDEN = {
     "tfdml.evaluation": "tfdml.callbacks tfdml.experiment tfdml.losses tfdml.backbones pipelines",
     "tfdml.callbacks": "tfdml.experiment tfdml.methods tfdml.losses tfdml.backbones tfdml.layers pipelines",
 }
-COMMAND_LINES = {f"tfdml/{name}.py" for name in ("train", "evaluate", "export", "search", "report", "command")}
+COMMANDS = ("train", "evaluate", "export", "convert_weights", "search", "report", "command")
+COMMAND_LINES = {*(f"tfdml/{name}.py" for name in COMMANDS), "pipelines/check.py"}
 
 
 def source(file):

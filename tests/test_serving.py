@@ -12,7 +12,7 @@ from pipelines.build import evaluation_batches
 from pipelines.datasets import Split
 from pipelines.images import preparation
 from tfdml.evaluation import Embedder
-from tfdml.experiment import preprocessing_of
+from tfdml.preprocessing import preprocessing_of
 from tfdml.serving import export
 
 SERVE = Path(__file__).parent / "programs" / "serve.py"
@@ -32,8 +32,7 @@ def write_files(folder):
 def test_saved_model_equals_evaluation(tmp_path):
     paths = write_files(tmp_path)
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
-    mean, std = preprocessing_of(model)
-    prepare = preparation("resize_short|center_crop", image_size=24, mean=mean, std=std)
+    prepare = preparation("resize_short|center_crop", image_size=24, **preprocessing_of(model))
     split = Split(np.array(paths, dtype=object), np.zeros(len(paths), np.int64))
     evaluated = Embedder(model, verbose=0)(evaluation_batches(split, prepare, batch_size=2), len(paths))
 

@@ -14,7 +14,7 @@ __all__ = ["backbones", "layers", "losses", "registry"]
 
 # Losses, layers and backbones run on any Keras backend; training and what follows it are TensorFlow's.
 if keras.backend.backend() == "tensorflow":
-    from tfdml import callbacks, evaluation, methods
+    from tfdml import callbacks, evaluation, methods, optimizers
     from tfdml.methods import EmbeddingModel, Single
 
-    __all__ += ["EmbeddingModel", "Single", "callbacks", "evaluation", "methods"]
+    __all__ += ["EmbeddingModel", "Single", "callbacks", "evaluation", "methods", "optimizers"]

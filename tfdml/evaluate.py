@@ -12,17 +12,22 @@ tfdml_flags.define_which()
 tfdml_flags.define_debug()
 flags.DEFINE_string("dataset", "", "Dataset spec to measure on; empty: the run's own.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own.")
+flags.DEFINE_string("protocol", "", "Protocol spec; empty: the run's own, or the dataset's.")
 
 
 def main():
     from tfdml.experiment import trained
 
-    changes = {name: flags.FLAGS[name].value for name in ("dataset", "data_dir") if flags.FLAGS[name].value}
+    changes = {name: flags.FLAGS[name].value for name in ("dataset", "data_dir", "protocol") if flags.FLAGS[name].value}
+    if "dataset" in changes:
+        # What the run says of its own dataset does not hold for another.
+        changes = {"protocol": "", "ignore_images": "", **changes}
     experiment, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model, changes)
     experiment.load_splits()
     metrics = experiment.measure(model, experiment.test)
     about = {"run_dir": flags.FLAGS.run_dir, "model": flags.FLAGS.model, "dataset": experiment.settings.dataset}
-    print(json.dumps({**about, "split": "test", **metrics}))
+    protocol = experiment.settings.protocol or experiment.dataset.protocol
+    print(json.dumps({**about, "split": "test", "protocol": protocol, **metrics}))
 
 
 if __name__ == "__main__":

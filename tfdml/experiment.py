@@ -15,9 +15,12 @@ from tfdml import callbacks as tfdml_callbacks
 from tfdml import registry
 from tfdml.checkpoint import CheckpointFolder
 from tfdml.devices import is_chief, strategy_for
-from tfdml.evaluation import Embedder, recall_at_k
+from tfdml.evaluation import Embedder
 from tfdml.model_files import load_weights, save_model
+from tfdml.optimization import check_frozen_batch_norm, make_average, make_optimizer
+from tfdml.preprocessing import image_size_of, preprocessing_of
 from tfdml.run_directory import RunDirectory
+from tfdml.splits import load_splits
 
 # Side of the projector's pictures, pixels.
 THUMBNAIL = 48
@@ -51,14 +54,9 @@ class Experiment:
             tf.config.experimental.enable_op_determinism()
 
     def load_splits(self):
-        """Reads the dataset: `train`, `evaluation` (what --evaluate_on names) and `test` splits."""
-        settings = self.settings
-        self.dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
-        self.train, self.evaluation, self.test = self.dataset.train, self.dataset.test, self.dataset.test
-        if settings.evaluate_on == "validation":
-            self.train, self.evaluation = self.dataset.hold_out(settings.validation_classes, settings.seed)
-        # Losses with proxies count on it.
-        self.train = self.train.numbered()
+        """Reads the dataset: `train`, `evaluation` (what --evaluate_on names) and `test` splits, and its protocol."""
+        self.dataset, self.train, self.evaluation, self.test = load_splits(self.settings)
+        self.protocol = registry.create("protocol", self.settings.protocol or self.dataset.protocol)
 
     def build_model(self):
         """A compiled model with all variables made, under the strategy; the same weights every time."""
@@ -67,15 +65,21 @@ class Experiment:
         with self.strategy.scope():
             backbone = registry.create("backbone", settings.backbone)
             if settings.initial_weights:
-                load_weights(backbone, settings.initial_weights)
+                loaded = load_weights(backbone, settings.initial_weights)
+                if self.chief:
+                    print(loaded, flush=True)
             model = registry.create(
-                "method", settings.method, backbone=backbone, embedding_size=settings.embedding_size
+                "method",
+                settings.method,
+                backbone=backbone,
+                embedding_size=settings.embedding_size,
+                freeze_batch_norm=settings.freeze_batch_norm,
             )
-            model(np.zeros((1, settings.image_size, settings.image_size, 3), np.float32))
+            check_frozen_batch_norm(model, settings)
+            size = image_size_of(backbone, settings.image_size)
+            model(np.zeros((1, size, size, 3), np.float32))
             loss = registry.create("loss", settings.loss, classes=self.train.num_classes)
-            optimizer = registry.create("optimizer", settings.optimizer)
-            if settings.precision == "mixed_float16":
-                optimizer = keras.optimizers.LossScaleOptimizer(optimizer)
+            optimizer = make_optimizer(settings, self.make_sampler()[1])
             model.compile(optimizer=optimizer, loss=loss, jit_compile=settings.jit_compile)
             optimizer.build(model.trainable_variables)
         return model
@@ -116,8 +120,8 @@ class Experiment:
 
     def preparation(self, model, transform):
         """How images are prepared for the model's backbone."""
-        mean, std = preprocessing_of(model)
-        return preparation(transform, image_size=self.settings.image_size, mean=mean, std=std)
+        size = image_size_of(getattr(model, "backbone", None), self.settings.image_size)
+        return preparation(transform, image_size=size, **preprocessing_of(model))
 
     def evaluation_data(self, model, split):
         """Batches of a split's images, as evaluation sees them."""
@@ -128,7 +132,7 @@ class Experiment:
         """Retrieval metrics of a model on a split."""
         with self.naming_unreadable():
             embeddings = Embedder(model, verbose=bar())(self.evaluation_data(model, split), len(split))
-        return recall_at_k(embeddings, split.labels)
+        return self.protocol(embeddings, split)
 
     def callbacks(self, model, run, stop, progress):
         """All callbacks of a run, in the order in which they act, and those that the run itself asks things of."""
@@ -140,6 +144,7 @@ class Experiment:
             if is_best and self.chief:
                 save_model(model, run.model)
 
+        average = make_average(settings, model)
         evaluation = tfdml_callbacks.RetrievalEvaluation(
             self.evaluation_data(model, self.evaluation),
             self.evaluation.labels,
@@ -147,21 +152,33 @@ class Experiment:
             unit=settings.eval_unit,
             prefix=settings.evaluate_on,
             patience=settings.patience or None,
+            measure=lambda embeddings: self.protocol(embeddings, self.evaluation),
             on_evaluation=on_evaluation,
             step=lambda: progress.step,
+            average=average,
             verbose=bar() if self.chief else 0,
         )
+        averages = {"average": average} if average else {}
         checkpoint = tfdml_callbacks.RunCheckpoint(
             CheckpointFolder(run.checkpoints, keep=settings.keep_checkpoints),
             progress,
-            {"evaluation": evaluation, "log": log, "progress": progress},
+            {"evaluation": evaluation, "log": log, "progress": progress, **averages},
             every_steps=settings.checkpoint_every,
             stop=stop,
             writes=self.chief,
         )
         guard = tfdml_callbacks.DivergenceGuard(step=lambda: progress.step)
         epoch_log = tfdml_callbacks.EpochLog(log, step=lambda: progress.step)
-        return [progress, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint
+        between = [*self._schedules(model, progress), *averages.values()]
+        return [progress, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint
+
+    def _schedules(self, model, progress):
+        """What changes from step to step besides the weights."""
+        last = getattr(model.loss, "final_negative_temperature", None)
+        if last is None:
+            return []
+        first, steps = model.loss.negative_temperature, self.settings.epochs * progress.steps_per_epoch
+        return [tfdml_callbacks.TemperatureSchedule(first, last, steps, step=lambda: progress.step)]
 
     def write_projector(self, model, run):
         """The test split's embeddings for TensorBoard."""
@@ -208,15 +225,9 @@ def trained(run_dir, which, changes=()):
         raise ValueError("--run_dir is missing: the folder of a run.")
     run = RunDirectory(run_dir)
     settings = run.settings()
-    vars(settings).update({"devices": "auto", "evaluate_on": "test", **dict(changes)})
+    vars(settings).update({"devices": "auto", "evaluate_on": "test", "folds": 0, **dict(changes)})
     experiment = Experiment(settings)
     return experiment, keras.models.load_model(run.model_file(which), compile=False)
-
-
-def preprocessing_of(model):
-    """Mean and standard deviation that the model's backbone declares; of others, what maps pixels to 0 ... 1."""
-    backbone = getattr(model, "backbone", None)
-    return getattr(backbone, "mean", (0.0,) * 3), getattr(backbone, "std", (255.0,) * 3)
 
 
 def verbosity():

@@ -13,16 +13,28 @@ def define_training(values=flags.FLAGS):
     flags.DEFINE_string(
         "data_dir", "", "Folder of the dataset; empty: the dataset's own place, if it has one.", **common
     )
+    flags.DEFINE_string(
+        "ignore_images",
+        "",
+        "List of images to leave out, as python -m pipelines.check writes it; empty: none.",
+        **common,
+    )
     flags.DEFINE_string("backbone", "small", "Backbone spec, such as small(width=24).", **common)
     flags.DEFINE_string(
-        "initial_weights", "", "Keras weights file (.weights.h5) that the backbone starts from.", **common
+        "initial_weights",
+        "",
+        "What the backbone starts from: a Keras weights file (.weights.h5), or imagenet: its own download.",
+        **common,
     )
     flags.DEFINE_string("method", "single", "Method spec: how images become learner embeddings.", **common)
     flags.DEFINE_string("loss", "triplet", "Loss spec, such as triplet(margin=0.2, mining='semi_hard').", **common)
     flags.DEFINE_string("sampler", "pxk(classes=32, per_class=4)", "Sampler spec; it decides the batch size.", **common)
-    flags.DEFINE_string("optimizer", "adam(learning_rate=0.001)", "Optimizer spec.", **common)
+    _define_optimisation(common)
     flags.DEFINE_integer("embedding_size", 128, "Dimensions of the embedding.", lower_bound=1, **common)
-    flags.DEFINE_integer("image_size", 48, "Side of the square images that the network sees, pixels.", 8, **common)
+    flags.DEFINE_integer(
+        "image_size", 0, "Side of the square images that the network sees, pixels; 0: the backbone's own.", 0, **common
+    )
+    flags.register_validator("image_size", lambda size: size == 0 or size >= 8, "Expected 0, or 8 or more.", values)
     flags.DEFINE_string(
         "train_transform",
         "random_resized_crop(area=(0.5, 1.0))|flip",
@@ -56,6 +68,16 @@ def define_training(values=flags.FLAGS):
         **common,
     )
     flags.DEFINE_integer(
+        "folds", 0, "Divide the training classes into so many folds; 0: hold out --validation_classes.", 0, **common
+    )
+    flags.DEFINE_integer("fold", 0, "Which of the --folds is held out, from 0.", lower_bound=0, **common)
+    flags.DEFINE_string(
+        "protocol",
+        "",
+        "Protocol spec of evaluation, such as query_gallery(ks=(1, 10)); empty: the dataset's own.",
+        **common,
+    )
+    flags.DEFINE_integer(
         "patience", 0, "Stop after so many evaluations without a better one; 0: never.", lower_bound=0, **common
     )
     flags.DEFINE_integer("seed", 0, "Seed of weights, batches, augmentation and dropout.", 0, 2**31 - 1, **common)
@@ -84,6 +106,45 @@ def define_training(values=flags.FLAGS):
     flags.DEFINE_bool("projector", True, "Write test embeddings for TensorBoard's projector at the end.", **common)
     flags.DEFINE_list("import_modules", [], "Your own modules to import first; they may register losses etc.", **common)
     return sorted(set(values) - before)
+
+
+def _define_optimisation(common):
+    """What decides how gradients change the weights."""
+    flags.DEFINE_string("optimizer", "adam(learning_rate=0.001)", "Optimizer spec.", **common)
+    flags.DEFINE_string(
+        "schedule",
+        "constant",
+        "Learning rate schedule spec, in epochs: constant, step(at=(10, 15)), cosine(warmup_epochs=1), ...",
+        **common,
+    )
+    flags.DEFINE_list(
+        "lr_multipliers",
+        [],
+        "Factors of the learning rate by layer group, such as embedding=10,loss=100: backbone, loss, or a layer's "
+        "name, '*' standing for anything; 0 freezes, of several groups the last counts.",
+        **common,
+    )
+    flags.DEFINE_float(
+        "warmup_epochs", 0.0, "Epochs at the start in which the backbone is frozen; 0: none.", 0.0, **common
+    )
+    flags.DEFINE_enum(
+        "freeze_batch_norm",
+        "none",
+        ["none", "statistics", "all"],
+        "What of the backbone's batch norm stays as it is: nothing, the moving statistics, scale and offset too.",
+        **common,
+    )
+    flags.DEFINE_bool(
+        "decay_biases_and_norms", True, "Whether the optimizer's weight_decay applies to biases and norms.", **common
+    )
+    flags.DEFINE_float("clip_norm", 0.0, "Longest gradient of all weights together; 0: any.", 0.0, **common)
+    flags.DEFINE_float(
+        "ema",
+        0.0,
+        "Decay, such as 0.999, of a moving average of the weights that is evaluated and saved in their place; 0: none.",
+        0.0,
+        **common,
+    )
 
 
 def define_run_dir(help_text, values=flags.FLAGS):

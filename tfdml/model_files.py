@@ -3,11 +3,22 @@
 import warnings
 
 from tfdml.checkpoint import flush
+from tfdml.weights import advice, load_by_name
 
 
 def load_weights(backbone, path):
-    """Loads a backbone's weights file, with an error that names it."""
+    """Gives a backbone its initial weights; returns a line that says what was loaded.
+
+    Args:
+        backbone: Keras model.
+        path: a `.weights.h5` file, loaded by the names of layers; a file of keras.applications; or `imagenet`: what the
+            backbone downloads itself.
+    """
+    if path == "imagenet":
+        return f"--initial_weights={path}: {_load_imagenet(backbone)}"
     try:
+        if str(path).endswith(".weights.h5"):
+            return f"--initial_weights={path}: {load_by_name(backbone, path)}."
         with warnings.catch_warnings():
             # Keras warns of each layer that does not fit before it raises; the error says it once.
             warnings.simplefilter("ignore")
@@ -18,6 +29,18 @@ def load_weights(backbone, path):
         # Keras says first that objects could not be loaded, and then which and why.
         reason = " ".join(str(error).split())
         raise ValueError(f"--initial_weights={path} does not fit the backbone: {reason}") from None
+    return f"--initial_weights={path}: all parameters loaded, in their order."
+
+
+def _load_imagenet(backbone):
+    if hasattr(backbone, "load_imagenet"):
+        backbone.load_imagenet()
+        return "all parameters loaded."
+    how = (
+        advice(backbone)
+        or "Backbones of keras_applications have one, those of keras_hub and keras_cv come with theirs."
+    )
+    raise ValueError(f"--initial_weights=imagenet: {backbone.name} has no download of its own. {how}")
 
 
 def save_model(model, path):

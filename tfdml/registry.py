@@ -16,10 +16,12 @@ ROOMS = {
     "dataset": "pipelines.datasets",
     "sampler": "pipelines.sampling",
     "transform": "pipelines.images",
+    "protocol": "tfdml.evaluation",
     "backbone": "tfdml.backbones",
     "method": "tfdml.methods",
     "loss": "tfdml.losses",
     "optimizer": "tfdml.optimizers",
+    "schedule": "tfdml.optimizers.schedules",
 }
 
 _registered = {}

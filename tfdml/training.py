@@ -6,8 +6,6 @@ from tfdml.callbacks import Progress, StopRequest, TrainingStopped
 from tfdml.experiment import Experiment, verbosity, warn
 from tfdml.model_files import save_model
 
-SHOWN = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
-
 # What TensorFlow raises in a collective operation when a process that takes part is gone.
 LOST_WORKER = (
     tf.errors.UnavailableError,
@@ -71,7 +69,8 @@ def _train(experiment, run, serialized, stop):
             _fit(experiment, model, sampler, callbacks, progress, until=settings.epochs)
     if evaluation.exhausted and experiment.chief:
         print(f"Stopped after step {progress.step}: {settings.patience} evaluations brought no better model.")
-    return _result(experiment, run, model, evaluation, progress)
+    with evaluation.evaluated_weights():
+        return _result(experiment, run, model, evaluation, progress)
 
 
 def _fit(experiment, model, sampler, callbacks, progress, until):
@@ -122,7 +121,10 @@ def print_result(result, run):
         (f"final (step {result['step']})", result["metrics"]),
     ]
     width = max(len(name) for name, _ in rows)
-    print(f"\n{'':{width}}  " + "  ".join(f"{name.replace('recall_at_', 'Recall@'):>8}" for name in SHOWN))
+    shown = {name.replace("recall_at_", "Recall@"): name for name in result["metrics"] if name.startswith("recall_at_")}
+    print(f"\n{'':{width}}  " + "  ".join(f"{title:>8}" for title in shown))
     for name, metrics in rows:
-        print(f"{name:{width}}  " + "  ".join(f"{metrics[shown]:8.3f}" for shown in SHOWN))
+        print(
+            f"{name:{width}}  " + "  ".join(f"{metrics[key]:{max(len(title), 8)}.3f}" for title, key in shown.items())
+        )
     print(f"\nRun directory: {run.path}")

@@ -1,8 +1,12 @@
-"""What every dataset is: rows of images and labels, without pixels."""
+"""What every dataset is: rows of images and labels, without pixels, and how retrieval on them is measured."""
 
 import dataclasses
+from collections import Counter
 
 import numpy as np
+
+# How many of many things a message names.
+SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -13,17 +17,30 @@ class Split:
         images: `[N]` object array: paths (str), or encoded image files (bytes).
         labels: `[N]` int64 array of class numbers.
         class_names: names of classes by class number, or None where they have none.
+        cameras: `[N]` integers, which camera took the image, or None.
+        groups: `[N]` integers, equal for images that are nearly one, such as frames of a film, or None.
+        boxes: `[N, 4]` int32, left, top, right and bottom in pixels, to which images are cropped, or None.
+        is_query: `[N]` booleans: the rows that are queries, or None for all.
+        is_gallery: `[N]` booleans: the rows that are searched, or None for all.
     """
 
     images: np.ndarray
     labels: np.ndarray
     class_names: dict | None = None
+    cameras: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    boxes: np.ndarray | None = None
+    is_query: np.ndarray | None = None
+    is_gallery: np.ndarray | None = None
 
     def __post_init__(self):
         if len(self.images) != len(self.labels):
             raise ValueError(
                 f"A split needs one label an image, received {len(self.images)} images, {len(self.labels)} labels."
             )
+        for name, column in self._columns().items():
+            if len(column) != len(self.labels):
+                raise ValueError(f"A split of {len(self.labels)} images needs as many {name}, received {len(column)}.")
 
     def __len__(self):
         return len(self.labels)
@@ -39,7 +56,12 @@ class Split:
 
     def where(self, rows):
         """The split of the chosen rows (index or boolean array)."""
-        return dataclasses.replace(self, images=self.images[rows], labels=self.labels[rows])
+        return dataclasses.replace(self, **{name: column[rows] for name, column in self._columns().items()})
+
+    def halves(self):
+        """Two splits: of the first half of the classes, by number, and of the rest."""
+        first = self.labels <= np.median(np.unique(self.labels))
+        return self.where(first), self.where(~first)
 
     def numbered(self):
         """The same rows with classes numbered from 0 without a gap, in the same order."""
@@ -53,14 +75,53 @@ class Split:
         """What to call a row in a message: its path, or its number."""
         return f"image number {row}" if self.encoded else str(self.images[row])
 
+    def _columns(self):
+        """What has a value for each row, by name."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if name != "class_names" and value is not None}
+
 
 @dataclasses.dataclass(frozen=True)
 class Dataset:
-    """A training split and a test split whose classes are disjoint."""
+    """A training split and a test split whose classes and files are disjoint.
+
+    Args:
+        name: the name it is registered by.
+        train: `Split`.
+        test: `Split`.
+        protocol: spec of the protocol by which retrieval is measured, see `tfdml.evaluation.protocols`.
+        look_inside: True where image files are looked into before training: people's own; a published set is
+            checked by `python -m pipelines.check` once.
+    """
 
     name: str
     train: Split
     test: Split
+    protocol: str = "self_retrieval"
+    look_inside: bool = False
+
+    def __post_init__(self):
+        for part, split in (("training", self.train), ("test", self.test)):
+            if not len(split):
+                raise ValueError(f"{self.name} has no {part} image.")
+        for name, marks in (("query", self.test.is_query), ("gallery image", self.test.is_gallery)):
+            if marks is not None and not marks.any():
+                raise ValueError(f"The test split of {self.name} has no {name}.")
+        shared = np.intersect1d(self.train.labels, self.test.labels)
+        if len(shared):
+            names = {**(self.train.class_names or {}), **(self.test.class_names or {})}
+            shown = ", ".join(names.get(label, str(label)) for label in shared.tolist()[:SHOWN])
+            raise ValueError(
+                f"Training and test must have different classes; {self.name} has {len(shared)} in both: {shown}."
+            )
+        paths = [path for split in (self.train, self.test) if not split.encoded for path in split.images]
+        if len(set(paths)) < len(paths):
+            twice = [path for path, times in Counter(paths).items() if times > 1]
+            both = len(set(self.train.images) & set(self.test.images))
+            raise ValueError(
+                f"{self.name} lists {len(twice)} images more than once, {both} of them for training and for test: "
+                f"{', '.join(map(repr, twice[:SHOWN]))}. List each image once."
+            )
 
     def hold_out(self, fraction, seed):
         """Training and validation splits with disjoint classes, both taken from the training split.
@@ -76,6 +137,26 @@ class Dataset:
                 f"Holding out {fraction} of {len(classes)} training classes leaves no class on one side. "
                 "Expected a fraction that gives both sides at least one class."
             )
-        chosen = np.random.default_rng(seed).choice(classes, size=held, replace=False)
-        mask = np.isin(self.train.labels, chosen)
+        return self._holding_out(np.random.default_rng(seed).choice(classes, size=held, replace=False))
+
+    def fold(self, number, folds, seed):
+        """Training and validation splits of k-fold cross-validation, with disjoint classes.
+
+        Each training class validates in exactly one fold; folds differ by one class at most.
+
+        Args:
+            number: which fold validates, 0 to `folds - 1`.
+            folds: how many parts the training classes are divided into, 2 or more.
+            seed: decides which classes stand together.
+        """
+        classes = np.unique(self.train.labels)
+        if not (2 <= folds <= len(classes) and 0 <= number < folds):
+            raise ValueError(
+                f"Expected 2 to {len(classes)} folds, the number of training classes, and a fold from 0 to one less "
+                f"than that; received fold {number} of {folds}."
+            )
+        return self._holding_out(np.random.default_rng(seed).permutation(classes)[number::folds])
+
+    def _holding_out(self, classes):
+        mask = np.isin(self.train.labels, classes)
         return self.train.where(~mask), self.train.where(mask)

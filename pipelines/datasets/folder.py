@@ -1,6 +1,5 @@
 """Your own images in folders: the way people keep them."""
 
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ def folder(data_dir):
         raise ValueError(
             "The dataset 'folder' needs --data_dir: the folder that holds train/<class>/ and test/<class>/."
         )
-    train_classes, test_classes = (_class_folders(Path(data_dir) / part) for part in ("train", "test"))
+    train_classes, test_classes = (_class_folders(Path(data_dir).expanduser() / part) for part in ("train", "test"))
     shared = sorted(set(train_classes) & set(test_classes))
     if shared:
         raise ValueError(
@@ -31,7 +30,7 @@ def folder(data_dir):
         )
     train = _read_split(train_classes, first_label=0)
     test = _read_split(test_classes, first_label=len(train_classes))
-    return Dataset("folder", train=train, test=test)
+    return Dataset("folder", train=train, test=test, look_inside=True)
 
 
 def _class_folders(part):
@@ -54,21 +53,5 @@ def _read_split(classes, first_label):
             )
         paths += [str(path) for path in found]
         labels += [label] * len(found)
-    with ThreadPoolExecutor(max_workers=16) as threads:
-        list(threads.map(_check_header, paths))
     names = dict(enumerate(classes, start=first_label))
     return Split(np.array(paths, dtype=object), np.array(labels, dtype=np.int64), class_names=names)
-
-
-def _check_header(path):
-    """Finds what is no image before training starts; what is damaged further in is found when it is read."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            # TensorFlow takes the numbers of palette colours for shades of grey, without an error.
-            has_palette = image.format == "BMP" and image.mode not in ("L", "RGB", "RGBA")
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
-        raise ValueError(f"{path} is no readable image ({error}). Replace it or remove it.") from None
-    if has_palette:
-        raise ValueError(f"{path} is a BMP with a palette, which TensorFlow cannot read. Save it as PNG.")

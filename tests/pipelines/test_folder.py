@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.datasets import folder
+from pipelines.datasets import folder, load
 from tfdml import registry
 
 FILES = {
@@ -120,7 +120,7 @@ CHANGES += (broken_link, palette_bmp, black_and_white_bmp_under_another_name)
 def test_what_is_wrong_is_told_with_its_path(birds, change):
     path, message = change(birds)
     with pytest.raises((ValueError, FileNotFoundError), match=message) as error:
-        folder(birds)
+        load("folder", data_dir=str(birds))
     assert str(path) in str(error.value)
 
 

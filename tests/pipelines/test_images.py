@@ -196,6 +196,20 @@ def test_preparation_normalises_each_channel():
     np.testing.assert_allclose(image, (COLOURS[:9, :9].astype(np.float32) - mean) / std, rtol=1e-6)
 
 
+def test_blue_first_for_backbones_that_want_it_so():
+    """Mean and standard deviation stand in that order, too."""
+    contents = tf.constant(encoded(COLOURS[:, :9], "PNG"))
+    mean, std = (104.0, 117.0, 123.0), (1.0, 2.0, 3.0)
+    prepare = preparation("center_crop", image_size=9, mean=mean, std=std, channels="bgr")
+    expected = (COLOURS[:, :9, ::-1].astype(np.float32) - np.float32(mean)) / np.float32(std)
+    np.testing.assert_allclose(prepare(contents, tf.zeros([2], tf.int64)), expected, rtol=1e-6)
+
+
+def test_other_orders_of_channels_are_refused():
+    with pytest.raises(ValueError, match="'rgb' or 'bgr', received 'brg'"):
+        preparation("warp", image_size=9, mean=(0, 0, 0), std=(1, 1, 1), channels="brg")
+
+
 def test_preparation_offers_its_size_to_steps_that_do_not_set_their_own():
     prepare = preparation("resize_short(size=20)|center_crop", image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
     contents = tf.constant(encoded((255 * gradient_image(40, 40)).astype(np.uint8), "PNG"))

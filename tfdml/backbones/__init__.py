@@ -1,6 +1,23 @@
 """Backbones: networks from images to features."""
 
 from tfdml.backbones.backbone import Backbone
+from tfdml.backbones.bn_inception import BNInception
+from tfdml.backbones.borrowed import Borrowed
+from tfdml.backbones.googlenet import GoogLeNet
+from tfdml.backbones.keras_applications import KerasApplication
+from tfdml.backbones.keras_cv import keras_cv
+from tfdml.backbones.keras_hub import keras_hub
+from tfdml.backbones.resnet import ResNet
 from tfdml.backbones.small import Small
 
-__all__ = ["Backbone", "Small"]
+__all__ = [
+    "BNInception",
+    "Backbone",
+    "Borrowed",
+    "GoogLeNet",
+    "KerasApplication",
+    "ResNet",
+    "Small",
+    "keras_cv",
+    "keras_hub",
+]

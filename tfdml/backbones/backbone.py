@@ -1,22 +1,74 @@
 """What all backbones of tfdml share."""
 
+import contextlib
+
 import keras
+
+CHANNELS = ("rgb", "bgr")
 
 
 class Backbone(keras.Model):
     """A functional graph from images `[B, H, W, 3]` to features, with named endpoints.
 
-    Images arrive as `(pixels - mean) / std`, RGB, where pixels go from 0 to 255; pipelines and serving read `mean`
-    and `std` from here.
+    Images arrive as `(pixels - mean) / std`, where pixels go from 0 to 255 and their channels stand in the declared
+    order; pipelines and serving read all of it from here.
 
     Args:
         inputs: Keras input of the graph.
         endpoints: name to Keras tensor inside the graph, from shallow to deep; the last is the output.
-        mean, std: the preprocessing, one number a channel.
+        mean, std: the preprocessing, one number a channel, in the order of `channels`.
+        channels: "rgb" or "bgr".
+        image_size: side of the images that the network was made for, pixels.
     """
 
-    def __init__(self, inputs, endpoints, *, mean, std, **kwargs):
+    def __init__(self, inputs, endpoints, *, mean, std, channels="rgb", image_size, **kwargs):
+        if channels not in CHANNELS:
+            raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {channels!r}.")
         super().__init__(inputs=inputs, outputs=list(endpoints.values())[-1], **kwargs)
         self.endpoints = endpoints
-        self.mean = mean
-        self.std = std
+        self.mean = tuple(mean)
+        self.std = tuple(std)
+        self.channels = channels
+        self.image_size = image_size
+
+    def split_at(self, endpoint):
+        """Two Keras models, from images to an endpoint and from there to the features; their layers are those here."""
+        cut = self._tensor(endpoint)
+        trunk = keras.Model(self.input, cut, name=f"{self.name}_trunk")
+        if cut is self.output:
+            # Keras makes no model of nothing.
+            cut = keras.layers.Input(cut.shape[1:], dtype=cut.dtype)
+            return trunk, keras.Model(cut, keras.layers.Identity()(cut), name=f"{self.name}_tail")
+        try:
+            return trunk, keras.Model(cut, self.output, name=f"{self.name}_tail")
+        except ValueError:
+            raise ValueError(f"{self.name} cannot be split at {endpoint!r}: another path leads around it.") from None
+
+    def taps(self, endpoints):
+        """A Keras model from images to the list of the named endpoints; its layers are those here."""
+        return keras.Model(self.input, [self._tensor(name) for name in endpoints], name=f"{self.name}_taps")
+
+    def _tensor(self, endpoint):
+        if endpoint not in self.endpoints:
+            raise ValueError(f"Unknown endpoint {endpoint!r} of {self.name}. Known: {', '.join(self.endpoints)}.")
+        return self.endpoints[endpoint]
+
+    def get_config(self):
+        return {"name": self.name, "trainable": self.trainable, "dtype": self.dtype_policy.name}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        del custom_objects
+        with _policy(config.get("dtype")):
+            return cls(**config)
+
+
+@contextlib.contextmanager
+def _policy(name):
+    """Makes layers of the named precision; they take the global one otherwise, whatever the model's own is."""
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(name or before)
+    try:
+        yield
+    finally:
+        keras.config.set_dtype_policy(before)

@@ -3,6 +3,7 @@
 from keras import layers
 
 from tfdml.backbones.backbone import Backbone
+from tfdml.backbones.convolution import convolution
 from tfdml.registry import register
 
 
@@ -25,20 +26,13 @@ class Small(Backbone):
             if stage:
                 features = layers.MaxPooling2D(name=f"stage{stage + 1}_pool")(features)
             for conv in (1, 2):
-                features = _convolution(features, width * 2**stage, f"stage{stage + 1}_conv{conv}")
+                name = f"stage{stage + 1}_conv{conv}"
+                features = convolution(features, width * 2**stage, 3, name=name, norm_epsilon=1e-3)
             endpoints[f"stage{stage + 1}"] = features
-        super().__init__(inputs, endpoints, mean=(127.5,) * 3, std=(63.75,) * 3, **kwargs)
+        arguments = {"mean": (127.5,) * 3, "std": (63.75,) * 3, "image_size": 48}
+        super().__init__(inputs, endpoints, **arguments, **{"name": "small", **kwargs})
         self.width = width
         self.stages = stages
 
     def get_config(self):
-        config = {"name": self.name, "trainable": self.trainable, "dtype": self.dtype_policy.name}
-        return {**config, "width": self.width, "stages": self.stages}
-
-
-def _convolution(features, channels, name):
-    features = layers.Conv2D(channels, 3, padding="same", use_bias=False, kernel_initializer="he_normal", name=name)(
-        features
-    )
-    features = layers.BatchNormalization(momentum=0.9, name=f"{name}_norm")(features)
-    return layers.ReLU(name=f"{name}_relu")(features)
+        return {**super().get_config(), "width": self.width, "stages": self.stages}

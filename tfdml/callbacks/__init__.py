@@ -8,6 +8,8 @@ from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
 from tfdml.callbacks.run_checkpoint import RunCheckpoint
 from tfdml.callbacks.run_log import RunLog
 from tfdml.callbacks.stop_request import StopRequest, TrainingStopped
+from tfdml.callbacks.temperature_schedule import TemperatureSchedule
+from tfdml.callbacks.weight_average import WeightAverage
 
 __all__ = [
     "DivergenceGuard",
@@ -18,6 +20,8 @@ __all__ = [
     "RunCheckpoint",
     "RunLog",
     "StopRequest",
+    "TemperatureSchedule",
     "TrainingDiverged",
     "TrainingStopped",
+    "WeightAverage",
 ]

@@ -1,5 +1,6 @@
 """Measures retrieval while training, and keeps the best model."""
 
+import contextlib
 import time
 
 import keras
@@ -23,10 +24,12 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         every: how many epochs or steps pass between evaluations.
         unit: `epochs` or `steps`.
         prefix: what the metrics' names begin with in epoch logs.
+        measure: function of the embeddings `[N, d]` that gives metrics; Recall@K of all against all if None.
         monitor: the metric that decides which model is best.
         patience: training stops after that many evaluations without a better one; None never stops.
         on_evaluation: function `(step, metrics, is_best, seconds)` called after each evaluation.
         step: function that gives the number of steps taken; Keras' count of the optimizer if None.
+        average: `WeightAverage` whose weights are evaluated, and stay in the model during `on_evaluation`; or None.
         verbose: Keras' verbosity of the embedding pass.
     """
 
@@ -38,10 +41,12 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         every=1,
         unit="epochs",
         prefix="val",
+        measure=None,
         monitor="recall_at_1",
         patience=None,
         on_evaluation=None,
         step=None,
+        average=None,
         verbose=0,
     ):
         super().__init__()
@@ -53,8 +58,10 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.images, self.labels = images, labels
         self.every, self.unit = every, unit
         self.prefix = prefix
+        self.measure = measure or (lambda embeddings: recall_at_k(embeddings, labels))
         self.monitor, self.patience = monitor, patience
         self.on_evaluation = on_evaluation
+        self.average = average
         self.verbose = verbose
         self.history = []
         self.best = None
@@ -94,12 +101,22 @@ class RetrievalEvaluation(keras.callbacks.Callback):
     def set_state(self, state):
         self.history, self.best, self._waited = state["history"], state["best"], state["waited"]
 
+    def evaluated_weights(self):
+        """Context in which the model has the weights that are evaluated."""
+        return self.average.applied() if self.average else contextlib.nullcontext()
+
     def _evaluate(self):
+        with self.evaluated_weights():
+            self._measure()
+        if self.exhausted:
+            self.model.stop_training = True
+
+    def _measure(self):
         began = time.monotonic()
         embeddings = self._embedder(self.images, len(self.labels))
         if not np.isfinite(embeddings).all():
             raise TrainingDiverged("Embeddings are not finite", self._step())
-        metrics = recall_at_k(embeddings, self.labels)
+        metrics = self.measure(embeddings)
         entry = {"step": self._step(), "metrics": metrics}
         self.history.append(entry)
         is_best = self.best is None or metrics[self.monitor] > self.best["metrics"][self.monitor]
@@ -108,5 +125,3 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             self.best = entry
         if self.on_evaluation:
             self.on_evaluation(entry["step"], metrics, is_best, time.monotonic() - began)
-        if self.exhausted:
-            self.model.stop_training = True

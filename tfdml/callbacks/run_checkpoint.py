@@ -16,7 +16,8 @@ class RunCheckpoint(keras.callbacks.Callback):
     Args:
         folder: `CheckpointFolder`.
         progress: `Progress` of the run.
-        parts: name to object with `get_state()` and `set_state(state)`, saved along.
+        parts: name to object with `get_state()` and `set_state(state)`, saved along, and so are its Keras `variables`
+            if it has any.
         every_steps: also save after so many steps; 0 saves at the end of epochs only.
         stop: `StopRequest`, or None.
         writes: False for all but the chief of several workers.
@@ -34,7 +35,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         if newest is None:
             return False
         step, arrays, state = newest
-        kept = _kept_variables(model)
+        kept = self._kept_variables(model)
         restore(kept, arrays[: len(kept)], model.distribute_strategy)
         self._metrics_to_restore = arrays[len(kept) :]
         self.progress.step = step
@@ -69,11 +70,15 @@ class RunCheckpoint(keras.callbacks.Callback):
 
     def _save(self):
         if self.writes:
-            variables = _kept_variables(self.model) + self.model.metrics_variables
+            variables = self._kept_variables(self.model) + self.model.metrics_variables
             arrays = snapshot(variables, self.model.distribute_strategy)
             self._check_finite(arrays[: len(self.model.variables)])
             state = {name: part.get_state() for name, part in self.parts.items()}
             self.folder.write(self.progress.step, arrays, state)
+
+    def _kept_variables(self, model):
+        of_parts = [variable for part in self.parts.values() for variable in getattr(part, "variables", [])]
+        return model.variables + model.optimizer.variables + of_parts
 
     def _check_finite(self, arrays):
         # A step whose loss was finite can leave weights that are not; saved, they would push out the good ones.
@@ -86,7 +91,3 @@ class RunCheckpoint(keras.callbacks.Callback):
             f"Stopped by {self.stop.requested} after step {self.progress.step}, which is saved. "
             "The same command goes on from there."
         )
-
-
-def _kept_variables(model):
-    return model.variables + model.optimizer.variables

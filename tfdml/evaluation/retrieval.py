@@ -9,60 +9,70 @@ BLOCK = 512
 TIE = 2e-6
 
 
-def recall_at_k(embeddings, labels, ks=(1, 2, 4, 8)):
-    """Recall@K of every image as a query against all others, by cosine similarity.
+def recall_at_k(embeddings, labels, ks=(1, 2, 4, 8), *, queries=None, gallery=None, apart=()):
+    """Recall@K of queries against a gallery, by cosine similarity; without either, of every image against all others.
 
     A query is excluded from its own neighbours by row. Neighbours of another class that are as similar as the best
     one of the query's class count as nearer, so a collapsed embedding scores near 0. Queries whose class has no
-    other image cannot succeed and are left out.
+    other image in the gallery cannot succeed and are left out.
 
     Args:
         embeddings: `[N, d]` array, finite.
         labels: `[N]` class numbers.
         ks: numbers of neighbours.
+        queries: `[N]` booleans, the rows that are queries; None for all.
+        gallery: `[N]` booleans, the rows that are searched; None for all.
+        apart: arrays `[N]` of integers, such as cameras. An image of the query's class does not count for it, neither
+            found nor missed, where the two are equal in any of them.
 
     Returns:
         `{"recall_at_1": fraction, ..., "queries": number of queries}`.
     """
-    embeddings, labels = _checked(embeddings, labels)
-    ahead = negatives_ahead(embeddings, labels)
+    ahead = negatives_ahead(embeddings, labels, queries=queries, gallery=gallery, apart=apart)
     valid = ahead[ahead >= 0]
     if not len(valid):
-        raise ValueError("Recall needs a class with two images or more; every class here has one.")
+        raise ValueError("Recall needs a query with another image of its class to be found; here is none.")
     return {**{f"recall_at_{k}": float(np.mean(valid < k)) for k in ks}, "queries": len(valid)}
 
 
-def negatives_ahead(embeddings, labels):
-    """For each query `[N]`, how many images of other classes are as near as the nearest of its own, or nearer.
+def negatives_ahead(embeddings, labels, *, queries=None, gallery=None, apart=()):
+    """For each query, how many gallery images of other classes are as near as the nearest of its own, or nearer.
 
-    -1 where the query's class has no other image. Recall@K is the share of queries for which it is below K.
+    -1 where there is none of its own to be found. Recall@K is the share of queries for which it is below K.
     """
-    _, class_ids, sizes = np.unique(labels, return_inverse=True, return_counts=True)
-    gallery = tf.math.l2_normalize(tf.constant(embeddings, tf.float32), axis=1)
-    class_ids = tf.constant(class_ids, tf.int32)
+    embeddings, labels = _checked(embeddings, labels)
+    queries, gallery = (_rows(marks, len(labels)) for marks in (queries, gallery))
+    unit = tf.math.l2_normalize(tf.constant(embeddings, tf.float32), axis=1)
+    class_ids = np.unique(labels, return_inverse=True)[1].astype(np.int32)
+    keys = np.stack([class_ids, *(np.unique(key, return_inverse=True)[1].astype(np.int32) for key in apart)])
+    searched = [tf.gather(unit, gallery), tf.constant(gallery, tf.int32), tf.constant(keys[:, gallery])]
     counts = [
-        _block_ahead(gallery, class_ids, start, min(start + BLOCK, len(labels)))
-        for start in range(0, len(labels), BLOCK)
+        _block_ahead(tf.gather(unit, rows), tf.constant(rows, tf.int32), tf.constant(keys[:, rows]), *searched)
+        for rows in np.split(queries, np.arange(BLOCK, len(queries), BLOCK))
     ]
-    ahead = np.concatenate([count.numpy() for count in counts])
-    return np.where(sizes[class_ids.numpy()] > 1, ahead, -1)
+    return np.concatenate([count.numpy() for count in counts])
 
 
-@tf.function(
-    input_signature=[
-        tf.TensorSpec([None, None], tf.float32),
-        tf.TensorSpec([None], tf.int32),
-        tf.TensorSpec([], tf.int32),
-        tf.TensorSpec([], tf.int32),
-    ]
-)
-def _block_ahead(gallery, class_ids, start, stop):
-    similarity = tf.matmul(gallery[start:stop], gallery, transpose_b=True)
-    same = class_ids[start:stop, None] == class_ids[None, :]
-    itself = tf.range(start, stop)[:, None] == tf.range(tf.size(class_ids))[None, :]
-    best = tf.reduce_max(tf.where(same & ~itself, similarity, -2.0), axis=1)
+SIDE = [tf.TensorSpec([None, None], tf.float32), tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, None], tf.int32)]
+
+
+@tf.function(input_signature=[*SIDE, *SIDE])
+def _block_ahead(queries, query_rows, query_keys, gallery, gallery_rows, gallery_keys):
+    similarity = tf.matmul(queries, gallery, transpose_b=True)
+    same = query_keys[0][:, None] == gallery_keys[0][None, :]
+    together = tf.reduce_any(query_keys[1:, :, None] == gallery_keys[1:, None, :], axis=0)
+    itself = query_rows[:, None] == gallery_rows[None, :]
+    found = same & ~itself & ~together
+    best = tf.reduce_max(tf.where(found, similarity, -2.0), axis=1)
     nearer = ~same & (similarity >= best[:, None] - TIE)
-    return tf.math.count_nonzero(nearer, axis=1, dtype=tf.int32)
+    return tf.where(tf.reduce_any(found, axis=1), tf.math.count_nonzero(nearer, axis=1, dtype=tf.int32), -1)
+
+
+def _rows(marks, count):
+    marks = np.ones(count, bool) if marks is None else np.asarray(marks, bool)
+    if marks.shape != (count,):
+        raise ValueError(f"Expected one mark for each of {count} rows, received the shape {marks.shape}.")
+    return np.flatnonzero(marks)
 
 
 def _checked(embeddings, labels):

@@ -5,8 +5,9 @@ import tensorflow as tf
 from keras import ops
 
 from tfdml import registry
-from tfdml.functional.distances import distances
+from tfdml.functional.distances import distances, unit_length
 from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.methods.loss_layers import LossLayers
 from tfdml.methods.replicas import (
     apply_summed_gradients,
@@ -30,6 +31,9 @@ class EmbeddingModel(keras.Model):
     divides it by their number; the step is the one that a single device would take.
     """
 
+    # A method that takes this as an argument sets it: what of its backbones' batch norm stays as it is.
+    freeze_batch_norm = "none"
+
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self._measures = _Measures()
@@ -40,7 +44,19 @@ class EmbeddingModel(keras.Model):
         """Embeddings `[B, K, d]` of images `[B, H, W, 3]`, at unit length in each learner."""
         raise NotImplementedError(f"{type(self).__name__} needs the method learner_embeddings(images, training).")
 
+    def backbones(self):
+        """The networks that may begin with pretrained weights."""
+        return [self.backbone] if hasattr(self, "backbone") else []
+
+    def variable_groups(self):
+        """Name to variables of the layer groups that optimizers know beside layers' names."""
+        backbones = [variable for backbone in self.backbones() for variable in backbone.variables]
+        return {"backbone": backbones, "loss": self.loss_layers.variables}
+
     def call(self, images, training=False, merged=True):
+        if self._learners_shape is None:
+            for backbone in self.backbones():
+                freeze_batch_norm(backbone, self.freeze_batch_norm)
         learners = self.learner_embeddings(images, training=training)
         if self._learners_shape is None:
             self._learners_shape = tuple(learners.shape[1:])
@@ -48,7 +64,7 @@ class EmbeddingModel(keras.Model):
         if not merged:
             return learners
         side_by_side = ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))
-        return ops.normalize(ops.cast(side_by_side, "float32"), axis=-1)
+        return unit_length(ops.cast(side_by_side, "float32"))
 
     def loss_values(self, labels, learners):
         """Loss `[B]` of each anchor, summed over learners `[B, K, d]`."""
@@ -65,6 +81,9 @@ class EmbeddingModel(keras.Model):
         unsupported = {"metrics": metrics, "loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
         check_compile_arguments(self.distribute_strategy, optimizer, loss, unsupported, kwargs)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        if hasattr(optimizer, "name_groups"):
+            optimizer.name_groups(self.variable_groups)
         self._make_loss_layers()
 
     def compile_from_config(self, config):
@@ -129,8 +148,17 @@ class EmbeddingModel(keras.Model):
         present = [gradient for gradient in gradients if gradient is not None]
         measured["gradient_norm"] = tf.linalg.global_norm(present) / self.optimizer.scale_loss(1.0)
         apply_summed_gradients(self.optimizer, gradients, self.trainable_variables)
-        average_moving_statistics(self.non_trainable_variables)
+        average_moving_statistics(self._moving_variables())
         return self._update_metrics(measured)
+
+    def _moving_variables(self):
+        """What the forward pass of training changes."""
+        if self.freeze_batch_norm == "none":
+            return self.non_trainable_variables
+        frozen = {
+            id(each) for backbone in self.backbones() for norm in batch_norms(backbone) for each in norm.variables
+        }
+        return [variable for variable in self.non_trainable_variables if id(variable) not in frozen]
 
     def _global_loss(self, images, labels, training):
         learners = gather(ops.cast(self(images, training=training, merged=False), "float32"))
@@ -169,7 +197,7 @@ def _unpack(data):
 def _measure(labels, learners, values):
     """What training shows besides its loss, measured on the embedding for retrieval."""
     embeddings = ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))
-    distance = distances(tf.stop_gradient(ops.normalize(embeddings, axis=-1)))
+    distance = distances(tf.stop_gradient(unit_length(embeddings)))
     return {
         "positive_distance": _mean_where(positive_pairs(labels), distance),
         "negative_distance": _mean_where(negative_pairs(labels), distance),

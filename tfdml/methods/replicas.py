@@ -31,11 +31,23 @@ def sum_gradients(gradients):
 
 
 def apply_summed_gradients(optimizer, gradients, variables):
-    """Lets a Keras optimizer apply gradients that are summed over replicas already."""
+    """Lets a Keras optimizer apply gradients that are summed over replicas already, clipped as it says."""
     replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+    if replicas > 1 and optimizer.global_clipnorm:
+        gradients = _clip(optimizer, gradients, variables)
     # Keras sums what replicas bring; equal shares of the sum make the sum again, at the price of one more exchange.
     shares = [None if gradient is None else gradient / replicas for gradient in gradients]
     optimizer.apply(shares, variables)
+
+
+def _clip(optimizer, gradients, variables):
+    """The gradients, together no longer than the optimizer's `global_clipnorm`.
+
+    Keras would hold each replica's share to that length, which one of these keeps already.
+    """
+    if hasattr(optimizer, "without_frozen"):
+        gradients = optimizer.without_frozen(gradients, variables)
+    return tf.clip_by_global_norm(gradients, optimizer.global_clipnorm)[0]
 
 
 def average_moving_statistics(variables):

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 # Keras applies these to each replica's own gradient or variables, so several replicas would differ from one.
-PER_REPLICA_OPTIONS = ("clipnorm", "global_clipnorm", "clipvalue", "gradient_accumulation_steps", "use_ema")
+PER_REPLICA_OPTIONS = ("clipnorm", "clipvalue", "gradient_accumulation_steps", "use_ema")
 
 
 def is_multi_worker(strategy):

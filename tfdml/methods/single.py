@@ -19,10 +19,21 @@ class Single(EmbeddingModel):
         pooling: `avg`, `max`, `avg+max` or `gem`, see `tfdml.layers.Pooling`.
         norm: what normalises the pooled features: `none`, `batch` or `layer`.
         dropout: share of features that training drops before the linear layer.
+        freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
 
-    def __init__(self, backbone, embedding_size=128, pooling="avg", norm="none", dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        backbone,
+        embedding_size=128,
+        pooling="avg",
+        norm="none",
+        dropout=0.0,
+        freeze_batch_norm="none",
+        **kwargs,
+    ):
         super().__init__(**kwargs)
+        self.freeze_batch_norm = freeze_batch_norm
         self.backbone = backbone
         self._head_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
         self.embedding_size = embedding_size
@@ -37,6 +48,7 @@ class Single(EmbeddingModel):
             **super().get_config(),
             "backbone": backbone,
             "embedding_size": self.embedding_size,
+            "freeze_batch_norm": self.freeze_batch_norm,
             **self._head_options,
         }
 

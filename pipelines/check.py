@@ -1,0 +1,75 @@
+"""Checks a dataset on disk: `python -m pipelines.check --dataset=cub200 --data_dir=data`; status 1 if any are bad."""
+
+import importlib
+import sys
+from pathlib import Path
+
+from absl import flags
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+tfdml_flags.define_debug()
+flags.DEFINE_string("dataset", "", "Dataset spec, as in training.")
+flags.DEFINE_string("data_dir", "", "Folder of the dataset, as in training.")
+flags.DEFINE_string("out", "bad_images.jsonl", "Where to write the list of bad images, if there are any.")
+flags.DEFINE_integer("min_side", 8, "Shortest side of an image that is not too small, pixels.", lower_bound=1)
+flags.DEFINE_integer("threads", 8, "Images that are looked at at once.", lower_bound=1)
+flags.DEFINE_list("import_modules", [], "Your own modules to import first; they may register datasets.")
+
+
+def main():
+    from pipelines.datasets.ignoring import write_list
+    from tfdml import registry
+
+    settings = flags.FLAGS
+    if not settings.dataset:
+        raise ValueError("--dataset is missing, such as --dataset=cub200.")
+    if not Path(settings.out).absolute().parent.is_dir():
+        # Said now, and not when all images have been looked at.
+        raise ValueError(f"--out={settings.out}: there is no folder {Path(settings.out).absolute().parent}.")
+    for module in settings.import_modules:
+        importlib.import_module(module)
+    dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
+    bad = check({"train": dataset.train, "test": dataset.test}, settings)
+    if not bad:
+        print("All images can be read.")
+        return
+    write_list(settings.out, bad)
+    print(f"{len(bad):,} bad images, listed in {settings.out}; the first is {bad[0][0]!r}: {bad[0][1]}.")
+    print(f"Train without them: --ignore_images={settings.out}")
+    sys.exit(1)
+
+
+def check(splits, settings):
+    """Prints what is in the splits and returns the bad images, `[(name, reason), ...]`."""
+    import keras
+
+    from pipelines.datasets.ignoring import names_in_list
+    from pipelines.verification import classes_without_image, copies, verify
+
+    # A bar is for someone who looks; in a file it would be noise.
+    bar = keras.utils.Progbar(sum(map(len, splits.values())), verbose=int(sys.stdout.isatty()), unit_name="image")
+    verdicts, names = {}, {}
+    for part, split in splits.items():
+        names[part] = names_in_list(split, part, settings.data_dir)
+        verdicts[part] = verify(split, min_side=settings.min_side, threads=settings.threads, on_rows=bar.add)
+    for part, split in splits.items():
+        print(f"{part}: {len(split):,} images of {split.num_classes:,} classes")
+        lost = classes_without_image(split, verdicts[part])
+        if lost:
+            print(f"{part}: {len(lost):,} classes have no image that can be used: {', '.join(lost[:5])}")
+    twins = copies(verdicts["train"], verdicts["test"])
+    if twins:
+        one, other = names["train"][twins[0][0]], names["test"][twins[0][1]]
+        print(f"{len(twins):,} test images are training images, byte for byte; the first is {other!r}, as {one!r}")
+    return [
+        (name, verdict.reason)
+        for part in splits
+        for name, verdict in zip(names[part], verdicts[part], strict=True)
+        if verdict.reason
+    ]
+
+
+if __name__ == "__main__":
+    command.run(main)

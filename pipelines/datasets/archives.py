@@ -1,0 +1,135 @@
+"""Archives of datasets, unpacked beside where they lie: once, whole, and nowhere else.
+
+An archive is somebody else's file, so nothing in it is trusted: names must stay inside the folder, links and devices
+are refused, and what comes out is counted while it comes.
+"""
+
+import contextlib
+import fcntl
+import lzma
+import os
+import shutil
+import stat
+import sys
+import tarfile
+import zipfile
+import zlib
+from pathlib import Path, PurePosixPath
+
+ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
+MOST_MEMBERS = 2_000_000
+MOST_BYTES = 256 * 2**30
+# Images hardly get smaller in an archive; what grows so much more than them was made to fill a disk.
+MOST_GROWTH = 20
+ALWAYS_ALLOWED = 64 * 2**20
+DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
+
+
+def archive_of(path):
+    """The archive that is there by this name, or by the same name with another ending of an archive; or None."""
+    path = Path(path)
+    stem = next(path.name.removesuffix(ending) for ending in ENDINGS if path.name.endswith(ending))
+    others = [path.with_name(f"{stem}{ending}") for ending in ENDINGS]
+    return next((archive for archive in (path, *others) if archive.is_file()), None)
+
+
+def unpack(archive, produces):
+    """Unpacks an archive into its own folder, as `tar xf` would there, unless what it produces is there.
+
+    All goes to a hidden folder first and is renamed when complete, so that what is there is whole; what was there
+    before stays. Processes that want the same wait for each other.
+
+    Args:
+        archive: path of a tar or zip file.
+        produces: path that is there once it is unpacked.
+    """
+    archive = Path(archive)
+    try:
+        with _alone_in(archive.parent):
+            if not Path(produces).exists():
+                _unpack(archive, archive.parent / ".unpacking")
+    except DAMAGE as error:
+        reason = str(error).split("\n")[0].rstrip(":")
+        raise ValueError(f"The archive {archive} is damaged ({reason}). Get it again.") from None
+    except OSError as error:
+        raise OSError(
+            f"Cannot unpack {archive}: {error.strerror or error}. Expected a folder with room that may be written to; "
+            "or unpack it by hand."
+        ) from None
+
+
+@contextlib.contextmanager
+def _alone_in(folder):
+    with open(folder / ".unpacking.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _unpack(archive, partial):
+    print(f"Unpacking {archive} ...", file=sys.stderr, flush=True)
+    # What a kill left of an earlier one.
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    try:
+        extract = _extract_zip if archive.suffix == ".zip" else _extract_tar
+        extract(archive, partial, _Budget(archive))
+        for entry in sorted(partial.iterdir()):
+            if not (archive.parent / entry.name).exists():
+                os.replace(entry, archive.parent / entry.name)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+class _Budget:
+    """Counts what comes out of an archive, and ends it where that is too much."""
+
+    def __init__(self, archive):
+        self._archive = archive
+        self._members = self._bytes = 0
+        # Here, because it takes seconds and archives are rare.
+        import keras
+
+        free = shutil.disk_usage(archive.parent).free
+        growth = ALWAYS_ALLOWED + MOST_GROWTH * archive.stat().st_size
+        self._most_bytes = min(MOST_BYTES, growth, free)
+        # A bar is for someone who looks; in a file it would be noise.
+        self._bar = keras.utils.Progbar(None, verbose=int(sys.stdout.isatty()), unit_name="file")
+
+    def take(self, name, size):
+        """Accounts for a member before it is written, and checks its name."""
+        self._members += 1
+        self._bytes += size
+        parts = PurePosixPath(name).parts
+        if ".." in parts or name.startswith("/") or "\\" in name or "\0" in name:
+            self.refuse(f"the name {name!r}, which leads out of the folder")
+        if self._members > MOST_MEMBERS:
+            self.refuse(f"more than {MOST_MEMBERS:,} files")
+        if self._bytes > self._most_bytes:
+            self.refuse(f"more than {self._most_bytes:,} bytes, which is the most that fits or is to be expected")
+        self._bar.update(self._members)
+
+    def refuse(self, what):
+        raise ValueError(f"The archive {self._archive} is not unpacked: it holds {what}. Nothing of it was kept.")
+
+
+def _extract_tar(archive, folder, budget):
+    if not hasattr(tarfile, "data_filter"):
+        raise ValueError(f"Unpacking {archive} needs Python 3.11.4 or later; unpack it by hand.")
+    with tarfile.open(archive) as tar:
+        for member in tar:
+            budget.take(member.name, member.size)
+            if not (member.isfile() or member.isdir()):
+                budget.refuse(f"{member.name!r}, which is a link or a device")
+            tar.extract(member, folder, filter="data")
+
+
+def _extract_zip(archive, folder, budget):
+    with zipfile.ZipFile(archive) as packed:
+        for member in packed.infolist():
+            budget.take(member.filename, member.file_size)
+            if member.flag_bits & 1:
+                raise ValueError(f"The archive {archive} has a password. Unpack it by hand, where it lies.")
+            kind = stat.S_IFMT(member.external_attr >> 16)
+            if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
+                budget.refuse(f"{member.filename!r}, which is a link or a device")
+            packed.extract(member, folder)

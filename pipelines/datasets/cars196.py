@@ -1,0 +1,88 @@
+"""Stanford Cars (Cars196), in either of the two layouts in which it was given out."""
+
+import zlib
+
+import numpy as np
+
+from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.published import Published
+from tfdml.registry import register
+
+ONE_FOLDER = ("cars_annos.mat", "car_ims")
+TWO_FOLDERS = ("devkit/cars_train_annos.mat", "cars_train", "cars_test")
+TEST_LABELS = "cars_test_annos_withlabels.mat"
+CARS196 = Published(
+    name="cars196",
+    page="https://ai.stanford.edu/~jkrause/cars/car_dataset.html (its links are dead; mirrors have the same files)",
+    folder="stanford_cars",
+    layouts=(ONE_FOLDER, (*TWO_FOLDERS, TEST_LABELS), (*TWO_FOLDERS, f"devkit/{TEST_LABELS}")),
+    archives={
+        "car_ims.tgz": "car_ims",
+        "cars_train.tgz": "cars_train",
+        "cars_test.tgz": "cars_test",
+        "car_devkit.tgz": "devkit",
+        "stanford_cars.zip": "stanford_cars",
+    },
+)
+
+
+@register("dataset", "cars196")
+def cars196(data_dir, cropped=False):
+    """Cars196: the first half of the car models trains, the other half tests.
+
+    Args:
+        data_dir: folder with `car_ims` and `cars_annos.mat`, or with `cars_train`, `cars_test` and `devkit`.
+        cropped: crop each image to the car's bounding box.
+    """
+    folder, layout = CARS196.find(data_dir)
+    if layout == ONE_FOLDER:
+        parts = [(folder / "cars_annos.mat", folder, "relative_im_path")]
+    else:
+        parts = [
+            (folder / layout[0], folder / "cars_train", "fname"),
+            (folder / layout[3], folder / "cars_test", "fname"),
+        ]
+    rows = [_read(*part) for part in parts]
+    images, labels, boxes = (np.concatenate(column) for column in zip(*rows, strict=True))
+    both = Split(images, labels, _class_names(folder, parts[0][0]), boxes=boxes if cropped else None)
+    train, test = both.halves()
+    CARS196.check_counts("train", train, images=8054, classes=98)
+    CARS196.check_counts("test", test, images=8131, classes=98)
+    return Dataset("cars196", train, test)
+
+
+def _read(annotations, images_folder, name_field):
+    """Paths, labels and boxes of an annotation file."""
+    found = _load(annotations)
+    fields = (name_field, "class", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
+    rows = np.atleast_1d(found.get("annotations", np.zeros(0)))
+    missing = sorted(set(fields) - set(rows.dtype.names or ()))
+    if missing:
+        raise ValueError(
+            f"{annotations} has no annotations with {', '.join(missing)}. Expected the file that has the classes; for "
+            f"the test images that is {TEST_LABELS}."
+        )
+    names, labels, left, top, right, bottom = (rows[field] for field in fields)
+    paths = np.array([str(images_folder / str(name)) for name in names], dtype=object)
+    # The file counts pixels from 1 and boxes include their last.
+    boxes = np.stack([column.astype(np.int32) for column in (left, top, right, bottom)], axis=1) - [1, 1, 0, 0]
+    return paths, labels.astype(np.int64), boxes.astype(np.int32)
+
+
+def _class_names(folder, annotations):
+    """Names by class number, or None: one layout has them beside the annotations, the other in a file of its own."""
+    meta = folder / "devkit" / "cars_meta.mat"
+    found = _load(meta if meta.is_file() else annotations)
+    if "class_names" not in found:
+        return None
+    return {number: str(name) for number, name in enumerate(np.atleast_1d(found["class_names"]), 1)}
+
+
+def _load(path):
+    from scipy.io import loadmat
+    from scipy.io.matlab import MatReadError
+
+    try:
+        return loadmat(path, squeeze_me=True)
+    except (MatReadError, OSError, ValueError, TypeError, NotImplementedError, EOFError, zlib.error) as error:
+        raise ValueError(f"{path} is no MATLAB file that can be read ({error}). Get it again.") from None

@@ -1,0 +1,128 @@
+"""Your own images in a table."""
+
+import csv as tables
+import dataclasses
+import os
+from pathlib import Path
+
+import numpy as np
+from absl import logging
+
+from pipelines.datasets.dataset import Dataset, Split
+from tfdml.registry import register
+
+NEEDED = ("path", "label", "split")
+MARKS = ("is_query", "is_gallery")
+KNOWN = (*NEEDED, "camera", "group", *MARKS)
+SPLITS = ("train", "test")
+TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
+
+
+@register("dataset", "csv")
+def csv(path, data_dir=None):
+    """Your own images in a table of `path,label,split[,camera,group][,is_query,is_gallery]`; split: train or test.
+
+    Images of a query's class do not count for it where they share its camera, or its group.
+
+    Args:
+        path: the file, in UTF-8, with commas and a header; it may lie in `data_dir`.
+        data_dir: folder that paths in the table start from; the table's own where empty.
+    """
+    table = Path(data_dir or "", path).expanduser()
+    if not table.is_file():
+        table = Path(path).expanduser()
+    rows, lines = _read(table)
+    base = Path(data_dir).expanduser() if data_dir else table.parent
+    images = [os.path.normpath(os.path.join(base, row["path"])) for row in rows]
+    columns = {
+        "images": np.array(images, dtype=object),
+        "cameras": _shared(rows, "camera"),
+        "groups": _shared(rows, "group"),
+        **{mark: _marks(table, rows, lines, mark) for mark in MARKS},
+    }
+    columns["labels"], class_names = _numbered([row["label"] for row in rows])
+    part = np.array([row["split"] for row in rows])
+    both = Split(class_names=class_names, **columns)
+    train, test = (both.where(part == name) for name in SPLITS)
+    # What is held out of the training rows is measured all against all.
+    train = dataclasses.replace(train, **dict.fromkeys(MARKS))
+    return Dataset("csv", train, test, protocol="query_gallery", look_inside=True)
+
+
+def _read(table):
+    """The table's rows as dictionaries of text without space around it, and the line of each."""
+    try:
+        with open(table, encoding="utf-8-sig", newline="") as file:
+            reader = tables.reader(file, strict=True)
+            header = [name.strip() for name in next(reader, [])]
+            _check_header(table, header)
+            found = [(row, reader.line_num) for row in reader if any(row)]
+    except FileNotFoundError:
+        raise FileNotFoundError(f"There is no table {table}. Expected a CSV file with {','.join(NEEDED)}.") from None
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{table} is no text in UTF-8 ({error.reason} at byte {error.start}). Save it as UTF-8."
+        ) from None
+    except tables.Error as error:
+        raise ValueError(f"{table}, line {reader.line_num}: {error}. Expected CSV with commas.") from None
+    if not found:
+        raise ValueError(f"{table} has a header and no rows.")
+    rows = [_checked(table, header, row, line) for row, line in found]
+    return rows, [line for _, line in found]
+
+
+def _check_header(table, header):
+    missing = [name for name in NEEDED if name not in header]
+    if missing or len(set(header)) < len(header):
+        raise ValueError(
+            f"{table} has the columns {header}; expected {','.join(NEEDED)}, each once, and where wanted "
+            f"{','.join(KNOWN[len(NEEDED) :])}; columns are divided by commas."
+        )
+    if len({mark in header for mark in MARKS}) > 1:
+        raise ValueError(f"{table} has one of the columns {' and '.join(MARKS)}; expected both, or none.")
+    others = [name for name in header if name not in KNOWN]
+    if others:
+        logging.warning("%s: the columns %s are not read; known are %s.", table, ", ".join(others), ", ".join(KNOWN))
+
+
+def _checked(table, header, row, line):
+    if len(row) != len(header):
+        raise ValueError(
+            f"{table}, line {line}: {len(row)} columns where the header has {len(header)}. Put text that has commas "
+            "into double quotes."
+        )
+    row = {name: text.strip() for name, text in zip(header, row, strict=True)}
+    empty = [name for name in NEEDED if not row[name]]
+    if empty:
+        raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
+    if row["split"] not in SPLITS:
+        raise ValueError(f"{table}, line {line}: expected the split train or test, received {row['split']!r}.")
+    return row
+
+
+def _numbered(names):
+    """A number for each name, and the names by number; names that are whole numbers are sorted as such."""
+    try:
+        known = sorted(set(names), key=int)
+    except ValueError:
+        known = sorted(set(names))
+    numbers = {name: number for number, name in enumerate(known)}
+    return np.array([numbers[name] for name in names], np.int64), dict(enumerate(known))
+
+
+def _shared(rows, name):
+    """Numbers of a column's values; a row without one shares it with no other row. None if there is no such column."""
+    if name not in rows[0]:
+        return None
+    values = [(row[name], None) if row[name] else ("", place) for place, row in enumerate(rows)]
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    return np.array([numbers[value] for value in values], np.int64)
+
+
+def _marks(table, rows, lines, name):
+    if name not in rows[0]:
+        return None
+    for row, line in zip(rows, lines, strict=True):
+        if row[name].lower() not in TRUTHS:
+            raise ValueError(f"{table}, line {line}: expected 1 or 0 in {name}, received {row[name]!r}.")
+    return np.array([TRUTHS[row[name].lower()] for row in rows])

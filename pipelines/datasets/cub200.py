@@ -1,0 +1,58 @@
+"""Caltech-UCSD Birds-200-2011."""
+
+import numpy as np
+
+from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.lists import read_numbered
+from pipelines.datasets.published import Published
+from tfdml.registry import register
+
+LISTS = ("images.txt", "image_class_labels.txt", "classes.txt")
+CUB200 = Published(
+    name="cub200",
+    page="https://www.vision.caltech.edu/datasets/cub_200_2011/",
+    folder="CUB_200_2011",
+    layouts=((*LISTS, "images"),),
+    archives={"CUB_200_2011.tgz": "CUB_200_2011"},
+)
+
+
+@register("dataset", "cub200")
+def cub200(data_dir, cropped=False):
+    """CUB-200-2011: the first half of the bird species trains, the other half tests.
+
+    Args:
+        data_dir: folder with `CUB_200_2011`, or that folder itself.
+        cropped: crop each image to the bird's bounding box.
+    """
+    folder, _ = CUB200.find(data_dir)
+    names = read_numbered(folder / "images.txt", image_id=int, image_name=str)
+    classes = read_numbered(folder / "image_class_labels.txt", image_id=int, class_id=int)
+    class_names = read_numbered(folder / "classes.txt", class_id=int, class_name=str)
+    _same_images(folder, names, classes, "image_class_labels.txt")
+    images = np.array([str(folder / "images" / name) for name in names.values()], dtype=object)
+    labels = np.array([classes[number] for number in names], np.int64)
+    both = Split(images, labels, class_names, boxes=_boxes(folder, names) if cropped else None)
+    train, test = both.halves()
+    CUB200.check_counts("train", train, images=5864, classes=100)
+    CUB200.check_counts("test", test, images=5924, classes=100)
+    return Dataset("cub200", train, test)
+
+
+def _boxes(folder, names):
+    """Left, top, right and bottom of each image's box; the file gives left, top, width and height."""
+    columns = {side: float for side in ("x", "y", "width", "height")}
+    boxes = read_numbered(folder / "bounding_boxes.txt", image_id=int, **columns)
+    _same_images(folder, names, boxes, "bounding_boxes.txt")
+    left, top, width, height = np.array([boxes[number] for number in names]).T
+    corners = np.floor(left), np.floor(top), np.ceil(left + width), np.ceil(top + height)
+    return np.stack(corners, axis=1).astype(np.int32)
+
+
+def _same_images(folder, names, others, other_list):
+    different = sorted(names.keys() ^ others.keys())
+    if different:
+        raise ValueError(
+            f"{folder}: images.txt and {other_list} do not list the same images; {len(different)} are in one only, "
+            f"first image_id {different[0]}. Get the dataset again."
+        )

@@ -1,0 +1,61 @@
+"""Lists of images that training is to leave out: how they are written, read, and followed."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+
+def names_in_list(split, part, data_dir):
+    """What a list calls the rows of a split: paths, from `data_dir` where they are below it, or `train#7`."""
+    if split.encoded:
+        return [f"{part}#{row}" for row in range(len(split))]
+    below = f"{_folder(data_dir)}{os.sep}"
+    return [path.removeprefix(below) for path in split.images]
+
+
+def write_list(path, entries):
+    """Writes `(name, reason)` pairs as lines of JSON, which hold any name, with line breaks too."""
+    lines = [json.dumps({"image": name, "reason": reason}, ensure_ascii=False) for name, reason in entries]
+    Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="surrogateescape")
+
+
+def read_list(path):
+    """The names in a list: of each line the `image` of its JSON, or else the line itself."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+    except OSError as error:
+        raise OSError(f"Cannot read --ignore_images={path}: {error.strerror}.") from None
+    return [_name(path, number, line.rstrip("\r")) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _name(path, number, line):
+    if not line.startswith("{"):
+        return line
+    try:
+        return json.loads(line)["image"]
+    except (ValueError, KeyError):
+        raise ValueError(
+            f'--ignore_images={path}, line {number}: expected {{"image": "..."}} or a path, received {line!r}.'
+        ) from None
+
+
+def without(dataset, names, data_dir):
+    """The dataset without the named images, and how many of the names it had."""
+    paths = {os.path.normpath(os.path.join(_folder(data_dir), name)) for name in names}
+    names, parts, found = set(names), {}, 0
+    for part in ("train", "test"):
+        split = getattr(dataset, part)
+        if split.encoded:
+            keep = np.array([name not in names for name in names_in_list(split, part, data_dir)], bool)
+        else:
+            keep = np.array([os.path.normpath(path) not in paths for path in split.images], bool)
+        found += int(np.sum(~keep))
+        parts[part] = split.where(keep)
+    return dataclasses.replace(dataset, **parts), found
+
+
+def _folder(data_dir):
+    return str(Path(data_dir).expanduser()) if data_dir else ""

@@ -1,0 +1,52 @@
+"""Reads the text lists of published datasets, and tells the line in which one is damaged."""
+
+
+def read_list(path, /, *, header=0, **columns):
+    """The columns of a file of lines, split at white space.
+
+    Args:
+        path: the file.
+        header: lines that come before the first row.
+        **columns: name to type (`str`, `int` or `float`) of every column in order. The last may hold spaces.
+
+    Returns:
+        A list for each column.
+    """
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no list {path}. Get the dataset again.")
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is no text in UTF-8 ({error.reason} at byte {error.start}). Get it again.") from None
+    rows = [_parse(path, number, line, columns) for number, line in enumerate(lines, 1) if number > header]
+    rows = [row for row in rows if row]
+    if not rows:
+        raise ValueError(f"{path} lists nothing. Expected lines of {', '.join(columns)}.")
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def read_numbered(path, /, **columns):
+    """As `read_list`, but a dictionary by the first column, which may hold no number twice."""
+    ids, *values = read_list(path, **columns)
+    rows = list(zip(*values, strict=True)) if len(values) > 1 else values[0]
+    numbered = dict(zip(ids, rows, strict=True))
+    if len(numbered) < len(ids):
+        twice = next(number for place, number in enumerate(ids) if number in ids[:place])
+        raise ValueError(f"{path} has the {next(iter(columns))} {twice} twice. Get it again.")
+    return numbered
+
+
+def _parse(path, number, line, columns):
+    words = line.split(maxsplit=len(columns) - 1)
+    if not words:
+        return None
+    words[-1] = words[-1].rstrip()
+    try:
+        return [kind(word) for kind, word in zip(columns.values(), words, strict=True)]
+    except ValueError:
+        expected = " ".join(f"<{name}>" for name in columns)
+        numbers = [name for name, kind in columns.items() if kind is not str]
+        raise ValueError(
+            f"{path}, line {number}: expected {expected}{', numbers in ' + ', '.join(numbers) if numbers else ''}; "
+            f"received {line.strip()!r}."
+        ) from None

@@ -1,0 +1,97 @@
+"""Datasets that TensorFlow Datasets has prepared on the user's disk."""
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.datasets.dataset import Dataset, Split
+from tfdml.registry import register
+
+# What its datasets call the classes, in the order of preference.
+LABELS = ("label", "class_id", "item_id")
+
+
+@register("dataset", "tfds")
+def tfds(name, data_dir=None, image="image", label=None):
+    """What TensorFlow Datasets has prepared on your disk, divided by class; nothing is downloaded.
+
+    Where its own train and test have different classes they stay as they are; otherwise the first half of the classes
+    trains and the other half tests. Images are held in memory, encoded.
+
+    Args:
+        name: as TensorFlow Datasets knows it: `cars196`, `caltech_birds2011:0.2.0`, `some/config`.
+        data_dir: folder of its datasets; `~/tensorflow_datasets` where empty.
+        image: the feature that holds the image.
+        label: the feature that holds the class; `label` or `class_id` where None.
+    """
+    # Slow to import, and only this dataset needs it.
+    import tensorflow_datasets
+
+    folder = _prepared(Path(data_dir or "~/tensorflow_datasets").expanduser(), name)
+    builder = tensorflow_datasets.builder_from_directory(folder)
+    features = builder.info.features
+    label = label or next((known for known in LABELS if known in features), LABELS[0])
+    for feature in (image, label):
+        if feature not in features:
+            raise ValueError(f"tfds({name!r}) has no feature {feature!r}; it has {', '.join(sorted(features))}.")
+    parts = {part: _read(tensorflow_datasets, builder, part, image, label) for part in sorted(builder.info.splits)}
+    names = getattr(features[label], "names", None)
+    names = None if names is None else dict(enumerate(names))
+    return Dataset(f"tfds({name})", *_divide(parts, names))
+
+
+def _prepared(data_dir, name):
+    """The folder of the newest version of a prepared dataset."""
+    path = data_dir / name.replace(":", "/")
+    found = [file.parent for depth in ("", "*/", "*/*/") for file in path.glob(f"{depth}dataset_info.json")]
+    if not found:
+        raise FileNotFoundError(
+            f"TensorFlow Datasets has prepared no {name!r} in {data_dir}: there is no {path}/<version>/"
+            f"dataset_info.json. Prepare it once: python -m tensorflow_datasets build {name} --data_dir={data_dir}; "
+            f"then check it: python -m pipelines.check --dataset=\"tfds(name='{name}')\" --data_dir={data_dir}"
+        )
+    if len({folder.parent for folder in found}) > 1:
+        configs = sorted({folder.parent.name for folder in found})
+        raise ValueError(
+            f"tfds({name!r}) has several configurations: {', '.join(configs)}. Name one: {name}/{configs[0]}."
+        )
+    return max(found, key=lambda folder: [int(number) for number in re.findall(r"\d+", folder.name)])
+
+
+def _read(tensorflow_datasets, builder, part, image, label):
+    """Encoded images and labels of a part, in the order in which they are stored."""
+    encoded = isinstance(builder.info.features[image], tensorflow_datasets.features.Image)
+    decoders = {image: tensorflow_datasets.decode.SkipDecoding()} if encoded else {}
+    examples = builder.as_dataset(
+        split=part,
+        shuffle_files=False,
+        read_config=tensorflow_datasets.ReadConfig(interleave_cycle_length=1),
+        decoders=tensorflow_datasets.decode.PartialDecoding({image: True, label: True}, decoders=decoders),
+    )
+    rows = [(example[image], int(example[label])) for example in examples.as_numpy_iterator()]
+    images = np.empty(len(rows), object)
+    images[:] = [contents if encoded else _encode(contents) for contents, _ in rows]
+    return Split(images, np.array([number for _, number in rows], np.int64))
+
+
+def _encode(pixels):
+    from PIL import Image
+
+    if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in (1, 3):
+        raise ValueError(f"Expected images as uint8 [H, W, 3] or [H, W, 1], received {pixels.dtype} {pixels.shape}.")
+    file = io.BytesIO()
+    Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def _divide(parts, names):
+    """Training and test split with different classes."""
+    if {"train", "test"} <= parts.keys() and not np.intersect1d(parts["train"].labels, parts["test"].labels).size:
+        pair = parts["train"], parts["test"]
+        return [Split(split.images, split.labels, names) for split in pair]
+    images, labels = (
+        np.concatenate([getattr(part, column) for part in parts.values()]) for column in ("images", "labels")
+    )
+    return Split(images, labels, names).halves()

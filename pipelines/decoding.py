@@ -1,0 +1,110 @@
+"""Image files to pixels: of a JPEG no more is decoded than a transform takes."""
+
+import tensorflow as tf
+
+from pipelines.aside import aside
+from pipelines.cut import slice_window
+from pipelines.image_headers import bearable_file, jpeg_orientation, jpeg_size, refuse_unbearable
+
+# The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
+JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
+# How many times smaller libjpeg can decode, by leaving out fine waves.
+SHRINKS = (1, 2, 4, 8)
+
+
+def decode(contents, box=None):
+    """Decodes JPEG, PNG, GIF (first frame), BMP or WebP to uint8 `[H, W, 3]`, a JPEG upright as its EXIF data say.
+
+    Args:
+        contents: the encoded image.
+        box: `[4]` int32, left, top, right and bottom of the part that is wanted, as far as it is inside; None for all.
+            It is of the image as it is stored, before it is turned upright.
+    """
+    contents = bearable_file(contents)
+
+    def other():
+        return aside(lambda contents: _decode_other(contents, box), contents)
+
+    return tf.cond(tf.io.is_jpeg(contents), lambda: _decode_jpeg(contents, box), other)
+
+
+def decode_cut(contents, cut, seed, *, box=None, shrink=False):
+    """What a `Cut` makes of an image: `cut(decode(contents, box), seed)`, in less time where that is possible.
+
+    Args:
+        contents: the encoded image.
+        cut: `pipelines.cut.Cut`.
+        seed: `[2]` int64, for the cut.
+        box: as `decode` takes it.
+        shrink: decode a JPEG at 1/2, 1/4 or 1/8 where its window is resized to that or less; gives other pixels.
+    """
+    contents = bearable_file(contents)
+    upright = tf.cond(tf.io.is_jpeg(contents), lambda: jpeg_orientation(contents) == 1, lambda: False)
+
+    def window_alone():
+        size = jpeg_size(contents)
+        corner, sides = (tf.zeros([2], tf.int32), size) if box is None else _inside(size, box)
+        down, across, height, width = cut.window_of(*tf.unstack(tf.cast(sides, tf.float32)), seed)
+        corner += tf.cast(tf.stack([down, across]), tf.int32)
+        smaller = _smaller(cut, height, width) if shrink and cut.target else None
+        pixels = _decode_window(contents, corner, tf.cast(tf.stack([height, width]), tf.int32), smaller)
+        return cut.complete(pixels, height, width)
+
+    def whole():
+        return aside(lambda contents, seed: cut(decode(contents, box), seed), contents, seed)
+
+    return tf.cond(upright, window_alone, whole)
+
+
+def _smaller(cut, height, width):
+    """The place in `SHRINKS` of the most that leaves a window at least as large as it is needed."""
+    rows, columns = cut.target(height, width)
+    spare = tf.minimum(height / tf.cast(rows, tf.float32), width / tf.cast(columns, tf.float32))
+    return tf.reduce_sum(tf.cast(spare >= SHRINKS[1:], tf.int32))
+
+
+def _decode_window(contents, corner, size, smaller):
+    """Pixels of the window with this top left corner and size, decoded smaller by that place in `SHRINKS`."""
+
+    def at(ratio):
+        first, beyond = corner // ratio, -(-(corner + size) // ratio)
+        window = tf.concat([first, beyond - first], 0)
+        return lambda: tf.io.decode_and_crop_jpeg(contents, window, ratio=ratio, **JPEG)
+
+    return at(1)() if smaller is None else tf.switch_case(smaller, [at(ratio) for ratio in SHRINKS])
+
+
+def _decode_jpeg(contents, box):
+    with tf.control_dependencies([jpeg_size(contents)]):
+        image = _crop(tf.io.decode_jpeg(contents, **JPEG), box)
+    orientation = jpeg_orientation(contents)
+    return tf.cond(orientation == 1, lambda: image, lambda: aside(_upright, image, orientation))
+
+
+def _decode_other(contents, box):
+    image = tf.io.decode_image(refuse_unbearable(contents), channels=3, expand_animations=False)
+    return _crop(tf.ensure_shape(image, [None, None, 3]), box)
+
+
+def _upright(image, orientation):
+    """Undoes what EXIF's orientation says was done: 2 mirrored, 3 half a turn, 4 both; 5 to 8 with sides exchanged."""
+    lying = orientation >= 5
+    mirrored = tf.reduce_any(orientation == [2, 3, 6, 7])
+    upside_down = tf.reduce_any(orientation == [3, 4, 7, 8])
+    image = tf.cond(lying, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
+    image = tf.cond(mirrored, lambda: tf.reverse(image, [1]), lambda: image)
+    return tf.cond(upside_down, lambda: tf.reverse(image, [0]), lambda: image)
+
+
+def _crop(image, box):
+    if box is None:
+        return image
+    (top, left), (height, width) = (tf.unstack(pair) for pair in _inside(tf.shape(image)[:2], box))
+    return slice_window(image, top, left, height, width)
+
+
+def _inside(size, box):
+    """Top left corner and size, `[2]` each, of the part of an image that is in a box, one pixel at least."""
+    left, top, right, bottom = tf.unstack(tf.cast(box, tf.int32))
+    corner = tf.clip_by_value(tf.stack([top, left]), 0, size - 1)
+    return corner, tf.maximum(tf.minimum(tf.stack([bottom, right]), size), corner + 1) - corner

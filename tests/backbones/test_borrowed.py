@@ -1,0 +1,133 @@
+"""Backbones of keras-hub and keras-cv, which stand-ins play here: the packages are extras."""
+
+import sys
+import types
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from tfdml.backbones import Borrowed
+from tfdml.registry import create
+
+IMAGES = np.random.default_rng(0).normal(size=(2, 16, 16, 3)).astype(np.float32)
+PREPROCESSING = {"mean": [1, 2, 3], "std": [4, 5, 6], "image_size": 16}
+
+
+@keras.saving.register_keras_serializable(package="tests")
+class Pyramid(keras.Model):
+    """A backbone as keras-hub makes them: a functional graph with levels, of images alone or in a dictionary."""
+
+    def __init__(self, width=4, named=False, several=False, name="pyramid", **kwargs):
+        images = keras.Input((None, None, 3), name="images")
+        level = keras.layers.Conv2D(width, 3, strides=4, name="level")(images)
+        features = keras.layers.Conv2D(2 * width, 3, name="features")(level)
+        outputs = {"a": level, "b": features} if several else features
+        super().__init__({"images": images} if named else images, outputs, name=name, **kwargs)
+        self.pyramid_outputs = {"P2": level, "P3": features}
+        self.config = {"width": width, "named": named, "several": several, "name": name}
+
+    def get_config(self):
+        return self.config
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    """A keras_hub that knows one preset, and how it was asked."""
+    network = Pyramid(named=True)
+
+    def from_preset(preset):
+        if preset != "pyramid_imagenet":
+            raise ValueError(f"Unknown preset {preset}")
+        return network
+
+    converter = types.SimpleNamespace(scale=[1 / 50, 1 / 51, 1 / 52], offset=[-2.0, -2.1, -2.2], image_size=(32, 32))
+    converters = types.SimpleNamespace(from_preset=lambda preset: converter)
+    models = types.SimpleNamespace(Backbone=types.SimpleNamespace(from_preset=from_preset))
+    package = types.SimpleNamespace(models=models, layers=types.SimpleNamespace(ImageConverter=converters))
+    monkeypatch.setitem(sys.modules, "keras_hub", package)
+    return types.SimpleNamespace(network=network, converter=converter)
+
+
+def test_keras_hub_gives_network_weights_and_preprocessing(hub):
+    backbone = create("backbone", "keras_hub(preset='pyramid_imagenet')")
+    np.testing.assert_array_equal(backbone(IMAGES), hub.network({"images": IMAGES}))
+    assert list(backbone.endpoints) == ["P2", "output"]
+    pixels = np.random.default_rng(0).integers(0, 256, (4, 3))
+    expected = pixels * np.array(hub.converter.scale) + np.array(hub.converter.offset)
+    np.testing.assert_allclose((pixels - np.array(backbone.mean)) / np.array(backbone.std), expected)
+    assert (backbone.channels, backbone.image_size) == ("rgb", 32)
+
+
+def test_keras_hub_without_scale_or_size(hub):
+    vars(hub.converter).update(scale=None, offset=None, image_size=None)
+    backbone = create("backbone", "keras_hub(preset='pyramid_imagenet')")
+    assert (backbone.mean, backbone.std, backbone.image_size) == ((0, 0, 0), (1, 1, 1), 224)
+
+
+def test_it_comes_back_from_a_file_without_its_preset(hub, tmp_path):
+    """The file holds the network's configuration and weights; nothing is downloaded again."""
+    model = tfdml.Single(create("backbone", "keras_hub(preset='pyramid_imagenet')"), embedding_size=8)
+    expected = model(IMAGES)
+    model.save(tmp_path / "model.keras")
+    sys.modules["keras_hub"].models = None
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(IMAGES), expected)
+    assert again.backbone.get_config() == model.backbone.get_config()
+    trunk, tail = again.backbone.split_at("P2")
+    np.testing.assert_array_equal(tail(trunk(IMAGES)), again.backbone(IMAGES))
+
+
+@pytest.mark.parametrize("package, extra", [("keras_hub", "hub"), ("keras_cv", "keras-cv")])
+def test_a_missing_package_names_the_extra(package, extra, monkeypatch, hub, tmp_path):
+    backbone = Borrowed(Pyramid(), "keras_hub", PREPROCESSING)
+    backbone.save(tmp_path / "backbone.keras")
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError, match=rf"tfdml\[{extra}\]"):
+        create("backbone", f"{package}(preset='resnet_18_imagenet')")
+    if package == "keras_hub":
+        with pytest.raises(ImportError, match=r"tfdml\[hub\]"):
+            keras.models.load_model(tmp_path / "backbone.keras")
+
+
+def test_an_unknown_preset_and_one_that_cannot_be_downloaded_are_named(hub, monkeypatch):
+    with pytest.raises(OSError, match=r"keras_hub\(preset='none'\).*Unknown preset none.*path of a folder"):
+        create("backbone", "keras_hub(preset='none')")
+
+    def no_network(preset):
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr(sys.modules["keras_hub"].models.Backbone, "from_preset", no_network)
+    with pytest.raises(OSError, match=r"keras_hub\(preset='pyramid_imagenet'\).*no route to host.*path of a folder"):
+        create("backbone", "keras_hub(preset='pyramid_imagenet')")
+
+
+def test_more_than_one_tensor_of_features_is_refused():
+    with pytest.raises(ValueError, match="one tensor of features; Pyramid of keras_hub"):
+        Borrowed(Pyramid(several=True), "keras_hub", PREPROCESSING)
+
+
+@pytest.mark.parametrize("rescaling, std", [(True, 1.0), (False, 255.0)])
+def test_keras_cv_names_levels_by_layers_and_finds_the_owner_of_a_preset(rescaling, std, monkeypatch):
+    network = Pyramid()
+    del network.pyramid_outputs
+    network.pyramid_level_inputs = {"P2": "level"}
+    network.config = {**network.config, "include_rescaling": rescaling}
+
+    class Base:
+        presets = {}
+
+    class Owner(Base):
+        presets = {"pyramid_imagenet": ...}
+
+        @staticmethod
+        def from_preset(preset):
+            return network
+
+    models = types.SimpleNamespace(Backbone=Base, Other=type("Other", (Base,), {}), Owner=Owner)
+    monkeypatch.setitem(sys.modules, "keras_cv", types.SimpleNamespace(models=models))
+    backbone = create("backbone", "keras_cv(preset='pyramid_imagenet')")
+    assert list(backbone.endpoints) == ["P2", "output"]
+    assert (backbone.mean, backbone.std, backbone.image_size) == ((0, 0, 0), (std,) * 3, 224)
+    np.testing.assert_array_equal(backbone(IMAGES), network(IMAGES))

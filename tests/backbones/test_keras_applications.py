@@ -1,0 +1,102 @@
+"""The networks of keras.applications as backbones."""
+
+import inspect
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from tfdml.backbones import keras_applications
+from tfdml.registry import create
+
+IMAGES = np.random.default_rng(0).normal(size=(2, 64, 64, 3)).astype(np.float32)
+NAMES = sorted(name for name, value in vars(keras.applications).items() if inspect.isfunction(value))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_preprocessing_is_that_of_keras(name):
+    declared = keras_applications._preprocessing(name)
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 4, 3)).astype(np.float64)
+    expected = inspect.getmodule(getattr(keras.applications, name)).preprocess_input(pixels.copy())
+    ours = pixels[..., ::-1] if declared["channels"] == "bgr" else pixels
+    np.testing.assert_allclose((ours - declared["mean"]) / declared["std"], expected, atol=1e-9)
+
+
+def test_preprocessing_of_some_in_numbers():
+    assert keras_applications._preprocessing("VGG16") == {
+        "mean": pytest.approx([103.939, 116.779, 123.68]),
+        "std": [1, 1, 1],
+        "channels": "bgr",
+    }
+    inside = {"mean": [0, 0, 0], "std": [1, 1, 1], "channels": "rgb"}
+    assert keras_applications._preprocessing("EfficientNetV2B0") == inside
+
+
+def test_image_sizes_are_of_networks_that_there_are():
+    assert keras_applications.IMAGE_SIZES.keys() <= set(NAMES)
+
+
+def test_features_endpoints_and_cut(tmp_path):
+    backbone = create(
+        "backbone", "keras_applications(name='MobileNetV2', endpoints=('block_6_expand', 'block_13_expand'))"
+    )
+    assert list(backbone.endpoints) == ["block_6_expand", "block_13_expand", "output"]
+    assert [tuple(features.shape[1:]) for features in backbone.taps(list(backbone.endpoints))(IMAGES)] == [
+        (8, 8, 192),
+        (4, 4, 576),
+        (2, 2, 1280),
+    ]
+    trunk, tail = backbone.split_at("block_13_expand")
+    np.testing.assert_array_equal(tail(trunk(IMAGES)), backbone(IMAGES))
+    model = tfdml.Single(backbone, embedding_size=8)
+    expected = model(IMAGES)
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(IMAGES), expected)
+    assert list(again.backbone.endpoints) == list(backbone.endpoints)
+
+
+def test_a_cut_that_another_path_leads_around():
+    """Inside a residual block."""
+    backbone = create("backbone", "keras_applications(name='MobileNetV2', endpoints=('block_2_expand',))")
+    with pytest.raises(ValueError, match="mobilenetv2 cannot be split at 'block_2_expand': another path"):
+        backbone.split_at("block_2_expand")
+
+
+def test_its_own_download(monkeypatch):
+    """Keras is asked for ImageNet's weights, and all of them arrive."""
+    made = keras.applications.MobileNetV2
+    backbone = create("backbone", "keras_applications(name='MobileNetV2')")
+    asked = []
+
+    def mobile_net(include_top, weights):
+        asked.append((include_top, weights))
+        network = made(include_top=include_top, weights=None)
+        for number, variable in enumerate(network.weights):
+            variable.assign(np.full(variable.shape, 0.5 + number / 1000))
+        return network
+
+    monkeypatch.setattr(keras.applications, "MobileNetV2", mobile_net)
+    backbone.load_imagenet()
+    assert asked == [(False, "imagenet")]
+    for number, variable in enumerate(backbone.weights):
+        np.testing.assert_allclose(variable, 0.5 + number / 1000, rtol=1e-6)
+
+
+def test_without_a_network_the_file_to_fetch_is_named(monkeypatch):
+    backbone = create("backbone", "keras_applications(name='MobileNetV2')")
+
+    def no_network(include_top, weights):
+        raise Exception("URL fetch failure on https://there/mobilenet_v2.h5: None -- no network")
+
+    monkeypatch.setattr(keras.applications, "MobileNetV2", no_network)
+    with pytest.raises(OSError, match="MobileNetV2.*https://there/mobilenet_v2.h5.*give its path"):
+        backbone.load_imagenet()
+
+
+def test_unknown_names_list_the_known():
+    with pytest.raises(ValueError, match="no network 'ResNet18'. Known: .*ResNet50"):
+        create("backbone", "keras_applications(name='ResNet18')")
+    with pytest.raises(ValueError, match="no layer 'block_6_expandd'.*block_6_expand"):
+        create("backbone", "keras_applications(name='MobileNetV2', endpoints=('block_6_expandd',))")

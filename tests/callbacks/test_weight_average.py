@@ -1,0 +1,122 @@
+"""The moving average of weights against its formula, and where it is used."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from tfdml.callbacks import RetrievalEvaluation, WeightAverage
+from tfdml.losses import Triplet
+
+
+@pytest.fixture
+def batch():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(16, 12, 12, 3)).astype(np.float32), np.repeat(np.arange(4), 4)
+
+
+def make_model(batch):
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=1), embedding_size=8)
+    model(batch[0])
+    model.compile(keras.optimizers.Adam(0.05), loss=Triplet(mining="all"))
+    return model
+
+
+class Record(keras.callbacks.Callback):
+    """Keeps the weights after every step."""
+
+    def on_train_begin(self, logs=None):
+        self.weights = [self.model.get_weights()]
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.weights.append(self.model.get_weights())
+
+
+def expected_average(history, decay):
+    average = history[0]
+    for step, weights in enumerate(history[1:], start=1):
+        kept = min(decay, (1 + step) / (10 + step))
+        average = [kept * old + (1 - kept) * new for old, new in zip(average, weights, strict=True)]
+    return average
+
+
+@pytest.mark.parametrize("decay", [0.3, 0.999])
+def test_it_follows_its_formula_moving_statistics_included(batch, decay):
+    model, record, average = make_model(batch), Record(), WeightAverage(decay)
+    model.fit(*batch, batch_size=8, epochs=4, callbacks=[record, average], verbose=0)
+    assert len(record.weights) == 9 and any("moving_mean" in each.path for each in model.variables)
+    trained = model.get_weights()
+    with average.applied():
+        for found, expected in zip(model.get_weights(), expected_average(record.weights, decay), strict=True):
+            np.testing.assert_allclose(found, expected, atol=1e-6)
+            assert found.shape == expected.shape
+    for found, before in zip(model.get_weights(), trained, strict=True):
+        np.testing.assert_array_equal(found, before)
+
+
+def test_the_weights_come_back_after_an_error(batch):
+    model, average = make_model(batch), WeightAverage(0.9)
+    model.fit(*batch, batch_size=16, epochs=2, callbacks=[average], verbose=0)
+    before = model.get_weights()
+    with pytest.raises(KeyboardInterrupt), average.applied():
+        raise KeyboardInterrupt
+    for found, expected in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_training_goes_on_with_its_own_weights(batch):
+    """Evaluating the average changes nothing of the training."""
+    finals = []
+    for averages in (True, False):
+        keras.utils.set_random_seed(0)
+        model, average = make_model(batch), WeightAverage(0.9)
+        evaluation = RetrievalEvaluation(*batch, average=average if averages else None)
+        model.fit(*batch, batch_size=16, epochs=3, callbacks=[average, evaluation], shuffle=False, verbose=0)
+        finals.append(model.get_weights())
+    for found, expected in zip(*finals, strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_average_is_evaluated_and_can_be_saved(batch, tmp_path):
+    model, average = make_model(batch), WeightAverage(0.9)
+    seen = []
+
+    def on_evaluation(step, metrics, is_best, seconds):
+        seen.append((metrics, model.get_weights()))
+
+    evaluation = RetrievalEvaluation(*batch, average=average, on_evaluation=on_evaluation)
+    model.fit(*batch, batch_size=16, epochs=2, callbacks=[average, evaluation], verbose=0)
+    metrics, weights = seen[-1]
+    for found, variable in zip(weights, average.variables[: len(weights)], strict=True):
+        np.testing.assert_array_equal(found, variable)
+    model.set_weights(weights)
+    assert metrics == tfdml.evaluation.recall_at_k(model.predict(batch[0], verbose=0), batch[1])
+
+
+def test_nothing_is_retraced(batch):
+    model, average = make_model(batch), WeightAverage(0.999)
+    model.fit(*batch, batch_size=16, epochs=30, callbacks=[average], verbose=0)
+    assert average._update.experimental_get_tracing_count() == 1
+
+
+def test_plain_keras_models_in_half_precision():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = keras.Sequential([keras.layers.Dense(3)])
+    finally:
+        keras.config.set_dtype_policy("float32")
+    average = WeightAverage(0.5)
+    model.compile("sgd", loss="mse")
+    with pytest.raises(ValueError, match="call it on a batch"):
+        average.make(model)
+    data = tf.data.Dataset.from_tensors((np.ones((4, 2), "f"), np.ones((4, 3), "f")))
+    model.build((None, 2))
+    model.fit(data, callbacks=[average], verbose=0)
+    assert [variable.dtype for variable in average.variables] == ["float32", "float32"]
+
+
+@pytest.mark.parametrize("decay", [0, 1, -0.1, 1.5])
+def test_decays_that_average_nothing_are_refused(decay):
+    with pytest.raises(ValueError, match=f"between 0 and 1.*received {decay}"):
+        WeightAverage(decay)

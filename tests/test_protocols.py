@@ -1,0 +1,94 @@
+"""Runs on datasets with protocols of their own, from the command line to the result."""
+
+import json
+
+import pytest
+
+from tests.pipelines import tiny_datasets as tiny
+from tests.run_helpers import MODEL_FLAGS, events, result, run, straight_run, train
+
+SHORT = [*MODEL_FLAGS, "--epochs=1", "--steps_per_epoch=2", "--sampler=uniform(batch_size=2)"]
+
+
+def train_on(dataset, data_dir, run_dir, *more):
+    done = run("tfdml.train", f"--dataset={dataset}", f"--data_dir={data_dir}", f"--run_dir={run_dir}", *SHORT, *more)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+def evaluate(run_dir, *more):
+    done = run("tfdml.evaluate", f"--run_dir={run_dir}", *more)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def inshop_run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inshop")
+    done = train_on("inshop", tiny.write_inshop(folder / "data"), folder / "run")
+    return folder / "run", done
+
+
+def test_inshop_is_measured_by_its_queries_and_gallery(inshop_run):
+    run_dir, done = inshop_run
+    metrics = result(run_dir)["metrics"]
+    assert set(metrics) == {*(f"recall_at_{k}" for k in (1, 10, 20, 30, 40, 50)), "queries"}
+    assert metrics["queries"] == 2 and metrics["recall_at_10"] == 1.0
+    assert [event["queries"] for event in events(run_dir) if event["event"] == "evaluation"] == [2, 2]
+    (titles,) = [line for line in done.stdout.splitlines() if "Recall@1 " in line]
+    assert titles.split() == [f"Recall@{k}" for k in (1, 10, 20, 30, 40, 50)]
+
+
+def test_evaluate_takes_another_protocol(inshop_run):
+    run_dir, _ = inshop_run
+    found = evaluate(run_dir, "--model=final")
+    assert found["protocol"] == "query_gallery(ks=(1, 10, 20, 30, 40, 50))"
+    assert {name: found[name] for name in result(run_dir)["metrics"]} == result(run_dir)["metrics"]
+    found = evaluate(run_dir, "--protocol=self_retrieval(ks=(1, 3))")
+    assert found["protocol"] == "self_retrieval(ks=(1, 3))"
+    assert found["queries"] == 5 and "recall_at_3" in found and "recall_at_10" not in found
+
+
+def test_another_dataset_brings_its_own_protocol_and_no_list_of_images(tmp_path):
+    data = tiny.write_inshop(tmp_path / "data")
+    ignored = tmp_path / "ignored.txt"
+    ignored.write_text("Img/img/WOMEN/Blouses_Shirts/id_00000002/gallery_0_front.jpg\n")
+    train_on("inshop", data, tmp_path / "run", f"--ignore_images={ignored}", "--protocol=query_gallery(ks=(1, 2))")
+    assert result(tmp_path / "run")["metrics"].keys() == {"recall_at_1", "recall_at_2", "queries"}
+    tiny.write_vehicleid(tmp_path / "vehicles")
+    ignored.unlink()
+    found = evaluate(tmp_path / "run", "--dataset=vehicleid(size='medium')", f"--data_dir={tmp_path}/vehicles")
+    assert found["protocol"] == "random_gallery(draws=10, seed=0, ks=(1, 5))"
+    # Of two vehicles with three and two images, one of each is the gallery.
+    assert found["queries"] == 3 and found["recall_at_5"] == 1.0
+
+
+def test_market_by_folds(tmp_path):
+    tiny.write_market(tmp_path / "data")
+    flags = ["--evaluate_on=validation", "--folds=2", "--fold=1"]
+    train_on("market1501", tmp_path / "data", tmp_path / "run", *flags)
+    # One person of two images from two cameras is held out; the test has two queries.
+    assert {event["queries"] for event in events(tmp_path / "run") if event["event"] == "evaluation"} == {2}
+    assert result(tmp_path / "run")["metrics"]["queries"] == 2
+    found = evaluate(tmp_path / "run")
+    assert found["split"] == "test" and found["queries"] == 2
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (["--folds=4"], "--folds needs --evaluate_on=validation"),
+        (["--folds=4", "--fold=4", "--evaluate_on=validation"], "received fold 4 of 4"),
+        (["--protocol=query_gallery(ks=(2, 4))"], "1 among them"),
+        (["--protocol=galery"], "Unknown protocol 'galery'"),
+        (["--ignore_images=/none/such"], "Cannot read --ignore_images=/none/such"),
+    ],
+)
+def test_flags_that_do_not_work_are_told(tmp_path, flags, words):
+    done = train(tmp_path / "run", *flags)
+    assert done.returncode == 1 and words in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+    assert not (tmp_path / "run").exists()
+
+
+def test_evaluate_names_the_protocol_of_toycars():
+    assert evaluate(straight_run())["protocol"] == "self_retrieval"

@@ -1,0 +1,77 @@
+"""Backbones that another package brings."""
+
+import importlib
+
+import keras
+
+from tfdml.backbones.backbone import Backbone
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class Borrowed(Backbone):
+    """A backbone of keras-hub or keras-cv; both make them of presets, with weights.
+
+    Endpoints are the levels of its feature pyramid, if it has one, such as `P2` at a quarter of the resolution, and
+    `output`.
+
+    Args:
+        network: the package's backbone, from images to one tensor.
+        package: name of the Python package, which has to be imported before the network can be made again.
+        preprocessing: `mean`, `std` and `image_size`, see `Backbone`.
+    """
+
+    def __init__(self, network, package, preprocessing, **kwargs):
+        # Some take a dictionary of one.
+        inputs = list(network.input.values()) if isinstance(network.input, dict) else [network.input]
+        if len(inputs) != 1 or not isinstance(network.output, keras.KerasTensor):
+            raise ValueError(
+                f"Expected a backbone from images to one tensor of features; {type(network).__name__} of {package} has "
+                f"other inputs or outputs: {network.input}, {network.output}."
+            )
+        endpoints = {**_levels(network), "output": network.output}
+        super().__init__(inputs[0], endpoints, **preprocessing, **{"name": network.name, **kwargs})
+        self.package = package
+        self.preprocessing = preprocessing
+        # Without its weights, which are saved as those of this model.
+        self.network = keras.saving.serialize_keras_object(network)
+
+    def get_config(self):
+        own = {"network": self.network, "package": self.package, "preprocessing": self.preprocessing}
+        return {**super().get_config(), **own}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        import_extra(config["package"])
+        network = keras.saving.deserialize_keras_object(config["network"], custom_objects=custom_objects)
+        return super().from_config({**config, "network": network})
+
+
+def import_extra(package):
+    """Imports an optional package, with an error that says how to install it."""
+    try:
+        return importlib.import_module(package)
+    except ImportError as error:
+        extra = {"keras_hub": "hub", "keras_cv": "keras-cv"}[package]
+        raise ImportError(
+            f"Backbones of {package} need the extra {extra!r}: pip install 'tfdml[{extra}]'. The import failed: {error}"
+        ) from error
+
+
+def load_preset(package, preset, load):
+    """The result of `load()`, which reads or downloads a preset, with errors that name it."""
+    try:
+        return load()
+    except (ValueError, OSError) as error:
+        raise OSError(
+            f"{package}(preset={preset!r}) cannot be loaded: {error} Without a network, give the path of a folder "
+            "that holds the preset."
+        ) from error
+
+
+def _levels(network):
+    """The levels of a feature pyramid, from shallow to deep, but for one that is the output."""
+    if hasattr(network, "pyramid_level_inputs"):
+        levels = {level: network.get_layer(layer).output for level, layer in network.pyramid_level_inputs.items()}
+    else:
+        levels = getattr(network, "pyramid_outputs", {})
+    return {level: features for level, features in levels.items() if features is not network.output}

@@ -1,0 +1,99 @@
+"""The networks of keras.applications."""
+
+import difflib
+import inspect
+
+import keras
+import numpy as np
+
+from tfdml.backbones.backbone import Backbone
+from tfdml.registry import register
+
+# Side of the images that a network was trained on, where it is not 224.
+IMAGE_SIZES = {
+    "EfficientNetB1": 240,
+    "EfficientNetB2": 260,
+    "EfficientNetB3": 300,
+    "EfficientNetB4": 380,
+    "EfficientNetB5": 456,
+    "EfficientNetB6": 528,
+    "EfficientNetB7": 600,
+    "EfficientNetV2B1": 240,
+    "EfficientNetV2B2": 260,
+    "EfficientNetV2B3": 300,
+    "EfficientNetV2S": 384,
+    "EfficientNetV2M": 480,
+    "EfficientNetV2L": 480,
+    "InceptionResNetV2": 299,
+    "InceptionV3": 299,
+    "NASNetLarge": 331,
+    "Xception": 299,
+}
+
+
+@register("backbone", "keras_applications")
+def keras_applications(name, endpoints=()):
+    """A network of keras.applications: name='ResNet50'; endpoints: names of its layers; `imagenet` downloads."""
+    return KerasApplication(name, endpoints)
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class KerasApplication(Backbone):
+    """A network of keras.applications without its classifier.
+
+    Endpoints are the named layers, and `output`.
+
+    Args:
+        application: its name there, such as "ResNet50" or "EfficientNetV2B0".
+        layer_names: names of its layers that shall be endpoints, from shallow to deep.
+    """
+
+    def __init__(self, application, layer_names=(), **kwargs):
+        network = _function(application)(include_top=False, weights=None)
+        endpoints = {layer: _layer(network, layer).output for layer in layer_names}
+        arguments = {**_preprocessing(application), "image_size": IMAGE_SIZES.get(application, 224)}
+        endpoints["output"] = network.output
+        super().__init__(network.input, endpoints, **arguments, **{"name": application.lower(), **kwargs})
+        self.application = application
+        self.layer_names = tuple(layer_names)
+
+    def load_imagenet(self):
+        """Downloads Keras' ImageNet weights, or takes them from its cache, and loads them."""
+        try:
+            pretrained = _function(self.application)(include_top=False, weights="imagenet")
+        except Exception as error:  # Keras raises just that where it cannot download.
+            raise OSError(
+                f"The ImageNet weights of {self.application} cannot be had: {error}. Without a network, put Keras' "
+                "file, whose name ends with _notop.h5, here and give its path."
+            ) from error
+        self.set_weights(pretrained.get_weights())
+
+    def get_config(self):
+        return {**super().get_config(), "application": self.application, "layer_names": list(self.layer_names)}
+
+
+def _function(name):
+    known = [key for key, value in vars(keras.applications).items() if inspect.isfunction(value)]
+    if name not in known:
+        raise ValueError(f"keras.applications has no network {name!r}. Known: {', '.join(sorted(known))}.")
+    return getattr(keras.applications, name)
+
+
+def _layer(network, name):
+    names = [layer.name for layer in network.layers]
+    if name not in names:
+        near = ", ".join(difflib.get_close_matches(name, names, n=3, cutoff=0.0))
+        raise ValueError(f"{network.name} has no layer {name!r}. The nearest of its {len(names)} layers: {near}.")
+    return network.get_layer(name)
+
+
+def _preprocessing(application):
+    """Mean, standard deviation and order of channels, measured on Keras' own function."""
+    prepare = inspect.getmodule(_function(application)).preprocess_input
+    # Pictures of one pixel: black, and red, green and blue alone.
+    pixels = np.concatenate([np.zeros((1, 3)), 255 * np.eye(3)]).reshape(4, 1, 1, 3)
+    black, *colours = prepare(pixels).reshape(4, 3)
+    gains = np.abs(np.stack(colours) - black) / 255
+    std = 1 / gains.max(axis=0)
+    channels = "rgb" if gains[0].argmax() == 0 else "bgr"
+    return {"mean": (0.0 - black * std).tolist(), "std": std.tolist(), "channels": channels}

@@ -1,0 +1,23 @@
+"""The image backbones of keras-hub: ResNet, ViT, DINOv2, DINOv3 and others."""
+
+import numpy as np
+
+from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
+from tfdml.registry import register
+
+
+@register("backbone", "keras_hub")
+def keras_hub(preset):
+    """An image backbone of keras-hub with the weights of its preset: a name there, or a local folder."""
+    package = import_extra("keras_hub")
+    network = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset))
+    converter = load_preset("keras_hub", preset, lambda: package.layers.ImageConverter.from_preset(preset))
+    return Borrowed(network, "keras_hub", _preprocessing(network, converter))
+
+
+def _preprocessing(network, converter):
+    """What keras-hub writes as `pixels * scale + offset`."""
+    scale = np.broadcast_to(1.0 if converter.scale is None else converter.scale, 3).astype("float64")
+    offset = np.broadcast_to(0.0 if converter.offset is None else converter.offset, 3).astype("float64")
+    side = converter.image_size[0] if converter.image_size else network.inputs[0].shape[1] or 224
+    return {"mean": (0.0 - offset / scale).tolist(), "std": (1 / scale).tolist(), "image_size": side}

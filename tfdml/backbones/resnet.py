@@ -1,0 +1,69 @@
+"""Residual networks (He et al., 2016) in the layout of torchvision, for its weights."""
+
+import keras
+from keras import layers
+
+from tfdml.backbones.backbone import Backbone
+from tfdml.backbones.convolution import convolution
+from tfdml.registry import register
+
+# Depth: blocks of each stage, and whether they are bottlenecks.
+DEPTHS = {18: ((2, 2, 2, 2), False), 50: ((3, 4, 6, 3), True)}
+EPSILON = 1e-5
+
+
+@register("backbone", "resnet18")
+def resnet18():
+    """ResNet-18 in torchvision's layout; endpoints `stage1` to `stage4`."""
+    return ResNet(18)
+
+
+@register("backbone", "resnet50")
+def resnet50():
+    """ResNet-50 in torchvision's layout, which strides in the 3 × 3 convolution; endpoints `stage1` to `stage4`."""
+    return ResNet(50)
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class ResNet(Backbone):
+    """A residual network; endpoints are `stage1` to `stage4`, at 1/4 to 1/32 of the resolution.
+
+    Args:
+        depth: 18 or 50.
+    """
+
+    def __init__(self, depth, **kwargs):
+        if depth not in DEPTHS:
+            raise ValueError(f"Expected a depth of {' or '.join(map(str, DEPTHS))}, received {depth}.")
+        blocks, bottleneck = DEPTHS[depth]
+        inputs = layers.Input((None, None, 3), name="images")
+        features = convolution(inputs, 64, 7, stride=2, name="conv1", norm_epsilon=EPSILON)
+        # Zeros are as good as nothing here: the features are not negative.
+        features = layers.MaxPooling2D(3, 2, name="pool1")(layers.ZeroPadding2D(1, name="pool1_pad")(features))
+        endpoints = {}
+        for stage, count in enumerate(blocks):
+            for block in range(count):
+                stride = 2 if stage and not block else 1
+                name = f"stage{stage + 1}_block{block + 1}"
+                features = _block(features, 64 * 2**stage, stride, bottleneck, name)
+            endpoints[f"stage{stage + 1}"] = features
+        mean, std = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+        super().__init__(inputs, endpoints, mean=mean, std=std, image_size=224, **{"name": f"resnet{depth}", **kwargs})
+        self.depth = depth
+
+    def get_config(self):
+        return {**super().get_config(), "depth": self.depth}
+
+
+def _block(features, width, stride, bottleneck, name):
+    """Two convolutions, or a bottleneck of three, and the shortcut around them."""
+    channels = 4 * width if bottleneck else width
+    steps = [(width, 1, 1), (width, 3, stride), (channels, 1, 1)] if bottleneck else [(width, 3, stride), (width, 3, 1)]
+    branch = features
+    for number, (width, size, step_stride) in enumerate(steps, 1):
+        arguments = {"norm_epsilon": EPSILON, "relu": number < len(steps), "name": f"{name}_conv{number}"}
+        branch = convolution(branch, width, size, stride=step_stride, **arguments)
+    if stride > 1 or features.shape[-1] != channels:
+        shortcut = {"norm_epsilon": EPSILON, "relu": False, "name": f"{name}_shortcut"}
+        features = convolution(features, channels, stride=stride, **shortcut)
+    return layers.ReLU(name=f"{name}_relu")(layers.Add(name=f"{name}_add")([branch, features]))

@@ -1,0 +1,35 @@
+"""Makes Keras weights of published ones: `python -m tfdml.convert_weights --source=... --input=... --output=...`."""
+
+from pathlib import Path
+
+from absl import flags
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+flags.DEFINE_string("source", "", "Which network the weights are of, and by whom, such as torchvision_resnet50.")
+flags.DEFINE_string("input", "", "The published file: .pth, .safetensors or .caffemodel.")
+flags.DEFINE_string("output", "", "File to write, which ends with .weights.h5.")
+tfdml_flags.define_debug()
+
+
+def main():
+    from tfdml.weights import SOURCES, convert
+
+    source, output = flags.FLAGS.source, Path(flags.FLAGS.output)
+    if source not in SOURCES:
+        raise ValueError(f"--source={source} is none of those known: {', '.join(SOURCES)}.")
+    if not flags.FLAGS.input:
+        raise ValueError(f"--input is missing: the file that is published at {SOURCES[source].url}.")
+    if not output.name.endswith(".weights.h5"):
+        raise ValueError(f"Keras' weights files end with .weights.h5; received --output={output}.")
+    backbone = convert(source, SOURCES[source].read(flags.FLAGS.input))
+    unfinished = output.with_name(f".writing-{output.name}")
+    backbone.save_weights(unfinished)
+    unfinished.rename(output)
+    count = len(backbone.weights)
+    print(f"Wrote {count} parameters. Use --backbone='{SOURCES[source].backbone}' --initial_weights={output}")
+
+
+if __name__ == "__main__":
+    command.run(main)

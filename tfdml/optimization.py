@@ -1,0 +1,103 @@
+"""From flags to an optimizer with its schedule, and what else decides how weights are trained."""
+
+import keras
+
+from tfdml import registry
+from tfdml.callbacks import WeightAverage
+
+# The optimizer's argument that each flag sets.
+ARGUMENTS = {
+    "lr_multipliers": "lr_multipliers",
+    "frozen_steps": "warmup_epochs",
+    "decay_biases_and_norms": "decay_biases_and_norms",
+    "global_clipnorm": "clip_norm",
+}
+
+
+def make_optimizer(settings, steps_per_epoch):
+    """The optimizer that the settings describe.
+
+    Args:
+        settings: namespace with the flags' values.
+        steps_per_epoch: steps that make an epoch.
+    """
+    wanted = _arguments(settings, steps_per_epoch)
+    _, given = registry.parse(settings.optimizer)[0]
+    optimizer = registry.create("optimizer", settings.optimizer, **wanted)
+    for argument, value in wanted.items():
+        flag = ARGUMENTS[argument]
+        if argument in given:
+            raise ValueError(f"--{flag} and {argument} in --optimizer={settings.optimizer} are the same; give one.")
+        if not hasattr(optimizer, argument) or getattr(optimizer, argument) != value:
+            raise ValueError(
+                f"--{flag} needs an optimizer with the argument {argument}; {settings.optimizer} has none."
+            )
+    if optimizer.use_ema:
+        raise ValueError("use_ema would change the weights where a run is stopped; use --ema, which does not.")
+    _schedule(optimizer, settings, steps_per_epoch)
+    if settings.precision == "mixed_float16":
+        return keras.optimizers.LossScaleOptimizer(optimizer)
+    return optimizer
+
+
+def parse_multipliers(items):
+    """`["embedding=10", "proxies=100"]` to `{"embedding": 10.0, "proxies": 100.0}`."""
+    multipliers = {}
+    for item in items:
+        group, _, factor = (part.strip() for part in item.partition("="))
+        try:
+            value = float(factor)
+        except ValueError:
+            group = ""
+        if not group or group in multipliers:
+            raise ValueError(
+                f"Expected --lr_multipliers=group=factor,group=factor with each group once, such as "
+                f"embedding=10,loss=100; received {','.join(items)}."
+            )
+        multipliers[group] = value
+    return multipliers
+
+
+def check_frozen_batch_norm(model, settings):
+    """Raises if the model did not take what --freeze_batch_norm says."""
+    if settings.freeze_batch_norm not in ("none", model.freeze_batch_norm):
+        raise ValueError(
+            f"--freeze_batch_norm={settings.freeze_batch_norm} needs a method that takes it as an argument, and no "
+            f"other value of it in --method; received --method={settings.method}."
+        )
+
+
+def make_average(settings, model):
+    """The moving average of the model's weights that --ema asks for, or None."""
+    if not settings.ema:
+        return None
+    average = WeightAverage(settings.ema)
+    average.make(model)
+    return average
+
+
+def _arguments(settings, steps_per_epoch):
+    """What flags say of the optimizer, where they say anything."""
+    arguments = {}
+    if settings.lr_multipliers:
+        arguments["lr_multipliers"] = parse_multipliers(settings.lr_multipliers)
+    if settings.warmup_epochs:
+        arguments["frozen_steps"] = {"backbone": max(round(settings.warmup_epochs * steps_per_epoch), 1)}
+    if not settings.decay_biases_and_norms:
+        arguments["decay_biases_and_norms"] = False
+    if settings.clip_norm:
+        arguments["global_clipnorm"] = settings.clip_norm
+    return arguments
+
+
+def _schedule(optimizer, settings, steps_per_epoch):
+    before = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
+    schedule = registry.create(
+        "schedule",
+        settings.schedule,
+        learning_rate=before,
+        steps_per_epoch=steps_per_epoch,
+        epochs=settings.epochs,
+    )
+    if schedule != before:
+        optimizer.learning_rate = schedule

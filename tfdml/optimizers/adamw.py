@@ -1,0 +1,14 @@
+"""AdamW by layer group."""
+
+import keras
+
+from tfdml.optimizers.adam import AdamGroups
+from tfdml.registry import register
+
+
+@register("optimizer", "adamw")
+class AdamW(AdamGroups, keras.optimizers.AdamW):
+    """Keras' AdamW with learning rates by layer group; see `LayerGroups` and `keras.optimizers.AdamW`.
+
+    Example: `tfdml.optimizers.AdamW(1e-4, weight_decay=1e-4, decay_biases_and_norms=False)`.
+    """

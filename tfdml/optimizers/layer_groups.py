@@ -1,0 +1,123 @@
+"""Learning rates, freezing and weight decay by layer group, for Keras' optimizers."""
+
+import inspect
+
+from keras import ops
+
+from tfdml.optimizers.layer_rules import check_multipliers, check_steps, layer_rules
+
+
+class LayerGroups:
+    """Makes of a Keras optimizer one that treats groups of layers differently; stands before it among the bases.
+
+    A group is `backbone` or `loss` in the models of `tfdml.methods`, or the name of a layer or weight as it stands in
+    `variable.path`, in which `*` stands for anything. Where a variable is in several groups, the last one counts.
+    With the defaults every step is that of the Keras optimizer, bit for bit.
+
+    Args:
+        lr_multipliers: group to factor of the learning rate and with it of the weight decay; 0 freezes the group.
+        frozen_steps: group to number of steps for which it is frozen. Then it begins to train as if its optimizer had
+            just been made.
+        decay_biases_and_norms: False leaves biases, scales and offsets of normalisations, and all other vectors out
+            of the weight decay.
+        l2: adds the weight decay to the gradient, as Caffe and PyTorch's SGD and Adam do, instead of shrinking the
+            weights beside it.
+    """
+
+    def __init__(self, *args, lr_multipliers=None, frozen_steps=None, decay_biases_and_norms=True, l2=False, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.lr_multipliers = lr_multipliers or {}
+        self.frozen_steps = frozen_steps or {}
+        check_multipliers(self.lr_multipliers)
+        check_steps(self.frozen_steps)
+        self.decay_biases_and_norms = decay_biases_and_norms
+        self.l2 = l2
+        self._named_groups = dict
+        self._rules = None
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "__init__" not in cls.__dict__:
+            cls.__signature__ = _signature(cls)
+
+    def name_groups(self, groups):
+        """Takes a function that gives `{group: variables}`, which models call before the optimizer is built."""
+        self._named_groups = groups
+
+    def build(self, variables):
+        if self.built:
+            return
+        rules = layer_rules(
+            variables, self.lr_multipliers, self.frozen_steps, self.decay_biases_and_norms, self._named_groups()
+        )
+        # A function, because Keras would look for variables in a list.
+        self._rules = rules.__getitem__
+        super().build(variables)
+
+    def apply(self, grads, trainable_variables=None):
+        if trainable_variables is not None:
+            self.build(trainable_variables)
+        super().apply(self.without_frozen(grads, trainable_variables), trainable_variables)
+
+    def without_frozen(self, gradients, variables=None):
+        """The gradients, with zeros in place of those of variables that are frozen in this step."""
+        places = range(len(gradients)) if variables is None else map(self._get_variable_index, variables)
+        return [self._unless_frozen(each, self._rules(at)) for each, at in zip(gradients, places, strict=True)]
+
+    def update_step(self, gradient, variable, learning_rate):
+        rule = self._rules(self._get_variable_index(variable))
+        if rule.multiplier == 0:
+            return
+        rate = ops.cast(learning_rate, variable.dtype)
+        if rule.multiplier != 1:
+            rate = rate * rule.multiplier
+        if rule.frozen_steps:
+            rate = rate * ops.cast(self.iterations >= rule.frozen_steps, variable.dtype)
+        if self.weight_decay is not None and rule.decays and self._use_weight_decay(variable):
+            gradient = self._decay(gradient, variable, rate)
+        if rule.frozen_steps:
+            gradient = self._unless_frozen(gradient, rule)
+            rate = rate * self._late_start(rule.frozen_steps, variable.dtype)
+        super().update_step(gradient, variable, rate)
+
+    def get_config(self):
+        own = {
+            "lr_multipliers": dict(self.lr_multipliers),
+            "frozen_steps": dict(self.frozen_steps),
+            "decay_biases_and_norms": self.decay_biases_and_norms,
+            "l2": self.l2,
+        }
+        return {**super().get_config(), **own}
+
+    def _decay(self, gradient, variable, rate):
+        """Shrinks the variable, or gives the gradient that does."""
+        decay = ops.cast(self.weight_decay, variable.dtype)
+        if self.l2:
+            return ops.add(ops.convert_to_tensor(gradient), variable * decay)
+        self.assign_sub(variable, variable * decay * rate)
+        return gradient
+
+    def _apply_weight_decay(self, variables):
+        # Keras would decay all variables here by one learning rate; `update_step` does it by each one's own.
+        pass
+
+    def _unless_frozen(self, gradient, rule):
+        if gradient is None or not (rule.frozen_steps or rule.multiplier == 0):
+            return gradient
+        gradient = ops.convert_to_tensor(gradient)
+        if rule.multiplier == 0:
+            return ops.zeros_like(gradient)
+        return ops.where(self.iterations >= rule.frozen_steps, gradient, ops.zeros_like(gradient))
+
+    def _late_start(self, frozen_steps, dtype):
+        """Factor of the learning rate that makes the optimizer's step count begin after `frozen_steps`."""
+        return 1
+
+
+def _signature(optimizer):
+    """The arguments of the Keras optimizer, then those of `LayerGroups`, as the registry shows and checks them."""
+    keras_optimizer = next(base for base in optimizer.__mro__ if not issubclass(base, LayerGroups))
+    parameters = [*inspect.signature(keras_optimizer).parameters.values()]
+    own = inspect.signature(LayerGroups.__init__).parameters.values()
+    named = [each for each in parameters if each.kind is each.POSITIONAL_OR_KEYWORD]
+    return inspect.Signature(named + [each for each in own if each.kind is each.KEYWORD_ONLY])

@@ -1,0 +1,109 @@
+"""What layer groups mean for each variable."""
+
+import dataclasses
+import difflib
+import fnmatch
+import math
+
+# Names of weights that are no vectors everywhere: attention has biases for each head.
+UNDECAYED = ("bias", "beta", "gamma")
+MOST_NAMES = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class LayerRule:
+    """How one variable is trained.
+
+    Args:
+        multiplier: factor of the learning rate; 0 freezes.
+        frozen_steps: steps before it is trained at all.
+        decays: whether weight decay applies.
+    """
+
+    multiplier: float
+    frozen_steps: int
+    decays: bool
+
+
+def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms, named):
+    """The `LayerRule` of each variable.
+
+    Args:
+        variables: Keras variables.
+        lr_multipliers: group to factor.
+        frozen_steps: group to number of steps.
+        decay_biases_and_norms: whether weight decay applies to these.
+        named: `{group: variables}` that a model names; every other group is matched against paths.
+    """
+    multipliers = _by_variable(lr_multipliers, variables, named, default=1.0)
+    frozen = _by_variable(frozen_steps, variables, named, default=0)
+    decays = [decay_biases_and_norms or not _is_bias_or_norm(variable) for variable in variables]
+    return [LayerRule(*each) for each in zip(multipliers, frozen, decays, strict=True)]
+
+
+def check_multipliers(lr_multipliers):
+    """Raises unless these are `{group: factor}` with finite factors of 0 or more."""
+    for group, factor in _items(lr_multipliers, "lr_multipliers"):
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 <= factor < math.inf:
+            raise ValueError(f"Expected a factor of 0 or more for the layer group {group!r}, received {factor!r}.")
+
+
+def check_steps(frozen_steps):
+    """Raises unless these are `{group: steps}` with whole numbers of 0 or more."""
+    for group, steps in _items(frozen_steps, "frozen_steps"):
+        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
+            raise ValueError(f"Expected a number of steps for the layer group {group!r}, received {steps!r}.")
+
+
+def _items(values, argument):
+    if not hasattr(values, "items") or not all(isinstance(group, str) for group in values):
+        raise ValueError(f"Expected {argument} as a dictionary from layer groups' names, received {values!r}.")
+    return values.items()
+
+
+def _by_variable(values, variables, named, default):
+    """The value of each variable's group; of several groups the last one counts."""
+    owners = [None] * len(variables)
+    for group in values:
+        for place in _members(group, variables, named):
+            owners[place] = group
+    for group in values:
+        if group not in owners:
+            raise ValueError(
+                f"Every variable of the layer group {group!r} is in a later one as well, which counts; write the "
+                f"larger group first. Received {', '.join(values)}."
+            )
+    return [default if group is None else values[group] for group in owners]
+
+
+def _members(group, variables, named):
+    """Places of the variables that a group's name matches."""
+    if group in named:
+        own = {id(variable) for variable in named[group]}
+        found = [place for place, variable in enumerate(variables) if id(variable) in own]
+    else:
+        found = [place for place, variable in enumerate(variables) if _matches(group, variable.path)]
+    if not found:
+        raise ValueError(_no_member(group, variables, named))
+    return found
+
+
+def _matches(pattern, path):
+    return any(fnmatch.fnmatchcase(word, pattern) for word in (path, *path.split("/")))
+
+
+def _no_member(group, variables, named):
+    paths = [variable.path.split("/") for variable in variables]
+    layers = list(dict.fromkeys(word for path in paths for word in path[:-1]))
+    close = difflib.get_close_matches(group, [*named, *layers], n=1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    shown = ", ".join([*layers[-MOST_NAMES:], *(["..."] if len(layers) > MOST_NAMES else [])])
+    groups = f"{', '.join(named)}, or " if named else ""
+    return (
+        f"No trainable variable belongs to the layer group {group!r}.{hint} Expected {groups}a layer's name, in which "
+        f"'*' stands for anything: {shown}."
+    )
+
+
+def _is_bias_or_norm(variable):
+    return len(variable.shape) <= 1 or variable.name in UNDECAYED
