@@ -73,6 +73,8 @@ CONVERT = [
 TEST = [
     # Runs the tests. The next major release may drop what the settings use.
     "pytest~=9.2",
+    # Runs them in two processes, which the tests' own waiting and single threads leave room for.
+    "pytest-xdist~=3.8",
     # Lint and format. Held to a minor release, because the next one formats differently.
     "ruff~=0.17.5",
     # Searches for the input that breaks a property. Its interface stands within a major release.
@@ -109,6 +111,13 @@ BENCH = [
     "pytorch-metric-learning~=2.9.0",
     # The same as among the oracles, so that both fit into one environment.
     "torch==2.13.0",
+    # GoogLeNet and residual networks; see there.
+    "torchvision==0.28.0",
+    # BN-Inception, and what it needs; see there.
+    "pretrainedmodels==0.7.4",
+    "six",
+    "munch",
+    "tqdm",
 ]
 
 setup(

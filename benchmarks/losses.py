@@ -7,13 +7,12 @@ many times the memory it needs at its peak. What has been measured is kept in --
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
 from benchmarks.losses_worker import OURS, THEIRS
+from benchmarks.worker import Worker
 
 LIBRARIES = ("tfdml", "pytorch_metric_learning")
 # A round lasts at least so long, seconds.
@@ -22,31 +21,6 @@ ROUND = 0.3
 
 # Of glibc: what is freed goes back to the system at once, so that each step shows its own peak. It costs time.
 FREES_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
-
-
-class Worker:
-    """A process that measures one library: a JSON line in, a JSON line out."""
-
-    def __init__(self, library, environment):
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", f"from benchmarks.losses_worker import main; main({library!r})"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**os.environ, **environment},
-            text=True,
-        )
-
-    def ask(self, **question):
-        print(json.dumps(question), file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise RuntimeError(f"The process that measures {question} ended; is there enough memory?")
-        return json.loads(answer)
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
 
 
 def measure(workers, memory_workers, case, rounds):
@@ -103,7 +77,8 @@ def main():
             if not missing:
                 continue
             both = [
-                {library: Worker(library, environment) for library in LIBRARIES} for environment in ({}, FREES_AT_ONCE)
+                {library: Worker("losses_worker", library, environment) for library in LIBRARIES}
+                for environment in ({}, FREES_AT_ONCE)
             ]
             for name in missing:
                 print(f"{name}, {size} × {dim}", file=sys.stderr, flush=True)

@@ -1,7 +1,7 @@
 """Trains and packs the weights of `--initial_weights=toycars`: `python -m benchmarks.pretrain_toycars`.
 
-Trains configs/toycars_pretraining.flags, or goes on with it, and writes its backbone's weights into the package with the
-recipe and the checksum beside them.
+Trains configs/toycars_pretraining.flags, or goes on with it, and writes its backbone's weights into the package, with
+the recipe and the checksum beside them.
 """
 
 import hashlib

@@ -8,9 +8,25 @@ import tensorflow as tf
 # and fewer where batches are large, because its memory grows with the square of a batch.
 STEPS_AT_ONCE = 32
 ROWS_AT_ONCE = 8192
+# Files that are read at once; on a network disk most of the time is waiting.
+READS = 16
+CORES = os.cpu_count()
 
 
-def training_batches(split, sampler, prepare, *, seed, step, steps_per_epoch, length=None, worker=(0, 1), parts=1):
+def training_batches(
+    split,
+    sampler,
+    prepare,
+    *,
+    seed,
+    step,
+    steps_per_epoch,
+    length=None,
+    worker=(0, 1),
+    parts=1,
+    read=None,
+    substitutes=None,
+):
     """Batches `(images, labels)` of the rest of an epoch, a pure function of the seed and the step.
 
     Each pass over the dataset begins at the step that the variable `step` holds then, with the sampler's tables as
@@ -27,12 +43,15 @@ def training_batches(split, sampler, prepare, *, seed, step, steps_per_epoch, le
         length: steps that each pass will have, where it is less than an epoch because a run goes on inside one.
         worker: `(index, count)`: of every batch this worker's share is made.
         parts: into how many batches the share is cut, one for each replica of the worker.
+        read: function of a row that gives what `prepare` takes; None: the contents of its file.
+        substitutes: `Substitutes` for rows that cannot be read; None: they are an error.
     """
     index, workers = worker
     share = sampler.batch_size // workers
     steps_at_once = max(1, min(STEPS_AT_ONCE, ROWS_AT_ONCE // sampler.batch_size))
-    images, labels, boxes = _tensors(split)
+    labels = tf.constant(split.labels, tf.int64)
     seed = tf.constant(seed, tf.int64)
+    read, boxes = read or file_reader(split), _boxes(split)
 
     def rows_of(steps, tables):
         rows = sampler.rows(seed, steps, tables)[:, index * share : (index + 1) * share]
@@ -45,49 +64,73 @@ def training_batches(split, sampler, prepare, *, seed, step, steps_per_epoch, le
         steps = tf.data.Dataset.range(first, (first // steps_per_epoch + 1) * steps_per_epoch)
         return steps.batch(steps_at_once).flat_map(lambda steps: rows_of(steps, tables))
 
-    def load(row, number):
-        image = prepare(_contents(images, row, split.encoded), tf.stack([seed, number]), *_box(boxes, row))
-        return image, labels[row]
+    def image_of(contents, row, number):
+        return prepare(contents, tf.stack([seed, number]), *boxes(row)), labels[row]
 
-    dataset = tf.data.Dataset.from_tensors(0).flat_map(rest_of_epoch)
-    dataset = dataset.map(load, num_parallel_calls=tf.data.AUTOTUNE)
+    def first_readable(row, number):
+        rows = tf.data.Dataset.from_tensor_slices(substitutes.candidates(row, seed, number))
+        images = rows.map(lambda taken: (*image_of(read(taken), taken, number), row, taken))
+        # Where all fail, the first one's error is the run's.
+        return images.ignore_errors().concatenate(images.take(1)).take(1)
+
+    def noted(images, labels, rows, taken):
+        substitutes.note(rows, taken)
+        return images, labels
+
+    numbers = tf.data.Dataset.from_tensors(0).flat_map(rest_of_epoch)
+    if substitutes is None:
+        contents = numbers.map(lambda row, number: (read(row), row, number), num_parallel_calls=READS)
+        dataset = contents.map(image_of, num_parallel_calls=CORES)
+    else:
+        dataset = numbers.interleave(first_readable, cycle_length=READS, num_parallel_calls=READS)
     dataset = dataset.batch(share // parts, drop_remainder=True)
+    if substitutes is not None:
+        dataset = dataset.map(noted)
     dataset = dataset.apply(tf.data.experimental.assert_cardinality((length or steps_per_epoch) * parts))
     return _deterministic(dataset.prefetch(tf.data.AUTOTUNE))
 
 
-def evaluation_batches(split, prepare, *, batch_size):
-    """Batches of images of all rows in order, every batch full: the last repeats the last row."""
-    images, _, boxes = _tensors(split)
+def evaluation_batches(split, prepare, *, batch_size, read=None):
+    """Batches of images of all rows in order, every batch full: the last repeats the last row.
+
+    Args:
+        split, prepare, read: as `training_batches` takes them.
+        batch_size: images in a batch.
+    """
+    read, boxes = read or file_reader(split), _boxes(split)
     count = len(split)
     padded = -(-count // batch_size) * batch_size
-
-    def load(row):
-        row = tf.minimum(row, count - 1)
-        return prepare(_contents(images, row, split.encoded), tf.zeros([2], tf.int64), *_box(boxes, row))
-
-    dataset = tf.data.Dataset.range(padded).map(load, num_parallel_calls=tf.data.AUTOTUNE)
-    return _deterministic(dataset.batch(batch_size, drop_remainder=True).prefetch(tf.data.AUTOTUNE))
+    rows = tf.data.Dataset.range(padded).map(lambda row: tf.minimum(row, count - 1))
+    contents = rows.map(lambda row: (read(row), row), num_parallel_calls=READS)
+    seed = tf.zeros([2], tf.int64)
+    images = contents.map(lambda contents, row: prepare(contents, seed, *boxes(row)), num_parallel_calls=CORES)
+    return _deterministic(images.batch(batch_size, drop_remainder=True).prefetch(tf.data.AUTOTUNE))
 
 
-def _tensors(split):
+def file_reader(split):
+    """The function of a row that gives the contents of its image file."""
+    images, encoded = tf.constant(split.images), split.encoded
+
+    def read(row):
+        return images[row] if encoded else tf.io.read_file(images[row])
+
+    return read
+
+
+def _boxes(split):
+    """The function of a row that gives what `prepare` takes besides contents and seed: its box, where rows have one."""
     boxes = None if split.boxes is None else tf.constant(split.boxes, tf.int32)
-    return tf.constant(split.images), tf.constant(split.labels, tf.int64), boxes
 
+    def box_of(row):
+        return () if boxes is None else (boxes[row],)
 
-def _contents(images, row, encoded):
-    return images[row] if encoded else tf.io.read_file(images[row])
-
-
-def _box(boxes, row):
-    """What `prepare` takes besides contents and seed: the row's box, where rows have boxes."""
-    return () if boxes is None else (boxes[row],)
+    return box_of
 
 
 def _deterministic(dataset):
     options = tf.data.Options()
     options.deterministic = True
-    # Threads of its own: TensorFlow's may be few, so that training is deterministic.
-    options.threading.private_threadpool_size = os.cpu_count()
+    # Threads of its own: TensorFlow's may be few, so that training is deterministic. Those that read mostly wait.
+    options.threading.private_threadpool_size = CORES + READS
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return dataset.with_options(options)

@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
-from pipelines.aside import aside
 from pipelines.cut import slice_window
 from pipelines.image_headers import bearable_file, jpeg_orientation, jpeg_size, refuse_unbearable
+from pipelines.seldom import seldom
 
 # The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
 JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
@@ -21,11 +21,7 @@ def decode(contents, box=None):
             It is of the image as it is stored, before it is turned upright.
     """
     contents = bearable_file(contents)
-
-    def other():
-        return aside(lambda contents: _decode_other(contents, box), contents)
-
-    return tf.cond(tf.io.is_jpeg(contents), lambda: _decode_jpeg(contents, box), other)
+    return _decode(contents, tf.io.is_jpeg(contents), box)
 
 
 def decode_cut(contents, cut, seed, *, box=None, shrink=False):
@@ -39,21 +35,29 @@ def decode_cut(contents, cut, seed, *, box=None, shrink=False):
         shrink: decode a JPEG at 1/2, 1/4 or 1/8 where its window is resized to that or less; gives other pixels.
     """
     contents = bearable_file(contents)
-    upright = tf.cond(tf.io.is_jpeg(contents), lambda: jpeg_orientation(contents) == 1, lambda: False)
+    jpeg = tf.io.is_jpeg(contents)
+    upright = tf.cond(jpeg, lambda: jpeg_orientation(contents) == 1, lambda: False)
 
-    def window_alone():
+    # Of an image that can be decoded in parts only the size is wanted at first.
+    def unread():
         size = jpeg_size(contents)
-        corner, sides = (tf.zeros([2], tf.int32), size) if box is None else _inside(size, box)
-        down, across, height, width = cut.window_of(*tf.unstack(tf.cast(sides, tf.float32)), seed)
-        corner += tf.cast(tf.stack([down, across]), tf.int32)
-        smaller = _smaller(cut, height, width) if shrink and cut.target else None
-        pixels = _decode_window(contents, corner, tf.cast(tf.stack([height, width]), tf.int32), smaller)
-        return cut.complete(pixels, height, width)
+        corner, size = (tf.zeros([2], tf.int32), size) if box is None else _inside(size, box)
+        return tf.zeros([0, 0, 3], tf.uint8), corner, size
 
-    def whole():
-        return aside(lambda contents, seed: cut(decode(contents, box), seed), contents, seed)
+    def read():
+        image = _decode(contents, jpeg, box)
+        return image, tf.zeros([2], tf.int32), tf.shape(image)[:2]
 
-    return tf.cond(upright, window_alone, whole)
+    image, corner, size = tf.cond(upright, unread, read)
+    window = cut.window_of(*tf.unstack(tf.cast(size, tf.float32)), seed)
+    corner += tf.cast(tf.stack(window[:2]), tf.int32)
+    smaller = _smaller(cut, *window[2:]) if shrink and cut.target else None
+    pixels = tf.cond(
+        upright,
+        lambda: _decode_window(contents, corner, tf.cast(tf.stack(window[2:]), tf.int32), smaller),
+        lambda: slice_window(image, *window),
+    )
+    return cut.complete(pixels, *window[2:])
 
 
 def _smaller(cut, height, width):
@@ -74,18 +78,25 @@ def _decode_window(contents, corner, size, smaller):
     return at(1)() if smaller is None else tf.switch_case(smaller, [at(ratio) for ratio in SHRINKS])
 
 
-def _decode_jpeg(contents, box):
+def _decode(contents, jpeg, box):
+    image = tf.cond(jpeg, lambda: _decode_jpeg(contents), lambda: _decode_other(contents))
+    image = tf.ensure_shape(image, [None, None, 3])
+    image = image if box is None else _crop(image, box)
+    orientation = tf.cond(jpeg, lambda: jpeg_orientation(contents), lambda: 1)
+    return tf.cond(orientation == 1, lambda: image, lambda: _upright(image, orientation))
+
+
+def _decode_jpeg(contents):
     with tf.control_dependencies([jpeg_size(contents)]):
-        image = _crop(tf.io.decode_jpeg(contents, **JPEG), box)
-    orientation = jpeg_orientation(contents)
-    return tf.cond(orientation == 1, lambda: image, lambda: aside(_upright, image, orientation))
+        return tf.io.decode_jpeg(contents, **JPEG)
 
 
-def _decode_other(contents, box):
-    image = tf.io.decode_image(refuse_unbearable(contents), channels=3, expand_animations=False)
-    return _crop(tf.ensure_shape(image, [None, None, 3]), box)
+@seldom(tf.TensorSpec([], tf.string))
+def _decode_other(contents):
+    return tf.io.decode_image(refuse_unbearable(contents), channels=3, expand_animations=False)
 
 
+@seldom(tf.TensorSpec([None, None, 3], tf.uint8), tf.TensorSpec([], tf.int32))
 def _upright(image, orientation):
     """Undoes what EXIF's orientation says was done: 2 mirrored, 3 half a turn, 4 both; 5 to 8 with sides exchanged."""
     lying = orientation >= 5
@@ -97,10 +108,8 @@ def _upright(image, orientation):
 
 
 def _crop(image, box):
-    if box is None:
-        return image
-    (top, left), (height, width) = (tf.unstack(pair) for pair in _inside(tf.shape(image)[:2], box))
-    return slice_window(image, top, left, height, width)
+    corner, size = _inside(tf.shape(image)[:2], box)
+    return slice_window(image, *tf.unstack(corner), *tf.unstack(size))
 
 
 def _inside(size, box):

@@ -3,9 +3,10 @@
 A damaged or hostile file must not fill the memory, neither while training nor where a model is served.
 """
 
+import numpy as np
 import tensorflow as tf
 
-from pipelines.aside import aside
+from pipelines.seldom import seldom
 
 # 100 megapixels are 300 MB when decoded; a file of a few kilobytes can claim them.
 MOST_PIXELS = 100_000_000
@@ -19,6 +20,24 @@ EXIF_ENTRIES = 64
 ORIENTATION_TAG = 0x0112
 # Bytes of the longest header below, that of a BMP with a palette of 256 colours.
 HEADER = 54 + 4 * 256
+ANY = -1
+
+
+def _kind(mark, height, width, divisors=(1, 1), modulus=2**32, added=0):
+    """How a kind of file is known and where it has its size; places of bytes go from the least of a number on."""
+    nothing = (HEADER,)
+    places = [(*places, *nothing * (4 - len(places))) for places in (height, width)]
+    return [ord(letter) if letter != "?" else ANY for letter in mark.ljust(16, "?")], places, divisors, modulus, added
+
+
+KINDS = {
+    "png": _kind("\x89PNG", (23, 22, 21, 20), (19, 18, 17, 16)),
+    "gif": _kind("GIF8", (8, 9), (6, 7)),
+    "bmp": _kind("BM", (22, 23, 24, 25), (18, 19, 20, 21)),
+    "webp": _kind("RIFF????WEBPVP8 ", (28, 29), (26, 27), modulus=2**14),
+    "webp_lossless": _kind("RIFF????WEBPVP8L", *[(21, 22, 23, 24)] * 2, (2**14, 1), modulus=2**14, added=1),
+    "webp_extended": _kind("RIFF????WEBPVP8X", (27, 28, 29), (24, 25, 26), added=1),
+}
 
 
 def bearable_file(contents):
@@ -37,34 +56,34 @@ def jpeg_size(contents):
 def refuse_unbearable(contents):
     """The file of a PNG, GIF, BMP or WebP; an error if it is none, has too many pixels, or is not decoded right."""
     start = _bytes(contents, 0, HEADER)
-
-    def says(place, text):
-        return tf.reduce_all(start[place : place + len(text)] == list(text))
-
-    def png():
-        return _bearable_size(tf.stack([_number(start, 20, 4, big=True), _number(start, 16, 4, big=True)]))
-
-    def gif():
-        return _bearable_size(tf.stack([_number(start, 8, 2), _number(start, 6, 2)]))
-
-    kinds = [
-        (says(0, b"\x89PNG"), png),
-        (says(0, b"GIF8"), gif),
-        (says(0, b"BM"), lambda: _bmp_size(start)),
-        (says(0, b"RIFF") & says(8, b"WEBP"), lambda: _webp_size(start, says)),
-    ]
-    size = tf.case(kinds, default=lambda: _refusing("This is no JPEG, PNG, GIF, BMP or WebP file.", False, [0, 0]))
-    with tf.control_dependencies([size]):
+    marks, places, divisors, moduli, added = (np.array(column) for column in zip(*KINDS.values(), strict=True))
+    found = tf.reduce_all((start[: marks.shape[1]] == marks) | (marks == ANY), axis=1)
+    numbers = tf.reduce_sum(tf.cast(tf.gather(start, places), tf.int64) * [1, 2**8, 2**16, 2**24], axis=2)
+    numbers = numbers // divisors % moduli[:, None] + added[:, None]
+    size = tf.reduce_sum(tf.where(found[:, None], numbers, 0), axis=0)
+    # The lines of a BMP stand from bottom to top or, with a negative number of them, from top to bottom.
+    size = tf.where(size < 2**31, size, 2**32 - size)
+    is_kind = dict(zip(KINDS, tf.unstack(found), strict=True))
+    # TensorFlow takes the numbers of palette colours for shades of grey, without an error.
+    grey = tf.reduce_all(tf.reshape(start[54:HEADER], [256, 4])[:, :3] == tf.range(256)[:, None])
+    bits = start[28]
+    coloured = is_kind["bmp"] & (bits != 24) & (bits != 32) & ~((bits == 8) & grey)
+    # TensorFlow overwrites memory that is not its own when it decodes some of these.
+    moving = is_kind["webp_extended"] & (start[20] & 2 > 0)
+    size = _refusing("This is no JPEG, PNG, GIF, BMP or WebP file.", tf.reduce_any(found), size)
+    size = _refusing("This is a BMP with a palette. Save it as PNG.", ~coloured, size)
+    size = _refusing("This is a moving WebP. Save one picture of it.", ~moving, size)
+    with tf.control_dependencies([_bearable_size(size)]):
         return tf.identity(contents)
 
 
 def jpeg_orientation(contents):
     """The orientation that the EXIF data of a JPEG give, int32 from 1 to 8; 1, upright, where they give none."""
     start = tf.strings.substr(contents, 0, EXIF_PLACES[-1] + 6)
-    has_exif = tf.strings.regex_full_match(start, EXIF_STARTS)
-    return tf.cond(has_exif, lambda: aside(_exif_orientation, contents), lambda: 1)
+    return tf.cond(tf.strings.regex_full_match(start, EXIF_STARTS), lambda: _exif_orientation(contents), lambda: 1)
 
 
+@seldom(tf.TensorSpec([], tf.string))
 def _exif_orientation(contents):
     first = tf.equal(tf.strings.substr(contents, EXIF_PLACES[0], 4), "Exif")
     data = _bytes(contents, tf.where(first, *EXIF_PLACES) + 6, EXIF_BYTES)
@@ -82,34 +101,6 @@ def _exif_orientation(contents):
     return tf.where((orientation >= 1) & (orientation <= 8), orientation, 1)
 
 
-def _bmp_size(start):
-    size = tf.stack([tf.abs(_number(start, 22, 4)), _number(start, 18, 4)])
-    # TensorFlow takes the numbers of palette colours for shades of grey, without an error.
-    palette = tf.reshape(start[54:], [256, 4])[:, :3]
-    grey = tf.reduce_all(palette == tf.range(256)[:, None])
-    bits = _number(start, 28, 2)
-    readable = (bits == 24) | (bits == 32) | ((bits == 8) & grey)
-    return _refusing("This is a BMP with a palette. Save it as PNG.", readable, _bearable_size(size))
-
-
-def _webp_size(start, says):
-    # TensorFlow overwrites memory that is not its own when it decodes some of these.
-    still = ~says(12, b"VP8X") | (start[20] & 2 == 0)
-
-    def lossy():
-        return tf.stack([_number(start, 28, 2), _number(start, 26, 2)]) % 2**14
-
-    def lossless():
-        sides = _number(start, 21, 4)
-        return tf.stack([sides // 2**14 % 2**14, sides % 2**14]) + 1
-
-    def extended():
-        return tf.stack([_number(start, 27, 3), _number(start, 24, 3)]) + 1
-
-    size = tf.case([(says(12, b"VP8 "), lossy), (says(12, b"VP8L"), lossless)], default=extended)
-    return _refusing("This is a moving WebP. Save one picture of it.", still, _bearable_size(size))
-
-
 def _bearable_size(size):
     pixels = tf.reduce_prod(tf.cast(size, tf.int64))
     return _refusing(f"The image has more than {MOST_PIXELS} pixels (height, width):", pixels <= MOST_PIXELS, size)
@@ -123,13 +114,6 @@ def _refusing(message, fine, size):
 
 
 def _bytes(contents, place, count):
-    """Bytes of a file as int32, zeros where it ends before."""
-    text = tf.strings.join([tf.strings.substr(contents, place, count), "\0" * count])
-    return tf.cast(tf.io.decode_raw(text, tf.uint8)[:count], tf.int32)
-
-
-def _number(start, place, count, big=False):
-    """The number, int64, that so many bytes stand for, least first unless `big`; of four, with a sign."""
-    powers = [256**power for power in range(count)]
-    number = tf.reduce_sum(tf.cast(start[place : place + count], tf.int64) * (powers[::-1] if big else powers))
-    return tf.where(number < 2**31, number, number - 2**32)
+    """Bytes of a file as int32 `[count + 1]`, zeros where it ends before; the last is one."""
+    text = tf.strings.join([tf.strings.substr(contents, place, count), "\0" * (count + 1)])
+    return tf.ensure_shape(tf.cast(tf.io.decode_raw(text, tf.uint8)[: count + 1], tf.int32), [count + 1])

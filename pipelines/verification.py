@@ -31,6 +31,8 @@ def verify(split, *, min_side, threads, on_rows=lambda count: None):
         threads: how many images are looked at at once.
         on_rows: function that is told how many more rows are done.
     """
+    # Before the threads begin, each of which would trace it otherwise.
+    _decoded_size.get_concrete_function()
     verdicts = []
     with ThreadPoolExecutor(threads) as pool:
         for first in range(0, len(split), ROWS_AT_ONCE):

@@ -1,5 +1,7 @@
 """What several test files share."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -56,17 +58,24 @@ LOSS_SPECS = {
 }
 
 
-def pytest_generate_tests(metafunc):
-    """Runs a test that takes `loss_spec` on every registered loss, `pair_loss_spec` on those that take embeddings."""
-    specs = [spec for name in registry.names("loss") for spec in LOSS_SPECS.get(name, [name])]
+@cache
+def specs_by_fixture():
+    """Fixture to the specs that a test which takes it runs on."""
+    by_name = {name: LOSS_SPECS.get(name, [name]) for name in registry.names("loss")}
+    specs = [spec for several in by_name.values() for spec in several]
     losses = {spec: registry.create("loss", spec) for spec in specs}
-    chosen = {
+    return {
         "loss_spec": specs,
+        "one_spec_a_loss": [several[0] for several in by_name.values()],
         "pair_loss_spec": [spec for spec in specs if losses[spec].make_layer() is None],
         "proxy_loss_spec": [spec for spec in specs if isinstance(losses[spec], ProxyLoss)],
     }
-    for fixture in set(chosen) & set(metafunc.fixturenames):
-        metafunc.parametrize(fixture, chosen[fixture])
+
+
+def pytest_generate_tests(metafunc):
+    """Runs a test that takes `loss_spec` on every registered loss, and so on: see `specs_by_fixture`."""
+    for fixture in set(metafunc.fixturenames) & {"loss_spec", "one_spec_a_loss", "pair_loss_spec", "proxy_loss_spec"}:
+        metafunc.parametrize(fixture, specs_by_fixture()[fixture])
 
 
 @pytest.fixture

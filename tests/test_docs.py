@@ -6,7 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.backbones.test_backbones import BACKBONES
 from tfdml import registry
+from tfdml.weights import SOURCES
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -63,6 +65,16 @@ def test_the_example_with_proxies_trains():
 def test_every_loss_has_its_row():
     page = (REPOSITORY / "docs/losses.md").read_text()
     assert not [name for name in registry.names("loss") if f"| `{name}` |" not in page]
+
+
+def test_every_backbone_has_its_row_with_its_parameters_and_its_source():
+    page = (REPOSITORY / "docs/backbones.md").read_text(encoding="utf-8")
+    assert not [name for name in registry.names("backbone") if f"| `{name}" not in page]
+    for spec, (parameters, _) in BACKBONES.items():
+        assert spec.startswith("small") or f"| `{spec}` | {parameters:,} |" in page, spec
+    for name, source in SOURCES.items():
+        spec = source.backbone.replace("(batch_norm=False)", "")
+        assert f"| `{name}` | `{spec}` | {source.url} |" in page
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -1,4 +1,4 @@
-"""Backbones on Keras' JAX backend, as on TensorFlow. The one with the most layers of our own stands for all."""
+"""What backbones are made of, on Keras' JAX backend, as on TensorFlow."""
 
 import os
 import subprocess
@@ -7,22 +7,21 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.registry import create
+from tests.programs import backbone_on_jax
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "tests" / "programs" / "backbones_on_jax.py"
 # Compiling takes most of the time.
 JAX = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
 
 def test_every_endpoint_agrees(tmp_path):
-    backbone = create("backbone", "googlenet")
-    images = np.random.default_rng(0).normal(scale=50, size=(1, 45, 64, 3)).astype(np.float32)
+    backbone = backbone_on_jax.make()
+    images = np.random.default_rng(0).normal(size=(1, 33, 64, 3)).astype(np.float32)
     weights, pictures, output = (tmp_path / name for name in ("a.weights.h5", "images.npy", "features.npz"))
     backbone.save_weights(weights)
     np.save(pictures, images)
     done = subprocess.run(
-        [sys.executable, PROGRAM, "googlenet", weights, pictures, output],
+        [sys.executable, backbone_on_jax.__file__, weights, pictures, output],
         env={**os.environ, **JAX, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -31,7 +30,6 @@ def test_every_endpoint_agrees(tmp_path):
     assert done.stdout.split() == ["jax", "False"]
     names = list(backbone.endpoints)
     with np.load(output) as found:
-        assert list(found) == names
         for name, expected in zip(names, backbone.taps(names)(images), strict=True):
-            scale = np.abs(expected).max()
-            np.testing.assert_allclose(found[name] / scale, expected / scale, atol=1e-5, err_msg=name)
+            assert np.ptp(expected) > 0.1
+            np.testing.assert_allclose(found[name], expected, atol=1e-5, err_msg=name)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pipelines.datasets import load
+from pipelines.datasets.cub200 import CUB200
 from tests.pipelines import tiny_datasets as tiny
 from tfdml import registry
 
@@ -54,8 +55,8 @@ def test_cub_divides_by_class_and_not_by_its_own_split(tmp_path):
 def test_cropped_cub_has_boxes_of_whole_pixels(tmp_path):
     tiny.write_cub(tmp_path)
     dataset = read("cub200(cropped=True)", tmp_path)
-    # Image 7: left 7, top 2.5, width 11, height 6.2.
-    assert dataset.test.boxes[0].tolist() == [7, 2, 18, 9] and dataset.test.boxes.dtype == np.int32
+    # Image 7: left 7.5, top 2.5, width 11, height 6.2.
+    assert dataset.test.boxes[0].tolist() == [7, 2, 19, 9] and dataset.test.boxes.dtype == np.int32
     assert len(dataset.train.boxes) == 6
 
 
@@ -163,7 +164,22 @@ def test_published_counts_are_not_told(tmp_path, caplog):
     assert "5,863 images of 100 classes here, 5,864 images of 100 classes as published" in record.message
 
 
+def test_as_many_images_of_other_classes_are_told(tmp_path, caplog):
+    tiny.write_cub(tmp_path)
+    split = read("cub200", tmp_path).train
+    caplog.clear()
+    CUB200.check_counts("train", split, images=6, classes=2)
+    assert not caplog.records
+    CUB200.check_counts("train", split, images=6, classes=3)
+    assert "6 images of 2 classes here, 6 images of 3 classes as published" in caplog.text
+
+
 # What is not there
+
+
+def test_an_empty_folder_is_told_of_by_the_name_that_the_authors_gave(tmp_path):
+    with pytest.raises(FileNotFoundError, match=f"there is no {tmp_path}/Stanford_Online_Products/Ebay_train.txt, no"):
+        read("sop", tmp_path)
 
 
 @pytest.mark.parametrize("name", WRITERS)

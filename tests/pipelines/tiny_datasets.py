@@ -29,7 +29,7 @@ def write_cub(root, per_class=3):
         label = (number - 1) // per_class + 1
         name = f"{BIRDS[label]}/{BIRDS[label][4:].replace(' ', '_')}_{number:04d}.jpg"
         picture(folder / "images" / name, colour_of(label))
-        rows = (name, label, f"{number}.0 2.5 {number + 4}.0 6.2", number % 2)
+        rows = (name, label, f"{number}.5 2.5 {number + 4}.0 6.2", number % 2)
         for lines, row in zip(lists.values(), rows, strict=True):
             lines.append(f"{number} {row}\n")
     lists["classes.txt"] = [f"{number} {name}\n" for number, name in BIRDS.items()]
