@@ -79,8 +79,7 @@ def training_batches(
 
     numbers = tf.data.Dataset.from_tensors(0).flat_map(rest_of_epoch)
     if substitutes is None:
-        contents = numbers.map(lambda row, number: (read(row), row, number), num_parallel_calls=READS)
-        dataset = contents.map(image_of, num_parallel_calls=CORES)
+        dataset = numbers.map(lambda row, number: image_of(read(row), row, number), num_parallel_calls=READS)
     else:
         dataset = numbers.interleave(first_readable, cycle_length=READS, num_parallel_calls=READS)
     dataset = dataset.batch(share // parts, drop_remainder=True)
