@@ -167,13 +167,15 @@ def test_the_policy_of_the_network_changes_no_value(loss_spec, make_feed, make_b
     np.testing.assert_array_equal(value, expected)
 
 
-def test_compiled_functions_give_the_eager_values_and_gradients(compute, make_batch):
+def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss, make_feed, make_batch):
+    loss = registry.create("loss", one_spec_a_loss)
+    feed = make_feed(loss)
     labels, embeddings = make_batch(10, 3)
 
     def both(labels, embeddings):
         with tf.GradientTape() as tape:
             tape.watch(embeddings)
-            values = compute(labels, embeddings)
+            values = loss.call(labels, feed(labels, embeddings))
         return values, tape.gradient(values, embeddings)
 
     eager = both(tf.constant(labels), tf.constant(embeddings))
