@@ -12,12 +12,13 @@ import sys
 from pathlib import Path
 
 from benchmarks.losses_worker import OURS, THEIRS
-from benchmarks.worker import Worker
+from benchmarks.worker import TooMuch, Worker
 
 LIBRARIES = ("tfdml", "pytorch_metric_learning")
-# A round lasts at least so long, seconds.
+# A round lasts at least so long, seconds; a step is given up after so long.
 ROUND = 0.3
-
+SLOW = 3
+PATIENCE = 60
 
 # Of glibc: what is freed goes back to the system at once, so that each step shows its own peak. It costs time.
 FREES_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
@@ -25,8 +26,10 @@ FREES_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "6
 
 def measure(workers, memory_workers, case, rounds):
     """Median ratio of seconds, seconds of both, and peak memory of both, MiB."""
-    first = {library: worker.ask(**case, repeats=2) for library, worker in workers.items()}
+    first = {library: worker.ask(**case, repeats=1, patience=PATIENCE) for library, worker in workers.items()}
     repeats = {library: max(1, round(ROUND / answer["seconds"])) for library, answer in first.items()}
+    # What takes seconds varies little from one time to the next.
+    rounds = rounds if first[LIBRARIES[1]]["seconds"] < SLOW else 1
     seconds = {library: [] for library in workers}
     for _ in range(rounds):
         for library, worker in workers.items():
@@ -36,8 +39,19 @@ def measure(workers, memory_workers, case, rounds):
     return {
         "ratio": ratio,
         "milliseconds": {library: 1000 * statistics.median(values) for library, values in seconds.items()},
-        "peak_mib": {library: worker.ask(**case, repeats=2)["peak_mib"] for library, worker in memory_workers.items()},
+        "peak_mib": {library: worker.ask(**case, repeats=1)["peak_mib"] for library, worker in memory_workers.items()},
     }
+
+
+def start_workers():
+    """A process for each library, to measure time, and again one each, to measure memory."""
+    environments = ({}, FREES_AT_ONCE)
+    return [{library: Worker("losses_worker", library, each) for library in LIBRARIES} for each in environments]
+
+
+def end_workers(both):
+    for worker in [worker for workers in both for worker in workers.values()]:
+        worker.end()
 
 
 def table(results, sizes, dims):
@@ -52,8 +66,8 @@ def table(results, sizes, dims):
 
 
 def _cell(result):
-    if result is None:
-        return ""
+    if result is None or "too_much" in result:
+        return result and f"theirs: {result['too_much']}"
     ours, theirs = (result["peak_mib"][library] for library in LIBRARIES)
     return f"{result['ratio']:.1f} ({theirs / max(ours, 1):.1f})"
 
@@ -76,18 +90,20 @@ def main():
             missing = [name for name in arguments.losses.split(",") if (name, size, dim) not in results]
             if not missing:
                 continue
-            both = [
-                {library: Worker("losses_worker", library, environment) for library in LIBRARIES}
-                for environment in ({}, FREES_AT_ONCE)
-            ]
+            both = start_workers()
             for name in missing:
                 print(f"{name}, {size} × {dim}", file=sys.stderr, flush=True)
                 case = {"loss": name, "size": size, "dim": dim}
-                results[name, size, dim] = {**case, **measure(*both, case, arguments.rounds)}
+                try:
+                    results[name, size, dim] = {**case, **measure(*both, case, arguments.rounds)}
+                except TooMuch as reason:
+                    both[0]["tfdml"].ask(**case, repeats=1, patience=PATIENCE)  # Raises where it is ours.
+                    results[name, size, dim] = {**case, "too_much": str(reason)}
+                    end_workers(both)
+                    both = start_workers()
                 with open(file, "a") as lines:
                     print(json.dumps(results[name, size, dim]), file=lines)
-            for worker in [worker for workers in both for worker in workers.values()]:
-                worker.end()
+            end_workers(both)
     print(table(results, sizes, dims))
 
 

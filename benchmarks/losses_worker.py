@@ -98,7 +98,8 @@ def step_of_theirs(name, size, dim):
     if OURS[name].endswith(f"classes={CLASSES})") and loss_name != "ManifoldLoss":
         arguments = {"num_classes": CLASSES, "embedding_size": dim}
     elif loss_name == "ManifoldLoss":
-        arguments = {"l": dim, "K": CLASSES}
+        # Theirs takes no more classes than rows.
+        arguments = {"l": dim, "K": min(CLASSES, size // 4)}
     elif loss_name == "RankedListLoss":
         arguments = {"margin": 0.4, "Tn": 10}
     loss = getattr(losses, loss_name)(**arguments)

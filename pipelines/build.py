@@ -29,6 +29,8 @@ def training_batches(
 ):
     """Batches `(images, labels)` of the rest of an epoch, a pure function of the seed and the step.
 
+    Of a sampler that knows `learners` they are `(images, {"label": labels, "learner": learners})`.
+
     Each pass over the dataset begins at the step that the variable `step` holds then, with the sampler's tables as
     they are then, and goes on to the end of that epoch. The dataset's length is known, since Keras miscounts the
     steps of an epoch otherwise.
@@ -52,11 +54,14 @@ def training_batches(
     labels = tf.constant(split.labels, tf.int64)
     seed = tf.constant(seed, tf.int64)
     read, boxes = read or file_reader(split), _boxes(split)
+    takes_turns = hasattr(sampler, "learners")
 
     def rows_of(steps, tables):
         rows = sampler.rows(seed, steps, tables)[:, index * share : (index + 1) * share]
         numbers = steps[:, None] * sampler.batch_size + index * share + tf.range(share, dtype=tf.int64)[None, :]
-        return tf.data.Dataset.from_tensor_slices((tf.reshape(rows, [-1]), tf.reshape(numbers, [-1])))
+        turns = sampler.learners(seed, steps, tables) if takes_turns else tf.zeros_like(steps)
+        turns = tf.repeat(turns, share)
+        return tf.data.Dataset.from_tensor_slices((tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), turns))
 
     def rest_of_epoch(_):
         first = step.read_value()
@@ -64,12 +69,13 @@ def training_batches(
         steps = tf.data.Dataset.range(first, (first // steps_per_epoch + 1) * steps_per_epoch)
         return steps.batch(steps_at_once).flat_map(lambda steps: rows_of(steps, tables))
 
-    def image_of(contents, row, number):
-        return prepare(contents, tf.stack([seed, number]), *boxes(row)), labels[row]
+    def image_of(contents, row, number, turn):
+        target = {"label": labels[row], "learner": turn} if takes_turns else labels[row]
+        return prepare(contents, tf.stack([seed, number]), *boxes(row)), target
 
-    def first_readable(row, number):
+    def first_readable(row, number, turn):
         rows = tf.data.Dataset.from_tensor_slices(substitutes.candidates(row, seed, number))
-        images = rows.map(lambda taken: (*image_of(read(taken), taken, number), row, taken))
+        images = rows.map(lambda taken: (*image_of(read(taken), taken, number, turn), row, taken))
         # Where all fail, the first one's error is the run's.
         return images.ignore_errors().concatenate(images.take(1)).take(1)
 
@@ -79,7 +85,7 @@ def training_batches(
 
     numbers = tf.data.Dataset.from_tensors(0).flat_map(rest_of_epoch)
     if substitutes is None:
-        dataset = numbers.map(lambda row, number: image_of(read(row), row, number), num_parallel_calls=READS)
+        dataset = numbers.map(lambda row, *about: image_of(read(row), row, *about), num_parallel_calls=READS)
     else:
         dataset = numbers.interleave(first_readable, cycle_length=READS, num_parallel_calls=READS)
     dataset = dataset.batch(share // parts, drop_remainder=True)

@@ -42,14 +42,15 @@ class WithinClusters:
         self.sampler.bind(labels)
         self._labels = np.asarray(labels)
         empty = np.zeros(0, np.int64)
-        self._tables = [tf.Variable(empty, trainable=False, shape=[None]) for _ in range(6)]
+        self._tables = [tf.Variable(empty, trainable=False, shape=[None]) for _ in range(7)]
         self.assign(None)
 
-    def assign(self, assignment):
+    def assign(self, assignment, turns=True):
         """Replaces the clusters; the next pass over the dataset draws from the new ones.
 
         Args:
             assignment: `[N]` learner of each row, or None: all rows are one cluster.
+            turns: False: batches come from the clusters, but their learner is -1.
 
         Returns:
             Dictionary of what cannot be drawn as usual: `left_out`, rows alone in their class inside their cluster;
@@ -68,7 +69,7 @@ class WithinClusters:
             raise ValueError("No cluster holds two images of a class, so there is no batch to draw.")
         members = groups if self.by_class else kept
         slots = np.ones(len(learners)) if self.rule != "proportional" else _batches_in(kept, first, self.batch_size)
-        tables = rows, starts, kept, first, np.cumsum(slots), learners
+        tables = rows, starts, kept, first, np.cumsum(slots), learners, learners if turns else 0 * learners + EVERYTHING
         for variable, table in zip(self._tables, tables, strict=True):
             variable.assign(table.astype(np.int64))
         needed = self.sampler.classes if self.by_class else self.batch_size
@@ -85,13 +86,13 @@ class WithinClusters:
         """The learner `[n]` of each step."""
         tables = self.tables() if tables is None else tables
         cluster, _ = self._cluster_of(tf.cast(seed, tf.int64), tf.cast(steps, tf.int64), tables)
-        return tf.gather(tables[5], cluster)
+        return tf.gather(tables[6], cluster)
 
     def rows(self, seed, steps, tables=None):
         """Row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
         tables = self.tables() if tables is None else tables
         seed, steps = tf.cast(seed, tf.int64), tf.cast(steps, tf.int64)
-        by_group, starts, sizes, first, _, learners = tables
+        by_group, starts, sizes, first, _, learners, _ = tables
         cluster, number = self._cluster_of(seed, steps, tables)
         learner = tf.gather(learners, cluster)
         keys = class_keys(seed, steps)

@@ -93,7 +93,14 @@ def _decode_jpeg(contents):
 
 @seldom(tf.TensorSpec([], tf.string))
 def _decode_other(contents):
-    return tf.io.decode_image(refuse_unbearable(contents), channels=3, expand_animations=False)
+    contents = refuse_unbearable(contents)
+
+    def decoded(channels):
+        return tf.io.decode_image(contents, channels=channels, expand_animations=False)
+
+    # TensorFlow leaves out the transparency of all others by itself.
+    webp = tf.equal(tf.strings.substr(contents, 0, 4), "RIFF")
+    return tf.cond(webp, lambda: decoded(0)[:, :, :3], lambda: decoded(3))
 
 
 @seldom(tf.TensorSpec([None, None, 3], tf.uint8), tf.TensorSpec([], tf.int32))

@@ -44,7 +44,7 @@ def bearable_file(contents):
     """The file itself; an error if it is too long to be read as an image."""
     length = tf.strings.length(contents)
     told = [f"The file has more than {MOST_BYTES} bytes:", length]
-    with tf.control_dependencies([tf.debugging.Assert(length <= MOST_BYTES, told)]):
+    with tf.control_dependencies([_check(length <= MOST_BYTES, told)]):
         return tf.identity(contents)
 
 
@@ -109,8 +109,13 @@ def _bearable_size(size):
 def _refusing(message, fine, size):
     """The size, int32 `[2]`, or an error."""
     size = tf.cast(size, tf.int32)
-    with tf.control_dependencies([tf.debugging.Assert(fine, [message, size])]):
+    with tf.control_dependencies([_check(fine, [message, size])]):
         return tf.identity(size)
+
+
+def _check(fine, told):
+    # Of the public function the error has another form outside of graphs.
+    return tf.raw_ops.Assert(condition=fine, data=told)
 
 
 def _bytes(contents, place, count):

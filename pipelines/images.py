@@ -50,7 +50,7 @@ def preparation(transform, *, image_size, mean, std, channels="rgb", shrink=Fals
             image = tf.reverse(image, axis=[2])
         return (image - mean) / std
 
-    return Preparation(steps, normalise, shrink)
+    return Preparation(steps, normalise, shape=shape, shrink=shrink, name=f"{transform} {image_size} {shrink}")
 
 
 def thumbnail(split, row, side):

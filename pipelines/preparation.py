@@ -13,10 +13,12 @@ class Preparation:
         steps: functions `(image, seed) -> image` in order, see `pipelines.transforms`.
         finish: function `image -> image` that comes after them.
         shrink: decode a JPEG smaller where the first step does not need more, see `decode_cut`.
+        shape: of the images that the steps end with.
+        name: what tells it from others.
     """
 
-    def __init__(self, steps, finish, shrink=False):
-        self._steps, self._finish, self._shrink = steps, finish, shrink
+    def __init__(self, steps, finish, *, shape, shrink, name):
+        self._steps, self._finish, self._shape, self._shrink, self.name = steps, finish, shape, shrink, name
         changing = [not isinstance(step, Cut) or step.random for step in steps]
         # How many steps at the start do the same every time.
         self.fixed_steps = [*changing, True].index(True)
@@ -45,7 +47,9 @@ class Preparation:
 
     def go_on(self, kept, seed):
         """The image, from what `keep` gave."""
-        image = self._run(kept, seed, self.fixed_steps, len(self._steps))
+        # A tensor that was stored has forgotten its shape.
+        image = tf.ensure_shape(kept, self._shape if self.fixed_steps == len(self._steps) else [None, None, 3])
+        image = self._run(image, seed, self.fixed_steps, len(self._steps))
         return self._finish(image)
 
     def _begins_with_cut(self):

@@ -1,5 +1,7 @@
 """Functions that stand in seldom taken branches of a graph."""
 
+import functools
+
 import tensorflow as tf
 
 
@@ -9,4 +11,16 @@ def seldom(*signature):
     TensorFlow unrolls the branches of a condition into the graph around it, walks through the operations of both each
     time, and optimises them anew at the start of every epoch. So decorated, a function is a single operation there.
     """
-    return tf.function(input_signature=signature, autograph=False, experimental_attributes={"_noinline": True})
+
+    def decorate(function):
+        attributes = {"_noinline": True}
+        single = tf.function(function, input_signature=signature, autograph=False, experimental_attributes=attributes)
+
+        # Outside of graphs it is called as it is, whose errors are shorter.
+        @functools.wraps(function)
+        def call(*arguments):
+            return function(*arguments) if tf.executing_eagerly() else single(*arguments)
+
+        return call
+
+    return decorate

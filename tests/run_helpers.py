@@ -215,7 +215,9 @@ def same(found, expected):
 
 # What TensorFlow's own code writes when an image cannot be decoded; no log level of Python reaches it.
 DECODER_NOISE = re.compile(
-    r"[EWI]0000 00:00:\d+\.\d+ +\d+ (jpeg_mem|local_rendezvous)\.cc:\d+\] .*|\t \[\[.*\]\]", re.ASCII
+    r"[EWI]0000 00:00:\d+\.\d+ +\d+ (jpeg_mem|local_rendezvous)\.cc:\d+\] .*|\t \[\[.*\]\]"
+    r"|WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR",
+    re.ASCII,
 )
 FLAG_ERROR, FLAG_HELP = "FATAL Flags parsing error: ", "Pass --helpshort or --helpfull to see help on flags."
 

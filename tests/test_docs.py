@@ -39,6 +39,13 @@ def test_the_example_of_the_page_on_optimisation_runs(tmp_path, monkeypatch):
     assert names["evaluation"].average is names["average"]
 
 
+def test_the_example_of_divide_and_conquer_divides():
+    count, names = run_examples("divide_and_conquer.md")
+    assert count == 1 and [entry["epoch"] for entry in names["recluster"].history] == [0, 2]
+    assert names["embeddings"].shape == (192, 32)
+    assert set(names["sampler"].learners(0, np.arange(40)).numpy()) <= {0, 1, 2, 3}
+
+
 def test_the_schedules_of_the_page_on_optimisation_are_those_there_are():
     page = (REPOSITORY / "docs/training.md").read_text(encoding="utf-8")
     specs = re.findall(r"\| `(\w+(?:\(.*?\))?)` \| (?:stays|times|falls|rises)", page)

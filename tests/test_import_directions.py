@@ -16,6 +16,7 @@ ROOMS = {
     "tfdml.registry": ("", "keras.saving"),
     "tfdml.flags": ("", "absl"),
     "tfdml.startup": ("", "keras"),
+    "tfdml.clustering": ("", "faiss numpy scipy"),
     "tfdml.functional": ("tfdml.functional", "keras numpy"),
     "tfdml.losses": ("tfdml.losses tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
     "tfdml.layers": ("tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),

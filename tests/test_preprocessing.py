@@ -14,7 +14,7 @@ from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
 from pipelines.sampling import PxK
 from tfdml import flags, serving
-from tfdml.experiment import Experiment
+from tfdml.image_data import ImageData
 from tfdml.preprocessing import image_size_of, preprocessing_of
 
 COLOURS = np.array([[200, 100, 50], [10, 250, 30], [0, 80, 160], [255, 255, 0]])
@@ -41,8 +41,9 @@ def pictures():
 
 def test_training_evaluation_and_serving_agree(tmp_path):
     model, split = caffe_like_model(), pictures()
-    experiment = types.SimpleNamespace(settings=types.SimpleNamespace(image_size=0))
-    prepare = Experiment.preparation(experiment, model, "warp")
+    given = {"image_size": 0, "shrink_decoding": False, "cache": "none", "cache_memory": 0, "cache_dir": ""}
+    settings = types.SimpleNamespace(**given, max_bad_images=0)
+    prepare = ImageData(settings, strategy=None).preparation(model, "warp")
     expected = (COLOURS[:, ::-1] - np.array(MEAN)) / np.array(STD)
 
     (evaluated,) = evaluation_batches(split, prepare, batch_size=4)

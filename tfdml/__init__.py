@@ -15,6 +15,6 @@ __all__ = ["backbones", "layers", "losses", "registry"]
 # Losses, layers and backbones run on any Keras backend; training and what follows it are TensorFlow's.
 if keras.backend.backend() == "tensorflow":
     from tfdml import callbacks, evaluation, methods, optimizers
-    from tfdml.methods import EmbeddingModel, Single
+    from tfdml.methods import DivideAndConquer, EmbeddingModel, Single
 
-    __all__ += ["EmbeddingModel", "Single", "callbacks", "evaluation", "methods", "optimizers"]
+    __all__ += ["DivideAndConquer", "EmbeddingModel", "Single", "callbacks", "evaluation", "methods", "optimizers"]

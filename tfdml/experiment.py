@@ -9,16 +9,17 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from pipelines.build import evaluation_batches, training_batches
-from pipelines.images import find_unreadable, preparation, thumbnail
+from pipelines.cluster_sampling import WithinClusters
+from pipelines.images import find_unreadable, thumbnail
 from tfdml import callbacks as tfdml_callbacks
 from tfdml import registry
 from tfdml.checkpoint import CheckpointFolder
 from tfdml.devices import is_chief, strategy_for
 from tfdml.evaluation import Embedder
+from tfdml.image_data import ImageData
 from tfdml.model_files import load_weights, save_model
 from tfdml.optimization import check_frozen_batch_norm, make_average, make_optimizer
-from tfdml.preprocessing import image_size_of, preprocessing_of
+from tfdml.preprocessing import image_size_of
 from tfdml.run_directory import RunDirectory
 from tfdml.splits import load_splits
 
@@ -49,6 +50,7 @@ class Experiment:
         tf.config.experimental.enable_tensor_float_32_execution(False)
         import_modules(settings.import_modules)
         self.chief = is_chief(self.strategy)
+        self.image_data = ImageData(settings, self.strategy, verbose=bar() if self.chief else 0)
         keras.mixed_precision.set_global_policy(settings.precision)
         if settings.deterministic:
             tf.config.experimental.enable_op_determinism()
@@ -97,36 +99,25 @@ class Experiment:
             )
         return sampler, settings.steps_per_epoch or max(len(self.train) // sampler.batch_size, 1)
 
+    def divided(self, sampler, model):
+        """The sampler, within clusters where the model's method divides the data; bound to the training rows."""
+        if not hasattr(model, "division"):
+            return sampler
+        sampler = WithinClusters(sampler, model.division.cluster_order)
+        sampler.bind(self.train.labels)
+        return sampler
+
     def training_data(self, model, sampler, progress, length):
         """The training dataset, whose passes have `length` steps."""
-        settings = self.settings
-        prepare = self.preparation(model, settings.train_transform)
-        options = {
-            "seed": settings.seed,
-            "step": progress.pipeline_step,
-            "steps_per_epoch": progress.steps_per_epoch,
-            "length": length,
-        }
-
-        def share_of(context):
-            workers = context.num_input_pipelines
-            worker = (context.input_pipeline_id, workers)
-            parts = context.num_replicas_in_sync // workers
-            return training_batches(self.train, sampler, prepare, worker=worker, parts=parts, **options)
-
-        if settings.devices == "workers":
-            return self.strategy.distribute_datasets_from_function(share_of)
-        return training_batches(self.train, sampler, prepare, **options)
+        return self.image_data.training(self.train, model, sampler, progress, length)
 
     def preparation(self, model, transform):
         """How images are prepared for the model's backbone."""
-        size = image_size_of(getattr(model, "backbone", None), self.settings.image_size)
-        return preparation(transform, image_size=size, **preprocessing_of(model))
+        return self.image_data.preparation(model, transform)
 
     def evaluation_data(self, model, split):
         """Batches of a split's images, as evaluation sees them."""
-        prepare = self.preparation(model, self.settings.test_transform)
-        return evaluation_batches(split, prepare, batch_size=self.settings.eval_batch_size)
+        return self.image_data.evaluation(split, model)
 
     def measure(self, model, split):
         """Retrieval metrics of a model on a split."""
@@ -134,7 +125,7 @@ class Experiment:
             embeddings = Embedder(model, verbose=bar())(self.evaluation_data(model, split), len(split))
         return self.protocol(embeddings, split)
 
-    def callbacks(self, model, run, stop, progress):
+    def callbacks(self, model, run, stop, progress, sampler):
         """All callbacks of a run, in the order in which they act, and those that the run itself asks things of."""
         settings = self.settings
         log = tfdml_callbacks.RunLog(run.path, enabled=self.chief)
@@ -159,17 +150,28 @@ class Experiment:
             verbose=bar() if self.chief else 0,
         )
         averages = {"average": average} if average else {}
+        watches = self.image_data.callbacks(self.train)
+        if hasattr(model, "division"):
+            watches["clusters"] = tfdml_callbacks.Recluster(
+                self.evaluation_data(model, self.train),
+                self.train.labels,
+                sampler,
+                seed=settings.seed,
+                log=log,
+                step=lambda: progress.step,
+                verbose=bar() if self.chief else 0,
+            )
         checkpoint = tfdml_callbacks.RunCheckpoint(
             CheckpointFolder(run.checkpoints, keep=settings.keep_checkpoints),
             progress,
-            {"evaluation": evaluation, "log": log, "progress": progress, **averages},
+            {"evaluation": evaluation, "log": log, "progress": progress, **averages, **watches},
             every_steps=settings.checkpoint_every,
             stop=stop,
             writes=self.chief,
         )
         guard = tfdml_callbacks.DivergenceGuard(step=lambda: progress.step)
         epoch_log = tfdml_callbacks.EpochLog(log, step=lambda: progress.step)
-        between = [*self._schedules(model, progress), *averages.values()]
+        between = [*self._schedules(model, progress), *averages.values(), *watches.values()]
         return [progress, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint
 
     def _schedules(self, model, progress):
@@ -225,7 +227,8 @@ def trained(run_dir, which, changes=()):
         raise ValueError("--run_dir is missing: the folder of a run.")
     run = RunDirectory(run_dir)
     settings = run.settings()
-    vars(settings).update({"devices": "auto", "evaluate_on": "test", "folds": 0, **dict(changes)})
+    # A cache is of use where images are seen more than once.
+    vars(settings).update({"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", **dict(changes)})
     experiment = Experiment(settings)
     return experiment, keras.models.load_model(run.model_file(which), compile=False)
 

@@ -23,7 +23,8 @@ def define_training(values=flags.FLAGS):
     flags.DEFINE_string(
         "initial_weights",
         "",
-        "What the backbone starts from: a Keras weights file (.weights.h5), or imagenet: its own download.",
+        "What the backbone starts from: a Keras weights file (.weights.h5); imagenet: its own download; toycars: what "
+        "comes with small(width=16). Empty: random weights.",
         **common,
     )
     flags.DEFINE_string("method", "single", "Method spec: how images become learner embeddings.", **common)
@@ -44,6 +45,7 @@ def define_training(values=flags.FLAGS):
     flags.DEFINE_string(
         "test_transform", "resize_short|center_crop", "Chain of transforms in evaluation and serving.", **common
     )
+    _define_images(common)
     flags.DEFINE_integer("epochs", 20, "Epochs to train.", lower_bound=1, **common)
     flags.DEFINE_integer(
         "steps_per_epoch", 0, "Steps that make an epoch; 0: training rows divided by the batch size.", 0, **common
@@ -106,6 +108,39 @@ def define_training(values=flags.FLAGS):
     flags.DEFINE_bool("projector", True, "Write test embeddings for TensorBoard's projector at the end.", **common)
     flags.DEFINE_list("import_modules", [], "Your own modules to import first; they may register losses etc.", **common)
     return sorted(set(values) - before)
+
+
+def _define_images(common):
+    """What decides how images are read."""
+    flags.DEFINE_enum(
+        "cache",
+        "none",
+        ["none", "bytes", "pixels"],
+        "What is kept of images that were read once: nothing, their files, or their pixels, after those first steps "
+        "of the transform that do the same every time. Results are the same.",
+        **common,
+    )
+    flags.DEFINE_float(
+        "cache_memory", 4.0, "Memory for --cache, GiB; a split that does not fit is kept in --cache_dir.", 0.0, **common
+    )
+    flags.DEFINE_string(
+        "cache_dir", "", "Folder, best on a local disk, for what --cache keeps there; empty: ~/.cache.", **common
+    )
+    flags.DEFINE_bool(
+        "shrink_decoding",
+        False,
+        "Decode JPEGs at 1/2, 1/4 or 1/8 where they are resized to that or less: faster, slightly other pixels, in "
+        "training, evaluation and export alike.",
+        **common,
+    )
+    flags.DEFINE_integer(
+        "max_bad_images",
+        0,
+        "How many training images may turn out unreadable before the run stops; others of their class stand in for "
+        "them. 0: the first one stops it.",
+        0,
+        **common,
+    )
 
 
 def _define_optimisation(common):

@@ -12,19 +12,23 @@ def load_weights(backbone, path):
     Args:
         backbone: Keras model.
         path: a `.weights.h5` file, loaded by the names of layers; a file of keras.applications; or `imagenet`: what the
-            backbone downloads itself.
+            backbone downloads itself; or the name of weights that come with tfdml, such as `toycars` for `small`.
     """
     if path == "imagenet":
         return f"--initial_weights={path}: {_load_imagenet(backbone)}"
+    file = getattr(backbone, "shipped_weights", {}).get(path, path)
     try:
-        if str(path).endswith(".weights.h5"):
-            return f"--initial_weights={path}: {load_by_name(backbone, path)}."
+        if str(file).endswith(".weights.h5"):
+            return f"--initial_weights={path}: {load_by_name(backbone, file)}."
         with warnings.catch_warnings():
             # Keras warns of each layer that does not fit before it raises; the error says it once.
             warnings.simplefilter("ignore")
-            backbone.load_weights(path)
+            backbone.load_weights(file)
     except FileNotFoundError:
-        raise FileNotFoundError(f"--initial_weights={path}: no such file.") from None
+        names = ", ".join(["imagenet", *getattr(backbone, "shipped_weights", {})])
+        raise FileNotFoundError(
+            f"--initial_weights={path}: no such file, and {backbone.name} knows by name: {names}."
+        ) from None
     except (ValueError, OSError) as error:
         # Keras says first that objects could not be loaded, and then which and why.
         reason = " ".join(str(error).split())

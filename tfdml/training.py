@@ -60,7 +60,8 @@ def _train(experiment, run, serialized, stop):
     if experiment.chief:
         run.claim(serialized)
     with stop:
-        callbacks, evaluation, checkpoint = experiment.callbacks(model, run, stop, progress)
+        sampler = experiment.divided(sampler, model)
+        callbacks, evaluation, checkpoint = experiment.callbacks(model, run, stop, progress, sampler)
         if checkpoint.resume(model, warn) and experiment.chief:
             print(f"Going on with {run.path} after step {progress.step}.", flush=True)
         if not (progress.at_epoch_end or evaluation.exhausted):
@@ -110,6 +111,7 @@ def _result(experiment, run, model, evaluation, progress):
         "selected_on": selected_on,
         "step": step,
         "seconds": round(progress.seconds, 1),
+        **experiment.image_data.counts(),
     }
 
 

@@ -62,11 +62,13 @@ def _read(annotations, images_folder, name_field):
             f"{annotations} has no annotations with {', '.join(missing)}. Expected the file that has the classes; for "
             f"the test images that is {TEST_LABELS}."
         )
-    names, labels, left, top, right, bottom = (rows[field] for field in fields)
-    paths = np.array([str(images_folder / str(name)) for name in names], dtype=object)
+    paths = np.array([str(images_folder / str(name)) for name in rows[name_field]], dtype=object)
+    try:
+        labels, *boxes = (rows[field].astype(np.int64) for field in fields[1:])
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{annotations}: classes and boxes must be numbers ({error}).") from None
     # The file counts pixels from 1 and boxes include their last.
-    boxes = np.stack([column.astype(np.int32) for column in (left, top, right, bottom)], axis=1) - [1, 1, 0, 0]
-    return paths, labels.astype(np.int64), boxes.astype(np.int32)
+    return paths, labels, (np.stack(boxes, axis=1) - [1, 1, 0, 0]).astype(np.int32)
 
 
 def _class_names(folder, annotations):

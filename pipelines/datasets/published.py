@@ -32,13 +32,7 @@ class Published:
         if not data_dir:
             raise ValueError(f"The dataset {self.name!r} needs --data_dir. {self._expected('FOLDER')}")
         data_dir = Path(data_dir).expanduser()
-        found = self._whole(data_dir)
-        for name, produces in self.archives.items() if found is None else ():
-            for folder in self._places(data_dir):
-                archive = archive_of(folder / name)
-                if archive and not (folder / produces).exists():
-                    unpack(archive, folder / produces)
-                    found = found or self._whole(data_dir)
+        found = self._whole(data_dir) or self._unpacked(data_dir)
         if found is None:
             raise FileNotFoundError(
                 f"The dataset {self.name!r} is not in {data_dir}: {self._lacking(data_dir)}. {self._expected(data_dir)}"
@@ -64,6 +58,17 @@ class Published:
             for layout in self.layouts:
                 if all((folder / path).exists() for path in layout):
                     return folder, layout
+        return None
+
+    def _unpacked(self, data_dir):
+        """What is whole after unpacking archives, as few as that takes."""
+        for folder in self._places(data_dir):
+            for name, produces in self.archives.items():
+                archive = archive_of(folder / name)
+                if archive and not (folder / produces).exists():
+                    unpack(archive, folder / produces)
+                    if found := self._whole(data_dir):
+                        return found
         return None
 
     def _lacking(self, data_dir):

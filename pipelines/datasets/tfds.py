@@ -5,12 +5,13 @@ import re
 from pathlib import Path
 
 import numpy as np
+from absl import logging
 
 from pipelines.datasets.dataset import Dataset, Split
 from tfdml.registry import register
 
 # What its datasets call the classes, in the order of preference.
-LABELS = ("label", "class_id", "item_id")
+LABELS = ("label", "class_id")
 
 
 @register("dataset", "tfds")
@@ -73,7 +74,10 @@ def _read(tensorflow_datasets, builder, part, image, label):
     rows = [(example[image], int(example[label])) for example in examples.as_numpy_iterator()]
     images = np.empty(len(rows), object)
     images[:] = [contents if encoded else _encode(contents) for contents, _ in rows]
-    return Split(images, np.array([number for _, number in rows], np.int64))
+    labels = np.array([number for _, number in rows], np.int64)
+    if np.any(labels < 0):
+        logging.info("%d images of %s have no label and are left out.", np.sum(labels < 0), part)
+    return Split(images, labels).where(labels >= 0)
 
 
 def _encode(pixels):
@@ -88,8 +92,8 @@ def _encode(pixels):
 
 def _divide(parts, names):
     """Training and test split with different classes."""
-    if {"train", "test"} <= parts.keys() and not np.intersect1d(parts["train"].labels, parts["test"].labels).size:
-        pair = parts["train"], parts["test"]
+    pair = [parts[part] for part in ("train", "test") if part in parts and len(parts[part])]
+    if len(pair) == 2 and not np.intersect1d(*(split.labels for split in pair)).size:
         return [Split(split.images, split.labels, names) for split in pair]
     images, labels = (
         np.concatenate([getattr(part, column) for part in parts.values()]) for column in ("images", "labels")

@@ -31,7 +31,8 @@ def test_no_negative_no_nan_and_nothing_on_the_diagonal(seed, size, scale):
     embeddings[size // 2 :] = embeddings[0]
     squared = squared_distances(embeddings).numpy()
     assert np.all(squared >= 0) and np.all(np.diag(squared) == 0) and np.all(np.isfinite(distances(embeddings)))
-    np.testing.assert_allclose(squared, squared.T)
+    # Matrix products sum in another order here and there.
+    np.testing.assert_allclose(squared, squared.T, atol=1e-5 * scale**2)
 
 
 @pytest.mark.parametrize("function", [distances, squared_distances])

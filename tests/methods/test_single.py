@@ -40,7 +40,7 @@ def test_learners_stand_side_by_side_at_unit_length(batch):
     np.testing.assert_allclose(merged, np.concatenate([learners[:, 0], learners[:, 1]], axis=1) / np.sqrt(2), atol=1e-6)
     model.compile("sgd", loss=Contrastive())
     expected = sum(Contrastive().call(batch[1], learners[:, k]) for k in range(2))
-    np.testing.assert_allclose(model.loss_values(batch[1], learners), expected, rtol=1e-6)
+    np.testing.assert_allclose(model.loss_values({"label": batch[1]}, learners), expected, rtol=1e-6)
 
 
 def test_step_is_gradient_descent_on_the_mean_loss(batch):

@@ -306,6 +306,13 @@ def test_a_damaged_and_a_wrong_matlab_file(tmp_path):
             read("cars196", tmp_path)
 
 
+def test_classes_of_cars_that_are_no_numbers(tmp_path):
+    tiny.write_cars_one_folder(tmp_path)
+    tiny.annotate(tmp_path / "cars_annos.mat", "relative_im_path", [("car_ims/000001.jpg", "Audi", 0)] * 2)
+    with pytest.raises(ValueError, match="cars_annos.mat: classes and boxes must be numbers .*Audi"):
+        read("cars196", tmp_path)
+
+
 def test_an_unexpected_name_in_market(tmp_path):
     tiny.picture(tiny.write_market(tmp_path) / "query" / "me.jpg", (1, 2, 3))
     with pytest.raises(ValueError, match=r"names like 0001_c1s1_000151_01.jpg in .*/query, received 'me.jpg'"):
@@ -361,6 +368,13 @@ def test_the_archives_of_cars_in_two_folders(tmp_path):
     for name, archive in (("cars_train", "cars_train"), ("cars_test", "cars_test"), ("devkit", "car_devkit")):
         pack(tmp_path, tmp_path / f"{archive}.tgz", [name])
     np.testing.assert_array_equal(read("cars196", tmp_path).train.images, expected.train.images)
+
+
+def test_no_more_archives_are_unpacked_than_needed(tmp_path):
+    tiny.write_cars_one_folder(tmp_path)
+    pack(tmp_path, tmp_path / "car_ims.tgz", ["car_ims"])
+    (tmp_path / "cars_train.tgz").write_bytes(b"not needed, and damaged")
+    assert len(read("cars196", tmp_path).train) == 4
 
 
 def test_the_image_archive_of_inshop_lies_in_its_own_folder(tmp_path):

@@ -101,6 +101,14 @@ def test_the_newest_version_is_read_unless_one_is_named(prepare):
     assert len(tfds("birds:2.0.0", str(folder)).train) == 1
 
 
+def test_images_without_a_label_are_left_out_and_counted(prepare, caplog):
+    caplog.set_level("INFO", "absl")
+    folder = prepare("hidden", {"train": [0, 1, 2, 3], "test": [-1, -1, -1]})
+    dataset = tfds("hidden", str(folder))
+    assert sorted([*dataset.train.labels, *dataset.test.labels]) == [0, 1, 2, 3]
+    assert "3 images of test have no label" in caplog.text
+
+
 def test_features_by_other_names(prepare):
     folder = prepare("named", {"train": [0, 1]}, label="species")
     with pytest.raises(ValueError, match="tfds.'named'. has no feature 'label'; it has image, other, species"):

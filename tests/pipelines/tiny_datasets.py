@@ -43,7 +43,7 @@ def write_cars_one_folder(root):
     rows = [(f"car_ims/{number:06d}.jpg", (number - 1) // 2 + 1, number % 2) for number in range(1, 9)]
     for name, label, _ in rows:
         picture(root / name, colour_of(label))
-    _annotate(root / "cars_annos.mat", "relative_im_path", rows, class_names=_names("Car A", "Car B", "Car C", "Car D"))
+    annotate(root / "cars_annos.mat", "relative_im_path", rows, class_names=_names("Car A", "Car B", "Car C", "Car D"))
     return root
 
 
@@ -53,12 +53,13 @@ def write_cars_two_folders(root, test_labels="cars_test_annos_withlabels.mat"):
         rows = [(f"{number:05d}.jpg", number, None) for number in range(1, 5)]
         for name, label, _ in rows:
             picture(root / f"cars_{part}" / name, colour_of(label))
-        _annotate(root / annotations, "fname", rows)
+        annotate(root / annotations, "fname", rows)
     savemat(root / "devkit" / "cars_meta.mat", {"class_names": _names("Car A", "Car B", "Car C", "Car D")})
     return root
 
 
-def _annotate(path, name_field, rows, **more):
+def annotate(path, name_field, rows, **more):
+    """Writes a file of annotations, as the devkit has it."""
     fields = (name_field, "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "test")
     annotations = np.zeros((1, len(rows)), dtype=[(field, object) for field in fields])
     for place, (name, label, test) in enumerate(rows):

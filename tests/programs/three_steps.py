@@ -1,9 +1,10 @@
-"""Takes three steps on the given devices and stores the weights: `three_steps.py DEVICES OUTPUT LOSS OPTIMIZER`.
+"""Takes three steps of each case on the given devices and stores the weights: `three_steps.py DEVICES FOLDER`.
 
 A process of its own for each kind of device: virtual CPUs and collectives are set up once in a process.
 """
 
 import sys
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -11,6 +12,7 @@ import tensorflow as tf
 
 import tfdml
 from pipelines.build import training_batches
+from pipelines.cluster_sampling import WithinClusters
 from pipelines.datasets import Split
 from pipelines.images import preparation
 from pipelines.sampling import PxK
@@ -21,23 +23,61 @@ from tfdml.devices import is_chief, strategy_for
 CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3
 
 
-def main(devices, output, loss, optimizer):
+# Not Adam with its small epsilon: it divides by the gradient's size, and makes rounding of the smallest visible.
+PLAIN = "sgd(learning_rate=0.5, momentum=0.9)"
+# Name to loss, optimizer and method.
+CASES = {
+    "pairs": ("triplet(mining='all')", PLAIN, "single"),
+    "proxies": ("proxy_nca(classes=8)", PLAIN, "single"),
+    "groups": (
+        "proxy_nca(classes=8)",
+        "sgd(learning_rate=0.5, momentum=0.9, weight_decay=0.1, lr_multipliers={'loss': 10, 'stage1_conv1': 0}, "
+        "frozen_steps={'backbone': 2}, global_clipnorm=0.05)",
+        "single",
+    ),
+    "groups_with_moments": (
+        "proxy_nca(classes=8)",
+        "adamw(learning_rate=0.1, weight_decay=0.5, epsilon=0.1, lr_multipliers={'embedding': 3}, "
+        "frozen_steps={'stage1_*': 1}, decay_biases_and_norms=False)",
+        "single",
+    ),
+    "turns": (
+        "proxy_nca(classes=8)",
+        "adamw(learning_rate=0.1, weight_decay=0.5, epsilon=0.1)",
+        "divide_and_conquer(learners=2)",
+    ),
+}
+
+
+def main(devices, folder):
     strategy = strategy_for(devices)
+    for name, case in CASES.items():
+        stored = three_steps(strategy, devices, *case)
+        if is_chief(strategy):
+            np.savez(Path(folder) / f"{name}.npz", **stored)
+
+
+def three_steps(strategy, devices, loss, optimizer, method):
+    """Name to array: all weights, their average, the loss of the epoch and the number of replicas."""
     keras.utils.set_random_seed(0)
     split = random_split()
     sampler = PxK(classes=4, per_class=4)
+    with strategy.scope():
+        model = make_model(loss, optimizer, method)
+    if hasattr(model, "division"):
+        sampler = WithinClusters(sampler)
     sampler.bind(split.labels)
+    if hasattr(model, "division"):
+        sampler.assign(split.labels % 2)
     prepare = preparation("random_resized_crop|flip", image_size=SIDE, mean=(127.5,) * 3, std=(64.0,) * 3)
     progress = Progress(STEPS)
+    at = {"seed": 0, "step": progress.pipeline_step, "steps_per_epoch": STEPS}
 
     def share_of(context):
         workers = context.num_input_pipelines
         parts = context.num_replicas_in_sync // workers
         return training_batches(split, sampler, prepare, worker=(context.input_pipeline_id, workers), parts=parts, **at)
 
-    at = {"seed": 0, "step": progress.pipeline_step, "steps_per_epoch": STEPS}
-    with strategy.scope():
-        model = make_model(loss, optimizer)
     if devices == "workers":
         data = strategy.distribute_datasets_from_function(share_of)
     else:
@@ -46,10 +86,9 @@ def main(devices, output, loss, optimizer):
     history = model.fit(data, callbacks=[progress, average], verbose=0, shuffle=False).history
     with average.applied():
         averaged = [weight.numpy() for weight in model.trainable_variables]
-    if is_chief(strategy):
-        weights = [strategy.experimental_local_results(weight.value)[0].numpy() for weight in model.variables]
-        weights += averaged
-        np.savez(output, *weights, loss=history["loss"], replicas=strategy.num_replicas_in_sync)
+    weights = [strategy.experimental_local_results(weight.value)[0].numpy() for weight in model.variables]
+    arrays = {f"arr_{number}": array for number, array in enumerate(weights + averaged)}
+    return {**arrays, "loss": history["loss"], "replicas": strategy.num_replicas_in_sync}
 
 
 def random_split():
@@ -61,12 +100,12 @@ def random_split():
     return Split(images, np.repeat(np.arange(CLASSES), PER_CLASS))
 
 
-def make_model(loss, optimizer):
+def make_model(loss, optimizer, method):
     backbone = tfdml.backbones.Small(width=8, stages=2)
     for layer in backbone.layers:
         # Its batch statistics are each replica's own, which no loss on the global batch can change.
         layer.trainable = not isinstance(layer, keras.layers.BatchNormalization)
-    model = tfdml.Single(backbone, embedding_size=16)
+    model = registry.create("method", method, backbone=backbone, embedding_size=16)
     model(np.zeros((1, SIDE, SIDE, 3), np.float32))
     model.compile(registry.create("optimizer", optimizer), loss=loss)
     model.optimizer.build(model.trainable_variables)

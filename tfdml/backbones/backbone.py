@@ -21,6 +21,9 @@ class Backbone(keras.Model):
         image_size: side of the images that the network was made for, pixels.
     """
 
+    # Name to file of the pretrained weights that come with tfdml.
+    shipped_weights = {}
+
     def __init__(self, inputs, endpoints, *, mean, std, channels="rgb", image_size, **kwargs):
         if channels not in CHANNELS:
             raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {channels!r}.")

@@ -5,10 +5,10 @@ import tensorflow as tf
 from keras import ops
 
 from tfdml import registry
-from tfdml.functional.distances import distances, unit_length
-from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.distances import unit_length
 from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.methods.loss_layers import LossLayers
+from tfdml.methods.measures import Measures, measure
 from tfdml.methods.replicas import (
     apply_summed_gradients,
     average_moving_statistics,
@@ -17,8 +17,6 @@ from tfdml.methods.replicas import (
     sum_gradients,
 )
 from tfdml.methods.restrictions import check_compile_arguments, is_multi_worker
-
-METRICS = ("loss", "gradient_norm", "positive_distance", "negative_distance", "active_anchors")
 
 
 class EmbeddingModel(keras.Model):
@@ -29,14 +27,17 @@ class EmbeddingModel(keras.Model):
 
     Under a distribution strategy every replica sees the embeddings of all of them, computes the whole loss, and
     divides it by their number; the step is the one that a single device would take.
+
+    Args:
+        backbone: the network that may begin with pretrained weights, saved with the model; None where there is none.
+        freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
 
-    # A method that takes this as an argument sets it: what of its backbones' batch norm stays as it is.
-    freeze_batch_norm = "none"
-
-    def __init__(self, **kwargs):
+    def __init__(self, backbone=None, freeze_batch_norm="none", **kwargs):
         super().__init__(**kwargs)
-        self._measures = _Measures()
+        self.backbone = backbone
+        self.freeze_batch_norm = freeze_batch_norm
+        self._measures = Measures()
         self.loss_layers = LossLayers(name="loss_layers")
         self._learners_shape = None
 
@@ -46,7 +47,7 @@ class EmbeddingModel(keras.Model):
 
     def backbones(self):
         """The networks that may begin with pretrained weights."""
-        return [self.backbone] if hasattr(self, "backbone") else []
+        return [] if self.backbone is None else [self.backbone]
 
     def variable_groups(self):
         """Name to variables of the layer groups that optimizers know beside layers' names."""
@@ -61,13 +62,11 @@ class EmbeddingModel(keras.Model):
         if self._learners_shape is None:
             self._learners_shape = tuple(learners.shape[1:])
             self._make_loss_layers()
-        if not merged:
-            return learners
-        side_by_side = ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))
-        return unit_length(ops.cast(side_by_side, "float32"))
+        return side_by_side(learners) if merged else learners
 
-    def loss_values(self, labels, learners):
-        """Loss `[B]` of each anchor, summed over learners `[B, K, d]`."""
+    def loss_values(self, batch, learners):
+        """Loss `[B]` of each anchor, summed over learners `[B, K, d]`; `batch` is what there is of `{"label": [B]}`."""
+        labels = batch["label"]
         return sum(
             self.loss.call(labels, self.loss_layers.inputs_of(k, labels, learners[:, k]))
             for k in range(learners.shape[1])
@@ -86,6 +85,17 @@ class EmbeddingModel(keras.Model):
             optimizer.name_groups(self.variable_groups)
         self._make_loss_layers()
 
+    def get_config(self):
+        backbone = {} if self.backbone is None else {"backbone": keras.saving.serialize_keras_object(self.backbone)}
+        return {**super().get_config(), **backbone, "freeze_batch_norm": self.freeze_batch_norm}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        if "backbone" in config:
+            backbone = keras.saving.deserialize_keras_object(config["backbone"], custom_objects=custom_objects)
+            config = {**config, "backbone": backbone}
+        return cls(**config)
+
     def compile_from_config(self, config):
         self.compile(**keras.saving.deserialize_keras_object(config))
         if self.optimizer is not None and self.built:
@@ -95,18 +105,32 @@ class EmbeddingModel(keras.Model):
     def metrics(self):
         return list(self._measures.means.values())
 
+    def loss_dims(self, learners, dim):
+        """Dimensions of what each layer of the loss stands behind: the learners."""
+        return [dim] * learners
+
+    def regularization(self, batch):
+        """What the layers add to the loss of a batch."""
+        del batch
+        return sum(self.losses)
+
+    def apply_gradients(self, batch, gradients):
+        """Lets the optimizer take the step of a batch, with gradients that are summed over replicas."""
+        del batch
+        apply_summed_gradients(self.optimizer, gradients, self.trainable_variables)
+
     def train_step(self, data):
-        images, labels = _unpack(data)
+        images, batch = _unpack(data)
         # When a dataset of unknown length ends, TensorFlow still runs what does not depend on the batch, such as the
         # optimizer's counter. Everything depends on it here.
         with tf.control_dependencies(tf.nest.flatten(images)):
-            return self._train_on(images, labels)
+            return self._train_on(images, batch)
 
     def test_step(self, data):
-        images, labels = _unpack(data)
+        images, batch = _unpack(data)
         with tf.control_dependencies(tf.nest.flatten(images)):
-            _, measured = self._global_loss(images, labels, training=False)
-            return self._update_metrics(measured)
+            _, measured = self._global_loss(images, batch, training=False)
+            return self.update_measures(batch, measured)
 
     def make_train_function(self, force=False):
         """Keras' own, except with several workers, where Keras' reduction of the step's results fails."""
@@ -137,19 +161,19 @@ class EmbeddingModel(keras.Model):
     def _make_loss_layers(self):
         if self._learners_shape is not None and self.compiled:
             with self.distribute_strategy.scope():
-                self.loss_layers.make(self.loss, self._learners_shape)
+                self.loss_layers.make(self.loss, self.loss_dims(*self._learners_shape))
 
-    def _train_on(self, images, labels):
+    def _train_on(self, images, batch):
         replicas = tf.distribute.get_replica_context().num_replicas_in_sync
         with tf.GradientTape() as tape:
-            loss, measured = self._global_loss(images, labels, training=True)
+            loss, measured = self._global_loss(images, batch, training=True)
             scaled = self.optimizer.scale_loss(loss / replicas)
         gradients = sum_gradients(tape.gradient(scaled, self.trainable_variables))
         present = [gradient for gradient in gradients if gradient is not None]
         measured["gradient_norm"] = tf.linalg.global_norm(present) / self.optimizer.scale_loss(1.0)
-        apply_summed_gradients(self.optimizer, gradients, self.trainable_variables)
+        self.apply_gradients(batch, gradients)
         average_moving_statistics(self._moving_variables())
-        return self._update_metrics(measured)
+        return self.update_measures(batch, measured)
 
     def _moving_variables(self):
         """What the forward pass of training changes."""
@@ -160,51 +184,33 @@ class EmbeddingModel(keras.Model):
         }
         return [variable for variable in self.non_trainable_variables if id(variable) not in frozen]
 
-    def _global_loss(self, images, labels, training):
+    def _global_loss(self, images, batch, training):
         learners = gather(ops.cast(self(images, training=training, merged=False), "float32"))
-        labels = gather(labels)
-        values = self.loss_values(labels, learners)
-        loss = ops.mean(values) + sum(self.losses)
-        return loss, {"loss": loss, **_measure(labels, learners, values)}
+        batch = {name: gather(value) for name, value in batch.items()}
+        values = self.loss_values(batch, learners)
+        loss = ops.mean(values) + self.regularization(batch)
+        return loss, {"loss": loss, **measure(batch["label"], side_by_side(learners), values)}
 
-    def _update_metrics(self, measured):
+    def update_measures(self, batch, measured):
+        """Adds what a batch measured to the epoch's means, and gives these."""
+        del batch
         # With loss scaling a step whose gradient overflows is skipped; its norm is none.
         skips = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
-        for name, value in measured.items():
-            counts = tf.math.is_finite(value) | (not skips)
-            self._measures.means[name].update_state(
-                tf.where(counts, value, 0.0), sample_weight=tf.cast(counts, "float32")
-            )
-        return {name: mean.result() for name, mean in self._measures.means.items()}
+        return self._measures.update(measured, skips)
 
 
-class _Measures:
-    """Means over an epoch, held where Keras does not save them with the model."""
-
-    def __init__(self):
-        self.means = {name: keras.metrics.Mean(name=name) for name in METRICS}
+def side_by_side(learners):
+    """The embedding for retrieval `[B, K * d]` of learners `[B, K, d]`, at unit length."""
+    return unit_length(ops.cast(ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2])), "float32"))
 
 
 def _unpack(data):
-    images, labels, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
-    if labels is None:
+    images, batch, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    if batch is None:
         raise ValueError("Training needs labels: expected a dataset of (images, labels), received images only.")
     if sample_weight is not None:
         raise ValueError("Sample weights are not supported here: pairs have no weight of one sample.")
-    return images, tf.reshape(labels, [-1])
-
-
-def _measure(labels, learners, values):
-    """What training shows besides its loss, measured on the embedding for retrieval."""
-    embeddings = ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))
-    distance = distances(tf.stop_gradient(unit_length(embeddings)))
-    return {
-        "positive_distance": _mean_where(positive_pairs(labels), distance),
-        "negative_distance": _mean_where(negative_pairs(labels), distance),
-        "active_anchors": ops.mean(ops.cast(values > 0, "float32")),
-    }
-
-
-def _mean_where(mask, values):
-    mask = ops.cast(mask, values.dtype)
-    return ops.sum(values * mask) / ops.maximum(ops.sum(mask), 1.0)
+    batch = batch if isinstance(batch, dict) else {"label": batch}
+    if "label" not in batch:
+        raise ValueError(f"A dictionary of targets needs the key 'label', received {', '.join(batch)}.")
+    return images, {name: tf.reshape(value, [-1]) for name, value in batch.items()}

@@ -14,13 +14,13 @@ class LossLayers(keras.layers.Layer):
         # Never built, hence never locked: a model can be compiled again with another loss.
         self.built = True
 
-    def make(self, loss, shape):
-        """Makes the layers of a loss for learner embeddings of shape `(K, d)`, in place of those before."""
+    def make(self, loss, dims):
+        """Makes the layers of a loss, each for embeddings of one of these dimensions, in place of those before."""
         self.learners.clear()
-        for _ in range(shape[0]):
+        for dim in dims:
             layer = loss.make_layer() if hasattr(loss, "make_layer") else None
             if layer is not None:
-                layer.build((None, shape[1]))
+                layer.build((None, dim))
                 layer.built = True
                 self.learners.append(layer)
 

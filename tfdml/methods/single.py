@@ -1,7 +1,5 @@
 """One embedding: the plain method, and the baseline of the others."""
 
-import keras
-
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.registry import register
@@ -32,9 +30,7 @@ class Single(EmbeddingModel):
         freeze_batch_norm="none",
         **kwargs,
     ):
-        super().__init__(**kwargs)
-        self.freeze_batch_norm = freeze_batch_norm
-        self.backbone = backbone
+        super().__init__(backbone, freeze_batch_norm, **kwargs)
         self._head_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
         self.embedding_size = embedding_size
         self.head = EmbeddingHead(embedding_size, name="embedding", **self._head_options)
@@ -43,16 +39,4 @@ class Single(EmbeddingModel):
         return self.head(self.backbone(images, training=training), training=training)[:, None, :]
 
     def get_config(self):
-        backbone = keras.saving.serialize_keras_object(self.backbone)
-        return {
-            **super().get_config(),
-            "backbone": backbone,
-            "embedding_size": self.embedding_size,
-            "freeze_batch_norm": self.freeze_batch_norm,
-            **self._head_options,
-        }
-
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        backbone = keras.saving.deserialize_keras_object(config["backbone"], custom_objects=custom_objects)
-        return cls(**{**config, "backbone": backbone})
+        return {**super().get_config(), "embedding_size": self.embedding_size, **self._head_options}

@@ -1,0 +1,51 @@
+"""The pretrained weights that come with the package."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+
+from benchmarks.pretrain_toycars import check_designs
+from tfdml.backbones import Small
+from tfdml.backbones.small import TOYCARS
+from tfdml.model_files import load_weights
+
+FLAGFILE = Path(__file__).parents[2] / "configs" / "toycars_pretraining.flags"
+
+
+def test_the_file_is_the_one_of_the_recipe():
+    recipe = json.loads(TOYCARS.with_name("small_toycars.json").read_text())
+    assert hashlib.sha256(TOYCARS.read_bytes()).hexdigest() == recipe["sha256"]
+    assert TOYCARS.stat().st_size <= 4e6
+    assert recipe["flags"] == FLAGFILE.read_text().splitlines()
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_as_many_stages_as_there_are_load(stages):
+    backbone, whole = Small(width=16, stages=stages), Small(width=16)
+    assert "missing in the file: nothing" in load_weights(backbone, "toycars")
+    load_weights(whole, "toycars")
+    images = np.random.default_rng(0).normal(size=(1, 32, 32, 3)).astype("float32")
+    endpoint = whole.taps([f"stage{stages}"])
+    np.testing.assert_allclose(backbone(images), endpoint(images)[0], rtol=1e-5, atol=1e-5)
+    assert np.std(backbone(images)) > 0
+
+
+def test_another_width_is_told():
+    with pytest.raises(ValueError, match="--initial_weights=toycars.*stage1_conv1"):
+        load_weights(Small(width=8), "toycars")
+
+
+def test_another_network_has_none():
+    network = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Conv2D(4, 3)], name="own")
+    with pytest.raises(FileNotFoundError, match="own knows by name: imagenet"):
+        load_weights(network, "toycars")
+
+
+def test_designs_that_comparisons_use_are_refused():
+    check_designs(classes=800, seed=1)
+    with pytest.raises(ValueError, match="are in use"):
+        check_designs(classes=40, seed=0)

@@ -1,0 +1,150 @@
+"""Divides the data again and again."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from pipelines.cluster_sampling import WithinClusters
+from pipelines.sampling import PxK
+from tfdml.clustering import kmeans, matched, overlap
+
+CLASSES, PER_CLASS, LEARNERS, STEPS = 12, 4, 3, 6
+LABELS = np.repeat(np.arange(CLASSES), PER_CLASS)
+IMAGES = np.random.default_rng(0).normal(size=(len(LABELS), 8, 8, 3)).astype(np.float32)
+IMAGES += np.random.default_rng(1).normal(size=(CLASSES, 1, 1, 3))[LABELS]
+
+
+class Log:
+    def __init__(self):
+        self.events = []
+
+    def write(self, event, step, values):
+        self.events.append((event, step, values))
+
+
+def make_model(**arguments):
+    keras.utils.set_random_seed(0)
+    backbone = keras.Sequential([keras.layers.Conv2D(8, 3, activation="relu")])
+    model = tfdml.DivideAndConquer(backbone, embedding_size=12, **{"learners": LEARNERS, **arguments})
+    model.compile(keras.optimizers.Adam(0.01), loss="triplet(mining='all')")
+    return model
+
+
+class Watch(keras.callbacks.Callback):
+    """What each epoch trains with: clusters, learners of its batches, embeddings that the clusters are of."""
+
+    def __init__(self, recluster):
+        super().__init__()
+        self.recluster = recluster
+        self.epochs, self.embeddings = [], []
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.embeddings.append(self.model.predict(IMAGES, verbose=0))
+        steps = epoch * STEPS + np.arange(STEPS)
+        learners = self.recluster.sampler.learners(0, steps).numpy()
+        assignment = self.recluster.assignment
+        self.epochs.append((None if assignment is None else assignment.copy(), learners))
+
+
+def train(model, epochs, state=None, first=0):
+    """Trains on arrays by the samplers' arithmetic; gives the callbacks."""
+    sampler = WithinClusters(PxK(classes=2, per_class=2), model.division.cluster_order)
+    sampler.bind(LABELS)
+    log = Log()
+    recluster = tfdml.callbacks.Recluster(IMAGES, LABELS, sampler, seed=5, log=log)
+    if state:
+        recluster.set_state(state)
+    watch = Watch(recluster)
+    step = tf.Variable(first * STEPS, dtype=tf.int64)
+
+    def batch(number):
+        rows, turns = sampler.rows(0, number[None])[0], sampler.learners(0, number[None])
+        return tf.gather(IMAGES, rows), {"label": tf.gather(LABELS, rows), "learner": tf.repeat(turns, 4)}
+
+    data = tf.data.Dataset.from_tensors(0).flat_map(
+        lambda _: tf.data.Dataset.range(step.read_value(), step.read_value() + STEPS).map(batch)
+    )
+    data = data.apply(tf.data.experimental.assert_cardinality(STEPS))
+    count = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: step.assign_add(STEPS))
+    model.fit(data, epochs=epochs, initial_epoch=first, verbose=0, callbacks=[recluster, watch, count])
+    return recluster, watch, log
+
+
+def test_algorithm_1():
+    recluster, watch, log = train(make_model(recluster_every=2, merge_at=4), epochs=5)
+    assignments, learners = zip(*watch.epochs, strict=True)
+    first, _ = kmeans(watch.embeddings[0], LEARNERS, seed=5)
+    np.testing.assert_array_equal(assignments[0], first)
+    np.testing.assert_array_equal(assignments[1], first)
+    second = matched(first, kmeans(watch.embeddings[2], LEARNERS, seed=5)[0], LEARNERS)
+    np.testing.assert_array_equal(assignments[2], second)
+    np.testing.assert_array_equal(assignments[3], second)
+    assert all(set(each) == {0, 1, 2} for each in learners[:4]) and set(learners[4]) == {-1}
+    last = recluster.history[-1]
+    assert last["epoch"] == 2 and last["sizes"] == np.bincount(second, minlength=LEARNERS).tolist()
+    np.testing.assert_allclose(last["iou"], np.diag(overlap(first, second, LEARNERS)))
+    assert last["changed"] == pytest.approx(np.mean(first != second))
+    names = [event for event, _, _ in log.events]
+    assert names == ["clusters", "learners", "learners", "clusters", "learners", "learners"]
+    assert log.events[3][2].keys() >= {"size_of_learner_0", "left_out", "iou", "changed"}
+    assert log.events[1][2].keys() == {"loss_of_learner_0", "loss_of_learner_1", "loss_of_learner_2"}
+
+
+def test_plain_epochs_first_and_a_loss_that_merges_before_the_data():
+    _, watch, _ = train(make_model(divide_at=1, recluster_every=1, merge_loss_at=2, merge_at=3), epochs=4)
+    assignments, learners = zip(*watch.epochs, strict=True)
+    assert assignments[0] is None and set(learners[0]) == {-1}
+    assert set(learners[1]) == {0, 1, 2}
+    assert set(learners[2]) == {-1} and np.any(assignments[2] != assignments[1])
+    assert set(learners[3]) == {-1}
+
+
+def test_other_divisions_are_made_once():
+    for data_split in ("random", "labels"):
+        recluster, watch, _ = train(make_model(data_split=data_split, recluster_every=1), epochs=3)
+        assert len(recluster.history) == 1
+        assignment = watch.epochs[2][0]
+        assert np.bincount(assignment).tolist() == [16, 16, 16]
+        if data_split == "labels":
+            np.testing.assert_array_equal(assignment, LABELS // 4)
+        else:
+            assert any(len(set(assignment[LABELS == label])) > 1 for label in range(CLASSES))
+
+
+def test_no_step_is_traced_again():
+    model = make_model(recluster_every=1)
+    traced = []
+    values = model.loss_values
+
+    def counted(batch, learners):
+        traced.append(learners)
+        return values(batch, learners)
+
+    model.loss_values = counted
+    train(model, epochs=1)
+    once = len(traced)
+    assert once
+    train(model, epochs=4, first=1)
+    assert len(traced) == once
+
+
+def test_a_state_goes_on_within_an_epoch():
+    recluster, watch, _ = train(make_model(recluster_every=2), epochs=3)
+    state = recluster.get_state()
+    assert state["epoch"] == 2
+    # The weights are others now: were it to cluster again, the result would differ.
+    again, watched, _ = train(make_model(recluster_every=2), epochs=3, state=state, first=2)
+    np.testing.assert_array_equal(watched.epochs[0][0], watch.epochs[2][0])
+    assert again.history == recluster.history
+    later, _, _ = train(make_model(recluster_every=2), epochs=5, state=state, first=3)
+    assert [entry["epoch"] for entry in later.history] == [0, 2, 4]
+
+
+def test_only_a_model_that_divides():
+    model = tfdml.Single(keras.Sequential([keras.layers.Conv2D(8, 3)]), embedding_size=12)
+    model.compile("adam", loss="contrastive")
+    recluster = tfdml.callbacks.Recluster(IMAGES, LABELS, sampler=None)
+    with pytest.raises(ValueError, match="Expected a DivideAndConquer model, received Single"):
+        model.fit(IMAGES, LABELS, batch_size=16, verbose=0, callbacks=[recluster])

@@ -1,0 +1,180 @@
+"""Learners that take turns."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from tfdml.losses import Margin, ProxyNCA, SoftTriple, Triplet
+from tfdml.methods.division import Division
+
+LEARNERS, DIM = 4, 3
+OPTIMIZERS = {
+    "sgd": lambda: keras.optimizers.SGD(0.1, momentum=0.9, weight_decay=0.01),
+    "adam": lambda: keras.optimizers.Adam(0.01),
+    "adamw": lambda: tfdml.optimizers.AdamW(0.01, weight_decay=0.1),
+    "l2": lambda: tfdml.optimizers.Adam(0.01, weight_decay=0.1, l2=True),
+}
+
+
+@pytest.fixture
+def batch():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(16, 12, 12, 3)).astype(np.float32), np.repeat(np.arange(4), 4)
+
+
+def turn_of(labels, learner):
+    return {"label": labels, "learner": np.full(len(labels), learner)}
+
+
+def make_model(loss=None, optimizer="sgd", **arguments):
+    keras.utils.set_random_seed(0)
+    backbone = tfdml.backbones.Small(width=4, stages=2)
+    arguments = {"embedding_size": LEARNERS * DIM, "learners": LEARNERS, **arguments}
+    model = tfdml.DivideAndConquer(backbone, **arguments)
+    model(np.zeros((1, 12, 12, 3), np.float32))
+    optimizer = OPTIMIZERS[optimizer]() if isinstance(optimizer, str) else optimizer
+    model.compile(optimizer, loss=loss or Triplet(mining="all"))
+    optimizer.build(model.trainable_variables)
+    return model
+
+
+def state_of_slices(model):
+    """What belongs to each learner: its columns of the kernel and the bias and of all that the optimizer keeps."""
+    optimizer = model.optimizer
+    kept = [model.head.kernel, model.head.bias]
+    kept += [each for each in optimizer.variables if "embedding_kernel" in each.name or "embedding_bias" in each.name]
+    arrays = [each.numpy().reshape(-1, LEARNERS, DIM) for each in kept]
+    return [[array[:, k] for array in arrays] for k in range(LEARNERS)]
+
+
+@pytest.mark.parametrize("turn", [0, 2, 3])
+@pytest.mark.parametrize("loss", [Triplet(mining="all"), Margin(), ProxyNCA(classes=4)])
+def test_the_loss_is_that_of_the_slice_whose_turn_it_is(batch, loss, turn):
+    images, labels = batch
+    model = make_model(loss)
+    learners = model.learner_embeddings(images)
+    taken = learners[:, turn]
+    if model.loss_layers.learners:
+        assert [layer.proxies.shape[1] for layer in model.loss_layers.learners] == [DIM] * LEARNERS + [LEARNERS * DIM]
+        taken = model.loss_layers.learners[turn](taken, labels)
+    expected = np.asarray(loss.call(labels, taken))
+    values = model.loss_values({"label": labels, "learner": np.full(16, turn)}, learners)
+    np.testing.assert_allclose(values, expected, rtol=1e-5)
+    logs = model.test_on_batch(images, turn_of(labels, turn), return_dict=True)
+    assert logs["loss"] == pytest.approx(np.mean(expected), rel=1e-4)
+
+
+@pytest.mark.parametrize("targets", [lambda labels: labels, lambda labels: turn_of(labels, -1)])
+@pytest.mark.parametrize("loss", [Triplet(mining="all"), ProxyNCA(classes=4)])
+def test_without_a_turn_it_is_that_of_the_whole_embedding(batch, loss, targets):
+    images, labels = batch
+    model = make_model(loss)
+    taken = model(images)
+    if model.loss_layers.learners:
+        taken = model.loss_layers.learners[LEARNERS](taken, labels)
+    expected = np.mean(loss.call(labels, taken))
+    assert model.test_on_batch(images, targets(labels), return_dict=True)["loss"] == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_other_slices_do_not_move_and_neither_does_what_the_optimizer_keeps_for_them(batch, optimizer):
+    images, labels = batch
+    model = make_model(optimizer=optimizer)
+    for turn in (1, 3, 1):  # From the second step on there is momentum that would move slice 1 or 3.
+        before, backbone = state_of_slices(model), model.backbone.layers[1].kernel.numpy()
+        model.train_on_batch(images, turn_of(labels, turn))
+        after = state_of_slices(model)
+        for learner in range(LEARNERS):
+            moved = [np.any(old != new) for old, new in zip(before[learner], after[learner], strict=True)]
+            assert all(moved) if learner == turn else not any(moved), (turn, learner)
+        assert np.any(backbone != model.backbone.layers[1].kernel.numpy())
+
+
+def test_the_slice_takes_the_step_of_the_optimizer(batch):
+    images, labels = batch
+    model = make_model(optimizer=keras.optimizers.SGD(0.1))
+    kernel = tf.convert_to_tensor(model.head.kernel)
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(model.loss.call(labels, model(images, training=True, merged=False)[:, 2]))
+    gradient = tape.gradient(loss, model.head.kernel.value)
+    model.train_on_batch(images, turn_of(labels, 2))
+    np.testing.assert_allclose(model.head.kernel, kernel - 0.1 * gradient, atol=1e-6)
+
+
+def test_as_the_authors_code_momentum_goes_on(batch):
+    """With `hold_others=False` the step is Keras' own with zero gradients."""
+    images, labels = batch
+    model = make_model(optimizer="adam", hold_others=False)
+    model.train_on_batch(images, turn_of(labels, 1))
+    before = state_of_slices(model)
+    model.train_on_batch(images, turn_of(labels, 3))
+    after = state_of_slices(model)
+    assert np.any(before[1][0] != after[1][0])
+    # Never had a gradient: zero moments move nothing.
+    np.testing.assert_array_equal(before[0][0], after[0][0])
+
+
+def test_all_slices_learn_without_a_turn(batch):
+    images, labels = batch
+    model = make_model()
+    before = state_of_slices(model)
+    model.train_on_batch(images, turn_of(labels, -1))
+    after = state_of_slices(model)
+    assert all(np.any(old[0] != new[0]) for old, new in zip(before, after, strict=True))
+
+
+@pytest.mark.parametrize("turn", [-1, 2])
+def test_of_what_the_loss_keeps_only_the_learners_own_moves(batch, turn):
+    images, labels = batch
+    model = make_model(SoftTriple(classes=4, per_class=3, merging=2.0), "adam")
+    layers = model.loss_layers.learners
+    expected = np.mean(
+        model.loss.call(
+            labels, layers[turn](model(images) if turn < 0 else model(images, merged=False)[:, turn], labels)
+        )
+    )
+    expected += float(sum(layers[turn].losses))
+    logs = model.test_on_batch(images, turn_of(labels, turn), return_dict=True)
+    assert logs["loss"] == pytest.approx(expected, rel=1e-4)
+    before = [layer.proxies.numpy() for layer in layers]
+    for _ in range(2):
+        model.train_on_batch(images, turn_of(labels, turn))
+    moved = [bool(np.any(old != layer.proxies.numpy())) for old, layer in zip(before, layers, strict=True)]
+    assert moved == [k == turn % (LEARNERS + 1) for k in range(LEARNERS + 1)]
+
+
+def test_without_split_embedding_the_layer_is_one(batch):
+    model = make_model(split_embedding=False)
+    assert model.learner_embeddings(batch[0]).shape == (16, 1, LEARNERS * DIM)
+    assert not model.division.divides_embedding(0) and model.division.divides_data(0)
+
+
+def test_losses_of_learners_are_means_over_their_batches(batch):
+    images, labels = batch
+    model = make_model(optimizer=keras.optimizers.SGD(0.0))
+    losses = []
+    for turn in (0, 2, 0, -1):
+        losses.append(model.test_on_batch(images, turn_of(labels, turn), return_dict=True)["loss"])
+        model.reset_metrics()
+    data = tf.data.Dataset.from_tensor_slices(
+        (np.stack([images] * 4), {"label": np.stack([labels] * 4), "learner": np.repeat([[0], [2], [0], [-1]], 16, 1)})
+    )
+    model.evaluate(data, verbose=0)
+    found = model.learner_losses()
+    assert [count for _, count in found] == [2, 0, 1, 0]
+    assert found[2][0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_saved_model_goes_on_as_it_was(batch, tmp_path):
+    images, labels = batch
+    model = make_model(ProxyNCA(classes=4), "adam", recluster_every=3, merge_at=7)
+    model.train_on_batch(images, turn_of(labels, 1))
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.division == model.division == Division(learners=4, recluster_every=3, merge_at=7)
+    np.testing.assert_array_equal(loaded.predict(images, verbose=0), model.predict(images, verbose=0))
+    for each in (model, loaded):
+        each.train_on_batch(images, turn_of(labels, 3))
+    np.testing.assert_array_equal(loaded.head.kernel, model.head.kernel)

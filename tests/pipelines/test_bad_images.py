@@ -1,0 +1,149 @@
+"""Files that are no good images: right pixels or a clear error, wherever images are decoded."""
+
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from pipelines import image_headers
+from pipelines.images import decode, preparation, reason_of
+from tests.pipelines.image_files import claiming, encoded, gradient, moving, noise, with_orientation
+from tfdml.serving import export
+
+SIDE = 16
+PREPARE = preparation("resize_short|center_crop", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
+SEED = tf.zeros([2], tf.int64)
+NO_IMAGE = "no JPEG, PNG, GIF, BMP or WebP"
+TOO_MANY_PIXELS = "more than 100000000 pixels"
+FRAMES = [np.full((40, 50, 3), value, np.uint8) for value in (10, 200, 90)]
+
+
+def palette_bmp():
+    return encoded(Image.fromarray(gradient(20, 30)).quantize(16), "BMP", "P")
+
+
+def cut(file):
+    return file[: len(file) * 2 // 3]
+
+
+BAD = {
+    "nothing": (b"", NO_IMAGE),
+    "text": (b"this is a text, and long enough for a header", NO_IMAGE),
+    "two bytes": (b"BM", ""),
+    "start of a JPEG": (b"\xff\xd8\xff", ""),
+    "truncated JPEG": (cut(encoded(noise(40, 30), "JPEG")), "Invalid JPEG data"),
+    "truncated progressive JPEG": (cut(encoded(noise(90, 90), "JPEG", progressive=True)), "Invalid JPEG data"),
+    "truncated PNG": (cut(encoded(noise(40, 30), "PNG")), "Invalid PNG data"),
+    "truncated GIF": (cut(encoded(noise(40, 30), "GIF")), "Invalid GIF data"),
+    "truncated BMP": (cut(encoded(noise(40, 30), "BMP")), "Input size should match"),
+    "truncated WebP": (cut(encoded(noise(40, 30), "WebP")), "Failed to decode WebP"),
+    "TIFF": (encoded(noise(20, 30), "TIFF"), NO_IMAGE),
+    "BMP with a palette": (palette_bmp(), "BMP with a palette. Save it as PNG"),
+    "BMP in black and white": (encoded(noise(20, 30), "BMP", "1"), "BMP with a palette. Save it as PNG"),
+    "moving WebP": (moving("WebP", FRAMES), "moving WebP. Save one picture of it"),
+    "JPEG bomb": (claiming("JPEG", 60000, 50000), f"{TOO_MANY_PIXELS}.*50000 60000"),
+    "PNG bomb": (claiming("PNG", 60000, 50000), f"{TOO_MANY_PIXELS}.*50000 60000"),
+    "GIF bomb": (claiming("GIF", 60000, 50000), f"{TOO_MANY_PIXELS}.*50000 60000"),
+    "BMP bomb": (claiming("BMP", 60000, 50000), f"{TOO_MANY_PIXELS}.*50000 60000"),
+    "BMP bomb from top to bottom": (claiming("BMP", 60000, -50000), f"{TOO_MANY_PIXELS}.*50000 60000"),
+    "WebP bomb": (claiming("WebP", 16000, 15000), f"{TOO_MANY_PIXELS}.*15000 16000"),
+}
+
+
+@pytest.mark.parametrize("file, reason", BAD.values(), ids=BAD)
+def test_a_bad_file_is_an_error_that_says_why(file, reason):
+    for attempt in (decode, lambda contents: PREPARE(contents, SEED)):
+        with pytest.raises(tf.errors.OpError) as error:
+            attempt(tf.constant(file))
+        told = reason_of(error.value)
+        assert told and re.search(reason, told), told
+        assert "\n" not in told and "{{" not in told and "assertion" not in told
+
+
+def test_too_many_bytes_are_refused(monkeypatch):
+    file = tf.constant(encoded(noise(40, 30), "PNG"))
+    monkeypatch.setattr(image_headers, "MOST_BYTES", 1000)
+    with pytest.raises(tf.errors.InvalidArgumentError) as error:
+        decode(file)
+    assert re.fullmatch(r"The file has more than 1000 bytes: +\d{4}", reason_of(error.value))
+
+
+def test_as_many_pixels_as_are_allowed_are_decoded(monkeypatch):
+    monkeypatch.setattr(image_headers, "MOST_PIXELS", 40 * 30)
+    assert decode(tf.constant(encoded(noise(40, 30), "JPEG"))).shape == (40, 30, 3)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="more than 1200 pixels"):
+        decode(tf.constant(encoded(noise(40, 31), "JPEG")))
+
+
+SIXTEEN_BITS = np.linspace(0, 65535, 600).reshape(20, 30).astype(np.uint16)
+TRANSPARENT = np.concatenate([gradient(20, 30), np.zeros((20, 30, 1), np.uint8)], axis=2)
+QUANTISED = Image.fromarray(gradient(20, 30)).quantize(16)
+# Name: the file, the pixels, and by how much they may differ.
+GOOD = {
+    "grey JPEG": (
+        encoded(gradient(20, 30), "JPEG", "L", quality=95),
+        Image.fromarray(gradient(20, 30)).convert("L"),
+        4,
+    ),
+    "CMYK JPEG": (encoded(gradient(20, 30), "JPEG", "CMYK", quality=100, subsampling=0), gradient(20, 30), 8),
+    "16-bit PNG": (encoded(Image.fromarray(SIXTEEN_BITS), "PNG", "I;16"), (SIXTEEN_BITS >> 8).astype(np.uint8), 0),
+    "palette PNG": (encoded(QUANTISED, "PNG", "P"), QUANTISED, 0),
+    "transparent PNG": (encoded(TRANSPARENT, "PNG", "RGBA"), gradient(20, 30), 0),
+    "transparent WebP": (encoded(TRANSPARENT, "WebP", "RGBA", lossless=True, exact=True), gradient(20, 30), 0),
+    "moving GIF": (moving("GIF", FRAMES), FRAMES[0], 0),
+    "moving PNG": (moving("PNG", FRAMES), FRAMES[0], 0),
+    "grey BMP": (encoded(gradient(20, 30), "BMP", "L"), Image.fromarray(gradient(20, 30)).convert("L"), 0),
+    "BMP with alpha": (encoded(TRANSPARENT, "BMP", "RGBA"), gradient(20, 30), 0),
+    "lossy WebP": (encoded(gradient(20, 30), "WebP", quality=95), gradient(20, 30), 12),
+    "extended WebP": (encoded(gradient(20, 30), "WebP", lossless=True, exif=b"Exif\0\0"), gradient(20, 30), 0),
+    "one pixel": (encoded(np.full((1, 1, 3), 77), "JPEG", quality=95), np.full((1, 1, 3), 77), 3),
+    "20,000 x 3": (encoded(np.full((20000, 3, 3), 77), "JPEG", quality=95), np.full((20000, 3, 3), 77), 3),
+    "turned": (with_orientation(gradient(20, 30), 8), np.rot90(gradient(20, 30)), 4),
+}
+
+
+@pytest.mark.parametrize("file, pixels, tolerance", GOOD.values(), ids=GOOD)
+def test_an_unusual_file_has_its_pixels(file, pixels, tolerance):
+    image = decode(tf.constant(file))
+    pixels = pixels.convert("RGB") if isinstance(pixels, Image.Image) else pixels
+    expected = np.broadcast_to(np.asarray(pixels).reshape(*np.asarray(pixels).shape[:2], -1), image.shape)
+    np.testing.assert_allclose(image.numpy().astype(int), expected.astype(int), atol=tolerance)
+
+
+@pytest.mark.parametrize("chain", ["random_resized_crop", "random_crop", "center_crop", "resize_short|random_crop"])
+@pytest.mark.parametrize("shape", [(1, 1), (20000, 3), (3, 20000)])
+def test_extreme_shapes_come_to_a_square(shape, chain):
+    prepare = preparation(chain, image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
+    for file_format in ("JPEG", "PNG"):
+        image = prepare(tf.constant(encoded(np.full((*shape, 3), 77), file_format)), SEED).numpy()
+        assert image.shape == (SIDE, SIDE, 3)
+        # What is no padding is the picture.
+        np.testing.assert_allclose(image[image > 0], 77, atol=3)
+        assert np.any(image)
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A served model that gives the mean of each colour."""
+    path = tmp_path_factory.mktemp("served")
+    inputs = keras.Input((SIDE, SIDE, 3))
+    export(keras.Model(inputs, keras.layers.GlobalAveragePooling2D()(inputs)), PREPARE, path)
+    return tf.saved_model.load(str(path)).signatures["serving_default"]
+
+
+def test_serving_decodes_as_evaluation_does(served):
+    files = [file for file, _, _ in GOOD.values()]
+    found = served(image_bytes=tf.constant(files))["embedding"]
+    expected = [np.mean(PREPARE(tf.constant(file), SEED), axis=(0, 1)) for file in files]
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("file, reason", BAD.values(), ids=BAD)
+def test_serving_refuses_a_bad_file_and_goes_on(served, file, reason):
+    good = encoded(gradient(20, 30), "PNG")
+    with pytest.raises(tf.errors.InvalidArgumentError, match=reason.split(".*")[0]):
+        served(image_bytes=tf.constant([good, file]))
+    assert np.all(np.isfinite(served(image_bytes=tf.constant([good]))["embedding"]))

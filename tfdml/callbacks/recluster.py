@@ -1,0 +1,142 @@
+"""Divides the data among the learners of Divide and Conquer, again and again."""
+
+import time
+
+import keras
+import numpy as np
+from absl import logging
+
+from tfdml.clustering import kmeans, matched, overlap
+from tfdml.evaluation.embed import Embedder
+
+# Of a run's time, above which it says what to change.
+MOST_TIME = 0.25
+
+
+class Recluster(keras.callbacks.Callback):
+    """Clusters the embeddings of all training images, and gives each learner the cluster most like its last one.
+
+    It does what the model's `division` says, at the start of epochs, by `sampler.assign`: no dataset is rebuilt and no
+    function traced anew.
+
+    Example: see docs/divide_and_conquer.md.
+
+    Args:
+        images: all training images in the order of the sampler's rows, as evaluation prepares them: a dataset of full
+            batches, which may go on beyond the last row, or an array.
+        labels: `[N]` their classes.
+        sampler: `pipelines.cluster_sampling.WithinClusters`, bound to these labels.
+        seed: integer; decides the first centroids.
+        log: object with `write(event, step, values)`, or None.
+        step: function that gives the number of steps taken; Keras' count of the optimizer if None.
+        verbose: Keras' verbosity of the embedding pass.
+    """
+
+    def __init__(self, images, labels, sampler, *, seed=0, log=None, step=None, verbose=0):
+        super().__init__()
+        self.images, self.labels, self.sampler = images, np.asarray(labels), sampler
+        self.seed, self.log, self.verbose = seed, log, verbose
+        self.history = []
+        self.assignment = None
+        self._epoch = None
+        self._seconds = 0.0
+        self._warned = False
+        self._step = step or (lambda: int(self.model.optimizer.iterations))
+
+    def set_model(self, model):
+        super().set_model(model)
+        if not hasattr(model, "division"):
+            raise ValueError(f"Expected a DivideAndConquer model, received {type(model).__name__}.")
+        self._embedder = Embedder(model, verbose=self.verbose)
+
+    def on_train_begin(self, logs=None):
+        self._began = time.monotonic()
+
+    def on_epoch_begin(self, epoch, logs=None):
+        division = self.model.division
+        # An epoch that goes on from a checkpoint has its clusters already.
+        if division.divides_anew(epoch) and epoch != self._epoch:
+            began = time.monotonic()
+            self._divide(epoch)
+            self._seconds += time.monotonic() - began
+        self._epoch = epoch
+        self._assign(epoch)
+
+    def on_epoch_end(self, epoch, logs=None):
+        losses = self.model.learner_losses()
+        values = {f"loss_of_learner_{k}": loss for k, (loss, batches) in enumerate(losses) if batches}
+        if self.log and values:
+            self.log.write("learners", self._step(), values)
+        share = self._seconds / (time.monotonic() - self._began)
+        if share > MOST_TIME and len(self.history) > 1 and not self._warned:
+            self._warned = True
+            logging.warning(
+                "Clustering takes %.0f %% of the time. Raise recluster_every, now %d.",
+                100 * share,
+                self.model.division.recluster_every,
+            )
+
+    def get_state(self):
+        assignment = None if self.assignment is None else self.assignment.tolist()
+        return {"epoch": self._epoch, "assignment": assignment, "history": self.history}
+
+    def set_state(self, state):
+        """Goes on with the clusters of a state."""
+        self._epoch, self.history = state["epoch"], state["history"]
+        self.assignment = None if state["assignment"] is None else np.array(state["assignment"], np.int64)
+
+    def _assign(self, epoch):
+        division = self.model.division
+        if not division.divides_data(epoch):
+            self.sampler.assign(None)
+            return None
+        return self.sampler.assign(self.assignment, turns=division.divides_embedding(epoch))
+
+    def _divide(self, epoch):
+        division, before = self.model.division, self.assignment
+        after = self._clusters(division)
+        if before is not None:
+            after = matched(before, after, division.learners)
+        self.assignment = after
+        found = self._assign(epoch)
+        entry = {"epoch": epoch, "sizes": np.bincount(after, minlength=division.learners).tolist(), **found}
+        if before is not None:
+            entry["iou"] = np.diag(overlap(before, after, division.learners)).tolist()
+            entry["changed"] = float(np.mean(before != after))
+        self.history.append(entry)
+        self._tell(entry)
+
+    def _clusters(self, division):
+        if division.data_split == "random":
+            # Of equal size.
+            return np.random.default_rng(self.seed).permutation(len(self.labels)) % division.learners
+        if division.data_split == "labels":
+            # Ranges of classes in their order, with as many images as possible alike.
+            _, numbers = np.unique(self.labels, return_inverse=True)
+            ends = np.cumsum(np.bincount(numbers))
+            return ((ends - 1) * division.learners // len(numbers))[numbers]
+        embeddings = self._embedder(self.images, len(self.labels))
+        options = {"seed": self.seed, "iterations": division.iterations, "restarts": division.restarts}
+        return kmeans(embeddings, division.learners, **options)[0]
+
+    def _tell(self, entry):
+        values = {f"size_of_learner_{k}": size for k, size in enumerate(entry["sizes"])}
+        values["left_out"] = entry["left_out"]
+        if "iou" in entry:
+            values |= {"iou": float(np.mean(entry["iou"])), "changed": entry["changed"]}
+        if self.log:
+            self.log.write("clusters", self._step(), values)
+        if entry["left_out"]:
+            logging.info("%d images are alone in their class in their cluster, and left out.", entry["left_out"])
+        if entry["small"]:
+            logging.warning(
+                "Epoch %d: the clusters of learners %s have less than a batch needs; their batches repeat images.",
+                entry["epoch"] + 1,
+                ", ".join(map(str, entry["small"])),
+            )
+        if entry["idle"]:
+            logging.warning(
+                "Epoch %d: the clusters of learners %s hold no two images of a class; these learners wait.",
+                entry["epoch"] + 1,
+                ", ".join(map(str, entry["idle"])),
+            )

@@ -1,0 +1,88 @@
+"""Batches of a run's images, as its settings say."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.build import evaluation_batches, training_batches
+from pipelines.cache import Cache
+from pipelines.images import preparation, why_unreadable
+from pipelines.substitutes import Substitutes
+from tfdml.callbacks import BadImages
+from tfdml.preprocessing import image_size_of, preprocessing_of
+
+GIBIBYTE = 2**30
+
+
+class ImageData:
+    """Makes datasets of prepared images, through a cache and with substitutes for bad images where these are wanted.
+
+    Args:
+        settings: namespace with the flags' values.
+        strategy: the run's `tf.distribute.Strategy`.
+        verbose: Keras' verbosity of the bar that shows how a cache is filled.
+    """
+
+    def __init__(self, settings, strategy, *, verbose=0):
+        self.settings, self.strategy = settings, strategy
+        self._cache = Cache(
+            settings.cache,
+            memory=int(settings.cache_memory * GIBIBYTE),
+            folder=Path(settings.cache_dir or os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tfdml",
+            tolerant=settings.max_bad_images > 0,
+            verbose=verbose,
+        )
+        self._substitutes = None
+
+    def preparation(self, model, transform):
+        """How images are prepared for the model's backbone."""
+        size = image_size_of(getattr(model, "backbone", None), self.settings.image_size)
+        about = preprocessing_of(model)
+        return preparation(transform, image_size=size, shrink=self.settings.shrink_decoding, **about)
+
+    def training(self, split, model, sampler, progress, length):
+        """The training dataset, whose passes have `length` steps."""
+        settings = self.settings
+        read, prepare = self._cache.through(split, self.preparation(model, settings.train_transform))
+        options = {
+            "seed": settings.seed,
+            "step": progress.pipeline_step,
+            "steps_per_epoch": progress.steps_per_epoch,
+            "length": length,
+            "read": read,
+            "substitutes": self._substitutes,
+        }
+
+        def share_of(context):
+            workers = context.num_input_pipelines
+            worker = (context.input_pipeline_id, workers)
+            parts = context.num_replicas_in_sync // workers
+            return training_batches(split, sampler, prepare, worker=worker, parts=parts, **options)
+
+        if settings.devices == "workers":
+            return self.strategy.distribute_datasets_from_function(share_of)
+        return training_batches(split, sampler, prepare, **options)
+
+    def evaluation(self, split, model):
+        """Batches of a split's images, as evaluation sees them; one that cannot be read is an error."""
+        read, prepare = self._cache.through(split, self.preparation(model, self.settings.test_transform))
+        return evaluation_batches(split, prepare, batch_size=self.settings.eval_batch_size, read=read)
+
+    def callbacks(self, split):
+        """What watches over training on a split, by name: `{"bad_images": ...}` where some of them are tolerated."""
+        if not self.settings.max_bad_images:
+            return {}
+        self._substitutes = Substitutes(split.labels)
+        watch = BadImages(
+            self._substitutes.unreadable,
+            most=self.settings.max_bad_images,
+            describe=lambda row: f"{split.name_of(row)} ({why_unreadable(split, row) or 'it can be read now'})",
+        )
+        return {"bad_images": watch}
+
+    def counts(self):
+        """What a run's result tells of its images: how many were bad, where some are tolerated."""
+        if self._substitutes is None:
+            return {}
+        return {"bad_images": int(np.count_nonzero(self._substitutes.unreadable.numpy()))}

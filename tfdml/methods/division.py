@@ -1,0 +1,65 @@
+"""When and how Divide and Conquer divides the data."""
+
+import dataclasses
+
+DATA_SPLITS = ("kmeans", "random", "labels")
+CLUSTER_ORDERS = ("uniform", "proportional", "round_robin")
+
+
+@dataclasses.dataclass(frozen=True)
+class Division:
+    """The plan of Algorithm 1 of Divide and Conquer, by epochs counted from 0.
+
+    Args:
+        learners: number K of clusters.
+        recluster_every: T, epochs from one clustering to the next.
+        data_split: `kmeans` of the embedding; `random` parts of the rows, or ranges of class numbers (`labels`), both
+            made once. Table 6 compares them.
+        cluster_order: which cluster a batch comes from: `uniform`, `proportional` to its size, or `round_robin`.
+        divide_at: the epoch before which all data are one and so is the embedding.
+        merge_at: the epoch from which they are again; None never.
+        merge_loss_at: the epoch from which the loss sees the whole embedding while batches still come from clusters;
+            None: at `merge_at`.
+        split_embedding: False: batches come from clusters, but the whole embedding learns from each (Table 6).
+        iterations, restarts: of K-means.
+    """
+
+    learners: int = 8
+    recluster_every: int = 2
+    data_split: str = "kmeans"
+    cluster_order: str = "uniform"
+    divide_at: int = 0
+    merge_at: int | None = None
+    merge_loss_at: int | None = None
+    split_embedding: bool = True
+    iterations: int = 50
+    restarts: int = 1
+
+    def __post_init__(self):
+        for name, known in (("data_split", DATA_SPLITS), ("cluster_order", CLUSTER_ORDERS)):
+            if getattr(self, name) not in known:
+                raise ValueError(f"Expected {name} to be one of {', '.join(known)}; received {getattr(self, name)!r}.")
+        for name, least in (("learners", 1), ("recluster_every", 1), ("divide_at", 0), ("iterations", 1)):
+            if getattr(self, name) < least:
+                raise ValueError(f"Expected {name} to be {least} or more, received {getattr(self, name)}.")
+        ends = [self.divide_at, *(end for end in (self.merge_loss_at, self.merge_at) if end is not None)]
+        if ends != sorted(ends):
+            raise ValueError(
+                "Expected divide_at <= merge_loss_at <= merge_at; received "
+                f"{self.divide_at}, {self.merge_loss_at} and {self.merge_at}."
+            )
+
+    def divides_data(self, epoch):
+        """True where an epoch's batches come from clusters."""
+        return self.divide_at <= epoch and (self.merge_at is None or epoch < self.merge_at)
+
+    def divides_embedding(self, epoch):
+        """True where learners take turns in an epoch; the whole embedding learns otherwise."""
+        merged = self.merge_loss_at is not None and epoch >= self.merge_loss_at
+        return self.split_embedding and self.divides_data(epoch) and not merged
+
+    def divides_anew(self, epoch):
+        """True where an epoch begins with a new clustering."""
+        first = epoch == self.divide_at
+        again = self.data_split == "kmeans" and (epoch - self.divide_at) % self.recluster_every == 0
+        return self.divides_data(epoch) and (first or again)
