@@ -49,10 +49,10 @@ def free_ports(count):
     return ports
 
 
-def three_steps(devices, folder):
+def three_steps(devices, folder, cases):
     """The folder with what each case has come to on these devices."""
     ports = free_ports(2) if devices == "workers" else ()
-    arguments = [PROGRAMS / "three_steps.py", devices, folder]
+    arguments = [PROGRAMS / "three_steps.py", devices, folder, *cases]
     processes = [start(arguments, worker, ports) for worker in range(len(ports) or 1)]
     for printed, process in [(finish(process), process) for process in processes]:
         assert process.returncode == 0, printed
@@ -61,13 +61,14 @@ def three_steps(devices, folder):
 
 @pytest.fixture(scope="module")
 def one_device(tmp_path_factory):
-    return three_steps("cpu:1", tmp_path_factory.mktemp("one"))
+    return three_steps("cpu:1", tmp_path_factory.mktemp("one"), CASES)
 
 
-@pytest.mark.parametrize("devices", ["cpu:2", "workers"])
-def test_same_weights_as_one_device(devices, one_device, tmp_path):
-    three_steps(devices, tmp_path)
-    for case in CASES:
+# Several workers train one model in a process: their collective operations are numbered once.
+@pytest.mark.parametrize("devices, cases", [("cpu:2", [*CASES]), ("workers", ["pairs"]), ("workers", ["turns"])])
+def test_same_weights_as_one_device(devices, cases, one_device, tmp_path):
+    three_steps(devices, tmp_path, cases)
+    for case in cases:
         check_same_weights(np.load(tmp_path / f"{case}.npz"), np.load(one_device / f"{case}.npz"))
 
 

@@ -1,4 +1,4 @@
-"""Takes three steps of each case on the given devices and stores the weights: `three_steps.py DEVICES FOLDER`.
+"""Takes three steps of each case on the given devices and stores the weights: `three_steps.py DEVICES FOLDER CASE...`.
 
 A process of its own for each kind of device: virtual CPUs and collectives are set up once in a process.
 """
@@ -49,10 +49,10 @@ CASES = {
 }
 
 
-def main(devices, folder):
+def main(devices, folder, *cases):
     strategy = strategy_for(devices)
-    for name, case in CASES.items():
-        stored = three_steps(strategy, devices, *case)
+    for name in cases:
+        stored = three_steps(strategy, devices, *CASES[name])
         if is_chief(strategy):
             np.savez(Path(folder) / f"{name}.npz", **stored)
 
