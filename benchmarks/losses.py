@@ -1,8 +1,8 @@
 """Time and memory of losses beside pytorch-metric-learning: `python -m benchmarks.losses`, with the extras cpu, bench.
 
 Forward and backward on batches of 4 rows of a class, both libraries in turn in processes of their own, with all
-cores. Prints a Markdown table: how many times longer the other one takes (median over rounds of the ratio), and how
-many times the memory it needs at its peak. What has been measured is kept in --results and not measured again.
+cores. Prints two Markdown tables: how many times longer the other one takes (median over rounds of the ratio), and the
+peak memory of a step in MiB, tfdml's first. What has been measured is kept in --results and not measured again.
 """
 
 import argparse
@@ -54,22 +54,31 @@ def end_workers(both):
         worker.end()
 
 
-def table(results, sizes, dims):
+def tables(results, sizes, dims):
+    """Two tables: how many times longer the other one takes, and the peak memory of both."""
     columns = [(size, dim) for size in sizes for dim in dims]
     heads = [f"{size} × {dim}" for size, dim in columns]
-    lines = [f"| loss | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
-    for name in OURS:
-        cells = [_cell(results.get((name, size, dim))) for size, dim in columns]
-        if any(cells):
-            lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    parts = []
+    for cell in (_ratio, _memory):
+        lines = [f"| loss | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
+        for name in OURS:
+            cells = [cell(results[name, *column]) if (name, *column) in results else "" for column in columns]
+            if any(cells):
+                lines.append(f"| {name} | {' | '.join(cells)} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
 
 
-def _cell(result):
-    if result is None or "too_much" in result:
-        return result and f"theirs: {result['too_much']}"
+def _ratio(result):
+    return f"it takes {result['too_much']}" if "too_much" in result else f"{result['ratio']:.1f}"
+
+
+def _memory(result):
+    if "too_much" in result:
+        return ""
+    # Less than one is none that can be told from what a process holds anyway.
     ours, theirs = (result["peak_mib"][library] for library in LIBRARIES)
-    return f"{result['ratio']:.1f} ({theirs / max(ours, 1):.1f})"
+    return f"{ours:.0f} : {theirs:.0f}"
 
 
 def main():
@@ -104,7 +113,7 @@ def main():
                 with open(file, "a") as lines:
                     print(json.dumps(results[name, size, dim]), file=lines)
             end_workers(both)
-    print(table(results, sizes, dims))
+    print(tables(results, sizes, dims))
 
 
 if __name__ == "__main__":

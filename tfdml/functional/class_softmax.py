@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from tfdml.functional.log_sums import log_one_plus_sum_exp
 from tfdml.functional.pairs import class_mask, nan_outside
 
 
@@ -18,8 +19,6 @@ def own_against_others(labels, similarities, own, *, scale=1.0):
     where a label is not from 0 to C - 1, 0 where there is no other class.
     """
     classes = similarities.shape[1]
-    labels = ops.cast(labels, "int32")
-    logits = scale * ops.where(class_mask(labels, classes), own[:, None], similarities)
-    # Backends have it as one operation, with a gradient of its own. It takes no other labels than classes.
-    known = ops.where(ops.logical_and(labels >= 0, labels < classes), labels, 0)
-    return nan_outside(labels, classes, ops.sparse_categorical_crossentropy(known, logits, from_logits=True))
+    others = ops.logical_not(class_mask(labels, classes))
+    values = log_one_plus_sum_exp(others, scale * (similarities - own[:, None]))
+    return nan_outside(labels, classes, values)
