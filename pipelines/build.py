@@ -11,6 +11,8 @@ ROWS_AT_ONCE = 8192
 # Files that are read at once; on a network disk most of the time is waiting.
 READS = 16
 CORES = os.cpu_count()
+# Nothing here needs AutoGraph, which reads the source of all that is called, for seconds at the start of every run.
+as_it_is = tf.autograph.experimental.do_not_convert
 
 
 def training_batches(
@@ -67,7 +69,7 @@ def training_batches(
         first = step.read_value()
         tables = sampler.tables()
         steps = tf.data.Dataset.range(first, (first // steps_per_epoch + 1) * steps_per_epoch)
-        return steps.batch(steps_at_once).flat_map(lambda steps: rows_of(steps, tables))
+        return steps.batch(steps_at_once).flat_map(as_it_is(lambda steps: rows_of(steps, tables)))
 
     def image_of(contents, row, number, turn):
         target = {"label": labels[row], "learner": turn} if takes_turns else labels[row]
@@ -75,7 +77,7 @@ def training_batches(
 
     def first_readable(row, number, turn):
         rows = tf.data.Dataset.from_tensor_slices(substitutes.candidates(row, seed, number))
-        images = rows.map(lambda taken: (*image_of(read(taken), taken, number, turn), row, taken))
+        images = rows.map(as_it_is(lambda taken: (*image_of(read(taken), taken, number, turn), row, taken)))
         # Where all fail, the first one's error is the run's.
         return images.ignore_errors().concatenate(images.take(1)).take(1)
 
@@ -83,14 +85,15 @@ def training_batches(
         substitutes.note(rows, taken)
         return images, labels
 
-    numbers = tf.data.Dataset.from_tensors(0).flat_map(rest_of_epoch)
+    numbers = tf.data.Dataset.from_tensors(0).flat_map(as_it_is(rest_of_epoch))
     if substitutes is None:
-        dataset = numbers.map(lambda row, *about: image_of(read(row), row, *about), num_parallel_calls=READS)
+        one = as_it_is(lambda row, *about: image_of(read(row), row, *about))
+        dataset = numbers.map(one, num_parallel_calls=READS)
     else:
-        dataset = numbers.interleave(first_readable, cycle_length=READS, num_parallel_calls=READS)
+        dataset = numbers.interleave(as_it_is(first_readable), cycle_length=READS, num_parallel_calls=READS)
     dataset = dataset.batch(share // parts, drop_remainder=True)
     if substitutes is not None:
-        dataset = dataset.map(noted)
+        dataset = dataset.map(as_it_is(noted))
     dataset = dataset.apply(tf.data.experimental.assert_cardinality((length or steps_per_epoch) * parts))
     return _deterministic(dataset.prefetch(tf.data.AUTOTUNE))
 
@@ -105,10 +108,11 @@ def evaluation_batches(split, prepare, *, batch_size, read=None):
     read, boxes = read or file_reader(split), _boxes(split)
     count = len(split)
     padded = -(-count // batch_size) * batch_size
-    rows = tf.data.Dataset.range(padded).map(lambda row: tf.minimum(row, count - 1))
-    contents = rows.map(lambda row: (read(row), row), num_parallel_calls=READS)
+    rows = tf.data.Dataset.range(padded).map(as_it_is(lambda row: tf.minimum(row, count - 1)))
+    contents = rows.map(as_it_is(lambda row: (read(row), row)), num_parallel_calls=READS)
     seed = tf.zeros([2], tf.int64)
-    images = contents.map(lambda contents, row: prepare(contents, seed, *boxes(row)), num_parallel_calls=CORES)
+    prepared = as_it_is(lambda contents, row: prepare(contents, seed, *boxes(row)))
+    images = contents.map(prepared, num_parallel_calls=CORES)
     return _deterministic(images.batch(batch_size, drop_remainder=True).prefetch(tf.data.AUTOTUNE))
 
 
