@@ -24,7 +24,7 @@ quickstart: .venv/.cpu-installed
 	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
 
 test: .venv/.test-installed
-	.venv/bin/python -m pytest --numprocesses=2 --dist=loadfile $(PYTEST_ARGS)
+	.venv/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 test-oracles: .venv/.oracles-installed
 	.venv/bin/python -m pytest tests/oracles $(PYTEST_ARGS)

@@ -78,6 +78,15 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(fixture, specs_by_fixture()[fixture])
 
 
+# Files of few tests that take minutes, and so come first: at the end one process would wait for the other.
+LONGEST = ("test_distribution.py", "test_resume.py", "test_command_lines.py", "test_optimization.py")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
 @pytest.fixture
 def make_feed():
     """Function that makes of a loss the function `(labels [B], embeddings [B, d])` to what the loss takes for them."""
