@@ -1,6 +1,7 @@
 """Models and weights on disk, with errors that name the file."""
 
 import warnings
+from pathlib import Path
 
 from tfdml.checkpoint import flush
 from tfdml.weights import advice, load_by_name
@@ -17,6 +18,9 @@ def load_weights(backbone, path):
     if path == "imagenet":
         return f"--initial_weights={path}: {_load_imagenet(backbone)}"
     file = getattr(backbone, "shipped_weights", {}).get(path, path)
+    if not Path(file).exists():
+        names = ", ".join(["imagenet", *getattr(backbone, "shipped_weights", {})])
+        raise FileNotFoundError(f"--initial_weights={path}: no such file, and {backbone.name} knows by name: {names}.")
     try:
         if str(file).endswith(".weights.h5"):
             return f"--initial_weights={path}: {load_by_name(backbone, file)}."
@@ -24,11 +28,6 @@ def load_weights(backbone, path):
             # Keras warns of each layer that does not fit before it raises; the error says it once.
             warnings.simplefilter("ignore")
             backbone.load_weights(file)
-    except FileNotFoundError:
-        names = ", ".join(["imagenet", *getattr(backbone, "shipped_weights", {})])
-        raise FileNotFoundError(
-            f"--initial_weights={path}: no such file, and {backbone.name} knows by name: {names}."
-        ) from None
     except (ValueError, OSError) as error:
         # Keras says first that objects could not be loaded, and then which and why.
         reason = " ".join(str(error).split())

@@ -29,8 +29,8 @@ def test_as_many_stages_as_there_are_load(stages):
     assert "missing in the file: nothing" in load_weights(backbone, "toycars")
     load_weights(whole, "toycars")
     images = np.random.default_rng(0).normal(size=(1, 32, 32, 3)).astype("float32")
-    endpoint = whole.taps([f"stage{stages}"])
-    np.testing.assert_allclose(backbone(images), endpoint(images)[0], rtol=1e-5, atol=1e-5)
+    trunk, _ = whole.split_at(f"stage{stages}")
+    np.testing.assert_allclose(backbone(images), trunk(images), rtol=1e-5, atol=1e-5)
     assert np.std(backbone(images)) > 0
 
 
@@ -48,4 +48,4 @@ def test_another_network_has_none():
 def test_designs_that_comparisons_use_are_refused():
     check_designs(classes=800, seed=1)
     with pytest.raises(ValueError, match="are in use"):
-        check_designs(classes=40, seed=0)
+        check_designs(classes=200, seed=0)

@@ -62,6 +62,11 @@ def test_an_unknown_endpoint_is_told():
         tfdml.methods.Multilevel(tfdml.backbones.Small(width=8, stages=3))
 
 
+def test_one_level_is_no_case_for_it():
+    with pytest.raises(ValueError, match="Expected two endpoints or more"):
+        make_model(endpoints=("stage3",))
+
+
 def test_it_trains_by_the_command_line(tmp_path):
     method = "multilevel(endpoints=('stage1', 'stage2'), reduced=8, hidden=16)"
     done = train(tmp_path / "run", f"--method={method}", "--loss=ranked_list_simpler", "--epochs=1")

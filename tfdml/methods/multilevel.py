@@ -32,6 +32,8 @@ class Multilevel(EmbeddingModel):
         **kwargs,
     ):
         super().__init__(backbone, freeze_batch_norm, **kwargs)
+        if len(endpoints) < 2:
+            raise ValueError(f"Expected two endpoints or more, received {endpoints!r}. For one there is `single`.")
         self.embedding_size = embedding_size
         self.endpoints = tuple(endpoints)
         self.levels = backbone.taps(endpoints)

@@ -1,0 +1,67 @@
+"""How learners differ."""
+
+import numpy as np
+import pytest
+
+from tfdml.evaluation.diversity import NONE_OF, correlation, diversity, learners_of, negative_distances, only_one_right
+from tfdml.evaluation.retrieval import recall_at_k
+
+
+def random_learners(rows=60, count=3, dim=4, seed=0):
+    learners = np.random.default_rng(seed).normal(size=(rows, count, dim))
+    return learners / np.linalg.norm(learners, axis=2, keepdims=True)
+
+
+def test_learners_come_back_from_the_embedding():
+    learners = random_learners()
+    np.testing.assert_allclose(learners_of(learners.reshape(60, 12) / np.sqrt(3), 3), learners)
+
+
+def test_recall_of_each_learner_and_of_the_first_ones():
+    learners, labels = random_learners(), np.arange(60) // 4
+    found = diversity(learners.reshape(60, 12) / np.sqrt(3), labels, 3, ks=(1, 4))
+    assert found["alone"][1] == recall_at_k(learners[:, 1], labels, (1, 4))
+    assert found["first"][0] == found["alone"][0]
+    assert found["first"][1] == recall_at_k(learners[:, :2].reshape(60, 8), labels, (1, 4))
+    assert found["first"][2] == recall_at_k(learners.reshape(60, 12), labels, (1, 4))
+    assert len(found["only_one"]) == 3
+
+
+def test_correlation_is_the_mean_over_dimensions_of_different_learners():
+    learners = random_learners(rows=40, count=3, dim=2)
+    flat, naive = learners.reshape(40, 6), []
+    for i in range(6):
+        naive += [abs(np.corrcoef(flat[:, i], flat[:, j])[0, 1]) for j in range(6) if i // 2 != j // 2]
+    assert correlation(learners) == pytest.approx(np.mean(naive))
+    same = np.repeat(learners[:, :1, :1], 3, axis=1)
+    assert correlation(same) == pytest.approx(1.0)
+    assert correlation(learners[:, :1]) == 0.0
+
+
+def test_images_that_only_one_learner_gets_right():
+    """Learner 0 tells the classes apart; for learner 1 everything of class 0 lies among the other classes."""
+    rows = 2 * NONE_OF + 8
+    labels = np.array([0, 0] + [1 + row // 2 for row in range(rows - 2)])
+    good = np.eye(labels.max() + 1)[labels]
+    bad = good.copy()
+    bad[0], bad[1] = good[2] + 1e-3 * good[0], -good.sum(axis=0)
+    learners = np.stack([good, bad / np.linalg.norm(bad, axis=1, keepdims=True)], axis=1)
+    found = only_one_right(learners, labels)
+    assert set(found[0]) >= {1} and set(found[0]) <= {0, 1} and len(found[1]) == 0
+    assert only_one_right(learners[:, :1], labels) == [[]]
+
+
+def test_negative_pairs_within_clusters_are_nearer_where_clusters_are():
+    random = np.random.default_rng(0)
+    clusters = np.arange(200) % 2
+    embeddings = random.normal(size=(200, 3)) + 5 * np.array([1, -1])[clusters][:, None]
+    embeddings /= np.linalg.norm(embeddings, axis=1, keepdims=True)
+    found = negative_distances(embeddings, np.arange(200) // 4, clusters)
+    assert sum(found["within"]) == pytest.approx(1) and sum(found["between"]) == pytest.approx(1)
+    pairs = [(i, j) for i in range(200) for j in range(200) if i // 4 != j // 4]
+    for name, alike in (("within", True), ("between", False)):
+        naive = [
+            np.linalg.norm(embeddings[i] - embeddings[j]) for i, j in pairs if (clusters[i] == clusters[j]) == alike
+        ]
+        assert found[f"mean_{name}"] == pytest.approx(np.mean(naive), rel=0.02)
+    assert negative_distances(embeddings, np.arange(200), np.zeros(200))["mean_between"] is None

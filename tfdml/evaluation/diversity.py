@@ -1,0 +1,95 @@
+"""How the learners of an embedding differ, as Divide and Conquer measures it."""
+
+import numpy as np
+
+from tfdml.evaluation.retrieval import negatives_ahead, recall_at_k
+
+# Pairs that are drawn of all negative ones, of each kind.
+PAIRS = 100_000
+BINS = np.linspace(0.0, 2.0, 41)
+# Neighbours among which a learner finds nothing, for what another one finds at once (Figure 9).
+NONE_OF = 30
+
+
+def learners_of(embeddings, count):
+    """Learner embeddings `[N, K, d]` at unit length, of the embedding for retrieval `[N, K * d]`."""
+    learners = np.asarray(embeddings).reshape(len(embeddings), count, -1)
+    lengths = np.linalg.norm(learners, axis=2, keepdims=True)
+    return learners / np.where(lengths > 0, lengths, 1.0)
+
+
+def diversity(embeddings, labels, count, *, ks=(1, 2, 4, 8)):
+    """What the learners reach alone and together, and how much alike they are.
+
+    Args:
+        embeddings: `[N, K * d]`, the learners side by side.
+        labels: `[N]` class numbers.
+        count: number K of learners.
+        ks: numbers of neighbours.
+
+    Returns:
+        Dictionary: `alone`, the recall of each learner (Table 7); `first`, that of the first m learners together, for
+        m from 1 to K (Figure 10); `correlation` (Table 7); `only_one`, how many images each learner alone gets right
+        (Figure 9).
+    """
+    learners = learners_of(embeddings, count)
+    return {
+        "alone": [recall_at_k(learners[:, k], labels, ks) for k in range(count)],
+        "first": [recall_at_k(_flat(learners[:, :m]), labels, ks) for m in range(1, count + 1)],
+        "correlation": correlation(learners),
+        "only_one": [len(rows) for rows in only_one_right(learners, labels)],
+    }
+
+
+def correlation(learners):
+    """The mean of the absolute correlation coefficients of dimensions of different learners; of one learner 0.
+
+    Table 7 of Divide and Conquer calls it the correlation coefficient of the learners and says no more.
+    """
+    rows, count, dim = learners.shape
+    if count == 1:
+        return 0.0
+    centred = _flat(learners) - _flat(learners).mean(axis=0)
+    lengths = np.linalg.norm(centred, axis=0)
+    unit = centred / np.where(lengths > 0, lengths, 1.0)
+    owner = np.repeat(np.arange(count), dim)
+    return float(np.mean(np.abs(unit.T @ unit)[owner[:, None] != owner[None, :]]))
+
+
+def only_one_right(learners, labels):
+    """For each learner the rows that it alone gets right: nearest of the class, where all others have none among 30."""
+    ahead = np.stack([negatives_ahead(learners[:, k], labels) for k in range(learners.shape[1])], axis=1)
+    found = []
+    for k in range(learners.shape[1]):
+        others = np.delete(ahead, k, axis=1)
+        found.append(np.flatnonzero((ahead[:, k] == 0) & np.all(others >= NONE_OF, axis=1)) if others.size else [])
+    return found
+
+
+def negative_distances(embeddings, labels, clusters, *, seed=0):
+    """Shares of Euclidean distances of negative pairs, within a cluster and between clusters (Figure 8).
+
+    Args:
+        embeddings: `[N, d]` at unit length.
+        labels, clusters: `[N]` integers.
+        seed: decides which pairs are drawn.
+
+    Returns:
+        `{"edges": [...], "within": [...], "between": [...], "mean_within": number, "mean_between": number}`.
+    """
+    embeddings, labels, clusters = np.asarray(embeddings), np.asarray(labels), np.asarray(clusters)
+    random = np.random.default_rng(seed)
+    one, other = random.integers(0, len(labels), (2, 20 * PAIRS))
+    negative, together = labels[one] != labels[other], clusters[one] == clusters[other]
+    found = {"edges": BINS.tolist()}
+    for name, kind in (("within", negative & together), ("between", negative & ~together)):
+        places = np.flatnonzero(kind)[:PAIRS]
+        distances = np.linalg.norm(embeddings[one[places]] - embeddings[other[places]], axis=1)
+        counts, _ = np.histogram(distances, BINS)
+        found[name] = (counts / max(len(places), 1)).tolist()
+        found[f"mean_{name}"] = float(np.mean(distances)) if len(places) else None
+    return found
+
+
+def _flat(learners):
+    return learners.reshape(len(learners), -1)
