@@ -22,7 +22,7 @@ WEIGHTS_HELD_CONSTANT = {
     "triplet(mining='distance_weighted')",
 }
 
-few = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+few = settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_gradient_agrees_with_differences(loss_spec, compute, make_batch, normal
     labels, embeddings = make_batch(8, 3, seed=5, dtype="float64", normalised=normalised)
     _, gradient = value_and_gradient(compute, labels, embeddings)
     assert gradient.dtype == "float64" and np.abs(gradient).max() > 1e-3
-    for step in np.random.default_rng(0).normal(size=(6, *embeddings.shape)) * 1e-6:
+    for step in np.random.default_rng(0).normal(size=(3, *embeddings.shape)) * 1e-6:
         high, low = (np.sum(compute(labels, embeddings + sign * step)) for sign in (1, -1))
         assert np.sum(gradient * step) == pytest.approx((high - low) / 2, abs=1e-10, rel=1e-5)
 
@@ -203,7 +203,8 @@ def test_plain_keras_trains_saves_and_loads_with_it(one_spec_a_loss, make_batch,
     if layer is not None:
         outputs = layer(outputs, inputs["labels"])
     network = keras.Model(inputs, outputs)
-    network.compile(optimizer=keras.optimizers.Adam(0.03), loss=loss)
+    # Eagerly: graphs are compared above, and three would be traced here.
+    network.compile(optimizer=keras.optimizers.Adam(0.03), loss=loss, run_eagerly=True)
     batch = {"features": features, "labels": labels.astype("int32")}
     untrained = network.evaluate(batch, labels, batch_size=24, verbose=0)
     regularization = float(sum(network.losses))

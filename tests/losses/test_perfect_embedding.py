@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tfdml import registry
 
-few = settings(max_examples=6, deadline=None)
+few = settings(max_examples=4, deadline=None)
 
 # With classes on orthogonal axes at unit length negatives are at a distance of sqrt(2), positives at 0.
 AT_UNIT_LENGTH = [
