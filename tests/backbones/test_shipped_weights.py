@@ -46,6 +46,6 @@ def test_another_network_has_none():
 
 
 def test_designs_that_comparisons_use_are_refused():
-    check_designs(classes=800, seed=1)
+    check_designs(classes=80, seed=1)
     with pytest.raises(ValueError, match="are in use"):
         check_designs(classes=200, seed=0)
