@@ -1,5 +1,7 @@
 """K-means of embeddings, and which of the new clusters goes on with which learner."""
 
+import logging
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
@@ -17,6 +19,7 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
         restarts: how often it begins anew; the run with the least distances is taken.
     """
     # Imported where it is used: it is slow to load, and of two builds with the same name only one may be there.
+    logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # It tells which instructions it looks for.
     import faiss
 
     embeddings = np.ascontiguousarray(embeddings, np.float32)

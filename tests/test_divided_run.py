@@ -1,0 +1,31 @@
+"""A run of Divide and Conquer through the command line, killed and taken up again between two clusterings."""
+
+from tests.run_helpers import Forked, assert_same_run, events, steps, train, train_flags
+
+MORE = [
+    "--method=divide_and_conquer(learners=2, recluster_every=2, divide_at=1, dropout=0.2)",
+    "--sampler=pxk(classes=2, per_class=4)",
+    "--loss=margin",
+    "--steps_per_epoch=10",
+    "--epochs=4",
+    "--eval_every=4",
+    "--checkpoint_every=3",
+]
+
+
+def test_it_ends_with_the_same_bits(tmp_path):
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    done = train(straight, *MORE)
+    assert done.returncode == 0 and "faiss" not in done.stderr, done.stderr
+    clusters = [event for event in events(straight) if event["event"] == "clusters"]
+    assert [event["step"] for event in clusters] == [10, 30]
+    assert clusters[0].keys() >= {"size_of_learner_0", "size_of_learner_1"} and "iou" in clusters[1]
+
+    # Within the first epoch of the clusters' two.
+    stopped = (
+        Forked("tfdml.train", *train_flags(killed, *MORE)).until(lambda: max(steps(killed), default=0) >= 12).kill()
+    )
+    assert stopped.returncode == -9 and 12 <= max(steps(killed)) < 30
+    done = train(killed, *MORE)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(killed, straight)
