@@ -20,6 +20,8 @@ REQUIRES = [
     "numpy",
     # Draws toycars, checks image files, makes sprites. 9.1 brought Image.Transform and Image.Resampling.
     "pillow>=9.1",
+    # Charts of `python -m tfdml.report`. 3.9 was made for numpy 2; what is used is old and stable.
+    "matplotlib>=3.9",
     # NMI and AMI. Unbounded: both are there, unchanged, in every release for the Pythons below.
     "scikit-learn",
     # Reads the MATLAB files of Cars196. Unbounded, as scikit-learn, which brings it along.
@@ -113,6 +115,8 @@ BENCH = [
     "torch==2.13.0",
     # GoogLeNet and residual networks; see there.
     "torchvision==0.28.0",
+    # Decodes JPEGs by libjpeg-turbo and does nothing else: the floor of an input pipeline.
+    "simplejpeg~=1.9.0",
     # BN-Inception, and what it needs; see there.
     "pretrainedmodels==0.7.4",
     "six",

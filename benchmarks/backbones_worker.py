@@ -7,6 +7,8 @@ import time
 
 import numpy as np
 
+from benchmarks import torchvision_operators
+
 # Our spec, and what is the same network in torchvision or pretrainedmodels.
 BACKBONES = {
     "googlenet": "googlenet(batch_norm=True)",
@@ -73,13 +75,7 @@ def _network_of_theirs(name):
     """The network up to its pooled features."""
     import torch
 
-    # Beside a CPU build of torch, torchvision's operators are missing and it fails to describe them.
-    declared = torch.library.Library("torchvision", "DEF")
-    try:
-        declared.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-        declared.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    except RuntimeError:
-        pass
+    declared = torchvision_operators.declare()
     if name == "bn_inception":
         import pretrainedmodels
 
@@ -96,7 +92,6 @@ def _network_of_theirs(name):
         if isinstance(module, torch.nn.Conv2d):
             # As ours. With torch's own, features fade to denormal numbers, with which a processor is slow.
             torch.nn.init.kaiming_normal_(module.weight)
-    # Declarations go when their library does.
     network.declared = declared
     return network
 

@@ -58,18 +58,18 @@ def training_batches(
     read, boxes = read or file_reader(split), _boxes(split)
     takes_turns = hasattr(sampler, "learners")
 
+    def rest_of_epoch(_):
+        first = step.read_value()
+        tables = tuple(sampler.tables())
+        steps = tf.data.Dataset.range(first, (first // steps_per_epoch + 1) * steps_per_epoch)
+        return steps.batch(steps_at_once).map(as_it_is(lambda steps: (steps, tables)))
+
+    # Not inside the function before, of which TensorFlow would make it anew at the start of every epoch, slowly.
     def rows_of(steps, tables):
         rows = sampler.rows(seed, steps, tables)[:, index * share : (index + 1) * share]
         numbers = steps[:, None] * sampler.batch_size + index * share + tf.range(share, dtype=tf.int64)[None, :]
         turns = sampler.learners(seed, steps, tables) if takes_turns else tf.zeros_like(steps)
-        turns = tf.repeat(turns, share)
-        return tf.data.Dataset.from_tensor_slices((tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), turns))
-
-    def rest_of_epoch(_):
-        first = step.read_value()
-        tables = sampler.tables()
-        steps = tf.data.Dataset.range(first, (first // steps_per_epoch + 1) * steps_per_epoch)
-        return steps.batch(steps_at_once).flat_map(as_it_is(lambda steps: rows_of(steps, tables)))
+        return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), tf.repeat(turns, share)
 
     def image_of(contents, row, number, turn):
         target = {"label": labels[row], "learner": turn} if takes_turns else labels[row]
@@ -85,7 +85,8 @@ def training_batches(
         substitutes.note(rows, taken)
         return images, labels
 
-    numbers = tf.data.Dataset.from_tensors(0).flat_map(as_it_is(rest_of_epoch))
+    chunks = tf.data.Dataset.from_tensors(0).flat_map(as_it_is(rest_of_epoch))
+    numbers = chunks.map(as_it_is(rows_of)).unbatch()
     if substitutes is None:
         one = as_it_is(lambda row, *about: image_of(read(row), row, *about))
         dataset = numbers.map(one, num_parallel_calls=READS)

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from pipelines.draws import draw, fill, times_drawn
 from pipelines.index_shuffle import key_of
-from pipelines.sampling import PxK, as_long_as, class_keys
+from pipelines.sampling import PxK, Uniform, as_long_as, class_keys
 
 # What tells the order of clusters from the streams of classes and rows.
 CLUSTER_STREAM = -2
@@ -32,6 +32,8 @@ class WithinClusters:
     def __init__(self, sampler, rule="uniform"):
         if rule not in RULES:
             raise ValueError(f"Unknown rule {rule!r} for the order of clusters. Expected one of {', '.join(RULES)}.")
+        if not isinstance(sampler, (PxK, Uniform)):
+            raise ValueError(f"Batches of one cluster are drawn by pxk or uniform, not by {type(sampler).__name__}.")
         self.sampler = sampler
         self.rule = rule
         self.batch_size = sampler.batch_size

@@ -1,5 +1,6 @@
 """What several test files share."""
 
+import gc
 from functools import cache
 
 import numpy as np
@@ -8,6 +9,10 @@ from PIL import Image
 
 from tfdml import registry
 from tfdml.losses import ProxyLoss
+
+# Full collections would walk through all of TensorFlow, 0.3 s each time.
+gc.collect()
+gc.freeze()
 
 # Losses with several ways to compute, or that need an argument; every other one is tested as its name gives it.
 LOSS_SPECS = {

@@ -6,6 +6,7 @@ import; everything else, flags, exit status, output, signals, is as in a process
 
 import atexit
 import functools
+import gc
 import io
 import json
 import os
@@ -75,13 +76,14 @@ class Command:
     After `wait`, `returncode`, `stdout` and `stderr` are set.
     """
 
-    def __init__(self, module, *flags):
+    def __init__(self, module, *flags, environment=()):
+        self._environment = dict(environment)
         self._output = Path(tempfile.mkdtemp(dir=scratch()))
         self.pid = self._start(module, list(flags), self._output / "stdout", self._output / "stderr")
 
     def _start(self, module, flags, stdout, stderr):
         hidden = ("TF_CPP_MIN_LOG_LEVEL", "KERAS_BACKEND", "PYTHONWARNINGS")
-        environment = {key: value for key, value in os.environ.items() if key not in hidden}
+        environment = {key: value for key, value in os.environ.items() if key not in hidden} | self._environment
         arguments = [sys.executable, "-m", module, *flags]
         with open(stdout, "wb") as out, open(stderr, "wb") as err:
             self._process = subprocess.Popen(
@@ -123,7 +125,8 @@ class Forked(Command):
     _returncode = None
 
     def _start(self, module, flags, stdout, stderr):
-        return _ask({"module": module, "flags": flags, "stdout": str(stdout), "stderr": str(stderr)})
+        about = {"module": module, "flags": flags, "environment": self._environment}
+        return _ask({**about, "stdout": str(stdout), "stderr": str(stderr)})
 
     def poll(self):
         if self._returncode is None:
@@ -275,6 +278,7 @@ def _become(request):
     opened = [nothing, *(os.open(request[name], os.O_WRONLY | os.O_CREAT, 0o600) for name in ("stdout", "stderr"))]
     for descriptor, standard in zip(opened, (0, 1, 2), strict=True):
         os.dup2(descriptor, standard)
+    os.environ.update(request["environment"])
     sys.argv = [request["module"], *request["flags"]]
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
 
@@ -284,6 +288,9 @@ if __name__ == "__main__":
     import tfdml.serving
     import tfdml.training  # noqa: F401
 
+    # Full collections would walk through all of TensorFlow, in every fork.
+    gc.collect()
+    gc.freeze()
     todo = _serve()
     if todo is not None:
         _become(todo)

@@ -3,10 +3,9 @@
 At this size, unlike that of the other tests, operations take long enough to finish in another order each time.
 """
 
-import subprocess
-import sys
-
 import numpy as np
+
+from tests.run_helpers import run
 
 FLAGS = [
     "--dataset=toycars(classes=64, images_per_class=4)",
@@ -19,7 +18,8 @@ FLAGS = [
 
 def final_arrays(tmp_path, name):
     places = [f"--run_dir={tmp_path / name}", f"--data_dir={tmp_path / 'data'}"]
-    subprocess.run([sys.executable, "-m", "tfdml.train", *FLAGS, *places], check=True, stdout=subprocess.DEVNULL)
+    done = run("tfdml.train", *FLAGS, *places)
+    assert done.returncode == 0, done.stderr
     with np.load(tmp_path / name / "checkpoints" / "step-00000006" / "arrays.npz") as arrays:
         return {array: arrays[array] for array in arrays.files}
 

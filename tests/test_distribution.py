@@ -2,17 +2,16 @@
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.programs.three_steps import CASES
+from tests.run_helpers import Forked, assert_same_run, steps, train_flags
 
 PROGRAMS = Path(__file__).parent / "programs"
 REPOSITORY = PROGRAMS.parents[1]
@@ -23,8 +22,7 @@ def start(arguments, worker=None, ports=()):
     """A Python process; as one of several workers if ports are given."""
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     if ports:
-        cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
-        environment["TF_CONFIG"] = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": worker}})
+        environment |= config_of(worker, ports)
     return subprocess.Popen(
         [sys.executable, *map(str, arguments)],
         env=environment,
@@ -32,6 +30,12 @@ def start(arguments, worker=None, ports=()):
         stderr=subprocess.STDOUT,
         text=True,
     )
+
+
+def config_of(worker, ports):
+    """The variable that tells a process which worker it is."""
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
+    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": worker}})}
 
 
 def finish(process):
@@ -85,87 +89,53 @@ def test_uneven_batch_is_refused():
 
 
 RUN = [
-    "-m",
-    "tfdml.train",
-    "--dataset=toycars(classes=16, images_per_class=8, image_size=24)",
-    "--image_size=24",
-    "--backbone=small(width=8, stages=2)",
-    "--embedding_size=16",
-    "--sampler=pxk(classes=4, per_class=4)",
-    "--steps_per_epoch=20",
-    "--checkpoint_every=5",
-    "--noprojector",
     "--warmup_epochs=0.6",
     "--clip_norm=1.0",
     "--ema=0.9",
+    "--method=single",
+    "--checkpoint_every=5",
+    "--epochs=2",
 ]
 
 
-def start_workers(run_dir, data_dir, epochs):
+def start_run(run_dir, devices):
+    return Forked("tfdml.train", *train_flags(run_dir, *RUN, f"--devices={devices}"))
+
+
+def start_workers(run_dir):
     ports = free_ports(2)
-    return [start(run_arguments("workers", run_dir, data_dir, epochs), worker, ports) for worker in range(2)]
+    flags = train_flags(run_dir, *RUN, "--devices=workers")
+    return [Forked("tfdml.train", *flags, environment=config_of(worker, ports)) for worker in range(2)]
 
 
-def run_arguments(devices, run_dir, data_dir, epochs):
-    return [*RUN, f"--devices={devices}", f"--run_dir={run_dir}", f"--data_dir={data_dir}", f"--epochs={epochs}"]
+def has_gone_on_to(run_dir, step):
+    return lambda: max(steps(run_dir), default=0) >= step
 
 
-def wait_for_checkpoint(run_dir, step, processes):
-    deadline = time.monotonic() + PATIENCE
-    while not any(int(path.name[5:]) >= step for path in run_dir.glob("checkpoints/step-*")):
-        assert time.monotonic() < deadline and all(process.poll() is None for process in processes)
-        time.sleep(0.05)
-
-
-def final_weights(run_dir):
-    newest = sorted((run_dir / "checkpoints").iterdir())[-1]
-    with np.load(newest / "arrays.npz") as arrays:
-        return {name: arrays[name] for name in arrays.files}
-
-
-def measured(run_dir):
-    events = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
-    return [{name: value for name, value in event.items() if name != "seconds"} for event in events]
-
-
-def assert_same_end(run_dir, expected_dir):
-    assert measured(run_dir) == measured(expected_dir)
-    expected = final_weights(expected_dir)
-    for name, weight in final_weights(run_dir).items():
-        np.testing.assert_array_equal(weight, expected[name])
+def assert_complete(*commands):
+    for command in commands:
+        done = command.wait()
+        assert done.returncode == 0, done.stderr
 
 
 def test_two_replicas_go_on_exactly(tmp_path):
     """With batch normalisation, whose statistics each replica measures on its own share."""
-    straight, killed, data = tmp_path / "straight", tmp_path / "killed", tmp_path / "data"
-    process = start(run_arguments("cpu:2", straight, data, epochs=2))
-    printed = finish(process)
-    assert process.returncode == 0, printed
-
-    process = start(run_arguments("cpu:2", killed, data, epochs=2))
-    wait_for_checkpoint(killed, 25, [process])
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process = start(run_arguments("cpu:2", killed, data, epochs=2))
-    printed = finish(process)
-    assert process.returncode == 0, printed
-    assert_same_end(killed, straight)
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert_complete(start_run(straight, "cpu:2"))
+    start_run(killed, "cpu:2").until(has_gone_on_to(killed, 25)).kill()
+    assert_complete(start_run(killed, "cpu:2"))
+    assert_same_run(killed, straight)
 
 
 def test_lost_worker_ends_the_others_and_all_go_on_exactly(tmp_path):
-    straight, killed, data = tmp_path / "straight", tmp_path / "killed", tmp_path / "data"
-    for process in start_workers(straight, data, epochs=3):
-        printed = finish(process)
-        assert process.returncode == 0, printed
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    assert_complete(*start_workers(straight))
 
-    processes = start_workers(killed, data, epochs=3)
-    wait_for_checkpoint(killed, 25, processes)
-    processes[1].send_signal(signal.SIGKILL)
-    printed = finish(processes[0])
-    assert processes[0].returncode == 1
-    assert "Error: Another worker was lost" in printed and "Traceback" not in printed
+    first, second = start_workers(killed)
+    second.until(has_gone_on_to(killed, 25)).kill()
+    done = first.wait()
+    assert done.returncode == 1
+    assert "Error: Another worker was lost" in done.stderr and "Traceback" not in done.stderr
 
-    for process in start_workers(killed, data, epochs=3):
-        printed = finish(process)
-        assert process.returncode == 0, printed
-    assert_same_end(killed, straight)
+    assert_complete(*start_workers(killed))
+    assert_same_run(killed, straight)

@@ -1,6 +1,8 @@
 """A run of Divide and Conquer through the command line, killed and taken up again between two clusterings."""
 
-from tests.run_helpers import Forked, assert_same_run, events, steps, train, train_flags
+from PIL import Image
+
+from tests.run_helpers import Forked, assert_same_run, events, result, run, steps, train, train_flags
 
 MORE = [
     "--method=divide_and_conquer(learners=2, recluster_every=2, divide_at=1, dropout=0.2)",
@@ -21,6 +23,11 @@ def test_it_ends_with_the_same_bits(tmp_path):
     assert [event["step"] for event in clusters] == [10, 30]
     assert clusters[0].keys() >= {"size_of_learner_0", "size_of_learner_1"} and "iou" in clusters[1]
 
+    found = result(straight)
+    assert len(found["learners"]["alone"]) == 2
+    assert found["learners"]["first"][1]["recall_at_1"] == found["metrics"]["recall_at_1"]
+    assert found["clusters"]["epoch"] == 3 and found["clusters"]["negative_distances"]["mean_within"] > 0
+
     # Within the first epoch of the clusters' two.
     stopped = (
         Forked("tfdml.train", *train_flags(killed, *MORE)).until(lambda: max(steps(killed), default=0) >= 12).kill()
@@ -29,3 +36,11 @@ def test_it_ends_with_the_same_bits(tmp_path):
     done = train(killed, *MORE)
     assert done.returncode == 0, done.stderr
     assert_same_run(killed, straight)
+
+    done = run("tfdml.report", f"--run_dir={straight}", "--only=learners")
+    assert done.returncode == 0, done.stderr
+    drawn = {path.stem: path for path in (straight / "report").iterdir()}
+    assert {"learners", "negative_distances"} <= drawn.keys()
+    assert all(Image.open(path).width > 200 for path in drawn.values())
+    done = run("tfdml.report", f"--run_dir={straight}", "--only=cluster")
+    assert done.returncode == 1 and "no pictures 'cluster'. Known: learners" in done.stderr

@@ -25,6 +25,7 @@ ROOMS = {
     "tfdml.preprocessing": ("", ""),
     "tfdml.optimizers": ("tfdml.optimizers tfdml.registry", "keras"),
     "tfdml.methods": ("tfdml.methods tfdml.layers tfdml.functional tfdml.registry", "keras numpy tensorflow"),
+    "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags", None),
     "pipelines": ("pipelines tfdml.registry", None),
 }

@@ -26,6 +26,7 @@ from tfdml.callbacks import WeightAverage
 from tfdml.optimization import check_frozen_batch_norm, make_average, make_optimizer, parse_multipliers
 
 EVERYTHING = [
+    "--loss=ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)",
     "--optimizer=adamw(learning_rate=0.01, weight_decay=0.01)",
     "--schedule=cosine(warmup_epochs=0.5, floor=0.1)",
     "--lr_multipliers=backbone=0.5,embedding=2",

@@ -3,22 +3,11 @@
 import json
 
 import pytest
-from absl import flags
 
-from benchmarks import study
+from benchmarks import runs, study
 from tfdml.flags import resolve
 
-
-@pytest.fixture
-def study_flags(tmp_path):
-    values = flags.FLAGS
-    if not values.is_parsed():
-        values(["study"])
-    saved = values.flag_values_dict()
-    values.runs, values.seeds, values.set = str(tmp_path / "runs"), ["0", "1"], ["--epochs=2"]
-    yield values
-    for name in ("runs", "seeds", "set"):
-        values[name].value = saved[name]
+CHANGES = ["--epochs=2"]
 
 
 def write_result(run_dir, recall, serialized):
@@ -28,29 +17,33 @@ def write_result(run_dir, recall, serialized):
     (run_dir / "flags.txt").write_text("".join(f"{line}\n" for line in serialized.values()))
 
 
-def test_only_missing_runs_are_made(study_flags, tmp_path, monkeypatch):
+def test_only_missing_runs_are_made(tmp_path, monkeypatch):
     made = []
     plain = tmp_path / "plain.flags"
     plain.write_text("--loss=contrastive\n--run_dir=elsewhere\n")
 
     def flags_of(seed):
-        return resolve([f"--flagfile={plain}", "--epochs=2", f"--seed={seed}"])
+        return resolve([f"--flagfile={plain}", *CHANGES, f"--seed={seed}"])
 
-    def train(flagfile, seed, run_dir):
-        made.append((flagfile, seed))
-        write_result(run_dir, 0.4, flags_of(seed))
+    def train(arguments):
+        made.append(arguments)
+        write_result(tmp_path / "runs" / "plain-epochs=2-seed1", 0.4, flags_of(1))
 
-    monkeypatch.setattr(study, "train", train)
+    monkeypatch.setattr(runs, "train", train)
     write_result(tmp_path / "runs" / "plain-epochs=2-seed0", 0.2, flags_of(0))
-    results = study.run_seeds(str(plain))
-    assert made == [(str(plain), "1")]
-    assert [result["metrics"]["recall_at_1"] for result in results] == [0.2, 0.4]
-    study.run_seeds(str(plain))
+
+    def results():
+        return runs.results_of(str(plain), CHANGES, ["0", "1"], tmp_path / "runs")
+
+    assert [result["metrics"]["recall_at_1"] for result in results()] == [0.2, 0.4]
+    (arguments,) = made
+    assert arguments[:3] == [f"--flagfile={plain}", "--epochs=2", "--seed=1"]
+    results()
     assert len(made) == 1
 
     plain.write_text("--loss=triplet\n")
     with pytest.raises(ValueError, match="--loss=contrastive there, --loss=triplet now"):
-        study.run_seeds(str(plain))
+        results()
 
 
 def test_table_has_mean_and_standard_deviation():
@@ -65,10 +58,10 @@ def test_table_has_mean_and_standard_deviation():
     assert lines[2] == "| plain | 2 | 30.0 ± 14.1 | 40.0 ± 14.1 | 3 |"
 
 
-def test_failing_run_stops_the_study(study_flags, tmp_path, capfd):
+def test_failing_run_stops_the_study(tmp_path, capfd):
     bad = tmp_path / "bad.flags"
     bad.write_text("--loss=nonsense\n")
     with pytest.raises(SystemExit) as stopped:
-        study.run_seeds(str(bad))
+        runs.results_of(str(bad), [], ["0"], tmp_path / "runs")
     assert stopped.value.code == 1
     assert "Unknown loss 'nonsense'" in capfd.readouterr().err

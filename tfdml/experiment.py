@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from pipelines.cluster_sampling import WithinClusters
-from pipelines.images import find_unreadable, thumbnail
+from pipelines.images import find_unreadable
 from tfdml import callbacks as tfdml_callbacks
 from tfdml import registry
 from tfdml.checkpoint import CheckpointFolder
@@ -23,8 +23,6 @@ from tfdml.preprocessing import image_size_of
 from tfdml.run_directory import RunDirectory
 from tfdml.splits import load_splits
 
-# Side of the projector's pictures, pixels.
-THUMBNAIL = 48
 READING_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError)
 
 
@@ -121,9 +119,12 @@ class Experiment:
 
     def measure(self, model, split):
         """Retrieval metrics of a model on a split."""
+        return self.protocol(self.embed(model, split), split)
+
+    def embed(self, model, split):
+        """Embeddings of a split's images."""
         with self.naming_unreadable():
-            embeddings = Embedder(model, verbose=bar())(self.evaluation_data(model, split), len(split))
-        return self.protocol(embeddings, split)
+            return Embedder(model, verbose=bar())(self.evaluation_data(model, split), len(split))
 
     def callbacks(self, model, run, stop, progress, sampler):
         """All callbacks of a run, in the order in which they act, and those that the run itself asks things of."""
@@ -171,8 +172,13 @@ class Experiment:
         )
         guard = tfdml_callbacks.DivergenceGuard(step=lambda: progress.step)
         epoch_log = tfdml_callbacks.EpochLog(log, step=lambda: progress.step)
+        self._watches = watches
         between = [*self._schedules(model, progress), *averages.values(), *watches.values()]
         return [progress, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint
+
+    def findings(self):
+        """What a run's result tells besides metrics: of bad images, and of clusters."""
+        return {name: found for name, watch in self._watches.items() if (found := watch.finding()) is not None}
 
     def _schedules(self, model, progress):
         """What changes from step to step besides the weights."""
@@ -181,19 +187,6 @@ class Experiment:
             return []
         first, steps = model.loss.negative_temperature, self.settings.epochs * progress.steps_per_epoch
         return [tfdml_callbacks.TemperatureSchedule(first, last, steps, step=lambda: progress.step)]
-
-    def write_projector(self, model, run):
-        """The test split's embeddings for TensorBoard."""
-        projector = tfdml_callbacks.Projector(
-            run.tensorboard,
-            self.evaluation_data(model, self.test),
-            self.test.labels,
-            thumbnail=lambda row: thumbnail(self.test, row, side=THUMBNAIL),
-            class_names=self.test.class_names,
-            seed=self.settings.seed,
-        )
-        projector.set_model(model)
-        projector.on_train_end()
 
     @contextlib.contextmanager
     def naming_unreadable(self):

@@ -124,7 +124,7 @@ def _define_images(common):
         "cache_memory", 4.0, "Memory for --cache, GiB; a split that does not fit is kept in --cache_dir.", 0.0, **common
     )
     flags.DEFINE_string(
-        "cache_dir", "", "Folder, best on a local disk, for what --cache keeps there; empty: ~/.cache.", **common
+        "cache_dir", "", "Folder, best on a local disk, for what --cache keeps there; empty: ~/.cache/tfdml.", **common
     )
     flags.DEFINE_bool(
         "shrink_decoding",

@@ -1,12 +1,8 @@
 """Batches of a run's images, as its settings say."""
 
-import os
-from pathlib import Path
-
-import numpy as np
-
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.cache import Cache
+from pipelines.datasets.cache_folder import cache_folder
 from pipelines.images import preparation, why_unreadable
 from pipelines.substitutes import Substitutes
 from tfdml.callbacks import BadImages
@@ -29,17 +25,20 @@ class ImageData:
         self._cache = Cache(
             settings.cache,
             memory=int(settings.cache_memory * GIBIBYTE),
-            folder=Path(settings.cache_dir or os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tfdml",
+            folder=cache_folder(settings.cache_dir),
             tolerant=settings.max_bad_images > 0,
             verbose=verbose,
         )
-        self._substitutes = None
+        self._substitutes, self._preparations = None, {}
 
     def preparation(self, model, transform):
-        """How images are prepared for the model's backbone."""
+        """How images are prepared for the model's backbone; the same object for the same transform."""
         size = image_size_of(getattr(model, "backbone", None), self.settings.image_size)
-        about = preprocessing_of(model)
-        return preparation(transform, image_size=size, shrink=self.settings.shrink_decoding, **about)
+        about = {"image_size": size, "shrink": self.settings.shrink_decoding, **preprocessing_of(model)}
+        key = repr((transform, about))
+        if key not in self._preparations:
+            self._preparations[key] = preparation(transform, **about)
+        return self._preparations[key]
 
     def training(self, split, model, sampler, progress, length):
         """The training dataset, whose passes have `length` steps."""
@@ -80,9 +79,3 @@ class ImageData:
             describe=lambda row: f"{split.name_of(row)} ({why_unreadable(split, row) or 'it can be read now'})",
         )
         return {"bad_images": watch}
-
-    def counts(self):
-        """What a run's result tells of its images: how many were bad, where some are tolerated."""
-        if self._substitutes is None:
-            return {}
-        return {"bad_images": int(np.count_nonzero(self._substitutes.unreadable.numpy()))}

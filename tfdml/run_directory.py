@@ -13,7 +13,7 @@ from tfdml.checkpoint import write_atomically
 
 
 class RunDirectory:
-    """`flags.txt`, `metrics.jsonl`, `result.json`, `checkpoints/`, `model.keras`, `tensorboard/` of a run.
+    """`flags.txt`, `metrics.jsonl`, `result.json`, `checkpoints/`, `model.keras`, `tensorboard/`, `report/` of a run.
 
     Args:
         path: the folder; it need not exist.
@@ -25,6 +25,7 @@ class RunDirectory:
         self.model = self.path / "model.keras"
         self.final_model = self.path / "final.keras"
         self.tensorboard = self.path / "tensorboard"
+        self.report = self.path / "report"
         self._flags = self.path / "flags.txt"
         self._result = self.path / "result.json"
 

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from tfdml.callbacks import Progress, StopRequest, TrainingStopped
 from tfdml.experiment import Experiment, verbosity, warn
-from tfdml.model_files import save_model
+from tfdml.result import print_result, result_of
 
 # What TensorFlow raises in a collective operation when a process that takes part is gone.
 LOST_WORKER = (
@@ -54,8 +54,7 @@ def _train(experiment, run, serialized, stop):
     sampler, steps_per_epoch = experiment.make_sampler()
     progress = Progress(steps_per_epoch)
     for transform in (settings.train_transform, settings.test_transform):
-        prepare = tf.function(experiment.preparation(model, transform), autograph=False)
-        prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
+        experiment.preparation(model, transform).trace()
     # Only now, when all flags have proven to work together, does the folder become this run's.
     if experiment.chief:
         run.claim(serialized)
@@ -71,7 +70,7 @@ def _train(experiment, run, serialized, stop):
     if evaluation.exhausted and experiment.chief:
         print(f"Stopped after step {progress.step}: {settings.patience} evaluations brought no better model.")
     with evaluation.evaluated_weights():
-        return _result(experiment, run, model, evaluation, progress)
+        return result_of(experiment, run, model, evaluation, progress)
 
 
 def _fit(experiment, model, sampler, callbacks, progress, until):
@@ -85,48 +84,3 @@ def _fit(experiment, model, sampler, callbacks, progress, until):
         shuffle=False,
         verbose=verbosity() if experiment.chief else 0,
     )
-
-
-def _result(experiment, run, model, evaluation, progress):
-    """What the untrained, the best and the final model reach on the test split; writes what is left to write."""
-    selected_on, step = experiment.settings.evaluate_on, progress.step
-    if selected_on == "test":
-        untrained, best, last = evaluation.history[0], evaluation.best, evaluation.history[-1]
-        measured = [untrained["metrics"], best["metrics"]]
-        final = last["metrics"] if last["step"] == step else experiment.measure(model, experiment.test)
-    else:
-        final = experiment.measure(model, experiment.test)
-        other = experiment.build_model()
-        measured = [experiment.measure(other, experiment.test)]
-        other.load_weights(run.model)
-        measured.append(experiment.measure(other, experiment.test))
-    if experiment.chief:
-        save_model(model, run.final_model)
-        if experiment.settings.projector:
-            experiment.write_projector(model, run)
-    return {
-        "metrics": final,
-        "best": {**measured[1], "step": evaluation.best["step"], "selected_on": selected_on},
-        "untrained": measured[0],
-        "selected_on": selected_on,
-        "step": step,
-        "seconds": round(progress.seconds, 1),
-        **experiment.image_data.counts(),
-    }
-
-
-def print_result(result, run):
-    """Prints the table of a run and where it is."""
-    rows = [
-        ("untrained", result["untrained"]),
-        (f"best on {result['selected_on']} (step {result['best']['step']})", result["best"]),
-        (f"final (step {result['step']})", result["metrics"]),
-    ]
-    width = max(len(name) for name, _ in rows)
-    shown = {name.replace("recall_at_", "Recall@"): name for name in result["metrics"] if name.startswith("recall_at_")}
-    print(f"\n{'':{width}}  " + "  ".join(f"{title:>8}" for title in shown))
-    for name, metrics in rows:
-        print(
-            f"{name:{width}}  " + "  ".join(f"{metrics[key]:{max(len(title), 8)}.3f}" for title, key in shown.items())
-        )
-    print(f"\nRun directory: {run.path}")

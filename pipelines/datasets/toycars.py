@@ -6,7 +6,6 @@ import io
 import math
 import numbers
 import os
-import pathlib
 import sys
 import uuid
 from typing import NamedTuple
@@ -14,6 +13,7 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from pipelines.datasets.cache_folder import cache_folder
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_nuisances import render
@@ -48,7 +48,7 @@ def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0
     _check("image_size", image_size, least=16)
     _check("seed", seed, least=0)
     name = f"toycars-{classes}x{images_per_class}-{image_size}px-seed{seed}-v{RENDERER_VERSION}.npz.sha256"
-    path = _cache_folder(data_dir) / name
+    path = cache_folder(data_dir) / name
     chosen = designs(classes, seed)
     images, labels = _read(path) or _render_to(path, chosen, images_per_class, image_size, seed)
     names = {label: ", ".join(design) for label, design in enumerate(chosen)}
@@ -83,12 +83,6 @@ def _check(argument, value, *, least, most=math.inf):
     if not (whole and least <= value <= most):
         bounds = f"at least {least}" if most == math.inf else f"from {least} to {most}"
         raise ValueError(f"Cannot make toycars: {argument} must be a whole number {bounds}, received {value!r}.")
-
-
-def _cache_folder(data_dir):
-    if data_dir:
-        return pathlib.Path(data_dir).expanduser()
-    return pathlib.Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "tfdml"
 
 
 def _render_to(path, chosen, images_per_class, image_size, seed):

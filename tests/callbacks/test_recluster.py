@@ -58,14 +58,15 @@ def train(model, epochs, state=None, first=0):
         recluster.set_state(state)
     watch = Watch(recluster)
     step = tf.Variable(first * STEPS, dtype=tf.int64)
+    drawn = tf.function(lambda steps: (sampler.rows(0, steps), sampler.learners(0, steps)), autograph=False)
 
-    def batch(number):
-        rows, turns = sampler.rows(0, number[None])[0], sampler.learners(0, number[None])
-        return tf.gather(IMAGES, rows), {"label": tf.gather(LABELS, rows), "learner": tf.repeat(turns, 4)}
+    def epoch():
+        for rows, turn in zip(*drawn(step + tf.range(STEPS, dtype=tf.int64)), strict=True):
+            yield tf.gather(IMAGES, rows), {"label": tf.gather(LABELS, rows), "learner": tf.repeat(turn, 4)}
 
-    data = tf.data.Dataset.from_tensors(0).flat_map(
-        lambda _: tf.data.Dataset.range(step.read_value(), step.read_value() + STEPS).map(batch)
-    )
+    of_batch = tf.TensorSpec([4], tf.int64)
+    signature = (tf.TensorSpec([4, *IMAGES.shape[1:]], tf.float32), {"label": of_batch, "learner": of_batch})
+    data = tf.data.Dataset.from_generator(epoch, output_signature=signature)
     data = data.apply(tf.data.experimental.assert_cardinality(STEPS))
     count = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: step.assign_add(STEPS))
     model.fit(data, epochs=epochs, initial_epoch=first, verbose=0, callbacks=[recluster, watch, count])
@@ -135,11 +136,10 @@ def test_a_state_goes_on_within_an_epoch():
     state = recluster.get_state()
     assert state["epoch"] == 2
     # The weights are others now: were it to cluster again, the result would differ.
-    again, watched, _ = train(make_model(recluster_every=2), epochs=3, state=state, first=2)
+    again, watched, _ = train(make_model(recluster_every=2), epochs=5, state=state, first=2)
     np.testing.assert_array_equal(watched.epochs[0][0], watch.epochs[2][0])
-    assert again.history == recluster.history
-    later, _, _ = train(make_model(recluster_every=2), epochs=5, state=state, first=3)
-    assert [entry["epoch"] for entry in later.history] == [0, 2, 4]
+    assert again.history[:2] == recluster.history
+    assert [entry["epoch"] for entry in again.history] == [0, 2, 4]
 
 
 def test_only_a_model_that_divides():

@@ -19,7 +19,8 @@ def test_learners_come_back_from_the_embedding():
 
 def test_recall_of_each_learner_and_of_the_first_ones():
     learners, labels = random_learners(), np.arange(60) // 4
-    found = diversity(learners.reshape(60, 12) / np.sqrt(3), labels, 3, ks=(1, 4))
+    embeddings = learners.reshape(60, 12) / np.sqrt(3)
+    found = diversity(embeddings, labels, 3, lambda each: recall_at_k(each, labels, (1, 4)))
     assert found["alone"][1] == recall_at_k(learners[:, 1], labels, (1, 4))
     assert found["first"][0] == found["alone"][0]
     assert found["first"][1] == recall_at_k(learners[:, :2].reshape(60, 8), labels, (1, 4))

@@ -8,6 +8,7 @@ from pipelines.build import training_batches
 from pipelines.cluster_sampling import RULES, WithinClusters
 from pipelines.datasets import Split
 from pipelines.sampling import PxK, Uniform
+from tfdml.methods.division import CLUSTER_ORDERS
 
 CLASSES, PER_CLASS, LEARNERS = 24, 6, 3
 LABELS = np.repeat(np.arange(CLASSES), PER_CLASS)
@@ -34,6 +35,10 @@ def test_undivided_they_are_those_of_the_sampler(make):
     rows, learners = batches(sampler, 50)
     np.testing.assert_array_equal(rows, plain.rows(0, tf.range(50)))
     assert set(learners) == {-1} and found == {"left_out": 0, "small": [], "idle": []}
+
+
+def test_the_rules_are_the_orders_that_the_method_takes():
+    assert RULES == CLUSTER_ORDERS
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -51,6 +51,19 @@ class Backbone(keras.Model):
         """A Keras model from images to the list of the named endpoints; its layers are those here."""
         return keras.Model(self.input, [self._tensor(name) for name in endpoints], name=f"{self.name}_taps")
 
+    def blocks_after(self, endpoint, count):
+        """A Keras model of the `count` blocks behind an endpoint; its layers are those here.
+
+        Blocks end at endpoints; poolings are none.
+        """
+        start, names = self._tensor(endpoint), list(self.endpoints)
+        blocks = [name for name in names[names.index(endpoint) + 1 :] if not name.startswith("pool")]
+        if not 1 <= count <= len(blocks):
+            raise ValueError(
+                f"Expected from 1 to {len(blocks)} blocks behind {endpoint!r} of {self.name}, not {count}."
+            )
+        return keras.Model(start, self._tensor(blocks[count - 1]), name=f"{self.name}_blocks")
+
     def _tensor(self, endpoint):
         if endpoint not in self.endpoints:
             raise ValueError(f"Unknown endpoint {endpoint!r} of {self.name}. Known: {', '.join(self.endpoints)}.")

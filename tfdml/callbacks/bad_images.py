@@ -35,6 +35,10 @@ class BadImages(keras.callbacks.Callback):
                 f"{', '.join(self.describe(row) for row in self._told)}. Replace or remove them."
             )
 
+    def finding(self):
+        """How many images were bad."""
+        return int(np.count_nonzero(self.unreadable.numpy()))
+
     def get_state(self):
         return {"rows": self._told}
 

@@ -7,6 +7,7 @@ import numpy as np
 from absl import logging
 
 from tfdml.clustering import kmeans, matched, overlap
+from tfdml.evaluation.diversity import negative_distances
 from tfdml.evaluation.embed import Embedder
 
 # Of a run's time, above which it says what to change.
@@ -38,6 +39,7 @@ class Recluster(keras.callbacks.Callback):
         self.seed, self.log, self.verbose = seed, log, verbose
         self.history = []
         self.assignment = None
+        self._distances = None
         self._epoch = None
         self._seconds = 0.0
         self._warned = False
@@ -53,14 +55,20 @@ class Recluster(keras.callbacks.Callback):
         self._began = time.monotonic()
 
     def on_epoch_begin(self, epoch, logs=None):
-        division = self.model.division
+        division, before = self.model.division, self.assignment
         # An epoch that goes on from a checkpoint has its clusters already.
-        if division.divides_anew(epoch) and epoch != self._epoch:
+        anew = division.divides_anew(epoch) and epoch != self._epoch
+        if anew:
             began = time.monotonic()
-            self._divide(epoch)
+            self._divide(division)
             self._seconds += time.monotonic() - began
         self._epoch = epoch
-        self._assign(epoch)
+        if not division.divides_data(epoch):
+            self.sampler.assign(None)
+            return
+        found = self.sampler.assign(self.assignment, turns=division.divides_embedding(epoch))
+        if anew:
+            self._note(before, found)
 
     def on_epoch_end(self, epoch, logs=None):
         losses = self.model.learner_losses()
@@ -76,54 +84,56 @@ class Recluster(keras.callbacks.Callback):
                 self.model.division.recluster_every,
             )
 
+    def finding(self):
+        """The last clustering, with the distances of negative pairs; None before the first one."""
+        return self.history[-1] | {"negative_distances": self._distances} if self.history else None
+
     def get_state(self):
         assignment = None if self.assignment is None else self.assignment.tolist()
-        return {"epoch": self._epoch, "assignment": assignment, "history": self.history}
+        state = {"epoch": self._epoch, "assignment": assignment, "history": self.history}
+        return {**state, "negative_distances": self._distances}
 
     def set_state(self, state):
         """Goes on with the clusters of a state."""
         self._epoch, self.history = state["epoch"], state["history"]
+        self._distances = state["negative_distances"]
         self.assignment = None if state["assignment"] is None else np.array(state["assignment"], np.int64)
 
-    def _assign(self, epoch):
-        division = self.model.division
-        if not division.divides_data(epoch):
-            self.sampler.assign(None)
-            return None
-        return self.sampler.assign(self.assignment, turns=division.divides_embedding(epoch))
-
-    def _divide(self, epoch):
-        division, before = self.model.division, self.assignment
-        after = self._clusters(division)
+    def _note(self, before, found):
+        learners, after = self.model.division.learners, self.assignment
+        entry = {"epoch": self._epoch, "sizes": np.bincount(after, minlength=learners).tolist(), **found}
         if before is not None:
-            after = matched(before, after, division.learners)
-        self.assignment = after
-        found = self._assign(epoch)
-        entry = {"epoch": epoch, "sizes": np.bincount(after, minlength=division.learners).tolist(), **found}
-        if before is not None:
-            entry["iou"] = np.diag(overlap(before, after, division.learners)).tolist()
+            entry["iou"] = np.diag(overlap(before, after, learners)).tolist()
             entry["changed"] = float(np.mean(before != after))
         self.history.append(entry)
         self._tell(entry)
 
-    def _clusters(self, division):
+    def _divide(self, division):
+        before = self.assignment
         if division.data_split == "random":
             # Of equal size.
-            return np.random.default_rng(self.seed).permutation(len(self.labels)) % division.learners
-        if division.data_split == "labels":
+            after = np.random.default_rng(self.seed).permutation(len(self.labels)) % division.learners
+        elif division.data_split == "labels":
             # Ranges of classes in their order, with as many images as possible alike.
             _, numbers = np.unique(self.labels, return_inverse=True)
             ends = np.cumsum(np.bincount(numbers))
-            return ((ends - 1) * division.learners // len(numbers))[numbers]
-        embeddings = self._embedder(self.images, len(self.labels))
-        options = {"seed": self.seed, "iterations": division.iterations, "restarts": division.restarts}
-        return kmeans(embeddings, division.learners, **options)[0]
+            after = ((ends - 1) * division.learners // len(numbers))[numbers]
+        else:
+            embeddings = self._embedder(self.images, len(self.labels))
+            options = {"seed": self.seed, "iterations": division.iterations, "restarts": division.restarts}
+            after, _ = kmeans(embeddings, division.learners, **options)
+            self._distances = negative_distances(embeddings, self.labels, after, seed=self.seed)
+        self.assignment = after if before is None else matched(before, after, division.learners)
 
     def _tell(self, entry):
         values = {f"size_of_learner_{k}": size for k, size in enumerate(entry["sizes"])}
         values["left_out"] = entry["left_out"]
         if "iou" in entry:
             values |= {"iou": float(np.mean(entry["iou"])), "changed": entry["changed"]}
+        if self._distances:
+            kinds = {"within": "mean_within", "between": "mean_between"}
+            means = {f"negative_distance_{kind}": self._distances[mean] for kind, mean in kinds.items()}
+            values |= {name: mean for name, mean in means.items() if mean is not None}
         if self.log:
             self.log.write("clusters", self._step(), values)
         if entry["left_out"]:

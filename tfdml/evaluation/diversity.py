@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tfdml.evaluation.retrieval import negatives_ahead, recall_at_k
+from tfdml.evaluation.retrieval import negatives_ahead
 
 # Pairs that are drawn of all negative ones, of each kind.
-PAIRS = 100_000
+PAIRS = 20_000
 BINS = np.linspace(0.0, 2.0, 41)
 # Neighbours among which a learner finds nothing, for what another one finds at once (Figure 9).
 NONE_OF = 30
@@ -18,24 +18,24 @@ def learners_of(embeddings, count):
     return learners / np.where(lengths > 0, lengths, 1.0)
 
 
-def diversity(embeddings, labels, count, *, ks=(1, 2, 4, 8)):
+def diversity(embeddings, labels, count, measure):
     """What the learners reach alone and together, and how much alike they are.
 
     Args:
         embeddings: `[N, K * d]`, the learners side by side.
         labels: `[N]` class numbers.
         count: number K of learners.
-        ks: numbers of neighbours.
+        measure: function of embeddings `[N, D]` that gives a dictionary of metrics.
 
     Returns:
-        Dictionary: `alone`, the recall of each learner (Table 7); `first`, that of the first m learners together, for
+        Dictionary: `alone`, the metrics of each learner (Table 7); `first`, those of the first m learners together, for
         m from 1 to K (Figure 10); `correlation` (Table 7); `only_one`, how many images each learner alone gets right
         (Figure 9).
     """
     learners = learners_of(embeddings, count)
     return {
-        "alone": [recall_at_k(learners[:, k], labels, ks) for k in range(count)],
-        "first": [recall_at_k(_flat(learners[:, :m]), labels, ks) for m in range(1, count + 1)],
+        "alone": [measure(learners[:, k]) for k in range(count)],
+        "first": [measure(_flat(learners[:, :m])) for m in range(1, count + 1)],
         "correlation": correlation(learners),
         "only_one": [len(rows) for rows in only_one_right(learners, labels)],
     }

@@ -1,5 +1,6 @@
 """Layers that methods are made of, and those that hold the variables of losses."""
 
+from tfdml.layers.attention_masks import AttentionMasks
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.class_margins import ClassMargins
@@ -14,6 +15,7 @@ from tfdml.layers.proxies import Proxies
 from tfdml.layers.split_embedding import SplitEmbedding
 
 __all__ = [
+    "AttentionMasks",
     "CeilMaxPooling",
     "CenterMerging",
     "ClassMargins",

@@ -5,6 +5,7 @@ from keras import ops
 
 from tfdml.functional.distances import unit_length
 from tfdml.layers.pooled_features import PooledFeatures
+from tfdml.layers.sliced import sliced
 from tfdml.registry import register
 
 
@@ -40,7 +41,8 @@ class SplitEmbedding(keras.layers.Layer):
     def build(self, input_shape):
         self.features.build(input_shape)
         shape = (input_shape[-1], self.embedding_size)
-        self.kernel = self.add_weight(name="kernel", shape=shape, initializer=self._slices)
+        initializer = sliced(keras.initializers.GlorotNormal, self.learners)
+        self.kernel = self.add_weight(name="kernel", shape=shape, initializer=initializer)
         self.bias = self.add_weight(name="bias", shape=shape[1:], initializer="zeros")
 
     def call(self, features, training=False):
@@ -62,9 +64,3 @@ class SplitEmbedding(keras.layers.Layer):
             "dropout": features.dropout.rate,
         }
         return {**super().get_config(), **own}
-
-    def _slices(self, shape, dtype=None):
-        """Weights whose slices are drawn one by one, each for a layer of the slice's size."""
-        slice_shape = (shape[0], shape[1] // self.learners)
-        slices = [keras.initializers.GlorotNormal()(slice_shape, dtype=dtype) for _ in range(self.learners)]
-        return ops.concatenate(slices, axis=1)

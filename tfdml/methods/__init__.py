@@ -1,8 +1,19 @@
 """Methods: how images become learner embeddings, and how these are trained."""
 
+from tfdml.methods.attention_ensemble import AttentionEnsemble
 from tfdml.methods.divide_and_conquer import DivideAndConquer
 from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.methods.multi_head import MultiHead
+from tfdml.methods.multi_tail import MultiTail
 from tfdml.methods.multilevel import Multilevel
 from tfdml.methods.single import Single
 
-__all__ = ["DivideAndConquer", "EmbeddingModel", "Multilevel", "Single"]
+__all__ = [
+    "AttentionEnsemble",
+    "DivideAndConquer",
+    "EmbeddingModel",
+    "MultiHead",
+    "MultiTail",
+    "Multilevel",
+    "Single",
+]

@@ -64,6 +64,11 @@ class EmbeddingModel(keras.Model):
             self._make_loss_layers()
         return side_by_side(learners) if merged else learners
 
+    @property
+    def learner_count(self):
+        """Number K of learners; None before the model has seen images."""
+        return self._learners_shape and self._learners_shape[0]
+
     def loss_values(self, batch, learners):
         """Loss `[B]` of each anchor, summed over learners `[B, K, d]`; `batch` is what there is of `{"label": [B]}`."""
         labels = batch["label"]

@@ -1,0 +1,129 @@
+"""Attention-based Ensemble, M-heads and M-tails."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.backbones import GoogLeNet, Small
+from tfdml.losses import Contrastive
+from tfdml.methods import AttentionEnsemble, MultiHead, MultiTail
+
+IMAGES = np.random.default_rng(0).normal(size=(6, 16, 16, 3)).astype(np.float32)
+LABELS = np.array([0, 0, 1, 1, 2, 2])
+KINDS = {
+    "attention": (AttentionEnsemble, {"attention_depth": 2}),
+    "heads": (MultiHead, {}),
+    "heads with attention": (MultiHead, {"attention": True, "attention_depth": 2}),
+    "tails": (MultiTail, {}),
+}
+
+
+def make(kind="attention", learners=3, **arguments):
+    keras.utils.set_random_seed(0)
+    method, options = KINDS[kind]
+    backbone = Small(width=4, stages=3)
+    for layer in backbone.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            random = np.random.default_rng(len(layer.name))
+            layer.set_weights([random.uniform(0.5, 1.5, weight.shape) for weight in layer.weights])
+    model = method(backbone, embedding_size=4 * learners, learners=learners, branch="stage1", **options, **arguments)
+    model(IMAGES)
+    return model
+
+
+def attended(model, images):
+    """S(x) and the masks of each learner, layer by layer from the backbone's own convolutions."""
+    features = model.backbone.split_at("stage1")[0](images)
+    looked = features
+    for stage in ("stage2", "stage3"):
+        for conv in (1, 2):
+            for part in ("", "_norm", "_relu"):
+                looked = model.backbone.get_layer(f"{stage}_conv{conv}{part}")(looked, training=False)
+    masks = tf.sigmoid(tf.matmul(looked, model.masks.kernel) + model.masks.bias)
+    return features, tf.split(masks, model.learners, axis=3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_learners_are_what_equations_4_5_and_7_say(kind):
+    model = make(kind)
+    features, masks = attended(model, IMAGES) if model.masks else (None, None)
+    for k in range(model.learners):
+        first, second = model.firsts[k if kind == "tails" else 0], model.seconds[k if "heads" in kind else 0]
+        taken = first(IMAGES) if masks is None else features * masks[k]
+        expected = model.heads[k if "heads" in kind else 0](second(taken))
+        np.testing.assert_allclose(model.learner_embeddings(IMAGES)[:, k], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_copies_begin_equal_and_go_their_own_way(kind):
+    model = make(kind)
+    copies = model.backbones()[1:]
+    assert len(copies) == {"attention": 1, "heads": 2, "heads with attention": 3, "tails": 2}[kind]
+    own = {weight.path: weight for weight in model.backbone.weights}
+    for copy in copies:
+        for weight in copy.weights:
+            layer, _, name = weight.path.rpartition("/")
+            original = own[f"{layer.split('_', 1)[1]}/{name}"]
+            assert original is not weight
+            np.testing.assert_array_equal(original, weight)
+    paths = [weight.path for weight in model.weights if "loss" not in weight.path and "seed" not in weight.path]
+    assert len(set(paths)) == len(paths)
+
+
+def test_attention_keeps_the_resolution_without_poolings():
+    model = AttentionEnsemble(GoogLeNet(), embedding_size=8, learners=2)
+    model(np.zeros((1, 64, 64, 3), np.float32))
+    names = {layer.name for layer in model.attention.layers}
+    assert "attention_inception_4a" in names and "attention_inception_4e" in names
+    assert "attention_inception_5a" not in names
+    assert model.attention_masks(np.zeros((2, 64, 64, 3), np.float32)).shape == (2, 2, 4, 4, 480)
+    deeper = AttentionEnsemble(GoogLeNet(), embedding_size=8, learners=2, attention_depth=7)
+    assert deeper.attention_masks(np.zeros((1, 64, 64, 3), np.float32)).shape == (1, 2, 4, 4, 480)
+
+
+def test_the_loss_is_equation_8():
+    model = make(divergence_weight=0.5, divergence_margin=0.75)
+    model.compile("sgd", loss=Contrastive())
+    learners = model.learner_embeddings(IMAGES).numpy()
+    values = model.loss_values({"label": tf.constant(LABELS)}, tf.constant(learners)).numpy()
+    expected = sum(Contrastive().call(LABELS, learners[:, k]).numpy() for k in range(3))
+    for row in range(len(LABELS)):
+        for p in range(3):
+            for q in range(3):
+                squared = np.sum((learners[row, p] - learners[row, q]) ** 2)
+                expected[row] += 0.5 * (p != q) * max(0.0, 0.75 - squared)
+    np.testing.assert_allclose(values, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_trains_and_comes_back_from_a_file(kind, tmp_path):
+    model = make(kind)
+    before = [weight.numpy() for weight in model.trainable_weights]
+    model.compile(keras.optimizers.SGD(0.1), loss=Contrastive())
+    model.fit(IMAGES, LABELS, batch_size=6, epochs=1, verbose=0)
+    moved = [np.any(old != new.numpy()) for old, new in zip(before, model.trainable_weights, strict=True)]
+    assert np.mean(moved) > 0.9
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(loaded.predict(IMAGES, verbose=0), model.predict(IMAGES, verbose=0))
+    assert loaded.get_config() == model.get_config()
+
+
+def test_one_learner_has_no_divergence():
+    model = make(learners=1)
+    model.compile("sgd", loss=Contrastive())
+    learners = model.learner_embeddings(IMAGES)
+    values = model.loss_values({"label": tf.constant(LABELS)}, learners)
+    np.testing.assert_array_equal(values, Contrastive().call(LABELS, learners[:, 0]))
+
+
+def test_bad_arguments():
+    with pytest.raises(ValueError, match="size 10 cannot be cut into 3 equal"):
+        AttentionEnsemble(Small(width=4), embedding_size=10, learners=3, branch="stage1")
+    with pytest.raises(ValueError, match="Unknown endpoint 'pool3' of small. Known: stage1"):
+        AttentionEnsemble(Small(width=4), embedding_size=8, learners=2)
+    with pytest.raises(ValueError, match="from 1 to 3 blocks behind 'stage1' of small, not 5"):
+        AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1")
+    with pytest.raises(ValueError, match="1 or more, received 0"):
+        AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=0)

@@ -1,0 +1,35 @@
+"""How far learners are from each other."""
+
+from keras import ops
+
+from tfdml.functional.checks import at_least_float32
+
+
+def divergence_loss(learners, *, margin=1.0):
+    """Divergence loss of each image: `sum_{p != q} max(0, margin - |x_p - x_q|^2)` over its learners p and q.
+
+    Equation (9) of Attention-based Ensemble, one image's part of it. As the sum over p, q has it, each pair of learners
+    counts twice, once in either order. The paper sums over images; the mean over them is that divided by their number,
+    which puts it beside equation (10), whose sum is divided by it.
+
+    Args:
+        learners: `[B, K, d]` embeddings of the same images by K learners.
+        margin: squared distance from which two learners are left alone.
+
+    Returns:
+        `[B]`; 0 for a single learner.
+    """
+    learners = check_learners(learners)
+    squared_norms = ops.sum(ops.square(learners), axis=2)
+    products = ops.matmul(learners, ops.transpose(learners, (0, 2, 1)))
+    squared = squared_norms[:, :, None] + squared_norms[:, None, :] - 2.0 * products
+    different = 1.0 - ops.eye(ops.shape(learners)[1], dtype=learners.dtype)
+    return ops.sum(ops.maximum(margin - ops.maximum(squared, 0.0), 0.0) * different, axis=(1, 2))
+
+
+def check_learners(learners):
+    """Learners `[B, K, d]` as a tensor of float32 or float64."""
+    learners = ops.convert_to_tensor(learners)
+    if len(learners.shape) != 3:
+        raise ValueError(f"Expected embeddings of shape [batch, learners, dim], received {tuple(learners.shape)}.")
+    return at_least_float32(learners)

@@ -1,0 +1,39 @@
+"""Parts of functional models, with weights of their own."""
+
+import keras
+
+from tfdml.layers.ceil_max_pooling import CeilMaxPooling
+
+POOLINGS = (keras.layers.MaxPooling2D, keras.layers.AveragePooling2D, CeilMaxPooling)
+
+
+def copied(part, prefix, *, keep_resolution=False):
+    """A model whose layers are those of another, made again; its weights begin with the same values.
+
+    Args:
+        part: functional Keras model, such as one of `Backbone.split_at`.
+        prefix: what names of the copy's layers begin with.
+        keep_resolution: leave out what reduces the resolution: poolings are skipped, convolutions stride by 1.
+    """
+    made = []
+
+    def make(layer):
+        config = {**layer.get_config(), "name": f"{prefix}_{layer.name}"}
+        if keep_resolution and isinstance(layer, keras.layers.Conv2D):
+            config["strides"] = (1, 1)
+        made.append((layer, type(layer).from_config(config)))
+        return made[-1][1]
+
+    def call(layer, *args, **kwargs):
+        return args[0] if keep_resolution and _pools(layer) else layer(*args, **kwargs)
+
+    copy = keras.models.clone_model(part, clone_function=make, call_function=call)
+    for layer, again in made:
+        if layer.weights and again.built:
+            again.set_weights(layer.get_weights())
+    return copy
+
+
+def _pools(layer):
+    strides = getattr(layer, "strides", 1)
+    return isinstance(layer, POOLINGS) and max(strides if isinstance(strides, tuple) else (strides,)) > 1

@@ -1,0 +1,18 @@
+"""Weights of several layers in one."""
+
+from keras import ops
+
+
+def sliced(initializer, count):
+    """Initialiser of a matrix whose columns are cut into slices, each drawn as the matrix of a layer of its own.
+
+    Args:
+        initializer: class of Keras initialisers.
+        count: number of slices.
+    """
+
+    def draw(shape, dtype=None):
+        slice_shape = (shape[0], shape[1] // count)
+        return ops.concatenate([initializer()(slice_shape, dtype=dtype) for _ in range(count)], axis=1)
+
+    return draw

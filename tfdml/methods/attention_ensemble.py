@@ -1,0 +1,64 @@
+"""Attention-based Ensemble for Deep Metric Learning (ECCV 2018)."""
+
+from tfdml.methods.ensemble import Ensemble
+from tfdml.registry import register
+
+
+@register("method", "attention_ensemble")
+class AttentionEnsemble(Ensemble):
+    """ABE-M: learners that look at different parts of an image, through masks, and share everything else.
+
+    `B_m(x) = G(S(x) * A_m(S(x)))`, equation (7). S is the backbone up to `branch`, G the rest with one linear layer,
+    both shared. A_m is a copy of the blocks behind the branch without pooling, shared too, and a 1 x 1 convolution of
+    its own. Trained with equation (8): the sum of the learners' losses, and the divergence between learners.
+
+    Args:
+        backbone: one of `tfdml.backbones`.
+        embedding_size: dimensions of all learners together.
+        learners: number M.
+        branch: the endpoint where S ends.
+        attention_depth: blocks of the backbone that attention has, 1 or more.
+        divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
+        pooling, norm, dropout: of the embedding layer, see `Single`.
+        freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        embedding_size=512,
+        learners=8,
+        branch="pool3",
+        attention_depth=5,
+        divergence_weight=1.0,
+        divergence_margin=1.0,
+        pooling="avg",
+        norm="none",
+        dropout=0.0,
+        freeze_batch_norm="none",
+        **kwargs,
+    ):
+        if attention_depth < 1:
+            raise ValueError(f"Expected attention_depth to be 1 or more, received {attention_depth}.")
+        super().__init__(
+            backbone,
+            embedding_size,
+            learners,
+            branch,
+            attention_depth=attention_depth,
+            divergence_weight=divergence_weight,
+            divergence_margin=divergence_margin,
+            pooling=pooling,
+            norm=norm,
+            dropout=dropout,
+            freeze_batch_norm=freeze_batch_norm,
+            **kwargs,
+        )
+        self.attention_depth = attention_depth
+
+    def attention_masks(self, images):
+        """The masks `[B, M, h, w, c]` of images."""
+        return self.masks(self.attention(self.firsts[0](images)))
+
+    def get_config(self):
+        return {**super().get_config(), "attention_depth": self.attention_depth}

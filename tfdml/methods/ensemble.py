@@ -1,0 +1,105 @@
+"""What methods share whose learners are made of the same backbone, cut in two."""
+
+from keras import ops
+
+from tfdml.functional.divergence import divergence_loss
+from tfdml.layers.attention_masks import AttentionMasks
+from tfdml.layers.copies import copied
+from tfdml.layers.embedding_head import EmbeddingHead
+from tfdml.methods.embedding_model import EmbeddingModel
+
+
+class Ensemble(EmbeddingModel):
+    """M learners that share the part S of a backbone, up to an endpoint, or the part G behind it, or both.
+
+    What is not shared are copies, which begin with the backbone's weights. Masks, where there are any, tell learners
+    apart in between: equation (7) of Attention-based Ensemble.
+
+    Args:
+        backbone: one of `tfdml.backbones`.
+        embedding_size: dimensions of all learners together.
+        learners: number M.
+        branch: the endpoint where S ends.
+        shares_first, shares_second: whether S and G are shared.
+        attention_depth: blocks of the backbone, behind the branch, whose copy looks at S before the masks; 0: no masks.
+        divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
+        pooling, norm, dropout: of the embedding layers, see `Single`.
+        freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        embedding_size,
+        learners,
+        branch,
+        *,
+        shares_first=True,
+        shares_second=True,
+        attention_depth=0,
+        divergence_weight=0.0,
+        divergence_margin=1.0,
+        pooling="avg",
+        norm="none",
+        dropout=0.0,
+        freeze_batch_norm="none",
+        **kwargs,
+    ):
+        super().__init__(backbone, freeze_batch_norm, **kwargs)
+        if learners < 1 or embedding_size % learners:
+            raise ValueError(f"An embedding of size {embedding_size} cannot be cut into {learners} equal learners.")
+        self.embedding_size, self.learners, self.branch = embedding_size, learners, branch
+        self.divergence_weight, self.divergence_margin = divergence_weight, divergence_margin
+        self._head_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
+        first, second = backbone.split_at(branch)
+        self.attention = self.masks = None
+        if attention_depth:
+            blocks = backbone.blocks_after(branch, attention_depth)
+            self.attention = copied(blocks, "attention", keep_resolution=True)
+            self.masks = AttentionMasks(learners, first.output.shape[-1], name="masks")
+        self.firsts = self._parts(first, "first", shares_first)
+        self.seconds = self._parts(second, "second", shares_second)
+        self.heads = [
+            EmbeddingHead(embedding_size // learners, name=f"embedding_{k}", **self._head_options)
+            for k in range(len(self.seconds))
+        ]
+
+    def backbones(self):
+        copies = [*self.firsts[1:], *self.seconds[1:], *([self.attention] if self.attention else [])]
+        return [self.backbone, *copies]
+
+    def learner_features(self, images, training=False):
+        """Features at the branch, `[B, M, h, w, c]`, masked; `[B, 1, h, w, c]` where all learners have the same."""
+        found = [first(images, training=training) for first in self.firsts]
+        features = ops.stack(found, axis=1)
+        if self.attention:
+            features *= ops.cast(self.masks(self.attention(found[0], training=training)), features.dtype)
+        return features
+
+    def learner_embeddings(self, images, training=False):
+        features = self.learner_features(images, training)
+        if len(self.seconds) > 1:
+            each = [features[:, min(k, features.shape[1] - 1)] for k in range(self.learners)]
+            parts = zip(each, self.seconds, self.heads, strict=True)
+            embeddings = [head(second(part, training=training), training=training) for part, second, head in parts]
+            return ops.stack(embeddings, axis=1)
+        # One call for all learners, folded into the batch.
+        folded = ops.reshape(features, (-1, *ops.shape(features)[2:]))
+        embeddings = self.heads[0](self.seconds[0](folded, training=training), training=training)
+        return ops.reshape(embeddings, (-1, self.learners, embeddings.shape[-1]))
+
+    def loss_values(self, batch, learners):
+        """Equation (8): the loss of each anchor, summed over learners, and the divergence of each image's learners."""
+        values = super().loss_values(batch, learners)
+        if not self.divergence_weight:
+            return values
+        return values + self.divergence_weight * divergence_loss(learners, margin=self.divergence_margin)
+
+    def get_config(self):
+        own = {"embedding_size": self.embedding_size, "learners": self.learners, "branch": self.branch}
+        divergence = {"divergence_weight": self.divergence_weight, "divergence_margin": self.divergence_margin}
+        return {**super().get_config(), **own, **divergence, **self._head_options}
+
+    def _parts(self, part, name, shared):
+        """The part itself for the first learner, and for the others either the same or copies."""
+        return [part, *(copied(part, f"{name}{k}") for k in range(1, 1 if shared else self.learners))]

@@ -1,0 +1,57 @@
+"""M-heads, which Attention-based Ensemble is compared with."""
+
+from tfdml.methods.ensemble import Ensemble
+from tfdml.registry import register
+
+
+@register("method", "multi_head")
+class MultiHead(Ensemble):
+    """Learners that share the backbone up to `branch`, each with the rest of it and a linear layer of its own.
+
+    `B_m(x) = G_m(S(x))`, equation (4) of Attention-based Ensemble; with attention `G_m(S(x) * A_m(S(x)))`, M-heads+att
+    of its supplement. In the papers' tables without divergence loss, but for one row.
+
+    Args:
+        backbone: one of `tfdml.backbones`.
+        embedding_size: dimensions of all learners together.
+        learners: number M.
+        attention: whether each has a mask.
+        branch, attention_depth, divergence_weight, divergence_margin, pooling, norm, dropout, freeze_batch_norm: see
+            `AttentionEnsemble`.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        embedding_size=512,
+        learners=8,
+        attention=False,
+        branch="pool3",
+        attention_depth=5,
+        divergence_weight=0.0,
+        divergence_margin=1.0,
+        pooling="avg",
+        norm="none",
+        dropout=0.0,
+        freeze_batch_norm="none",
+        **kwargs,
+    ):
+        super().__init__(
+            backbone,
+            embedding_size,
+            learners,
+            branch,
+            shares_second=False,
+            attention_depth=attention_depth if attention else 0,
+            divergence_weight=divergence_weight,
+            divergence_margin=divergence_margin,
+            pooling=pooling,
+            norm=norm,
+            dropout=dropout,
+            freeze_batch_norm=freeze_batch_norm,
+            **kwargs,
+        )
+        self._attention_options = {"attention": attention, "attention_depth": attention_depth}
+
+    def get_config(self):
+        return {**super().get_config(), **self._attention_options}

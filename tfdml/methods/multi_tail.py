@@ -1,0 +1,48 @@
+"""M-tails, which Attention-based Ensemble is compared with."""
+
+from tfdml.methods.ensemble import Ensemble
+from tfdml.registry import register
+
+
+@register("method", "multi_tail")
+class MultiTail(Ensemble):
+    """Learners that share the backbone from `branch` on, each with the layers before it as its own.
+
+    `B_m(x) = G(S_m(x))`, equation (5) of Attention-based Ensemble without attention; M-tails of its supplement.
+
+    Args:
+        backbone: one of `tfdml.backbones`.
+        embedding_size: dimensions of all learners together.
+        learners: number M.
+        branch, divergence_weight, divergence_margin, pooling, norm, dropout, freeze_batch_norm: see
+            `AttentionEnsemble`.
+    """
+
+    def __init__(
+        self,
+        backbone,
+        embedding_size=512,
+        learners=8,
+        branch="pool3",
+        divergence_weight=1.0,
+        divergence_margin=1.0,
+        pooling="avg",
+        norm="none",
+        dropout=0.0,
+        freeze_batch_norm="none",
+        **kwargs,
+    ):
+        super().__init__(
+            backbone,
+            embedding_size,
+            learners,
+            branch,
+            shares_first=False,
+            divergence_weight=divergence_weight,
+            divergence_margin=divergence_margin,
+            pooling=pooling,
+            norm=norm,
+            dropout=dropout,
+            freeze_batch_norm=freeze_batch_norm,
+            **kwargs,
+        )

@@ -1,0 +1,34 @@
+"""Pictures of a finished run: `python -m tfdml.report --run_dir=runs/quickstart`. They go to its folder `report/`."""
+
+from absl import flags
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+tfdml_flags.define_run_dir("Folder of a run.")
+tfdml_flags.define_debug()
+flags.DEFINE_list("only", [], "Which pictures, such as learners; empty: all that there are of such a run.")
+
+
+def main():
+    from tfdml.experiment import trained
+    from tfdml.pictures import PICTURES
+    from tfdml.run_directory import RunDirectory
+
+    unknown = [name for name in flags.FLAGS.only if name not in PICTURES]
+    if unknown:
+        raise ValueError(f"There are no pictures {unknown[0]!r}. Known: {', '.join(PICTURES)}.")
+    experiment, model = trained(flags.FLAGS.run_dir, "final")
+    run = RunDirectory(flags.FLAGS.run_dir)
+    if run.result() is None:
+        raise ValueError(f"The run in {run.path} is not complete; give its command again.")
+    experiment.load_splits()
+    run.report.mkdir(exist_ok=True)
+    drawn = []
+    for name in flags.FLAGS.only or PICTURES:
+        drawn += PICTURES[name](experiment, model, run.result(), run.report)
+    print("\n".join(f"Wrote {path}" for path in drawn) or "There are no pictures of such a run.")
+
+
+if __name__ == "__main__":
+    command.run(main)

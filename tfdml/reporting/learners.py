@@ -1,0 +1,50 @@
+"""Charts of how the learners of an embedding differ."""
+
+import numpy as np
+from matplotlib.figure import Figure
+
+
+def draw_learners(learners, path, metric="recall_at_1"):
+    """What each learner reaches alone, and what the first ones reach together (Figure 10 of Divide and Conquer).
+
+    Args:
+        learners: what `tfdml.evaluation.diversity` gives.
+        path: the PNG to write.
+        metric: name of what is drawn.
+    """
+    alone, first = ([metrics[metric] for metrics in learners[kind]] for kind in ("alone", "first"))
+    numbers = np.arange(len(alone))
+    figure, axes = _chart("learner", metric.replace("recall_at_", "Recall@"))
+    axes.bar(numbers, alone, color="#9ecae1", label="each learner alone")
+    axes.plot(numbers, first, "o-", color="#d95f02", label="with all before it")
+    axes.set_xticks(numbers)
+    axes.set_title(f"correlation of learners {learners['correlation']:.3f}")
+    # Below the highest line, wherever the bars end.
+    axes.legend(loc="lower right")
+    figure.savefig(path)
+
+
+def draw_negative_distances(distances, path):
+    """How far pairs of different classes are apart, within clusters and between them (Figure 8 of Divide and Conquer).
+
+    Args:
+        distances: what `tfdml.evaluation.negative_distances` gives.
+        path: the PNG to write.
+    """
+    figure, axes = _chart("distance of negative pairs", "share")
+    for kind, colour in (("within", "#d95f02"), ("between", "#3182bd")):
+        mean = distances[f"mean_{kind}"]
+        if mean is not None:
+            label = f"{kind} clusters, mean {mean:.2f}"
+            axes.stairs(distances[kind], distances["edges"], fill=True, alpha=0.5, color=colour, label=label)
+    axes.legend(loc="upper left")
+    figure.savefig(path)
+
+
+def _chart(across, up):
+    figure = Figure(figsize=(6, 4), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xlabel(across)
+    axes.set_ylabel(up)
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure, axes

@@ -1,0 +1,54 @@
+"""Images that one learner alone gets right."""
+
+import numpy as np
+from PIL import Image, ImageDraw
+
+from tfdml.evaluation.diversity import learners_of, only_one_right
+
+# Sizes on the sheet, pixels.
+SIDE, FRAME, GAP, HEAD = 72, 4, 8, 18
+RIGHT, WRONG = "#2ca25f", "#de2d26"
+
+
+def draw_only_one_right(embeddings, labels, count, thumbnail, path, *, of_each=3):
+    """A sheet with a row for each of some such images: itself, then what each learner has nearest to it.
+
+    What is of its class has a green frame, what is not a red one (Figure 9 of Divide and Conquer).
+
+    Args:
+        embeddings: `[N, K * d]`, the learners side by side.
+        labels: `[N]` class numbers.
+        count: number K of learners.
+        thumbnail: function of a row and `side` that gives its picture, uint8 `[side, side, 3]`.
+        path: the PNG to write.
+        of_each: how many images of each learner are shown at most.
+
+    Returns:
+        How many there are on the sheet; where there are none, nothing is written.
+    """
+    learners = learners_of(embeddings, count)
+    rows = [row for found in only_one_right(learners, labels) for row in found[:of_each]]
+    if not rows:
+        return 0
+    cell = SIDE + 2 * FRAME + GAP
+    sheet = Image.new("RGB", (cell * (count + 1), HEAD + cell * len(rows)), "white")
+    draw = ImageDraw.Draw(sheet)
+    for column, title in enumerate(["image", *(f"learner {k}" for k in range(count))]):
+        draw.text((column * cell + FRAME, 2), title, fill="black")
+    for line, row in enumerate(rows):
+        shown = [(row, "white")]
+        for k in range(count):
+            nearest = _nearest(learners[:, k], row)
+            shown.append((nearest, RIGHT if labels[nearest] == labels[row] else WRONG))
+        for column, (each, colour) in enumerate(shown):
+            left, top = column * cell, HEAD + line * cell
+            draw.rectangle((left, top, left + SIDE + 2 * FRAME - 1, top + SIDE + 2 * FRAME - 1), fill=colour)
+            sheet.paste(Image.fromarray(thumbnail(each, side=SIDE)), (left + FRAME, top + FRAME))
+    sheet.save(path)
+    return len(rows)
+
+
+def _nearest(embeddings, row):
+    similarity = embeddings @ embeddings[row]
+    similarity[row] = -np.inf
+    return int(np.argmax(similarity))
