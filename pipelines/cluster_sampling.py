@@ -47,12 +47,13 @@ class WithinClusters:
         self._tables = [tf.Variable(empty, trainable=False, shape=[None]) for _ in range(7)]
         self.assign(None)
 
-    def assign(self, assignment, turns=True):
+    def assign(self, assignment, turns=True, learners=None):
         """Replaces the clusters; the next pass over the dataset draws from the new ones.
 
         Args:
             assignment: `[N]` learner of each row, or None: all rows are one cluster.
             turns: False: batches come from the clusters, but their learner is -1.
+            learners: how many there are; None: as many as the highest number says.
 
         Returns:
             Dictionary of what cannot be drawn as usual: `left_out`, rows alone in their class inside their cluster;
@@ -66,6 +67,7 @@ class WithinClusters:
         rows, starts, sizes, learner_of_group = _groups(assignment, self._labels if self.by_class else assignment)
         usable = sizes > 1 if self.by_class else sizes > 0
         starts, kept, learner_of_group = starts[usable], sizes[usable], learner_of_group[usable]
+        everyone = np.arange(assignment.max() + 1 if learners is None else learners)
         learners, first, groups = np.unique(learner_of_group, return_index=True, return_counts=True)
         if not len(learners):
             raise ValueError("No cluster holds two images of a class, so there is no batch to draw.")
@@ -78,7 +80,7 @@ class WithinClusters:
         return {
             "left_out": int(np.sum(sizes[~usable])),
             "small": [] if whole else learners[members < needed].tolist(),
-            "idle": np.setdiff1d(np.arange(assignment.max() + 1), learners).tolist(),
+            "idle": [] if whole else np.setdiff1d(everyone, learners).tolist(),
         }
 
     def tables(self):

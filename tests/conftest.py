@@ -1,6 +1,7 @@
 """What several test files share."""
 
 import gc
+import os
 from functools import cache
 
 import numpy as np
@@ -9,6 +10,9 @@ from PIL import Image
 
 from tfdml import registry
 from tfdml.losses import ProxyLoss
+
+# The tests run in two processes already. Read when TensorFlow first computes, by the commands that tests start, too.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 # Full collections would walk through all of TensorFlow, 0.3 s each time.
 gc.collect()

@@ -18,10 +18,10 @@ def test_every_setting_is_one_that_there_is(path, monkeypatch):
     flags.define_training(values)
     absl_flags.DEFINE_string("run_dir", "", "", flag_values=values)
     values(["train", f"--flagfile={path}"])
-    for kind in ("backbone", "sampler", "optimizer"):
+    for kind in ("sampler", "optimizer"):
         registry.create(kind, getattr(values, kind))
     registry.create("loss", values.loss, classes=10)
-    backbone = registry.create("backbone", "small(width=4, stages=2)")
+    backbone = registry.create("backbone", values.backbone)
     options = {"backbone": backbone, "embedding_size": values.embedding_size, "freeze_batch_norm": "none"}
     registry.create("method", values.method, **options)
     for chain in (values.train_transform, values.test_transform):

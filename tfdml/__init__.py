@@ -15,6 +15,7 @@ __all__ = ["backbones", "layers", "losses", "registry"]
 # Losses, layers and backbones run on any Keras backend; training and what follows it are TensorFlow's.
 if keras.backend.backend() == "tensorflow":
     from tfdml import callbacks, evaluation, methods, optimizers
-    from tfdml.methods import DivideAndConquer, EmbeddingModel, Single
+    from tfdml.methods import AttentionEnsemble, DivideAndConquer, EmbeddingModel, MultiHead, MultiTail, Single
 
-    __all__ += ["DivideAndConquer", "EmbeddingModel", "Single", "callbacks", "evaluation", "methods", "optimizers"]
+    __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Single"]
+    __all__ += ["callbacks", "evaluation", "methods", "optimizers"]

@@ -1,15 +1,28 @@
 """What is drawn of a run: from its experiment, model and result to files."""
 
+import numpy as np
+
 from pipelines.images import thumbnail
-from tfdml.reporting import draw_learners, draw_negative_distances, draw_only_one_right
+from tfdml.preprocessing import preprocessing_of
+from tfdml.reporting import (
+    draw_attention,
+    draw_learners,
+    draw_negative_distances,
+    draw_only_one_right,
+    draw_pair_cosines,
+)
+
+# How many images attention is drawn over.
+SHOWN = 6
 
 
 def _learners(experiment, model, result, folder):
     if "learners" not in result:
         return []
     test, count = experiment.test, model.learner_count
-    drawn = [folder / "learners.png"]
+    drawn = [folder / "learners.png", folder / "pair_cosines.png"]
     draw_learners(result["learners"], drawn[0])
+    draw_pair_cosines(result["learners"]["pair_cosines"], drawn[1])
     embeddings, path = experiment.embed(model, test), folder / "only_one_right.png"
     if draw_only_one_right(embeddings, test.labels, count, lambda row, side: thumbnail(test, row, side), path):
         drawn.append(path)
@@ -20,5 +33,23 @@ def _learners(experiment, model, result, folder):
     return drawn
 
 
+def _attention(experiment, model, result, folder):
+    if getattr(model, "masks", None) is None:
+        return []
+    # Of different classes, from one end of the split to the other.
+    rows = np.linspace(0, len(experiment.test) - 1, SHOWN).astype(int)
+    split = experiment.test.where(rows)
+    images = next(iter(experiment.evaluation_data(model, split)))[: len(split)]
+    path = folder / "attention.png"
+    draw_attention(_pixels(images.numpy(), **preprocessing_of(model)), model.attention_masks(images).numpy(), path)
+    return [path]
+
+
+def _pixels(images, mean, std, channels):
+    """What the network sees, as a picture again."""
+    pixels = np.clip(np.round(images * std + mean), 0, 255).astype(np.uint8)
+    return pixels[..., ::-1] if channels == "bgr" else pixels
+
+
 # Each a function of the experiment, the final model, the result and a folder; it gives the files that it wrote there.
-PICTURES = {"learners": _learners}
+PICTURES = {"learners": _learners, "attention": _attention}

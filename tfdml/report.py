@@ -27,7 +27,18 @@ def main():
     drawn = []
     for name in flags.FLAGS.only or PICTURES:
         drawn += PICTURES[name](experiment, model, run.result(), run.report)
+    show_in_tensorboard(drawn, run.tensorboard / "report", run.result()["step"])
     print("\n".join(f"Wrote {path}" for path in drawn) or "There are no pictures of such a run.")
+
+
+def show_in_tensorboard(paths, folder, step):
+    """Writes pictures as image summaries."""
+    import tensorflow as tf
+
+    with tf.summary.create_file_writer(str(folder)).as_default():
+        for path in paths:
+            picture = tf.io.decode_png(path.read_bytes(), channels=3)
+            tf.summary.image(path.stem, picture[None], step=step)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 from pipelines.images import thumbnail
 from tfdml.callbacks import Projector
-from tfdml.evaluation import diversity
+from tfdml.evaluation import cost, diversity
 from tfdml.model_files import save_model
+from tfdml.preprocessing import image_size_of
 
 # Side of the projector's pictures, pixels.
 THUMBNAIL = 48
@@ -40,13 +41,13 @@ def result_of(experiment, run, model, evaluation, progress):
 
 
 def learners_of(experiment, model):
-    """How the learners of a model differ on the test split: `{"learners": {...}}`, where it has several."""
-    count = model.learner_count
+    """How the learners of a model differ on the test split, and what it costs; nothing where there is one."""
+    count, test = model.learner_count, experiment.test
     if count == 1 or not experiment.chief:
         return {}
-    test = experiment.test
-    embeddings = experiment.embed(model, test)
-    return {"learners": diversity(embeddings, test.labels, count, lambda each: experiment.protocol(each, test))}
+    found = diversity(experiment.embed(model, test), test.labels, count, lambda each: experiment.protocol(each, test))
+    size = image_size_of(getattr(model, "backbone", None), experiment.settings.image_size)
+    return {"learners": found, "cost": cost(model, (size, size, 3))}
 
 
 def write_projector(experiment, model, run):

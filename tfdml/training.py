@@ -55,11 +55,11 @@ def _train(experiment, run, serialized, stop):
     progress = Progress(steps_per_epoch)
     for transform in (settings.train_transform, settings.test_transform):
         experiment.preparation(model, transform).trace()
+    sampler = experiment.divided(sampler, model)
     # Only now, when all flags have proven to work together, does the folder become this run's.
     if experiment.chief:
         run.claim(serialized)
     with stop:
-        sampler = experiment.divided(sampler, model)
         callbacks, evaluation, checkpoint = experiment.callbacks(model, run, stop, progress, sampler)
         if checkpoint.resume(model, warn) and experiment.chief:
             print(f"Going on with {run.path} after step {progress.step}.", flush=True)

@@ -148,3 +148,20 @@ def test_only_a_model_that_divides():
     recluster = tfdml.callbacks.Recluster(IMAGES, LABELS, sampler=None)
     with pytest.raises(ValueError, match="Expected a DivideAndConquer model, received Single"):
         model.fit(IMAGES, LABELS, batch_size=16, verbose=0, callbacks=[recluster])
+
+
+def test_classes_of_any_size_are_shared_out():
+    labels = np.repeat([7, 1, 9, 5, 3], [10, 60, 10, 10, 10])
+    recluster = tfdml.callbacks.Recluster(None, labels, sampler=None)
+    recluster._divide(tfdml.methods.division.Division(learners=2, data_split="labels"))
+    np.testing.assert_array_equal(recluster.assignment, labels != 1)
+
+
+def test_time_spent_on_clustering_is_told_of(caplog, monkeypatch):
+    monkeypatch.setattr("tfdml.callbacks.recluster.MOST_TIME", 0.0)
+    train(make_model(recluster_every=1), epochs=2)
+    assert "Raise recluster_every, now 1" in caplog.text
+    caplog.clear()
+    monkeypatch.setattr("tfdml.callbacks.recluster.MOST_TIME", 1.0)
+    train(make_model(recluster_every=1), epochs=2)
+    assert "Raise recluster_every" not in caplog.text

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from tfdml.evaluation.diversity import NONE_OF, correlation, diversity, learners_of, negative_distances, only_one_right
+from tfdml.evaluation.diversity import (
+    NONE_OF,
+    correlation,
+    diversity,
+    learners_of,
+    negative_distances,
+    only_one_right,
+    pair_cosines,
+)
 from tfdml.evaluation.retrieval import recall_at_k
 
 
@@ -50,6 +58,24 @@ def test_images_that_only_one_learner_gets_right():
     found = only_one_right(learners, labels)
     assert set(found[0]) >= {1} and set(found[0]) <= {0, 1} and len(found[1]) == 0
     assert only_one_right(learners[:, :1], labels) == [[]]
+
+
+def test_cosines_of_pairs():
+    learners, labels = random_learners(rows=40, count=3), np.repeat(np.arange(11), 4)[:40]
+    learners[:, 1] = learners[:, 0]
+    found = pair_cosines(learners, labels)
+    products = np.einsum("ikd,jld->ikjl", learners, learners)
+    naive = {"positive": [], "negative": [], "self": []}
+    for i in range(40):
+        naive["self"] += [products[i, k, i, m] for k in range(3) for m in range(3) if k != m]
+        for j in set(range(40)) - {i}:
+            naive["positive" if labels[i] == labels[j] else "negative"] += [products[i, k, j, k] for k in range(3)]
+    for kind, cosines in naive.items():
+        assert found[f"mean_{kind}"] == pytest.approx(np.mean(cosines), abs=0.02)
+        expected = np.histogram(np.clip(cosines, -1, 1), found["edges"])[0] / len(cosines)
+        np.testing.assert_allclose(found[kind], expected, atol=0.02)
+    alone = pair_cosines(learners[:, :1], np.arange(40))
+    assert alone["mean_self"] is None and alone["mean_positive"] is None and alone["mean_negative"] is not None
 
 
 def test_negative_pairs_within_clusters_are_nearer_where_clusters_are():

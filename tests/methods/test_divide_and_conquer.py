@@ -178,3 +178,10 @@ def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     for each in (model, loaded):
         each.train_on_batch(images, turn_of(labels, 3))
     np.testing.assert_array_equal(loaded.head.kernel, model.head.kernel)
+
+
+def test_accumulated_gradients_are_refused_where_others_are_held():
+    accumulating = keras.optimizers.Adam(gradient_accumulation_steps=2)
+    with pytest.raises(ValueError, match="cannot be accumulated"):
+        make_model().compile(accumulating, loss="contrastive")
+    make_model(hold_others=False).compile(accumulating, loss="contrastive")

@@ -43,8 +43,11 @@ def test_fixed_parts_are_made_once(data_split):
     [
         ({"data_split": "kmean"}, "data_split to be one of kmeans, random, labels; received 'kmean'"),
         ({"cluster_order": "random"}, "cluster_order to be one of uniform, proportional, round_robin"),
-        ({"learners": 0}, "learners to be 1 or more, received 0"),
-        ({"recluster_every": 0}, "recluster_every to be 1 or more"),
+        ({"learners": 0}, "learners to be a whole number, 1 or more; received 0"),
+        ({"divide_at": 0.5}, "divide_at to be a whole number, 0 or more; received 0.5"),
+        ({"restarts": 0}, "restarts to be a whole number, 1 or more; received 0"),
+        ({"merge_at": 3.0}, "merge_at to be a whole number, 0 or more; received 3.0"),
+        ({"recluster_every": 0}, "recluster_every to be a whole number, 1 or more"),
         ({"divide_at": 5, "merge_at": 4}, "divide_at <= merge_loss_at <= merge_at; received 5, None and 4"),
         ({"merge_loss_at": 5, "merge_at": 4}, "received 0, 5 and 4"),
     ],

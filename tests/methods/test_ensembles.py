@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.run_helpers import Forked, assert_same_run, result, run, steps, train, train_flags
 from tfdml.backbones import GoogLeNet, Small
 from tfdml.losses import Contrastive
 from tfdml.methods import AttentionEnsemble, MultiHead, MultiTail
@@ -108,6 +109,26 @@ def test_it_trains_and_comes_back_from_a_file(kind, tmp_path):
     loaded = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(loaded.predict(IMAGES, verbose=0), model.predict(IMAGES, verbose=0))
     assert loaded.get_config() == model.get_config()
+
+
+def test_by_the_command_line_killed_and_taken_up_again_with_pairs_and_pictures(tmp_path):
+    run_dir, killed = tmp_path / "run", tmp_path / "killed"
+    method = "--method=attention_ensemble(learners=2, branch='stage1', attention_depth=1)"
+    more = [method, "--sampler=pairs(images=8)", "--loss=contrastive", "--epochs=1", "--checkpoint_every=3"]
+    done = train(run_dir, *more)
+    assert done.returncode == 0, done.stderr
+    Forked("tfdml.train", *train_flags(killed, *more)).until(lambda: steps(killed)).kill()
+    assert not (killed / "result.json").exists()
+    done = train(killed, *more)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(killed, run_dir)
+    found = result(run_dir)
+    assert found["learners"]["pair_cosines"]["mean_self"] < 1 and found["cost"]["multiply_adds"] > 0
+    done = run("tfdml.report", f"--run_dir={run_dir}")
+    assert done.returncode == 0, done.stderr
+    drawn = {path.name for path in (run_dir / "report").iterdir()}
+    assert {"learners.png", "pair_cosines.png", "attention.png"} <= drawn
+    assert list((run_dir / "tensorboard" / "report").iterdir())
 
 
 def test_one_learner_has_no_divergence():

@@ -46,6 +46,11 @@ CASES = {
         "adamw(learning_rate=0.1, weight_decay=0.5, epsilon=0.1)",
         "divide_and_conquer(learners=2)",
     ),
+    "attention": (
+        "contrastive",
+        "sgd(learning_rate=0.05, momentum=0.9)",
+        "attention_ensemble(learners=2, branch='stage1', attention_depth=1)",
+    ),
 }
 
 

@@ -40,7 +40,7 @@ class Recluster(keras.callbacks.Callback):
         self.history = []
         self.assignment = None
         self._distances = None
-        self._epoch = None
+        self._epoch = self._goes_on_in = None
         self._seconds = 0.0
         self._warned = False
         self._step = step or (lambda: int(self.model.optimizer.iterations))
@@ -52,7 +52,9 @@ class Recluster(keras.callbacks.Callback):
         self._embedder = Embedder(model, verbose=self.verbose)
 
     def on_train_begin(self, logs=None):
-        self._began = time.monotonic()
+        self._began, self._seconds = time.monotonic(), 0.0
+        # Another call of `fit` may begin with the same number of an epoch; only a run that goes on has its clusters.
+        self._epoch, self._goes_on_in = self._goes_on_in, None
 
     def on_epoch_begin(self, epoch, logs=None):
         division, before = self.model.division, self.assignment
@@ -66,7 +68,8 @@ class Recluster(keras.callbacks.Callback):
         if not division.divides_data(epoch):
             self.sampler.assign(None)
             return
-        found = self.sampler.assign(self.assignment, turns=division.divides_embedding(epoch))
+        turns = division.divides_embedding(epoch)
+        found = self.sampler.assign(self.assignment, turns=turns, learners=division.learners)
         if anew:
             self._note(before, found)
 
@@ -90,12 +93,12 @@ class Recluster(keras.callbacks.Callback):
 
     def get_state(self):
         assignment = None if self.assignment is None else self.assignment.tolist()
-        state = {"epoch": self._epoch, "assignment": assignment, "history": self.history}
+        state = {"epoch": self._epoch, "assignment": assignment, "history": list(self.history)}
         return {**state, "negative_distances": self._distances}
 
     def set_state(self, state):
         """Goes on with the clusters of a state."""
-        self._epoch, self.history = state["epoch"], state["history"]
+        self._goes_on_in, self.history = state["epoch"], list(state["history"])
         self._distances = state["negative_distances"]
         self.assignment = None if state["assignment"] is None else np.array(state["assignment"], np.int64)
 
@@ -116,8 +119,9 @@ class Recluster(keras.callbacks.Callback):
         elif division.data_split == "labels":
             # Ranges of classes in their order, with as many images as possible alike.
             _, numbers = np.unique(self.labels, return_inverse=True)
-            ends = np.cumsum(np.bincount(numbers))
-            after = ((ends - 1) * division.learners // len(numbers))[numbers]
+            counts = np.bincount(numbers)
+            middles = np.cumsum(counts) - counts / 2
+            after = (middles * division.learners // len(numbers)).astype(int)[numbers]
         else:
             embeddings = self._embedder(self.images, len(self.labels))
             options = {"seed": self.seed, "iterations": division.iterations, "restarts": division.restarts}

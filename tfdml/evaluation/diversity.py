@@ -1,4 +1,4 @@
-"""How the learners of an embedding differ, as Divide and Conquer measures it."""
+"""How the learners of an embedding differ, as Divide and Conquer and Attention-based Ensemble measure it."""
 
 import numpy as np
 
@@ -7,6 +7,7 @@ from tfdml.evaluation.retrieval import negatives_ahead
 # Pairs that are drawn of all negative ones, of each kind.
 PAIRS = 20_000
 BINS = np.linspace(0.0, 2.0, 41)
+COSINES = np.linspace(-1.0, 1.0, 41)
 # Neighbours among which a learner finds nothing, for what another one finds at once (Figure 9).
 NONE_OF = 30
 
@@ -30,7 +31,7 @@ def diversity(embeddings, labels, count, measure):
     Returns:
         Dictionary: `alone`, the metrics of each learner (Table 7); `first`, those of the first m learners together, for
         m from 1 to K (Figure 10); `correlation` (Table 7); `only_one`, how many images each learner alone gets right
-        (Figure 9).
+        (Figure 9); `pair_cosines` (Figure 5 of Attention-based Ensemble).
     """
     learners = learners_of(embeddings, count)
     return {
@@ -38,6 +39,7 @@ def diversity(embeddings, labels, count, measure):
         "first": [measure(_flat(learners[:, :m])) for m in range(1, count + 1)],
         "correlation": correlation(learners),
         "only_one": [len(rows) for rows in only_one_right(learners, labels)],
+        "pair_cosines": pair_cosines(learners, labels),
     }
 
 
@@ -89,6 +91,50 @@ def negative_distances(embeddings, labels, clusters, *, seed=0):
         found[name] = (counts / max(len(places), 1)).tolist()
         found[f"mean_{name}"] = float(np.mean(distances)) if len(places) else None
     return found
+
+
+def pair_cosines(learners, labels, *, seed=0):
+    """Shares of cosines: of a learner's positive and negative pairs, and of what two learners make of an image (self).
+
+    Args:
+        learners: `[N, K, d]` at unit length.
+        labels: `[N]` integers.
+        seed: decides which pairs are drawn.
+
+    Returns:
+        `{"edges": [...], "positive": [...], ..., "mean_positive": number, ...}`; a mean is None without such pairs.
+    """
+    random, labels = np.random.default_rng(seed), np.asarray(labels)
+    rows, count, _ = learners.shape
+    one, other = random.integers(0, rows, (2, 20 * PAIRS))
+    negative = np.flatnonzero(labels[one] != labels[other])[:PAIRS]
+    again, partner = _positive_pairs(labels, random)
+    k, apart = random.integers(0, count, PAIRS), random.integers(1, max(count, 2), PAIRS)
+    image = random.integers(0, rows, PAIRS if count > 1 else 0)
+    pairs = {
+        "positive": (learners[again, k[: len(again)]], learners[partner, k[: len(again)]]),
+        "negative": (learners[one[negative], k[: len(negative)]], learners[other[negative], k[: len(negative)]]),
+        "self": (learners[image, k[: len(image)]], learners[image, ((k + apart) % count)[: len(image)]]),
+    }
+    found = {"edges": COSINES.tolist()}
+    for kind, (first, second) in pairs.items():
+        cosines = np.sum(first * second, axis=1)
+        found[kind] = (np.histogram(cosines.clip(-1, 1), COSINES)[0] / max(len(cosines), 1)).tolist()
+        found[f"mean_{kind}"] = float(np.mean(cosines)) if len(cosines) else None
+    return found
+
+
+def _positive_pairs(labels, random):
+    """Different rows of a class, drawn: `(rows, rows)`."""
+    order = np.argsort(labels, kind="stable")
+    _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
+    start, size = np.repeat(start, size), np.repeat(size, size)
+    usable = np.flatnonzero(size > 1)
+    if not len(usable):
+        return usable, usable
+    place = random.choice(usable, PAIRS)
+    step = 1 + random.integers(0, size[place] - 1)
+    return order[place], order[start[place] + (place - start[place] + step) % size[place]]
 
 
 def _flat(learners):

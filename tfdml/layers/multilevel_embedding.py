@@ -38,10 +38,13 @@ class MultilevelEmbedding(keras.layers.Layer):
         self.branches = [self._auxiliary(number, shape) for number, shape in enumerate(input_shape[:-1])]
         self.branches.append(
             keras.Sequential(
-                [keras.Input(input_shape[-1][1:]), keras.layers.GlobalAveragePooling2D()], name="last_features"
+                [keras.Input(input_shape[-1][1:]), keras.layers.GlobalAveragePooling2D(dtype=self.dtype_policy)],
+                name="last_features",
             )
         )
-        self.projections = [keras.layers.Dense(size, name=f"level{number}") for number in range(levels)]
+        self.projections = [
+            keras.layers.Dense(size, dtype=self.dtype_policy, name=f"level{number}") for number in range(levels)
+        ]
         for projection, branch in zip(self.projections, self.branches, strict=True):
             projection.build(branch.output_shape)
 
@@ -64,15 +67,16 @@ class MultilevelEmbedding(keras.layers.Layer):
             raise ValueError(
                 f"A level's hidden layer reads every position, so images need one size; received features {shape}."
             )
+        policy = {"dtype": self.dtype_policy}
         layers = [
             keras.Input(shape[1:]),
-            keras.layers.AveragePooling2D(min(5, *shape[1:3]), strides=3),
-            keras.layers.Conv2D(self.reduced, 1, use_bias=False),
-            keras.layers.BatchNormalization(momentum=0.9),
-            keras.layers.ReLU(),
-            keras.layers.Flatten(),
-            keras.layers.Dense(self.hidden, use_bias=False),
-            keras.layers.BatchNormalization(momentum=0.9),
-            keras.layers.ReLU(),
+            keras.layers.AveragePooling2D(min(5, *shape[1:3]), strides=3, **policy),
+            keras.layers.Conv2D(self.reduced, 1, use_bias=False, **policy),
+            keras.layers.BatchNormalization(momentum=0.9, **policy),
+            keras.layers.ReLU(**policy),
+            keras.layers.Flatten(**policy),
+            keras.layers.Dense(self.hidden, use_bias=False, **policy),
+            keras.layers.BatchNormalization(momentum=0.9, **policy),
+            keras.layers.ReLU(**policy),
         ]
         return keras.Sequential(layers, name=f"level{number}_features")

@@ -56,9 +56,5 @@ class AttentionEnsemble(Ensemble):
         )
         self.attention_depth = attention_depth
 
-    def attention_masks(self, images):
-        """The masks `[B, M, h, w, c]` of images."""
-        return self.masks(self.attention(self.firsts[0](images)))
-
     def get_config(self):
         return {**super().get_config(), "attention_depth": self.attention_depth}

@@ -75,6 +75,14 @@ class DivideAndConquer(EmbeddingModel):
         self.head = SplitEmbedding(embedding_size, self.slices, name="embedding", **self._head_options)
         self._turns = _Turns(learners)
 
+    def compile(self, optimizer="adam", *args, **kwargs):
+        super().compile(optimizer, *args, **kwargs)
+        if self.hold_others and getattr(self.optimizer, "gradient_accumulation_steps", None):
+            raise ValueError(
+                "Gradients of several learners' turns cannot be accumulated while the others are held. Leave out "
+                "gradient_accumulation_steps, or set hold_others=False."
+            )
+
     def learner_embeddings(self, images, training=False):
         return self.head(self.backbone(images, training=training), training=training)
 

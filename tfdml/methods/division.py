@@ -39,9 +39,12 @@ class Division:
         for name, known in (("data_split", DATA_SPLITS), ("cluster_order", CLUSTER_ORDERS)):
             if getattr(self, name) not in known:
                 raise ValueError(f"Expected {name} to be one of {', '.join(known)}; received {getattr(self, name)!r}.")
-        for name, least in (("learners", 1), ("recluster_every", 1), ("divide_at", 0), ("iterations", 1)):
-            if getattr(self, name) < least:
-                raise ValueError(f"Expected {name} to be {least} or more, received {getattr(self, name)}.")
+        numbers = {"learners": 1, "recluster_every": 1, "divide_at": 0, "iterations": 1, "restarts": 1}
+        ends = {name: 0 for name in ("merge_at", "merge_loss_at") if getattr(self, name) is not None}
+        for name, least in (numbers | ends).items():
+            value = getattr(self, name)
+            if type(value) is not int or value < least:
+                raise ValueError(f"Expected {name} to be a whole number, {least} or more; received {value!r}.")
         ends = [self.divide_at, *(end for end in (self.merge_loss_at, self.merge_at) if end is not None)]
         if ends != sorted(ends):
             raise ValueError(

@@ -76,6 +76,10 @@ class Ensemble(EmbeddingModel):
             features *= ops.cast(self.masks(self.attention(found[0], training=training)), features.dtype)
         return features
 
+    def attention_masks(self, images):
+        """The masks `[B, M, h, w, c]` of images."""
+        return self.masks(self.attention(self.firsts[0](images)))
+
     def learner_embeddings(self, images, training=False):
         features = self.learner_features(images, training)
         if len(self.seconds) > 1:

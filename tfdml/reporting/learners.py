@@ -28,15 +28,31 @@ def draw_negative_distances(distances, path):
     """How far pairs of different classes are apart, within clusters and between them (Figure 8 of Divide and Conquer).
 
     Args:
-        distances: what `tfdml.evaluation.negative_distances` gives.
+        distances: what `tfdml.evaluation.diversity.negative_distances` gives.
         path: the PNG to write.
     """
-    figure, axes = _chart("distance of negative pairs", "share")
-    for kind, colour in (("within", "#d95f02"), ("between", "#3182bd")):
-        mean = distances[f"mean_{kind}"]
+    names = {"within": "within clusters", "between": "between clusters"}
+    _draw_shares(distances, names, "distance of negative pairs", path)
+
+
+def draw_pair_cosines(cosines, path):
+    """Cosines of positive, negative and self pairs (Figure 5 of Attention-based Ensemble).
+
+    Args:
+        cosines: what `tfdml.evaluation.diversity.pair_cosines` gives.
+        path: the PNG to write.
+    """
+    names = {"negative": "negative", "positive": "positive", "self": "self: an image, two learners"}
+    _draw_shares(cosines, names, "cosine", path)
+
+
+def _draw_shares(shares, names, across, path):
+    figure, axes = _chart(across, "share")
+    for (kind, name), colour in zip(names.items(), ("#d95f02", "#3182bd", "#2ca25f"), strict=False):
+        mean = shares[f"mean_{kind}"]
         if mean is not None:
-            label = f"{kind} clusters, mean {mean:.2f}"
-            axes.stairs(distances[kind], distances["edges"], fill=True, alpha=0.5, color=colour, label=label)
+            options = {"fill": True, "alpha": 0.5, "color": colour}
+            axes.stairs(shares[kind], shares["edges"], label=f"{name}, mean {mean:.2f}", **options)
     axes.legend(loc="upper left")
     figure.savefig(path)
 

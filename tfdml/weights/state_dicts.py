@@ -31,7 +31,7 @@ def _read_torch(path):
         raise ValueError(f"{path} cannot be read as weights of PyTorch: {reason}") from error
     if not isinstance(state, dict) or not all(isinstance(value, torch.Tensor) for value in state.values()):
         raise ValueError(f"{path} holds no state dict: expected a dictionary of tensors, received {type(state)}.")
-    return {name: value.to(torch.float32).numpy() for name, value in state.items()}
+    return {name: value.detach().to(torch.float32).numpy() for name, value in state.items()}
 
 
 def _read_safetensors(path):

@@ -1,0 +1,55 @@
+"""Attention-based Ensemble beside what its paper compares it with: `python -m benchmarks.ensembles`.
+
+Trains configs/toycars_abe.flags with each of the methods below and each seed, for as many steps with the same batches,
+and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1 of the final model and of its
+learners alone, and the mean cosine of self pairs. Runs are kept; see `benchmarks.runs`.
+"""
+
+import argparse
+import statistics
+
+from benchmarks.runs import markdown, results_of, spread
+
+FLAGFILE = "configs/toycars_abe.flags"
+CUT = "branch='stage2'"
+ATTENTION = f"{CUT}, attention_depth=2"
+# Rows of the table, as Tables 1, 2 and 3 of the paper and Table 1 of its supplement have them.
+METHODS = {
+    "ABE-1": f"attention_ensemble(learners=1, {ATTENTION})",
+    "ABE-2": f"attention_ensemble(learners=2, {ATTENTION})",
+    "ABE-4": f"attention_ensemble(learners=4, {ATTENTION})",
+    "ABE-8": f"attention_ensemble(learners=8, {ATTENTION})",
+    "ABE-8 without divergence": f"attention_ensemble(learners=8, {ATTENTION}, divergence_weight=0.0)",
+    "1-head": f"multi_head(learners=1, {CUT})",
+    "4-heads": f"multi_head(learners=4, {CUT})",
+    "8-heads": f"multi_head(learners=8, {CUT})",
+    "8-heads with divergence": f"multi_head(learners=8, {CUT}, divergence_weight=1.0)",
+    "8-heads+att": f"multi_head(learners=8, attention=True, {ATTENTION})",
+    "8-tails": f"multi_tail(learners=8, {CUT})",
+}
+HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs", "seconds"]
+
+
+def row(name, results):
+    cells = [name, spread([result["metrics"]["recall_at_1"] for result in results]), "", ""]
+    learners = [result["learners"] for result in results if "learners" in result]
+    if learners:
+        cells[2] = spread([statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners])
+        cells[3] = f"{statistics.mean(each['pair_cosines']['mean_self'] for each in learners):.2f}"
+    return [*cells, f"{statistics.mean(result['seconds'] for result in results):.0f}"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0,1,2", help="joined by commas")
+    parser.add_argument("--runs", default="runs/ensembles", help="folder of the run directories")
+    arguments = parser.parse_args()
+    rows = []
+    for name, method in METHODS.items():
+        results = results_of(FLAGFILE, [f"--method={method}"], arguments.seeds.split(","), arguments.runs)
+        rows.append(row(name, results))
+    print(markdown(HEADS, rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,65 @@
+"""What a network costs: its parameters, and what it computes for an image."""
+
+import math
+
+import tensorflow as tf
+
+# How many sizes of a kernel are summed over, and what says that a matrix is transposed, by operation.
+KERNELS = {"Conv2D": 3, "DepthwiseConv2dNative": 2}
+MATRICES = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x"}
+CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+NOT_COUNTED = ("Conv3D", "Einsum")
+# What may stand between a product and a constant.
+PASSED_ON = ("Cast", "Identity", "Reshape", "Transpose")
+
+
+def cost(model, input_shape):
+    """Parameters and multiply-adds of one input, counted from the graph.
+
+    Multiplications, each with an addition, of convolutions and matrix products: what papers and libraries mostly call
+    FLOPs. Pooling, norms and other elementwise work are not in it, nor are products with constants, which local
+    response norm is made of. Parameters are trainable ones, without those of the loss.
+
+    Args:
+        model: Keras model; its variables are made.
+        input_shape: shape of an input, such as (224, 224, 3).
+
+    Returns:
+        `{"parameters": number, "multiply_adds": number}`, the latter None where the graph has products of other kinds.
+    """
+    inputs = tf.TensorSpec([1, *input_shape], tf.float32)
+    traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False).get_concrete_function(inputs)
+    operations = list(_operations(traced.graph))
+    of_loss = {id(weight) for weight in getattr(getattr(model, "loss_layers", None), "variables", ())}
+    weights = [weight for weight in model.trainable_weights if id(weight) not in of_loss]
+    return {
+        "parameters": sum(math.prod(weight.shape) for weight in weights),
+        "multiply_adds": None
+        if any(each.type in NOT_COUNTED for each in operations)
+        else sum(_products(each) for each in operations),
+    }
+
+
+def _operations(graph):
+    """Those of a graph, and of the functions that it calls."""
+    for operation in graph.get_operations():
+        yield operation
+        if operation.type in CALLS:
+            yield from _operations(graph._get_function(operation.get_attr("f").name).graph)
+
+
+def _products(operation):
+    if operation.type not in (*KERNELS, *MATRICES) or _constant(operation.inputs[1].op):
+        return 0
+    first, second = (tensor.shape for tensor in operation.inputs)
+    results = math.prod(operation.outputs[0].shape)
+    if operation.type in KERNELS:
+        return results * math.prod(second[: KERNELS[operation.type]])
+    transposed = operation.get_attr(MATRICES[operation.type])
+    return results * first[-2 if transposed else -1]
+
+
+def _constant(source):
+    while source.type in PASSED_ON:
+        source = source.inputs[0].op
+    return source.type == "Const"

@@ -1,0 +1,53 @@
+"""Where the learners of Attention-based Ensemble look."""
+
+import matplotlib
+import numpy as np
+from PIL import Image, ImageDraw
+
+# Sizes on the sheet, pixels.
+SIDE, GAP, HEAD = 96, 4, 18
+CHANNELS = 3
+COLOURS = matplotlib.colormaps["inferno"]
+
+
+def draw_attention(pictures, masks, path, *, channels=None):
+    """A sheet with a row for each image: itself, then each learner's mask over it, the mean of all channels.
+
+    Below, in the same way, the masks of some channels (Figure 6). Bright is where a learner looks, within the range
+    that the learners' masks of that kind have in the image.
+
+    Args:
+        pictures: `[B, side, side, 3]` uint8.
+        masks: `[B, M, h, w, c]` from 0 to 1.
+        path: the PNG to write.
+        channels: which of them; None: those in which learners differ most.
+    """
+    if channels is None:
+        channels = np.argsort(-masks.std(axis=1).mean(axis=(0, 1, 2)))[:CHANNELS].tolist()
+    kinds = {"mean": masks.mean(axis=4), **{f"channel {number}": masks[..., number] for number in channels}}
+    learners, cell = masks.shape[1], SIDE + GAP
+    part = HEAD + cell * len(pictures)
+    sheet = Image.new("RGB", (cell * (learners + 1), part * len(kinds)), "white")
+    draw = ImageDraw.Draw(sheet)
+    for number, (kind, values) in enumerate(kinds.items()):
+        top = part * number
+        for column, title in enumerate([kind, *(f"learner {k}" for k in range(learners))]):
+            draw.text((column * cell + 2, top + 2), title, fill="black")
+        for row, picture in enumerate(pictures):
+            shown = [_resized(picture), *_over(picture, values[row])]
+            for column, each in enumerate(shown):
+                sheet.paste(each, (column * cell, top + HEAD + row * cell))
+    sheet.save(path)
+
+
+def _over(picture, masks):
+    """The picture under each of its masks `[M, h, w]`."""
+    low, high = masks.min(), masks.max()
+    for mask in (masks - low) / max(high - low, 1e-6):
+        bright = Image.fromarray(mask.astype(np.float32)).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        heat = Image.fromarray((255 * COLOURS(np.asarray(bright))[..., :3]).astype(np.uint8))
+        yield Image.blend(_resized(picture), heat, 0.6)
+
+
+def _resized(picture):
+    return Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
