@@ -99,21 +99,31 @@ def training_batches(
     return _deterministic(dataset.prefetch(tf.data.AUTOTUNE))
 
 
-def evaluation_batches(split, prepare, *, batch_size, read=None):
+def evaluation_batches(split, prepare, *, batch_size, read=None, tolerant=False):
     """Batches of images of all rows in order, every batch full: the last repeats the last row.
 
     Args:
         split, prepare, read: as `training_batches` takes them.
         batch_size: images in a batch.
+        tolerant: whether an image that cannot be read is one of zeros; it is an error otherwise.
     """
     read, boxes = read or file_reader(split), _boxes(split)
     count = len(split)
     padded = -(-count // batch_size) * batch_size
     rows = tf.data.Dataset.range(padded).map(as_it_is(lambda row: tf.minimum(row, count - 1)))
-    contents = rows.map(as_it_is(lambda row: (read(row), row)), num_parallel_calls=READS)
     seed = tf.zeros([2], tf.int64)
     prepared = as_it_is(lambda contents, row: prepare(contents, seed, *boxes(row)))
-    images = contents.map(prepared, num_parallel_calls=CORES)
+
+    def images_of(rows):
+        contents = rows.map(as_it_is(lambda row: (read(row), row)), num_parallel_calls=None if tolerant else READS)
+        return contents.map(prepared, num_parallel_calls=None if tolerant else CORES)
+
+    def one_image(row):
+        found = images_of(tf.data.Dataset.from_tensors(row))
+        zeros = tf.data.Dataset.from_tensors(tf.zeros(found.element_spec.shape))
+        return found.ignore_errors().concatenate(zeros).take(1)
+
+    images = images_of(rows) if not tolerant else rows.interleave(as_it_is(one_image), READS, num_parallel_calls=READS)
     return _deterministic(images.batch(batch_size, drop_remainder=True).prefetch(tf.data.AUTOTUNE))
 
 

@@ -72,7 +72,9 @@ class Cache:
         return known[0]
 
     def _filled(self, split, name, make):
-        place = self.folder / f"{self.kind}-{_digest(split, name)}"
+        # Where rows may be missing they are nobody else's.
+        tolerant = " tolerant" if self.tolerant else ""
+        place = self.folder / f"{self.kind}-{_digest(split, name + tolerant)}"
         if place.exists():
             return rows_on_disk(place)
         rows, held, size = self._made(split, make), [], 0

@@ -6,10 +6,9 @@ A damaged or hostile file must not fill the memory, neither while training nor w
 import numpy as np
 import tensorflow as tf
 
+from pipelines.datasets.headers import MOST_PIXELS
 from pipelines.seldom import seldom
 
-# 100 megapixels are 300 MB when decoded; a file of a few kilobytes can claim them.
-MOST_PIXELS = 100_000_000
 MOST_BYTES = 100_000_000
 # Where EXIF data begin in a JPEG: at once, as cameras have it, or after the header of JFIF, as other software does.
 EXIF_PLACES = (6, 24)

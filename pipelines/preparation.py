@@ -22,28 +22,9 @@ class Preparation:
         changing = [not isinstance(step, Cut) or step.random for step in steps]
         # How many steps at the start do the same every time.
         self.fixed_steps = [*changing, True].index(True)
-        # Traced once, however many datasets are made of them.
-        self._traced_whole, self._traced_keep, self._traced_go_on = (
-            tf.function(part, autograph=False) for part in (self._whole, self._keep, self._go_on)
-        )
 
     def __call__(self, contents, seed, box=None):
         """The image of a file's contents (scalar string), with a seed (`[2]` int64) and a box as `decode` takes it."""
-        return self._traced_whole(contents, seed, box)
-
-    def trace(self):
-        """Traces it without an image, so that steps which do not fit together are told."""
-        self._traced_whole.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64), None)
-
-    def keep(self, contents, box=None):
-        """What is the same every time: the decoded image `[H, W, 3]`, after the steps that do not depend on a seed."""
-        return self._traced_keep(contents, box)
-
-    def go_on(self, kept, seed):
-        """The image, from what `keep` gave."""
-        return self._traced_go_on(kept, seed)
-
-    def _whole(self, contents, seed, box):
         done = 1 if self._begins_with_cut() else 0
         return self._finish(self._run(self._begin(contents, seed, box), seed, done, len(self._steps)))
 
@@ -52,7 +33,8 @@ class Preparation:
         """The type of what `keep` gives."""
         return tf.float32 if self.fixed_steps else tf.uint8
 
-    def _keep(self, contents, box):
+    def keep(self, contents, box=None):
+        """What is the same every time: the decoded image `[H, W, 3]`, after the steps that do not depend on a seed."""
         if not self.fixed_steps:
             if self._shrink and self._begins_with_cut():
                 raise ValueError(
@@ -63,7 +45,8 @@ class Preparation:
         seed = tf.zeros([2], tf.int64)
         return self._run(self._begin(contents, seed, box), seed, 1, self.fixed_steps)
 
-    def _go_on(self, kept, seed):
+    def go_on(self, kept, seed):
+        """The image, from what `keep` gave."""
         # A tensor that was stored has forgotten its shape.
         image = tf.ensure_shape(kept, self._shape if self.fixed_steps == len(self._steps) else [None, None, 3])
         image = self._run(image, seed, self.fixed_steps, len(self._steps))

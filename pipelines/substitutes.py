@@ -7,7 +7,7 @@ from pipelines.index_shuffle import key_of, shuffled_index
 from pipelines.sampling import group_by_class
 
 # Images of a class that are tried in turn before the run stops.
-TRIES = 8
+TRIES = 32
 # What tells the stream of substitutes from those of classes, whose keys are class numbers, and of batches.
 SUBSTITUTE_STREAM = -2
 

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from pipelines.datasets.headers import wrong_header
 from pipelines.decoding import decode
+from pipelines.image_headers import jpeg_orientation
 from pipelines.images import reason_of
 
 # Rows that wait for a thread at once: enough to keep threads busy, few enough to be stopped soon.
@@ -56,7 +57,10 @@ def _verdict(split, row, min_side):
 
 @tf.function(input_signature=[tf.TensorSpec([], tf.string)])
 def _decoded_size(contents):
-    return tf.shape(decode(contents))[:2]
+    """Height and width upright, and whether they are exchanged in the image as it is stored, of which boxes are."""
+    size = tf.shape(decode(contents))[:2]
+    turned = tf.cond(tf.io.is_jpeg(contents), lambda: jpeg_orientation(contents) > 4, lambda: False)
+    return size, turned
 
 
 def _fault(contents, box, min_side):
@@ -67,11 +71,13 @@ def _fault(contents, box, min_side):
     if fault:
         return fault
     try:
-        height, width = _decoded_size(tf.constant(contents)).numpy()
+        (height, width), turned = (part.numpy() for part in _decoded_size(tf.constant(contents)))
     except tf.errors.OpError as error:
         return f"cannot be decoded ({reason_of(error)})"
     if min(height, width) < min_side:
         return f"is {width} x {height} pixels; expected at least {min_side} on each side"
+    if turned:
+        height, width = width, height
     if box is not None and not (box[0] < min(box[2], width) and box[1] < min(box[3], height) and min(box[2:]) > 0):
         return f"is {width} x {height} pixels, and its box {box.tolist()} is not inside"
     return None

@@ -171,6 +171,37 @@ def test_train_names_the_truncated_image_in_a_process_of_its_own(damaged_photos,
     assert_one_error(done, str(path))
 
 
+def test_train_goes_on_without_as_many_bad_images_as_are_allowed(damaged_photos, tmp_path):
+    """Through a cache and with clusters, which see all training images; one more stops the run."""
+    folder, path = damaged_photos("train/cat/0.jpg", half)
+    more = ["--max_bad_images=1", "--steps_per_epoch=9"]
+    divided = ["--method=divide_and_conquer(learners=2)", "--sampler=uniform(batch_size=4)"]
+    done = run("tfdml.train", *photo_flags(folder, tmp_path / "run", *more, *divided))
+    assert done.returncode == 0, done.stderr
+    assert f"Cannot read {path}" in done.stderr and result(tmp_path / "run")["bad_images"] == 1
+    other = folder / "train" / "cat" / "1.jpg"
+    other.write_bytes(half(other.read_bytes()))
+    done = run("tfdml.train", *photo_flags(folder, tmp_path / "more", *more))
+    assert_one_error_at_the_end(done, "2 training images cannot be read, more than --max_bad_images=1", str(other))
+
+
+def assert_one_error_at_the_end(done, *parts):
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("Error: ") and all(part in last for part in parts), done.stderr
+
+
+def test_a_cache_changes_no_result(photos, tmp_path):
+    results = {}
+    for kind in ("none", "bytes", "pixels"):
+        more = [f"--cache={kind}", f"--cache_dir={tmp_path}/kept", "--cache_memory=0", "--steps_per_epoch=3"]
+        done = run("tfdml.train", *photo_flags(photos, tmp_path / kind, *more))
+        assert done.returncode == 0, done.stderr
+        results[kind] = result(tmp_path / kind)
+    assert results["none"] == results["bytes"] == results["pixels"]
+    assert len(list((tmp_path / "kept").iterdir())) >= 4
+
+
 def test_train_names_the_unreadable_image_in_a_class_that_is_held_out(photos, tmp_path):
     folder = shutil.copytree(photos, tmp_path / "photos")
     _, validation = folder_dataset(folder).hold_out(0.5, seed=0)

@@ -154,7 +154,7 @@ class Experiment:
         watches = self.image_data.callbacks(self.train)
         if hasattr(model, "division"):
             watches["clusters"] = tfdml_callbacks.Recluster(
-                self.evaluation_data(model, self.train),
+                self.image_data.evaluation(self.train, model, tolerant=True),
                 self.train.labels,
                 sampler,
                 seed=settings.seed,
@@ -194,7 +194,9 @@ class Experiment:
         try:
             yield
         except READING_ERRORS as error:
-            for split in (self.train, self.evaluation, self.test):
+            # Where bad images of training are tolerated, another one is to blame.
+            trained = [] if self.settings.max_bad_images else [self.train]
+            for split in (*trained, self.evaluation, self.test):
                 found = find_unreadable(split)
                 if found:
                     row, reason = found

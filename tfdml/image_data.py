@@ -29,16 +29,13 @@ class ImageData:
             tolerant=settings.max_bad_images > 0,
             verbose=verbose,
         )
-        self._substitutes, self._preparations = None, {}
+        self._substitutes = None
 
     def preparation(self, model, transform):
-        """How images are prepared for the model's backbone; the same object for the same transform."""
+        """How images are prepared for the model's backbone."""
         size = image_size_of(getattr(model, "backbone", None), self.settings.image_size)
-        about = {"image_size": size, "shrink": self.settings.shrink_decoding, **preprocessing_of(model)}
-        key = repr((transform, about))
-        if key not in self._preparations:
-            self._preparations[key] = preparation(transform, **about)
-        return self._preparations[key]
+        about = preprocessing_of(model)
+        return preparation(transform, image_size=size, shrink=self.settings.shrink_decoding, **about)
 
     def training(self, split, model, sampler, progress, length):
         """The training dataset, whose passes have `length` steps."""
@@ -63,10 +60,14 @@ class ImageData:
             return self.strategy.distribute_datasets_from_function(share_of)
         return training_batches(split, sampler, prepare, **options)
 
-    def evaluation(self, split, model):
-        """Batches of a split's images, as evaluation sees them; one that cannot be read is an error."""
+    def evaluation(self, split, model, tolerant=False):
+        """Batches of a split's images, as evaluation sees them; one that cannot be read is an error.
+
+        With `tolerant` it is one of zeros where training tolerates some.
+        """
         read, prepare = self._cache.through(split, self.preparation(model, self.settings.test_transform))
-        return evaluation_batches(split, prepare, batch_size=self.settings.eval_batch_size, read=read)
+        options = {"batch_size": self.settings.eval_batch_size, "read": read}
+        return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
 
     def callbacks(self, split):
         """What watches over training on a split, by name: `{"bad_images": ...}` where some of them are tolerated."""

@@ -22,6 +22,15 @@ MOST_BYTES = 256 * 2**30
 # Images hardly get smaller in an archive; what grows so much more than them was made to fill a disk.
 MOST_GROWTH = 20
 ALWAYS_ALLOWED = 64 * 2**20
+# Of a header that holds a long name, or other attributes.
+MOST_OF_HEADER = 2**20
+LONG = (
+    tarfile.GNUTYPE_LONGNAME,
+    tarfile.GNUTYPE_LONGLINK,
+    tarfile.XHDTYPE,
+    tarfile.XGLTYPE,
+    tarfile.SOLARIS_XHDTYPE,
+)
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
 
 
@@ -52,6 +61,9 @@ def unpack(archive, produces):
         reason = str(error).split("\n")[0].rstrip(":")
         raise ValueError(f"The archive {archive} is damaged ({reason}). Get it again.") from None
     except OSError as error:
+        if error.errno is None:
+            # What gzip and bz2 raise of damage.
+            raise ValueError(f"The archive {archive} is damaged ({error}). Get it again.") from None
         raise OSError(
             f"Cannot unpack {archive}: {error.strerror or error}. Expected a folder with room that may be written to; "
             "or unpack it by hand."
@@ -115,12 +127,32 @@ class _Budget:
 def _extract_tar(archive, folder, budget):
     if not hasattr(tarfile, "data_filter"):
         raise ValueError(f"Unpacking {archive} needs Python 3.11.4 or later; unpack it by hand.")
-    with tarfile.open(archive) as tar:
+    with tarfile.open(archive, tarinfo=_Member) as tar:
         for member in tar:
             budget.take(member.name, member.size)
-            if not (member.isfile() or member.isdir()):
-                budget.refuse(f"{member.name!r}, which is a link or a device")
+            if not (member.isfile() or member.isdir()) or member.issparse():
+                budget.refuse(f"{member.name!r}, which is a link or a device, or has holes")
             tar.extract(member, folder, filter="data")
+        _check_end(tar)
+
+
+class _Member(tarfile.TarInfo):
+    """A member whose name and other attributes are of bearable length."""
+
+    def _proc_member(self, tar):
+        if self.type in LONG and self.size > MOST_OF_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
+        return super()._proc_member(tar)
+
+
+def _check_end(tar):
+    """A damaged header, or the end of a cut file, ends the loop just as the block of zeros does that stands there."""
+    tar.fileobj.seek(tar.offset)
+    if tar.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+        raise tarfile.ReadError("its end is missing")
+    # Only at its end a compressed file is compared with its checksum.
+    while tar.fileobj.read(MOST_OF_HEADER):
+        pass
 
 
 def _extract_zip(archive, folder, budget):

@@ -103,7 +103,7 @@ def _checked(table, header, row, line):
 def _numbered(names):
     """A number for each name, and the names by number; names that are whole numbers are sorted as such."""
     try:
-        known = sorted(set(names), key=int)
+        known = sorted(set(names), key=lambda name: (int(name), name))
     except ValueError:
         known = sorted(set(names))
     numbers = {name: number for number, name in enumerate(known)}

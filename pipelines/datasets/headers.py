@@ -1,5 +1,12 @@
 """What the first bytes of an image file tell."""
 
+import struct
+
+# Pillow's names of what TensorFlow decodes; MPO is a JPEG with further pictures behind it.
+READ = ("BMP", "GIF", "JPEG", "MPO", "PNG", "WEBP")
+# 100 megapixels are 300 MB when decoded; a file of a few kilobytes can claim them.
+MOST_PIXELS = 100_000_000
+
 
 def wrong_header(path):
     """What is wrong with an image file as far as its header tells, such as `is no readable image`, or None."""
@@ -7,10 +14,17 @@ def wrong_header(path):
 
     try:
         with Image.open(path) as image:
+            if image.format not in READ:
+                return f"is a {image.format}, which is not read; save it as JPEG or PNG"
+            if image.width * image.height > MOST_PIXELS:
+                return f"has {image.width} x {image.height} pixels, more than {MOST_PIXELS:,}; make it smaller"
             if image.format == "BMP" and image.mode not in ("L", "RGB", "RGBA"):
                 return "is a BMP with a palette, which TensorFlow cannot read; save it as PNG"
             if image.format == "WEBP" and image.is_animated:
                 return "is a moving WebP, which TensorFlow cannot read; save one picture of it"
     except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
         return f"is no readable image ({getattr(error, 'strerror', None) or error})"
+    except (ValueError, SyntaxError, struct.error, OverflowError) as error:
+        # Pillow refuses a PNG with much text beside the pixels, which TensorFlow reads.
+        return None if "text" in str(error).lower() else f"is no readable image ({error})"
     return None

@@ -12,8 +12,9 @@ def names_in_list(split, part, data_dir):
     """What a list calls the rows of a split: paths, from `data_dir` where they are below it, or `train#7`."""
     if split.encoded:
         return [f"{part}#{row}" for row in range(len(split))]
-    below = f"{_folder(data_dir)}{os.sep}"
-    return [path.removeprefix(below) for path in split.images]
+    folder = _folder(data_dir)
+    below = folder and f"{os.path.normpath(folder)}{os.sep}"
+    return [os.path.normpath(path).removeprefix(below) for path in split.images]
 
 
 def write_list(path, entries):
@@ -35,7 +36,10 @@ def _name(path, number, line):
     if not line.startswith("{"):
         return line
     try:
-        return json.loads(line)["image"]
+        name = json.loads(line)["image"]
+        if not isinstance(name, str):
+            raise ValueError
+        return name
     except (ValueError, KeyError):
         raise ValueError(
             f'--ignore_images={path}, line {number}: expected {{"image": "..."}} or a path, received {line!r}.'

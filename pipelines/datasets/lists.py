@@ -1,5 +1,8 @@
 """Reads the text lists of published datasets, and tells the line in which one is damaged."""
 
+# Class numbers are kept in 64 bits.
+MOST = 2**63 - 1
+
 
 def read_list(path, /, *, header=0, **columns):
     """The columns of a file of lines, split at white space.
@@ -42,7 +45,10 @@ def _parse(path, number, line, columns):
         return None
     words[-1] = words[-1].rstrip()
     try:
-        return [kind(word) for kind, word in zip(columns.values(), words, strict=True)]
+        row = [kind(word) for kind, word in zip(columns.values(), words, strict=True)]
+        if any(isinstance(value, int) and abs(value) > MOST for value in row):
+            raise ValueError
+        return row
     except ValueError:
         expected = " ".join(f"<{name}>" for name in columns)
         numbers = [name for name, kind in columns.items() if kind is not str]

@@ -1,6 +1,7 @@
 """From a dataset's name to rows whose files are there."""
 
 import os
+import shlex
 from concurrent.futures import ThreadPoolExecutor
 
 from absl import logging
@@ -74,9 +75,10 @@ def _check_names(paths):
 def _check_existence(spec, data_dir, paths):
     missing = missing_files(paths)
     if missing:
+        folder = shlex.quote(str(data_dir))
         raise FileNotFoundError(
             f"{len(missing)} of {len(paths)} listed images are missing, first {paths[missing[0]]!r}. Put them there, "
-            f'or list all: python -m pipelines.check --dataset="{spec}" --data_dir={data_dir}, and train without them '
+            f'or list all: python -m pipelines.check --dataset="{spec}" --data_dir={folder}, and train without them '
             "by --ignore_images."
         )
 

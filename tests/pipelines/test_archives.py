@@ -1,15 +1,17 @@
 """Archives are unpacked once, whole, and into their folder alone; hostile ones not at all."""
 
+import gzip
 import io
 import stat
 import tarfile
 import threading
 import zipfile
 
+import numpy as np
 import pytest
 
 from pipelines.datasets import archives
-from pipelines.datasets.archives import archive_of, unpack
+from pipelines.datasets.archives import MOST_OF_HEADER, archive_of, unpack
 
 
 def tar_of(path, members):
@@ -165,6 +167,62 @@ def test_damage_is_told(tmp_path, make, name):
         with pytest.raises(ValueError, match=f"{archive} is damaged .*Get it again"):
             unpack(archive, tmp_path / "birds")
         assert everything(tmp_path) == {name}
+
+
+def plain_tar(path, members):
+    """The bytes of an archive that is not compressed, written to the path."""
+    tar_of(path, members)
+    content = gzip.decompress(path.read_bytes())
+    path.write_bytes(content)
+    return bytearray(content)
+
+
+def flipped_header(content):
+    content[1024 + 100] ^= 1
+    return content
+
+
+@pytest.mark.parametrize(
+    "damage", [flipped_header, lambda content: content[:1024], lambda content: content[: 1024 + 300]]
+)
+def test_damage_between_members_is_told(tmp_path, damage):
+    """What tarfile takes for the archive's end. A member of up to 512 bytes takes 1024 with its header."""
+    archive = tmp_path / "birds.tar"
+    archive.write_bytes(damage(plain_tar(archive, [("birds/a", b"a"), ("birds/b", b"b")])))
+    with pytest.raises(ValueError, match=f"{archive} is damaged .*Get it again"):
+        unpack(archive, tmp_path / "birds")
+    assert everything(tmp_path) == {"birds.tar"}
+
+
+def test_wrong_bytes_are_found_by_their_checksum(tmp_path):
+    noise = np.random.default_rng(0).bytes(5000)
+    archive = tar_of(tmp_path / "birds.tgz", [("birds/noise", noise)])
+    content = bytearray(archive.read_bytes())
+    content[3000] ^= 1
+    archive.write_bytes(content)
+    with pytest.raises(ValueError, match=f"{archive} is damaged .*Get it again"):
+        unpack(archive, tmp_path / "birds")
+    assert everything(tmp_path) == {"birds.tgz"}
+
+
+def test_holes_and_endless_names_are_refused(tmp_path):
+    """Both take more room than the sizes of the members say."""
+    sparse = special(tarfile.GNUTYPE_SPARSE, name="birds/sparse")
+    sparse.size = 0
+    archive = tmp_path / "birds.tar"
+    content = plain_tar(archive, [(sparse, b"")])
+    # The size that it has when it is written, 1 MiB, in octal.
+    content[483:494] = b"00004000000"
+    content[148:156] = b"%06o\0 " % (sum(content[:148]) + 8 * 32 + sum(content[156:512]))
+    archive.write_bytes(content)
+    with pytest.raises(ValueError, match="'birds/sparse', which is a link or a device, or has holes"):
+        unpack(archive, tmp_path / "birds")
+    with tarfile.open(archive, "w", format=tarfile.GNU_FORMAT) as packed:
+        packed.addfile(tarfile.TarInfo("birds/wren"))
+        packed.addfile(tarfile.TarInfo("birds/" + "x" * 2 * MOST_OF_HEADER))
+    with pytest.raises(ValueError, match=f"{archive} is damaged .a header of 2,097,.* bytes"):
+        unpack(archive, tmp_path / "birds")
+    assert everything(tmp_path) == {"birds.tar"}
 
 
 def test_a_password_is_told(tmp_path):

@@ -91,6 +91,15 @@ def test_a_box_must_meet_its_image(mixed, box, fine):
     assert (reason is None) == fine and (fine or f"30 x 20 pixels, and its box {box} is not inside" in reason)
 
 
+def test_a_box_is_of_the_image_as_it_is_stored(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(np.zeros((20, 40, 3), np.uint8)).save(tmp_path / "turned.jpg", exif=exif)
+    for box, fine in (([25, 0, 40, 20], True), ([0, 25, 20, 40], False)):
+        (reason,) = reasons(split_of(tmp_path, ["turned.jpg"], boxes=np.array([box], np.int32)))
+        assert (reason is None) == fine
+
+
 def test_rows_stay_in_order_and_are_counted(mixed):
     done = []
     names = ["good.jpg", "zero.jpg"] * 300

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from pipelines.datasets import load
+from pipelines.datasets.csv import _numbered
 from tests.pipelines.tiny_datasets import picture
 
 PLAIN = """path,label,split
@@ -150,3 +151,10 @@ def test_images_that_are_none_are_told(table, tmp_path):
     (tmp_path / "e.jpg").write_bytes(b"")
     with pytest.raises(ValueError, match=f"{tmp_path}/d.jpg is no readable image.* 1 more files are wrong"):
         read(path)
+
+
+def test_numbers_that_are_equal_are_classes_of_their_own_in_one_order():
+    for names in (["1", "01", "001", "2"], ["001", "2", "01", "1"]):
+        numbers, known = _numbered(names)
+        assert list(known.values()) == ["001", "01", "1", "2"]
+        assert [known[number] for number in numbers] == names

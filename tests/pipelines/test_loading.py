@@ -3,10 +3,11 @@
 import os
 import re
 
+import numpy as np
 import pytest
 
-from pipelines.datasets import Dataset, load
-from pipelines.datasets.ignoring import names_in_list, read_list, write_list
+from pipelines.datasets import Dataset, Split, load
+from pipelines.datasets.ignoring import names_in_list, read_list, without, write_list
 from pipelines.datasets.loading import missing_files
 from tests.pipelines.tiny_datasets import picture, write_sop
 
@@ -119,3 +120,14 @@ def test_files_are_missed_by_rows(tmp_path, monkeypatch):
 def test_published_files_are_not_looked_into(tmp_path):
     next(write_sop(tmp_path).glob("chair_final/*")).write_text("no picture")
     assert isinstance(load("sop", data_dir=str(tmp_path)), Dataset)
+
+
+def test_a_list_of_paths_from_nowhere_is_followed(tmp_path):
+    """Without a folder, as for a table that names its own, and with one written in a roundabout way."""
+    path = str(tmp_path / "photos" / "a.jpg")
+    split = Split(np.array([path, "b.jpg"], dtype=object), np.array([0, 0]))
+    other = Split(np.array(["elsewhere.jpg"], dtype=object), np.array([1]))
+    dataset = Dataset("photos", split, other)
+    for folder, name in ((None, path), (f"{tmp_path}/x/../photos", "a.jpg")):
+        assert names_in_list(split, "train", folder) == [name, "b.jpg"]
+        assert without(dataset, [name], folder)[1] == 1
