@@ -3,11 +3,14 @@
 from pathlib import Path
 
 import numpy as np
+from absl import logging
 
 from pipelines.datasets.dataset import Dataset, Split
 from tfdml.registry import register
 
-ENDINGS = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp")
+ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp")
+# Of images that cannot be read, and so are told of.
+OTHER_IMAGES = (".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".svg", ".raw", ".cr2", ".nef", ".dng")
 
 
 @register("dataset", "folder")
@@ -43,9 +46,12 @@ def _class_folders(part):
 
 
 def _read_split(classes, first_label):
-    paths, labels = [], []
+    paths, labels, left_out = [], [], []
     for label, class_folder in enumerate(classes.values(), start=first_label):
-        found = sorted(path for path in class_folder.iterdir() if path.suffix.lower() in ENDINGS)
+        entries = sorted(class_folder.iterdir())
+        found = [path for path in entries if path.suffix.lower() in ENDINGS]
+        left_out += [path for path in entries if path.suffix.lower() in OTHER_IMAGES]
+        left_out += [path for path in entries if path.is_dir() and path.name[0] != "."]
         if not found:
             raise ValueError(
                 f"The class folder {class_folder} has no images. Expected files ending in {', '.join(ENDINGS)}; "
@@ -53,5 +59,13 @@ def _read_split(classes, first_label):
             )
         paths += [str(path) for path in found]
         labels += [label] * len(found)
+    if left_out:
+        logging.warning(
+            "%d entries of class folders are left out, first %s: no folder in a class folder is looked into, and only "
+            "%s are read.",
+            len(left_out),
+            left_out[0],
+            ", ".join(ENDINGS),
+        )
     names = dict(enumerate(classes, start=first_label))
     return Split(np.array(paths, dtype=object), np.array(labels, dtype=np.int64), class_names=names)

@@ -32,6 +32,9 @@ class Published:
         if not data_dir:
             raise ValueError(f"The dataset {self.name!r} needs --data_dir. {self._expected('FOLDER')}")
         data_dir = Path(data_dir).expanduser()
+        if data_dir.is_file():
+            # The archive itself.
+            data_dir = data_dir.parent
         found = self._whole(data_dir) or self._unpacked(data_dir)
         if found is None:
             raise FileNotFoundError(

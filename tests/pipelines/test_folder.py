@@ -48,6 +48,14 @@ def test_other_files_and_hidden_folders_are_left_alone(birds):
     assert len(folder(birds).train) == 3
 
 
+def test_images_that_are_not_read_are_told_of(birds, caplog):
+    (birds / "train/wren/scan.TIF").write_bytes(b"")
+    (birds / "train/wren/more").mkdir()
+    (birds / "train/wren/.cache").mkdir()
+    assert len(folder(birds).train) == 3
+    assert f"2 entries of class folders are left out, first {birds}/train/wren/" in caplog.text
+
+
 @pytest.mark.parametrize("data_dir", ["", None])
 def test_the_folder_must_be_given(data_dir):
     with pytest.raises(ValueError, match="needs --data_dir.*train/<class>/ and test/<class>/"):
