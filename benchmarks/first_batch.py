@@ -44,7 +44,8 @@ def write_products(root):
                 source.write_bytes(picture(number))
             (folder / name).unlink(missing_ok=True)
             os.link(source, folder / name)
-            lines.append(f"{number + 1} {product + 1 + classes * (part == 'test')} {product % KINDS + 1} {name}")
+            label = product + 1 + (SIZES["train"][1] if part == "test" else 0)
+            lines.append(f"{number + 1} {label} {product % KINDS + 1} {name}")
         (folder / f"Ebay_{part}.txt").write_text("\n".join(lines) + "\n")
 
 

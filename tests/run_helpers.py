@@ -22,7 +22,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-STEPS_PER_EPOCH, EPOCHS = 20, 3
+STEPS_PER_EPOCH, EPOCHS = 20, 2
 PATIENCE = 120
 
 MODEL_FLAGS = [
@@ -38,7 +38,7 @@ LENGTH_FLAGS = [f"--epochs={EPOCHS}", f"--steps_per_epoch={STEPS_PER_EPOCH}", "-
 
 
 def train_flags(run_dir, *more):
-    """Flags of a run of three epochs with augmentation, dropout and batch norm; later ones override."""
+    """Flags of a run of two epochs with augmentation, dropout and batch norm; later ones override."""
     data = ["--dataset=toycars(classes=16, images_per_class=8, image_size=24)", f"--data_dir={pictures()}"]
     return [*data, *MODEL_FLAGS, *LENGTH_FLAGS, f"--run_dir={run_dir}", *more]
 
@@ -63,7 +63,7 @@ def pictures():
 
 @functools.cache
 def straight_run():
-    """Run directory of three epochs without a stop, through the real command line."""
+    """Run directory of two epochs without a stop, through the real command line."""
     run_dir = scratch() / "straight"
     done = Command("tfdml.train", *train_flags(run_dir)).wait()
     assert done.returncode == 0, done.stderr

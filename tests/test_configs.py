@@ -1,5 +1,6 @@
 """The flagfiles in configs/."""
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ from absl import flags as absl_flags
 
 from tfdml import flags, registry
 
+make_backbone = functools.cache(lambda spec: registry.create("backbone", spec))
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.flags"))
 MOST_COLUMNS = 120
 
@@ -21,7 +23,7 @@ def test_every_setting_is_one_that_there_is(path, monkeypatch):
     for kind in ("sampler", "optimizer"):
         registry.create(kind, getattr(values, kind))
     registry.create("loss", values.loss, classes=10)
-    backbone = registry.create("backbone", values.backbone)
+    backbone = make_backbone(values.backbone)
     options = {"backbone": backbone, "embedding_size": values.embedding_size, "freeze_batch_norm": "none"}
     registry.create("method", values.method, **options)
     for chain in (values.train_transform, values.test_transform):

@@ -69,7 +69,7 @@ def one_device(tmp_path_factory):
 
 
 # Several workers train one model in a process: their collective operations are numbered once.
-@pytest.mark.parametrize("devices, cases", [("cpu:2", [*CASES]), ("workers", ["pairs"]), ("workers", ["turns"])])
+@pytest.mark.parametrize("devices, cases", [("cpu:2", [*CASES]), ("workers", ["pairs"])])
 def test_same_weights_as_one_device(devices, cases, one_device, tmp_path):
     three_steps(devices, tmp_path, cases)
     for case in cases:

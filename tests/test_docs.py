@@ -86,7 +86,9 @@ def test_every_backbone_has_its_row_with_its_parameters_and_its_source():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_no_number_is_left_to_be_filled_in(page):
-    assert not re.findall(r"\b[A-Z]+_[A-Z]+\b(?<!TF_CONFIG)", page.read_text(encoding="utf-8"))
+    text = page.read_text(encoding="utf-8")
+    assert not re.findall(r"\b[A-Z]+_[A-Z]+\b(?<!TF_CONFIG)", text)
+    assert not re.findall(r"^[A-Z]+$", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

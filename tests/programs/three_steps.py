@@ -28,7 +28,6 @@ PLAIN = "sgd(learning_rate=0.5, momentum=0.9)"
 # Name to loss, optimizer and method.
 CASES = {
     "pairs": ("triplet(mining='all')", PLAIN, "single"),
-    "proxies": ("proxy_nca(classes=8)", PLAIN, "single"),
     "groups": (
         "proxy_nca(classes=8)",
         "sgd(learning_rate=0.5, momentum=0.9, weight_decay=0.1, lr_multipliers={'loss': 10, 'stage1_conv1': 0}, "
