@@ -14,14 +14,12 @@ def draw_learners(learners, path, metric="recall_at_1"):
     """
     alone, first = ([metrics[metric] for metrics in learners[kind]] for kind in ("alone", "first"))
     numbers = np.arange(len(alone))
-    figure, axes = _chart("learner", metric.replace("recall_at_", "Recall@"))
+    across = f"learner; correlation {learners['correlation']:.3f}"
+    figure, axes = _chart(across, metric.replace("recall_at_", "Recall@"))
     axes.bar(numbers, alone, color="#9ecae1", label="each learner alone")
     axes.plot(numbers, first, "o-", color="#d95f02", label="with all before it")
     axes.set_xticks(numbers)
-    axes.set_title(f"correlation of learners {learners['correlation']:.3f}")
-    # Below the highest line, wherever the bars end.
-    axes.legend(loc="lower right")
-    figure.savefig(path)
+    _finish(figure, axes, path)
 
 
 def draw_negative_distances(distances, path):
@@ -53,7 +51,12 @@ def _draw_shares(shares, names, across, path):
         if mean is not None:
             options = {"fill": True, "alpha": 0.5, "color": colour}
             axes.stairs(shares[kind], shares["edges"], label=f"{name}, mean {mean:.2f}", **options)
-    axes.legend(loc="upper left")
+    _finish(figure, axes, path)
+
+
+def _finish(figure, axes, path):
+    # Above what is drawn, wherever that ends.
+    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False)
     figure.savefig(path)
 
 
