@@ -6,12 +6,11 @@ its learners alone, and how they correlate. Of the one embedding as many slices 
 learners, as in the paper's Table 7. Runs are kept; see `benchmarks.runs`.
 """
 
-import argparse
 import statistics
 
-from benchmarks.runs import markdown, results_of, run_dirs_of, spread
-from tfdml.evaluation import diversity
+from benchmarks.runs import compare, recall_of_learners, spread
 from tfdml.experiment import trained
+from tfdml.result import learners_of
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4
@@ -32,32 +31,16 @@ def slices_of(run_dir):
     """What slices of the one embedding of a run reach, as if they were learners."""
     experiment, model = trained(run_dir, "final")
     experiment.load_splits()
-    test = experiment.test
-    measure = experiment.protocol
-    return diversity(experiment.embed(model, test), test.labels, SLICES, lambda each: measure(each, test))
+    return learners_of(experiment, model, SLICES)["learners"]
 
 
-def row(name, results, run_dirs):
+def row(results, run_dirs):
     recall, wider = ([result["metrics"][f"recall_at_{k}"] for result in results] for k in (1, 8))
     learners = [result.get("learners") or slices_of(run_dir) for result, run_dir in zip(results, run_dirs, strict=True)]
-    alone = [statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners]
     correlation = statistics.mean(each["correlation"] for each in learners)
     seconds = statistics.mean(result["seconds"] for result in results)
-    return [name, spread(recall), spread(wider), spread(alone), f"{correlation:.3f}", f"{seconds:.0f}"]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="0,1,2", help="joined by commas")
-    parser.add_argument("--runs", default="runs/divide_and_conquer", help="folder of the run directories")
-    arguments = parser.parse_args()
-    seeds, rows = arguments.seeds.split(","), []
-    for name, method in METHODS.items():
-        changes = [f"--method={method}"]
-        results = results_of(FLAGFILE, changes, seeds, arguments.runs)
-        rows.append(row(name, results, run_dirs_of(FLAGFILE, changes, seeds, arguments.runs)))
-    print(markdown(HEADS, rows))
+    return [spread(recall), spread(wider), spread(recall_of_learners(learners)), f"{correlation:.3f}", f"{seconds:.0f}"]
 
 
 if __name__ == "__main__":
-    main()
+    compare(__doc__, FLAGFILE, METHODS, "runs/divide_and_conquer", HEADS, row)

@@ -5,10 +5,9 @@ and prints a Markdown table: mean ± standard deviation over seeds, in percent, 
 learners alone, and the mean cosine of self pairs. Runs are kept; see `benchmarks.runs`.
 """
 
-import argparse
 import statistics
 
-from benchmarks.runs import markdown, results_of, spread
+from benchmarks.runs import compare, recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_abe.flags"
 CUT = "branch='stage2'"
@@ -30,26 +29,15 @@ METHODS = {
 HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs", "seconds"]
 
 
-def row(name, results):
-    cells = [name, spread([result["metrics"]["recall_at_1"] for result in results]), "", ""]
+def row(results, run_dirs):
+    del run_dirs
+    cells = [spread([result["metrics"]["recall_at_1"] for result in results]), "", ""]
     learners = [result["learners"] for result in results if "learners" in result]
     if learners:
-        cells[2] = spread([statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners])
-        cells[3] = f"{statistics.mean(each['pair_cosines']['mean_self'] for each in learners):.2f}"
+        cells[1] = spread(recall_of_learners(learners))
+        cells[2] = f"{statistics.mean(each['pair_cosines']['mean_self'] for each in learners):.2f}"
     return [*cells, f"{statistics.mean(result['seconds'] for result in results):.0f}"]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", default="0,1,2", help="joined by commas")
-    parser.add_argument("--runs", default="runs/ensembles", help="folder of the run directories")
-    arguments = parser.parse_args()
-    rows = []
-    for name, method in METHODS.items():
-        results = results_of(FLAGFILE, [f"--method={method}"], arguments.seeds.split(","), arguments.runs)
-        rows.append(row(name, results))
-    print(markdown(HEADS, rows))
-
-
 if __name__ == "__main__":
-    main()
+    compare(__doc__, FLAGFILE, METHODS, "runs/ensembles", HEADS, row)

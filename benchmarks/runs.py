@@ -3,6 +3,7 @@
 A run that is complete is not run again, and one that was stopped goes on.
 """
 
+import argparse
 import re
 import statistics
 import subprocess
@@ -58,6 +59,33 @@ def train(arguments):
     if status:
         print(f"{' '.join(command)} ended with status {status}.", file=sys.stderr)
         sys.exit(status)
+
+
+def compare(about, flagfile, methods, folder, heads, row):
+    """A command line that trains a flagfile with several methods and seeds, and prints a row of a table for each.
+
+    Args:
+        about: what it says of itself.
+        flagfile: path.
+        methods: name of the row to what `--method` takes.
+        folder: folder of the run directories unless `--runs` says another.
+        heads: heads of the table, the first for the names of the rows.
+        row: function of a method's results and run directories that gives its cells.
+    """
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0,1,2", help="joined by commas")
+    parser.add_argument("--runs", default=folder, help="folder of the run directories")
+    arguments = parser.parse_args()
+    rows = []
+    for name, method in methods.items():
+        runs = flagfile, [f"--method={method}"], arguments.seeds.split(","), arguments.runs
+        rows.append([name, *row(results_of(*runs), run_dirs_of(*runs))])
+    print(markdown(heads, rows))
+
+
+def recall_of_learners(learners):
+    """Mean Recall@1 of the learners of each run alone, of what their results have under `learners`."""
+    return [statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners]
 
 
 def spread(values):

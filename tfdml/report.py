@@ -20,14 +20,15 @@ def main():
         raise ValueError(f"There are no pictures {unknown[0]!r}. Known: {', '.join(PICTURES)}.")
     experiment, model = trained(flags.FLAGS.run_dir, "final")
     run = RunDirectory(flags.FLAGS.run_dir)
-    if run.result() is None:
+    result = run.result()
+    if result is None:
         raise ValueError(f"The run in {run.path} is not complete; give its command again.")
     experiment.load_splits()
     run.report.mkdir(exist_ok=True)
     drawn = []
     for name in flags.FLAGS.only or PICTURES:
-        drawn += PICTURES[name](experiment, model, run.result(), run.report)
-    show_in_tensorboard(drawn, run.tensorboard / "report", run.result()["step"])
+        drawn += PICTURES[name](experiment, model, result, run.report)
+    show_in_tensorboard(drawn, run.tensorboard / "report", result["step"])
     print("\n".join(f"Wrote {path}" for path in drawn) or "There are no pictures of such a run.")
 
 

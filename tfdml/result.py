@@ -23,7 +23,7 @@ def result_of(experiment, run, model, evaluation, progress):
         measured = [experiment.measure(other, experiment.test)]
         other.load_weights(run.model)
         measured.append(experiment.measure(other, experiment.test))
-    learners = learners_of(experiment, model)
+    learners = learners_of(experiment, model, model.learner_count)
     if experiment.chief:
         save_model(model, run.final_model)
         if experiment.settings.projector:
@@ -40,9 +40,9 @@ def result_of(experiment, run, model, evaluation, progress):
     }
 
 
-def learners_of(experiment, model):
-    """How the learners of a model differ on the test split, and what it costs; nothing where there is one."""
-    count, test = model.learner_count, experiment.test
+def learners_of(experiment, model, count):
+    """How `count` learners of a model differ on the test split, and what it costs; nothing where there is one."""
+    test = experiment.test
     if count == 1 or not experiment.chief:
         return {}
     found = diversity(experiment.embed(model, test), test.labels, count, lambda each: experiment.protocol(each, test))

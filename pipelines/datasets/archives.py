@@ -57,13 +57,11 @@ def unpack(archive, produces):
         with _alone_in(archive.parent):
             if not Path(produces).exists():
                 _unpack(archive, archive.parent / ".unpacking")
-    except DAMAGE as error:
-        reason = str(error).split("\n")[0].rstrip(":")
-        raise ValueError(f"The archive {archive} is damaged ({reason}). Get it again.") from None
-    except OSError as error:
-        if error.errno is None:
-            # What gzip and bz2 raise of damage.
-            raise ValueError(f"The archive {archive} is damaged ({error}). Get it again.") from None
+    except (*DAMAGE, OSError) as error:
+        # Of damage gzip and bz2 raise an OSError without a number.
+        if not isinstance(error, OSError) or error.errno is None:
+            reason = str(error).split("\n")[0].rstrip(":")
+            raise ValueError(f"The archive {archive} is damaged ({reason}). Get it again.") from None
         raise OSError(
             f"Cannot unpack {archive}: {error.strerror or error}. Expected a folder with room that may be written to; "
             "or unpack it by hand."

@@ -34,9 +34,10 @@ def diversity(embeddings, labels, count, measure):
         (Figure 9); `pair_cosines` (Figure 5 of Attention-based Ensemble).
     """
     learners = learners_of(embeddings, count)
+    alone = [measure(learners[:, k]) for k in range(count)]
     return {
-        "alone": [measure(learners[:, k]) for k in range(count)],
-        "first": [measure(_flat(learners[:, :m])) for m in range(1, count + 1)],
+        "alone": alone,
+        "first": [alone[0], *(measure(_flat(learners[:, :m])) for m in range(2, count + 1))],
         "correlation": correlation(learners),
         "only_one": [len(rows) for rows in only_one_right(learners, labels)],
         "pair_cosines": pair_cosines(learners, labels),
@@ -83,14 +84,11 @@ def negative_distances(embeddings, labels, clusters, *, seed=0):
     random = np.random.default_rng(seed)
     one, other = random.integers(0, len(labels), (2, 20 * PAIRS))
     negative, together = labels[one] != labels[other], clusters[one] == clusters[other]
-    found = {"edges": BINS.tolist()}
+    distances = {}
     for name, kind in (("within", negative & together), ("between", negative & ~together)):
         places = np.flatnonzero(kind)[:PAIRS]
-        distances = np.linalg.norm(embeddings[one[places]] - embeddings[other[places]], axis=1)
-        counts, _ = np.histogram(distances, BINS)
-        found[name] = (counts / max(len(places), 1)).tolist()
-        found[f"mean_{name}"] = float(np.mean(distances)) if len(places) else None
-    return found
+        distances[name] = np.linalg.norm(embeddings[one[places]] - embeddings[other[places]], axis=1)
+    return _shares(distances, BINS)
 
 
 def pair_cosines(learners, labels, *, seed=0):
@@ -116,12 +114,9 @@ def pair_cosines(learners, labels, *, seed=0):
         "negative": (learners[one[negative], k[: len(negative)]], learners[other[negative], k[: len(negative)]]),
         "self": (learners[image, k[: len(image)]], learners[image, ((k + apart) % count)[: len(image)]]),
     }
-    found = {"edges": COSINES.tolist()}
-    for kind, (first, second) in pairs.items():
-        cosines = np.sum(first * second, axis=1)
-        found[kind] = (np.histogram(cosines.clip(-1, 1), COSINES)[0] / max(len(cosines), 1)).tolist()
-        found[f"mean_{kind}"] = float(np.mean(cosines)) if len(cosines) else None
-    return found
+    # Rounding makes cosines of more than 1.
+    cosines = {kind: np.sum(first * second, axis=1).clip(-1, 1) for kind, (first, second) in pairs.items()}
+    return _shares(cosines, COSINES)
 
 
 def _positive_pairs(labels, random):
@@ -135,6 +130,15 @@ def _positive_pairs(labels, random):
     place = random.choice(usable, PAIRS)
     step = 1 + random.integers(0, size[place] - 1)
     return order[place], order[start[place] + (place - start[place] + step) % size[place]]
+
+
+def _shares(values, edges):
+    """For each kind of values the shares of them between the edges, and their mean, None where there are none."""
+    found = {"edges": edges.tolist()}
+    for kind, each in values.items():
+        found[kind] = (np.histogram(each, edges)[0] / max(len(each), 1)).tolist()
+        found[f"mean_{kind}"] = float(np.mean(each)) if len(each) else None
+    return found
 
 
 def _flat(learners):

@@ -1,6 +1,13 @@
-"""Weights of several layers in one."""
+"""Several learners' layers in one."""
 
 from keras import ops
+
+
+def size_of_slice(embedding_size, learners):
+    """Dimensions of each of so many learners, which have an embedding's together."""
+    if learners < 1 or embedding_size < 1 or embedding_size % learners:
+        raise ValueError(f"An embedding of size {embedding_size} cannot be cut into {learners} equal learners.")
+    return embedding_size // learners
 
 
 def sliced(initializer, count):

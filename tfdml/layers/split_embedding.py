@@ -5,7 +5,7 @@ from keras import ops
 
 from tfdml.functional.distances import unit_length
 from tfdml.layers.pooled_features import PooledFeatures
-from tfdml.layers.sliced import sliced
+from tfdml.layers.sliced import size_of_slice, sliced
 from tfdml.registry import register
 
 
@@ -32,8 +32,7 @@ class SplitEmbedding(keras.layers.Layer):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        if learners < 1 or embedding_size < 1 or embedding_size % learners:
-            raise ValueError(f"An embedding of size {embedding_size} cannot be cut into {learners} equal learners.")
+        self.size_of_each = size_of_slice(embedding_size, learners)
         self.embedding_size = embedding_size
         self.learners = learners
         self.features = PooledFeatures(pooling, norm, dropout, dtype=self.dtype_policy, name="features")
@@ -48,11 +47,11 @@ class SplitEmbedding(keras.layers.Layer):
     def call(self, features, training=False):
         features = self.features(features, training=training)
         projected = ops.matmul(features, self.kernel) + self.bias
-        learners = ops.reshape(projected, (-1, self.learners, self.embedding_size // self.learners))
+        learners = ops.reshape(projected, (-1, self.learners, self.size_of_each))
         return unit_length(ops.cast(learners, "float32"))
 
     def compute_output_shape(self, input_shape):
-        return (input_shape[0], self.learners, self.embedding_size // self.learners)
+        return (input_shape[0], self.learners, self.size_of_each)
 
     def get_config(self):
         features = self.features

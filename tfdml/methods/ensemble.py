@@ -6,6 +6,7 @@ from tfdml.functional.divergence import divergence_loss
 from tfdml.layers.attention_masks import AttentionMasks
 from tfdml.layers.copies import copied
 from tfdml.layers.embedding_head import EmbeddingHead
+from tfdml.layers.sliced import size_of_slice
 from tfdml.methods.embedding_model import EmbeddingModel
 
 
@@ -46,8 +47,7 @@ class Ensemble(EmbeddingModel):
         **kwargs,
     ):
         super().__init__(backbone, freeze_batch_norm, **kwargs)
-        if learners < 1 or embedding_size % learners:
-            raise ValueError(f"An embedding of size {embedding_size} cannot be cut into {learners} equal learners.")
+        size_of_each = size_of_slice(embedding_size, learners)
         self.embedding_size, self.learners, self.branch = embedding_size, learners, branch
         self.divergence_weight, self.divergence_margin = divergence_weight, divergence_margin
         self._head_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
@@ -60,8 +60,7 @@ class Ensemble(EmbeddingModel):
         self.firsts = self._parts(first, "first", shares_first)
         self.seconds = self._parts(second, "second", shares_second)
         self.heads = [
-            EmbeddingHead(embedding_size // learners, name=f"embedding_{k}", **self._head_options)
-            for k in range(len(self.seconds))
+            EmbeddingHead(size_of_each, name=f"embedding_{k}", **self._head_options) for k in range(len(self.seconds))
         ]
 
     def backbones(self):
