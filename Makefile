@@ -2,7 +2,7 @@
 #
 #   make quickstart   trains on drawn cars and evaluates
 #   make test         the tests; arguments for pytest: make test PYTEST_ARGS='-k triplet'
-#   make test-oracles compares with torch's networks, which it installs into .venv, too
+#   make test-oracles compares with torch's networks and borrows keras-hub's, which it installs into .venv, too
 #   make lint         style and format
 #   make clean        removes .venv and what the builds left behind; keeps runs/
 #
@@ -16,6 +16,8 @@ PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
 
 # PyPI's torch brings CUDA with it; this build does not, and is enough.
 TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
+# They would bring the whole of TensorFlow, which is another package than the tensorflow-cpu that is here.
+BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
 .PHONY: quickstart test test-oracles lint clean
@@ -62,5 +64,6 @@ clean:
 	@echo "Installing tfdml[oracles] into .venv: about 1 GB on disk, a minute"
 	@$(PIP) install --no-deps --retries 1 --index-url $(TORCH_INDEX) '$(TORCH)' \
 		|| echo "No $(TORCH) at $(TORCH_INDEX); PyPI's is taken."
+	@$(PIP) install --no-deps $(BORROWED)
 	@$(PIP) install --editable '.[oracles]'
 	@touch $@

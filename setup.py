@@ -106,6 +106,9 @@ ORACLES = [
     "tqdm",
     # Losses, miners and scores of the most used library in the field.
     "pytorch-metric-learning~=2.9.0",
+    # What keras-hub imports; it and keras-cv are installed with --no-deps.
+    "regex",
+    "tokenizers",
 ]
 
 BENCH = [

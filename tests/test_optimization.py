@@ -141,6 +141,18 @@ def test_every_flag_reaches_the_optimizer():
     assert [float(schedule(step)) for step in (9, 10)] == pytest.approx([0.001, 0.0005])
 
 
+def test_warmup_is_as_long_where_gradients_are_accumulated():
+    """The optimizer counts its updates then, one for several batches."""
+    made = make_optimizer(settings(optimizer="sgd(gradient_accumulation_steps=4)", warmup_epochs=2.0), 10)
+    weight = keras.Variable(np.ones(1))
+    made.name_groups(lambda: {"backbone": [weight]})
+    values = []
+    for _ in range(24):
+        made.apply([np.ones(1)], [weight])
+        values.append(float(weight[0]))
+    assert values[:23] == [1.0] * 23 and values[23] < 1.0
+
+
 def test_a_short_warmup_is_one_step_at_least():
     assert make_optimizer(settings(warmup_epochs=0.01), 10).get_config()["frozen_steps"] == {"backbone": 1}
 

@@ -21,8 +21,8 @@ def make_optimizer(settings, steps_per_epoch):
         settings: namespace with the flags' values.
         steps_per_epoch: steps that make an epoch.
     """
-    wanted = _arguments(settings, steps_per_epoch)
     _, given = registry.parse(settings.optimizer)[0]
+    wanted = _arguments(settings, given, steps_per_epoch)
     optimizer = registry.create("optimizer", settings.optimizer, **wanted)
     for argument, value in wanted.items():
         flag = ARGUMENTS[argument]
@@ -76,13 +76,16 @@ def make_average(settings, model):
     return average
 
 
-def _arguments(settings, steps_per_epoch):
-    """What flags say of the optimizer, where they say anything."""
+def _arguments(settings, given, steps_per_epoch):
+    """What flags say of the optimizer beside what it is given, where they say anything."""
     arguments = {}
     if settings.lr_multipliers:
         arguments["lr_multipliers"] = parse_multipliers(settings.lr_multipliers)
     if settings.warmup_epochs:
-        arguments["frozen_steps"] = {"backbone": max(round(settings.warmup_epochs * steps_per_epoch), 1)}
+        # An optimizer that accumulates gradients counts its updates, not the batches.
+        batches = given.get("gradient_accumulation_steps") or 1
+        updates = settings.warmup_epochs * steps_per_epoch / batches
+        arguments["frozen_steps"] = {"backbone": max(round(updates), 1)}
     if not settings.decay_biases_and_norms:
         arguments["decay_biases_and_norms"] = False
     if settings.clip_norm:

@@ -66,6 +66,14 @@ def test_keras_hub_without_scale_or_size(hub):
     assert (backbone.mean, backbone.std, backbone.image_size) == ((0, 0, 0), (1, 1, 1), 224)
 
 
+def test_a_folder_that_does_not_say_how_pixels_are_scaled(hub, monkeypatch, tmp_path):
+    monkeypatch.setattr(sys.modules["keras_hub"].models.Backbone, "from_preset", lambda preset: hub.network)
+    with pytest.raises(ValueError, match="no image_converter.json. Write one: keras_hub.layers.ImageConverter"):
+        create("backbone", f"keras_hub(preset='{tmp_path}')")
+    (tmp_path / "image_converter.json").touch()
+    assert create("backbone", f"keras_hub(preset='{tmp_path}')").image_size == 32
+
+
 def test_it_comes_back_from_a_file_without_its_preset(hub, tmp_path):
     """The file holds the network's configuration and weights; nothing is downloaded again."""
     model = tfdml.Single(create("backbone", "keras_hub(preset='pyramid_imagenet')"), embedding_size=8)

@@ -26,6 +26,14 @@ def test_equal_to_its_formula(features, kind, expected):
     np.testing.assert_array_equal(Pooling(kind)(rows[:, 0]), rows[:, 0])
 
 
+def test_the_first_token(features):
+    tokens = features.reshape(3, 20, 6)
+    np.testing.assert_array_equal(Pooling("first")(tokens), tokens[:, 0])
+    np.testing.assert_array_equal(Pooling("first")(tokens[:, 0]), tokens[:, 0])
+    with pytest.raises(ValueError, match="for the tokens.*a map of shape \\(3, 4, 5, 6\\)"):
+        Pooling("first")(features)
+
+
 def test_the_power_of_gem_is_learned_and_1_is_the_average(features):
     layer = Pooling("gem", power=1.0)
     features = np.abs(features)

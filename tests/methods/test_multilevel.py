@@ -57,6 +57,26 @@ def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     assert loaded.endpoints == LEVELS and int(loaded.optimizer.iterations) == 8
 
 
+def test_pooling_norm_and_dropout_of_levels(batch, tmp_path):
+    model = make_model(pooling="max", norm="layer", dropout=0.5)
+    model(batch[0])
+    learners = model.learner_embeddings(batch[0])
+    features = np.asarray(model.levels(batch[0])[-1]).max(axis=(1, 2))
+    features = (features - features.mean(axis=1, keepdims=True)) / np.sqrt(features.var(axis=1, keepdims=True) + 1e-3)
+    projection = model.head.projections[-1]
+    expected = features @ np.asarray(projection.kernel)
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    np.testing.assert_allclose(learners[:, -1], expected, atol=1e-4)
+    assert sum("norm" in weight.path and "features/norm" in weight.path for weight in model.trainable_weights) == 6
+    dropped = model.learner_embeddings(batch[0], training=True)
+    assert all(np.abs(dropped - learners)[:, level].max() > 0.01 for level in range(3))
+    model.save(tmp_path / "model.keras")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again.learner_embeddings(batch[0]), model.learner_embeddings(batch[0]))
+    with pytest.raises(ValueError, match="Unknown norm 'group'"):
+        make_model(norm="group")
+
+
 def test_an_unknown_endpoint_is_told():
     with pytest.raises(ValueError, match="Unknown endpoint 'inception_3c' of small. Known: stage1, stage2, stage3"):
         tfdml.methods.Multilevel(tfdml.backbones.Small(width=8, stages=3))

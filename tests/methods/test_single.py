@@ -92,6 +92,26 @@ def test_fit_learns_with_own_dataset_and_own_backbone():
     assert evaluation.history[-1]["metrics"]["recall_at_1"] > evaluation.history[0]["metrics"]["recall_at_1"]
 
 
+def test_weights_that_are_looked_up_train_too(batch):
+    """Transformers look up their position embeddings, whose gradients are rows."""
+
+    class Positions(keras.layers.Layer):
+        def build(self, input_shape):
+            self.table = keras.layers.Embedding(144, 3)
+            self.table.build(())
+
+        def call(self, tokens):
+            return keras.ops.relu(tokens + self.table(keras.ops.arange(144)))
+
+    model = tfdml.Single(keras.Sequential([keras.layers.Reshape((144, 3)), Positions()]), embedding_size=4)
+    model(batch[0])
+    model.compile(tfdml.optimizers.Adam(0.01, lr_multipliers={"projection": 2}), loss="triplet(mining='all')")
+    (table,) = [weight for weight in model.trainable_weights if weight.shape == (144, 3)]
+    before = np.array(table)
+    model.fit(*batch, batch_size=16, verbose=0)
+    assert np.abs(table - before).min() > 1e-4
+
+
 def test_features_of_tokens_and_of_vectors(batch):
     tokens = keras.Sequential([keras.layers.Reshape((144, 3))])
     vectors = keras.Sequential([keras.layers.Flatten()])

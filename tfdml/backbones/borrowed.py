@@ -1,6 +1,7 @@
 """Backbones that another package brings."""
 
 import importlib
+from functools import partial
 
 import keras
 
@@ -28,6 +29,7 @@ class Borrowed(Backbone):
                 f"Expected a backbone from images to one tensor of features; {type(network).__name__} of {package} has "
                 f"other inputs or outputs: {network.input}, {network.output}."
             )
+        _save_position_embeddings(network)
         endpoints = {**_levels(network), "output": network.output}
         super().__init__(inputs[0], endpoints, **preprocessing, **{"name": network.name, **kwargs})
         self.package = package
@@ -66,6 +68,18 @@ def load_preset(package, preset, load):
             f"{package}(preset={preset!r}) cannot be loaded: {error} Without a network, give the path of a folder "
             "that holds the preset."
         ) from error
+
+
+def _save_position_embeddings(network):
+    """Lets DINOv2 of keras-hub be saved with all its weights as they are.
+
+    Its own way saves position embeddings at the size they were published in, and drops what they learned where the sum
+    of the changes is not positive.
+    """
+    for layer in network.layers:
+        if hasattr(layer, "interpolated_position_embeddings"):
+            layer.save_own_variables = partial(keras.layers.Layer.save_own_variables, layer)
+            layer.load_own_variables = partial(keras.layers.Layer.load_own_variables, layer)
 
 
 def _levels(network):

@@ -1,5 +1,7 @@
 """The image backbones of keras-hub: ResNet, ViT, DINOv2, DINOv3 and others."""
 
+from pathlib import Path
+
 import numpy as np
 
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
@@ -11,6 +13,12 @@ def keras_hub(preset):
     """An image backbone of keras-hub with the weights of its preset: a name there, or a local folder."""
     package = import_extra("keras_hub")
     network = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset))
+    if Path(preset).is_dir() and not (Path(preset) / "image_converter.json").is_file():
+        # What a backbone's own `save_to_preset` leaves.
+        raise ValueError(
+            f"The folder {preset} does not say how its network expects pixels: it has no image_converter.json. Write "
+            "one: keras_hub.layers.ImageConverter(image_size=..., scale=..., offset=...).save_to_preset(folder)."
+        )
     converter = load_preset("keras_hub", preset, lambda: package.layers.ImageConverter.from_preset(preset))
     return Borrowed(network, "keras_hub", _preprocessing(network, converter))
 

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from tfdml.functional.distances import unit_length
+from tfdml.layers.pooled_features import PooledFeatures
 from tfdml.registry import register
 
 
@@ -13,22 +14,27 @@ class MultilevelEmbedding(keras.layers.Layer):
 
     The low, middle and high embeddings of Ranked List Loss (Sec. 4.1.3), which stand where GoogLeNet V2 has its three
     classifiers. All but the last level are pooled 5 × 5 with stride 3, reduced by a 1 × 1 convolution, flattened and
-    led through a hidden layer, both with batch norm; the last is pooled over all positions. Then each has its linear
-    layer and unit length, in float32. Hidden layers read every position, so images need one size.
+    led through a hidden layer, both with batch norm; the last is pooled over all positions. Then each has its norm and
+    dropout, if any, its linear layer and unit length, in float32. Hidden layers read every position, so images need
+    one size.
 
     Args:
         embedding_size: dimensions of all levels together.
         reduced: channels after the 1 × 1 convolution.
         hidden: units of the hidden layer.
+        pooling: of the last level, see `PooledFeatures`.
+        norm, dropout: of every level before its linear layer, see `PooledFeatures`.
     """
 
-    def __init__(self, embedding_size, reduced=128, hidden=1024, **kwargs):
+    def __init__(self, embedding_size, reduced=128, hidden=1024, pooling="avg", norm="none", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         if embedding_size < 1:
             raise ValueError(f"Expected an embedding size of 1 or more, received {embedding_size}.")
         self.embedding_size = embedding_size
         self.reduced = reduced
         self.hidden = hidden
+        self.feature_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
+        self.last_features = self._features("last_features")
 
     def build(self, input_shape):
         levels = len(input_shape)
@@ -36,17 +42,15 @@ class MultilevelEmbedding(keras.layers.Layer):
             raise ValueError(f"An embedding of size {self.embedding_size} cannot be cut into {levels} equal levels.")
         size = self.embedding_size // levels
         self.branches = [self._auxiliary(number, shape) for number, shape in enumerate(input_shape[:-1])]
-        self.branches.append(
-            keras.Sequential(
-                [keras.Input(input_shape[-1][1:]), keras.layers.GlobalAveragePooling2D(dtype=self.dtype_policy)],
-                name="last_features",
-            )
-        )
+        self.last_features.build(input_shape[-1])
+        self.branches.append(self.last_features)
         self.projections = [
             keras.layers.Dense(size, dtype=self.dtype_policy, name=f"level{number}") for number in range(levels)
         ]
-        for projection, branch in zip(self.projections, self.branches, strict=True):
-            projection.build(branch.output_shape)
+        for projection, width in zip(
+            self.projections, [*[self.hidden] * (levels - 1), input_shape[-1][-1]], strict=True
+        ):
+            projection.build((None, width))
 
     def call(self, levels, training=False):
         learners = []
@@ -59,7 +63,10 @@ class MultilevelEmbedding(keras.layers.Layer):
 
     def get_config(self):
         own = {"embedding_size": self.embedding_size, "reduced": self.reduced, "hidden": self.hidden}
-        return {**super().get_config(), **own}
+        return {**super().get_config(), **own, **self.feature_options}
+
+    def _features(self, name):
+        return PooledFeatures(**self.feature_options, dtype=self.dtype_policy, name=name)
 
     def _auxiliary(self, number, shape):
         """The branch of a level that is not the last, up to its hidden layer."""
@@ -78,5 +85,6 @@ class MultilevelEmbedding(keras.layers.Layer):
             keras.layers.Dense(self.hidden, use_bias=False, **policy),
             keras.layers.BatchNormalization(momentum=0.9, **policy),
             keras.layers.ReLU(**policy),
+            self._features(f"level{number}_last_features"),
         ]
         return keras.Sequential(layers, name=f"level{number}_features")

@@ -13,7 +13,7 @@ class PooledFeatures(keras.layers.Layer):
     """Pooling over positions, then a norm, then dropout: features `[B, ..., c]` to `[B, c]`.
 
     Args:
-        pooling: `avg`, `max`, `avg+max` or `gem`, see `Pooling`.
+        pooling: `avg`, `max`, `avg+max`, `gem` or `first`, see `Pooling`.
         norm: `none`, `batch` (batch normalisation) or `layer` (layer normalisation).
         dropout: share of features that training drops.
     """

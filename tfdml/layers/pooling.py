@@ -6,7 +6,7 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32
 from tfdml.registry import register
 
-KINDS = ("avg", "max", "avg+max", "gem")
+KINDS = ("avg", "max", "avg+max", "gem", "first")
 # Powers and roots need positive numbers.
 SMALLEST = 1e-6
 
@@ -17,7 +17,8 @@ class Pooling(keras.layers.Layer):
 
     Args:
         kind: `avg`, `max`, the sum of both `avg+max`, or `gem`: the generalised mean `mean(x^p)^(1/p)` of what is
-            positive, whose p is learned (Radenović et al., Fine-tuning CNN Image Retrieval, 2018).
+            positive, whose p is learned (Radenović et al., Fine-tuning CNN Image Retrieval, 2018). `first` takes the
+            first token, which transformers have for the whole image.
         power: where the p of `gem` begins. 1 is the average; the larger, the nearer to the maximum.
     """
 
@@ -34,6 +35,11 @@ class Pooling(keras.layers.Layer):
                 "Expected features of shape [B, h, w, c], [B, tokens, c] or [B, c] from the backbone, "
                 f"received shape {tuple(input_shape)}."
             )
+        if self.kind == "first" and len(input_shape) == 4:
+            raise ValueError(
+                "Pooling 'first' is for the tokens [B, tokens, c] of a transformer; the backbone gives a map of shape "
+                f"{tuple(input_shape)}. Choose another."
+            )
         self.exponent = None
         if self.kind == "gem" and len(input_shape) > 2:
             start = keras.initializers.Constant(self.power)
@@ -43,6 +49,8 @@ class Pooling(keras.layers.Layer):
         positions = tuple(range(1, len(features.shape) - 1))
         if not positions:
             return features
+        if self.kind == "first":
+            return features[:, 0]
         if self.kind == "gem":
             return ops.cast(self._generalised_mean(features, positions), features.dtype)
         pooled = [pool(features, axis=positions) for kind, pool in _POOLS.items() if kind in self.kind.split("+")]

@@ -18,6 +18,7 @@ class Multilevel(EmbeddingModel):
         endpoints: names of the backbone's endpoints, from shallow to deep.
         reduced: channels that all levels but the last are reduced to.
         hidden: units of their hidden layers.
+        pooling, norm, dropout: see `tfdml.layers.MultilevelEmbedding`.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
 
@@ -28,6 +29,9 @@ class Multilevel(EmbeddingModel):
         endpoints=("inception_3c", "inception_4e", "inception_5b"),
         reduced=128,
         hidden=1024,
+        pooling="avg",
+        norm="none",
+        dropout=0.0,
         freeze_batch_norm="none",
         **kwargs,
     ):
@@ -37,7 +41,13 @@ class Multilevel(EmbeddingModel):
         self.embedding_size = embedding_size
         self.endpoints = tuple(endpoints)
         self.levels = backbone.taps(endpoints)
-        self._branch_options = {"reduced": reduced, "hidden": hidden}
+        self._branch_options = {
+            "reduced": reduced,
+            "hidden": hidden,
+            "pooling": pooling,
+            "norm": norm,
+            "dropout": dropout,
+        }
         self.head = MultilevelEmbedding(embedding_size, name="embedding", **self._branch_options)
 
     def learner_embeddings(self, images, training=False):

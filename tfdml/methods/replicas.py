@@ -21,7 +21,8 @@ def gather(values):
 
 
 def sum_gradients(gradients):
-    """The sum of every gradient over replicas; None stays None."""
+    """The sum of every gradient over replicas; None stays None, and what lookups give as rows becomes dense."""
+    gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return gradients

@@ -16,7 +16,7 @@ class LayerGroups:
 
     Args:
         lr_multipliers: group to factor of the learning rate and with it of the weight decay; 0 freezes the group.
-        frozen_steps: group to number of steps for which it is frozen. Then it begins to train as if its optimizer had
+        frozen_steps: group to number of updates for which it is frozen. Then it begins to train as if its optimizer had
             just been made.
         decay_biases_and_norms: False leaves biases, scales and offsets of normalisations, and all other vectors out
             of the weight decay.
