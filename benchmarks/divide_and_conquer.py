@@ -24,7 +24,7 @@ METHODS = {
     "K = 4, clusters of classes": "divide_and_conquer(learners=4, data_split='labels')",
     "K = 4, embedding not split": "divide_and_conquer(learners=4, split_embedding=False)",
 }
-HEADS = ["", "Recall@1", "Recall@8", "a learner's Recall@1", "correlation", "seconds"]
+HEADS = ["", "Recall@1", "Recall@8", "a learner's Recall@1", "correlation"]
 
 
 def slices_of(run_dir):
@@ -38,8 +38,7 @@ def row(results, run_dirs):
     recall, wider = ([result["metrics"][f"recall_at_{k}"] for result in results] for k in (1, 8))
     learners = [result.get("learners") or slices_of(run_dir) for result, run_dir in zip(results, run_dirs, strict=True)]
     correlation = statistics.mean(each["correlation"] for each in learners)
-    seconds = statistics.mean(result["seconds"] for result in results)
-    return [spread(recall), spread(wider), spread(recall_of_learners(learners)), f"{correlation:.3f}", f"{seconds:.0f}"]
+    return [spread(recall), spread(wider), spread(recall_of_learners(learners)), f"{correlation:.3f}"]
 
 
 if __name__ == "__main__":

@@ -112,18 +112,17 @@ def evaluation_batches(split, prepare, *, batch_size, read=None, tolerant=False)
     padded = -(-count // batch_size) * batch_size
     rows = tf.data.Dataset.range(padded).map(as_it_is(lambda row: tf.minimum(row, count - 1)))
     seed = tf.zeros([2], tf.int64)
-    prepared = as_it_is(lambda contents, row: prepare(contents, seed, *boxes(row)))
-
-    def images_of(rows):
-        contents = rows.map(as_it_is(lambda row: (read(row), row)), num_parallel_calls=None if tolerant else READS)
-        return contents.map(prepared, num_parallel_calls=None if tolerant else CORES)
+    image_of = as_it_is(lambda row: prepare(read(row), seed, *boxes(row)))
 
     def one_image(row):
-        found = images_of(tf.data.Dataset.from_tensors(row))
+        found = tf.data.Dataset.from_tensors(row).map(image_of)
         zeros = tf.data.Dataset.from_tensors(tf.zeros(found.element_spec.shape))
         return found.ignore_errors().concatenate(zeros).take(1)
 
-    images = images_of(rows) if not tolerant else rows.interleave(as_it_is(one_image), READS, num_parallel_calls=READS)
+    if tolerant:
+        images = rows.interleave(as_it_is(one_image), READS, num_parallel_calls=READS)
+    else:
+        images = rows.map(image_of, num_parallel_calls=READS)
     return _deterministic(images.batch(batch_size, drop_remainder=True).prefetch(tf.data.AUTOTUNE))
 
 

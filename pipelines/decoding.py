@@ -8,6 +8,8 @@ from pipelines.seldom import seldom
 
 # The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
 JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
+# A box around any image.
+WHOLE = (0, 0, 2**30, 2**30)
 # How many times smaller libjpeg can decode, by leaving out fine waves.
 SHRINKS = (1, 2, 4, 8)
 
@@ -45,11 +47,11 @@ def decode_cut(contents, cut, seed, *, box=None, shrink=False):
         return tf.zeros([0, 0, 3], tf.uint8), corner, size
 
     def read():
-        image = _decode(contents, jpeg, box)
+        image = _decode_all(contents, WHOLE if box is None else box)
         return image, tf.zeros([2], tf.int32), tf.shape(image)[:2]
 
     image, corner, size = tf.cond(upright, unread, read)
-    window = cut.window_of(*tf.unstack(tf.cast(size, tf.float32)), seed)
+    window, complete = cut.plan(*tf.unstack(tf.cast(size, tf.float32)), seed)
     corner += tf.cast(tf.stack(window[:2]), tf.int32)
     smaller = _smaller(cut, *window[2:]) if shrink and cut.target else None
     pixels = tf.cond(
@@ -57,7 +59,7 @@ def decode_cut(contents, cut, seed, *, box=None, shrink=False):
         lambda: _decode_window(contents, corner, tf.cast(tf.stack(window[2:]), tf.int32), smaller),
         lambda: slice_window(image, *window),
     )
-    return cut.complete(pixels, *window[2:])
+    return complete(pixels)
 
 
 def _smaller(cut, height, width):
@@ -76,6 +78,11 @@ def _decode_window(contents, corner, size, smaller):
         return lambda: tf.io.decode_and_crop_jpeg(contents, window, ratio=ratio, **JPEG)
 
     return at(1)() if smaller is None else tf.switch_case(smaller, [at(ratio) for ratio in SHRINKS])
+
+
+@seldom(tf.TensorSpec([], tf.string), tf.TensorSpec([4], tf.int32))
+def _decode_all(contents, box):
+    return _decode(contents, tf.io.is_jpeg(contents), box)
 
 
 def _decode(contents, jpeg, box):

@@ -18,8 +18,9 @@ class Preparation:
     """
 
     def __init__(self, steps, finish, *, shape, shrink, name):
-        self._steps, self._finish, self._shape, self._shrink, self.name = steps, finish, shape, shrink, name
-        changing = [not isinstance(step, Cut) or step.random for step in steps]
+        self._finish, self._shape, self._shrink, self.name = finish, shape, shrink, name
+        self._steps = steps if shrink else _joined(steps)
+        changing = [not isinstance(step, Cut) or step.random for step in self._steps]
         # How many steps at the start do the same every time.
         self.fixed_steps = [*changing, True].index(True)
 
@@ -64,6 +65,12 @@ class Preparation:
         for number in range(first, beyond):
             image = self._steps[number](tf.cast(image, tf.float32), _seed_of(seed, number))
         return image
+
+
+def _joined(steps):
+    """The steps, the first two of them as one where nothing is computed then that the second leaves out."""
+    both = steps[0].then(steps[1]) if len(steps) > 1 and all(isinstance(step, Cut) for step in steps[:2]) else None
+    return [both, *steps[2:]] if both else steps
 
 
 def _seed_of(seed, number):

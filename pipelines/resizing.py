@@ -6,33 +6,48 @@ import tensorflow as tf
 def resize(image, height, width):
     """Resizes `[H, W, 3]` of any real type to float32 `[height, width, 3]`, as `tf.image.resize(antialias=True)` does.
 
-    TensorFlow's operation is quick along columns, where it works on whole rows of numbers at once, and slow along
-    rows, pixel after pixel. So this works along columns twice, with the image turned in between.
-
     Args:
         image: the image.
         height, width: Python integers, or numbers in scalar tensors.
     """
-    turned = _turned(_columns_resized(image, height))
-    return _turned(_columns_resized(turned, width))
+    now = tf.cast(tf.shape(image)[:2], tf.float32)
+    rows, columns = (
+        (length, tf.cast(tf.cast(length, tf.int32), tf.float32) / now[axis], 0.0)
+        for axis, length in enumerate((height, width))
+    )
+    return resize_part(image, rows, columns)
 
 
-def _columns_resized(image, length):
-    """The image with its columns resized to `length`."""
+def resize_part(image, rows, columns):
+    """Rows and columns of an image that is resized, without the others.
+
+    TensorFlow's operation is quick along columns, where it works on whole rows of numbers at once, and slow along
+    rows, pixel after pixel. So this works along columns twice, with the image turned in between.
+
+    Args:
+        image: `[H, W, 3]` of any real type.
+        rows, columns: of each the count that is wanted, how many times larger the image becomes, and how far it is
+            moved then, in pixels of the result.
+    """
+    # Faster than the operation's own conversion.
+    image = tf.cast(image, tf.float32)
+    turned = _turned(_columns_resized(image, *rows))
+    return _turned(_columns_resized(turned, *columns))
+
+
+def _columns_resized(image, count, scale, translation):
+    """The image with its columns resized, `count` pixels of them."""
     width, known_width = tf.shape(image)[1], image.shape[1]
-    now = tf.shape(image)[0]
-    whole = tf.cast(length, tf.int32)
-    scale = tf.cast(whole, tf.float32) / tf.cast(now, tf.float32)
     resized = tf.raw_ops.ScaleAndTranslate(
-        images=tf.reshape(image, [1, now, 1, 3 * width]),
-        size=tf.stack([whole, 1]),
+        images=tf.reshape(image, [1, tf.shape(image)[0], 1, 3 * width]),
+        size=tf.stack([tf.cast(count, tf.int32), 1]),
         scale=tf.stack([scale, 1.0]),
-        translation=[0.0, 0.0],
+        translation=tf.stack([translation, 0.0]),
         kernel_type="triangle",
         antialias=True,
     )
-    resized = tf.reshape(resized, tf.stack([whole, width, 3]))
-    return tf.ensure_shape(resized, [length if isinstance(length, int) else None, known_width, 3])
+    resized = tf.reshape(resized, tf.stack([tf.cast(count, tf.int32), width, 3]))
+    return tf.ensure_shape(resized, [count if isinstance(count, int) else None, known_width, 3])
 
 
 def _turned(image):

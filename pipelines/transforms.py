@@ -116,4 +116,8 @@ def _centred(height, width, rows, columns):
 
 
 def _padded(image, size):
-    return tf.image.resize_with_crop_or_pad(image, size, size)
+    """The image, no larger than `size` × `size`, in the middle of black."""
+    missing = size - tf.shape(image)[:2]
+    before = missing // 2
+    margins = tf.stack([before, missing - before], axis=1)
+    return tf.ensure_shape(tf.pad(image, tf.concat([margins, [[0, 0]]], 0)), [size, size, 3])

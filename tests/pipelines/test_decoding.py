@@ -61,6 +61,33 @@ def test_steps_give_what_they_give_after_decoding(spec, shape):
             np.testing.assert_array_equal(decode_cut(contents, step, seed), expected, err_msg=name)
 
 
+@pytest.mark.parametrize("chain", ["resize_short(size=24)|center_crop", "warp(size=40)|center_crop"])
+@pytest.mark.parametrize("shape", [(60, 90), (13, 40), (20, 20), (700, 3), (1, 1), (400, 500)])
+def test_two_steps_as_one_read_and_compute_less(chain, shape, monkeypatch):
+    steps = registry.create_chain("transform", chain, size=20)
+    contents = tf.constant(encoded(noise(*shape), "JPEG"))
+    expected = steps[1](steps[0](tf.cast(decode(contents), tf.float32), SEED), SEED)
+    read = []
+    original = tf.io.decode_and_crop_jpeg
+
+    def note(contents, window, **more):
+        read.append(window.numpy()[2:])
+        return original(contents, window, **more)
+
+    monkeypatch.setattr(decoding.tf.io, "decode_and_crop_jpeg", note)
+    found = decode_cut(contents, steps[0].then(steps[1]), SEED)
+    np.testing.assert_allclose(found, expected, atol=0.01)
+    assert np.prod(read) <= (0.85 if shape == (400, 500) else 1.0) * np.prod(shape)
+
+
+def test_what_cannot_be_one_step_stays_two():
+    crop = registry.create("transform", "center_crop", size=20)
+    for first in ("resize_pad", "center_crop"):
+        assert registry.create("transform", first, size=24).then(crop) is None
+    for second in ("random_crop", "warp"):
+        assert registry.create("transform", "warp", size=24).then(registry.create("transform", second, size=20)) is None
+
+
 def test_less_is_decoded(monkeypatch):
     """The window alone is asked of the decoder."""
     asked = []
