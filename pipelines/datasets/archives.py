@@ -50,13 +50,13 @@ def unpack(archive, produces):
 
     Args:
         archive: path of a tar or zip file.
-        produces: path that is there once it is unpacked.
+        produces: path in the same folder that is there once it is unpacked.
     """
     archive = Path(archive)
     try:
         with _alone_in(archive.parent):
             if not Path(produces).exists():
-                _unpack(archive, archive.parent / ".unpacking")
+                _unpack(archive, archive.parent / ".unpacking", Path(produces).relative_to(archive.parent))
     except (*DAMAGE, OSError) as error:
         # Of damage gzip and bz2 raise an OSError without a number.
         if not isinstance(error, OSError) or error.errno is None:
@@ -75,7 +75,7 @@ def _alone_in(folder):
         yield
 
 
-def _unpack(archive, partial):
+def _unpack(archive, partial, produces):
     print(f"Unpacking {archive} ...", file=sys.stderr, flush=True)
     # What a kill left of an earlier one.
     shutil.rmtree(partial, ignore_errors=True)
@@ -83,6 +83,13 @@ def _unpack(archive, partial):
     try:
         extract = _extract_zip if archive.suffix == ".zip" else _extract_tar
         extract(archive, partial, _Budget(archive))
+        if not (partial / produces).exists():
+            holds = sorted(entry.name for entry in partial.iterdir())
+            some = ", ".join(holds[:5]) + (" and more" if len(holds) > 5 else "")
+            raise ValueError(
+                f"The archive {archive} does not hold {produces}, so nothing of it was kept. It holds {some}: unpack "
+                "it by hand, and rename what comes out."
+            )
         for entry in sorted(partial.iterdir()):
             if not (archive.parent / entry.name).exists():
                 os.replace(entry, archive.parent / entry.name)

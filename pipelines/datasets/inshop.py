@@ -9,13 +9,14 @@ from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from tfdml.registry import register
 
+FOLDER = "In-shop Clothes Retrieval Benchmark"
 LIST = "list_eval_partition.txt"
 INSHOP = Published(
     name="inshop",
     page="https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/InShopRetrieval.html",
-    folder="In-shop Clothes Retrieval Benchmark",
+    folder=FOLDER,
     layouts=((f"Eval/{LIST}", "Img/img"), (f"Eval/{LIST}", "img"), (LIST, "img")),
-    archives={"Img/img.zip": "Img/img", "img.zip": "img"},
+    archives={f"{FOLDER}.zip": f"{FOLDER}/Eval/{LIST}", "Img/img.zip": "Img/img", "img.zip": "img"},
 )
 STATUSES = ("train", "query", "gallery")
 

@@ -68,6 +68,13 @@ def test_what_is_there_stays_and_is_not_unpacked_again(tmp_path):
     assert (tmp_path / "birds/wren.txt").read_text() == "mine too"
 
 
+def test_an_archive_with_another_root_is_refused_and_leaves_nothing(tmp_path):
+    archive = zip_of(tmp_path / "birds.zip", BIRDS)
+    with pytest.raises(ValueError, match=r"does not hold CUB, .* It holds birds, readme.txt: unpack it by hand"):
+        unpack(archive, tmp_path / "CUB")
+    assert everything(tmp_path) == {"birds.zip"}
+
+
 def test_what_a_kill_left_is_cleared(tmp_path):
     (tmp_path / ".unpacking/birds").mkdir(parents=True)
     (tmp_path / ".unpacking/birds/half.txt").write_text("ha")

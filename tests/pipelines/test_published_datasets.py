@@ -382,3 +382,12 @@ def test_the_image_archive_of_inshop_lies_in_its_own_folder(tmp_path):
     expected = read("inshop", tmp_path)
     pack(tmp_path / "Img", tmp_path / "Img" / "img.zip", ["img"])
     np.testing.assert_array_equal(read("inshop", tmp_path).test.images, expected.test.images)
+
+
+def test_inshop_as_one_archive_with_another_inside(tmp_path):
+    name = "In-shop Clothes Retrieval Benchmark"
+    tiny.write_inshop(tmp_path / name)
+    expected = read("inshop", tmp_path)
+    pack(tmp_path / name / "Img", tmp_path / name / "Img" / "img.zip", ["img"])
+    pack(tmp_path, tmp_path / f"{name}.zip", [name])
+    np.testing.assert_array_equal(read("inshop", tmp_path).test.images, expected.test.images)
