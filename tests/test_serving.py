@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
+import tensorflow as tf
 from PIL import Image
 
 import tfdml
@@ -13,6 +15,7 @@ from pipelines.datasets import Split
 from pipelines.images import preparation
 from tfdml.evaluation import Embedder
 from tfdml.preprocessing import preprocessing_of
+from tfdml.registry import create
 from tfdml.serving import export
 
 SERVE = Path(__file__).parent / "programs" / "serve.py"
@@ -43,3 +46,27 @@ def test_saved_model_equals_evaluation(tmp_path):
     np.testing.assert_allclose(served["embeddings"], evaluated, atol=1e-5)
     assert served["empty"].shape == (0, 16)
     assert np.ptp(evaluated, axis=0).max() > 0.01
+
+
+METHODS = {
+    "attention_ensemble": {"learners": 2, "branch": "stage1", "attention_depth": 1},
+    "divide_and_conquer": {"learners": 2},
+    "multilevel": {"endpoints": ("stage1", "stage2"), "reduced": 4, "hidden": 8},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_is_served(method, tmp_path):
+    paths = write_files(tmp_path)
+    model = create(
+        "method", method, backbone=tfdml.backbones.Small(width=8, stages=2), embedding_size=16, **METHODS[method]
+    )
+    prepare = preparation("warp", image_size=24, **preprocessing_of(model))
+    contents = [Path(path).read_bytes() for path in paths]
+    images = np.stack([prepare(tf.constant(each), tf.zeros([2], tf.int64)) for each in contents])
+    expected = model.predict(images, verbose=0)
+    export(model, prepare, tmp_path / "saved")
+    serve = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"]
+    for count in (5, 2, 0):
+        served = serve(image_bytes=tf.constant(contents[:count], tf.string))["embedding"]
+        np.testing.assert_allclose(served, expected[:count], atol=1e-5)

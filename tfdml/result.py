@@ -47,7 +47,10 @@ def learners_of(experiment, model, count):
         return {}
     found = diversity(experiment.embed(model, test), test.labels, count, lambda each: experiment.protocol(each, test))
     size = image_size_of(getattr(model, "backbone", None), experiment.settings.image_size)
-    return {"learners": found, "cost": cost(model, (size, size, 3))}
+    costs = cost(model, (size, size, 3))
+    if hasattr(model, "of_one_learner"):
+        costs["one_learner"] = cost(model.of_one_learner(), (size, size, 3))
+    return {"learners": found, "cost": costs}
 
 
 def write_projector(experiment, model, run):

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tests.run_helpers import Forked, assert_same_run, result, run, steps, train, train_flags
 from tfdml.backbones import GoogLeNet, Small
+from tfdml.evaluation import cost
 from tfdml.losses import Contrastive
 from tfdml.methods import AttentionEnsemble, MultiHead, MultiTail
 
@@ -123,12 +124,19 @@ def test_by_the_command_line_killed_and_taken_up_again_with_pairs_and_pictures(t
     assert done.returncode == 0, done.stderr
     assert_same_run(killed, run_dir)
     found = result(run_dir)
-    assert found["learners"]["pair_cosines"]["mean_self"] < 1 and found["cost"]["multiply_adds"] > 0
+    assert found["learners"]["pair_cosines"]["mean_self"] < 1
+    assert 0 < found["cost"]["one_learner"]["multiply_adds"] < found["cost"]["multiply_adds"]
     done = run("tfdml.report", f"--run_dir={run_dir}")
     assert done.returncode == 0, done.stderr
     drawn = {path.name for path in (run_dir / "report").iterdir()}
     assert {"learners.png", "pair_cosines.png", "attention.png"} <= drawn
     assert list((run_dir / "tensorboard" / "report").iterdir())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_one_learner_costs(kind):
+    model, one = make(kind), make(kind, learners=1)
+    assert cost(model.of_one_learner(), IMAGES.shape[1:]) == cost(one, IMAGES.shape[1:])
 
 
 def test_one_learner_has_no_divergence():

@@ -21,13 +21,16 @@ def cost(model, input_shape):
     response norm is made of. Parameters are trainable ones, without those of the loss.
 
     Args:
-        model: Keras model; its variables are made.
+        model: Keras model.
         input_shape: shape of an input, such as (224, 224, 3).
 
     Returns:
         `{"parameters": number, "multiply_adds": number}`, the latter None where the graph has products of other kinds.
     """
     inputs = tf.TensorSpec([1, *input_shape], tf.float32)
+    if not model.built:
+        # Makes its variables, which cannot be made inside a graph.
+        model(tf.zeros(inputs.shape), training=False)
     traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False).get_concrete_function(inputs)
     operations = list(_operations(traced.graph))
     of_loss = {id(weight) for weight in getattr(getattr(model, "loss_layers", None), "variables", ())}

@@ -91,6 +91,11 @@ class Ensemble(EmbeddingModel):
         embeddings = self.heads[0](self.seconds[0](folded, training=training), training=training)
         return ops.reshape(embeddings, (-1, self.learners, embeddings.shape[-1]))
 
+    def of_one_learner(self):
+        """A model with one such learner, new: what a learner costs alone."""
+        one = {"learners": 1, "embedding_size": self.embedding_size // self.learners}
+        return type(self).from_config({**self.get_config(), **one})
+
     def loss_values(self, batch, learners):
         """Equation (8): the loss of each anchor, summed over learners, and the divergence of each image's learners."""
         values = super().loss_values(batch, learners)
