@@ -20,6 +20,7 @@ METHODS = {
     "K = 2": "divide_and_conquer(learners=2)",
     "K = 4": "divide_and_conquer(learners=4)",
     "K = 8": "divide_and_conquer(learners=8)",
+    "K = 4, merged for the last two epochs": "divide_and_conquer(learners=4, merge_at=6)",
     "K = 4, random clusters": "divide_and_conquer(learners=4, data_split='random')",
     "K = 4, clusters of classes": "divide_and_conquer(learners=4, data_split='labels')",
     "K = 4, embedding not split": "divide_and_conquer(learners=4, split_embedding=False)",
