@@ -153,6 +153,11 @@ def test_warmup_is_as_long_where_gradients_are_accumulated():
     assert values[:23] == [1.0] * 23 and values[23] < 1.0
 
 
+def test_a_warmup_that_does_not_end_is_told(caplog):
+    make_optimizer(settings(warmup_epochs=float(settings().epochs)), 10)
+    assert "never trains the backbone" in caplog.text
+
+
 def test_a_short_warmup_is_one_step_at_least():
     assert make_optimizer(settings(warmup_epochs=0.01), 10).get_config()["frozen_steps"] == {"backbone": 1}
 
@@ -205,5 +210,5 @@ def test_a_method_that_does_not_take_the_frozen_statistics():
 
 def test_an_unknown_group_is_one_clear_line(tmp_path):
     done = train(tmp_path / "run", "--lr_multipliers=embeding=10")
-    assert_one_error(done, "'embeding'", "Did you mean 'embedding'?", "backbone, loss")
+    assert_one_error(done, "'embeding'", "Did you mean 'embedding'?", "backbone, embedding, loss")
     assert not (tmp_path / "run").exists()

@@ -77,7 +77,13 @@ class Experiment:
             )
             check_frozen_batch_norm(model, settings)
             size = image_size_of(backbone, settings.image_size)
-            model(np.zeros((1, size, size, 3), np.float32))
+            try:
+                model(np.zeros((1, size, size, 3), np.float32))
+            except tf.errors.InvalidArgumentError as error:
+                raise ValueError(
+                    f"--backbone={settings.backbone} does not take images of {size} x {size} pixels; give another "
+                    f"--image_size. TensorFlow says: {error.message.splitlines()[0]}"
+                ) from None
             loss = registry.create("loss", settings.loss, classes=self.train.num_classes)
             optimizer = make_optimizer(settings, self.make_sampler()[1])
             model.compile(optimizer=optimizer, loss=loss, jit_compile=settings.jit_compile)

@@ -155,8 +155,8 @@ def _define_optimisation(common):
     flags.DEFINE_list(
         "lr_multipliers",
         [],
-        "Factors of the learning rate by layer group, such as embedding=10,loss=100: backbone, loss, or a layer's "
-        "name, '*' standing for anything; 0 freezes, of several groups the last counts.",
+        "Factors of the learning rate by layer group, such as embedding=10,loss=100: backbone, embedding, loss, or a "
+        "layer's name, '*' standing for anything; 0 freezes, of several groups the last counts.",
         **common,
     )
     flags.DEFINE_float(
@@ -178,6 +178,7 @@ def _define_optimisation(common):
         0.0,
         "Decay, such as 0.999, of a moving average of the weights that is evaluated and saved in their place; 0: none.",
         0.0,
+        0.999999,
         **common,
     )
 

@@ -1,6 +1,7 @@
 """From flags to an optimizer with its schedule, and what else decides how weights are trained."""
 
 import keras
+from absl import logging
 
 from tfdml import registry
 from tfdml.callbacks import WeightAverage
@@ -82,6 +83,10 @@ def _arguments(settings, given, steps_per_epoch):
     if settings.lr_multipliers:
         arguments["lr_multipliers"] = parse_multipliers(settings.lr_multipliers)
     if settings.warmup_epochs:
+        if settings.warmup_epochs >= settings.epochs:
+            logging.warning(
+                "--warmup_epochs=%g of --epochs=%d never trains the backbone.", settings.warmup_epochs, settings.epochs
+            )
         # An optimizer that accumulates gradients counts its updates, not the batches.
         batches = given.get("gradient_accumulation_steps") or 1
         updates = settings.warmup_epochs * steps_per_epoch / batches

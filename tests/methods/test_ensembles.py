@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfdml
 from tests.run_helpers import Forked, assert_same_run, result, run, steps, train, train_flags
 from tfdml.backbones import GoogLeNet, Small
 from tfdml.evaluation import cost
@@ -131,6 +132,19 @@ def test_by_the_command_line_killed_and_taken_up_again_with_pairs_and_pictures(t
     drawn = {path.name for path in (run_dir / "report").iterdir()}
     assert {"learners.png", "pair_cosines.png", "attention.png"} <= drawn
     assert list((run_dir / "tensorboard" / "report").iterdir())
+
+
+def test_the_heads_are_one_group():
+    model = make("heads")
+    model.compile(tfdml.optimizers.SGD(0.1, lr_multipliers={"embedding": 0}), loss=Contrastive())
+    before = [weight.numpy() for weight in model.trainable_weights]
+    model.fit(IMAGES, LABELS, batch_size=6, verbose=0)
+    moved = {
+        weight.path
+        for old, weight in zip(before, model.trainable_weights, strict=True)
+        if np.any(old != weight.numpy())
+    }
+    assert moved and not any("embedding" in path for path in moved)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -146,6 +146,19 @@ def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     assert int(loaded.optimizer.iterations) == 2
 
 
+def test_it_comes_back_in_the_precision_it_had(batch, tmp_path):
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        model = small_model()
+        expected = np.asarray(model(batch[0]))
+        model.save(tmp_path / "model.keras")
+    finally:
+        keras.config.set_dtype_policy("float32")
+    again = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(again(batch[0]), expected)
+    assert again.head.projection.compute_dtype == "bfloat16" and keras.config.dtype_policy().name == "float32"
+
+
 def test_loss_in_a_plain_keras_model(batch):
     images, labels = batch
     layers = [keras.layers.Flatten(), keras.layers.Dense(4), keras.layers.UnitNormalization()]

@@ -44,6 +44,9 @@ def test_keras_hub(kind, tmp_path):
     np.testing.assert_allclose(
         [backbone.mean, backbone.std, [32] * 3], [[100] * 3, [50] * 3, [backbone.image_size] * 3]
     )
+    if "DINO" in kind:
+        larger = create("backbone", f"keras_hub(preset='{tmp_path}', image_size=48)")
+        assert larger.image_size == 48 and larger(np.ones((1, 48, 48, 3))).shape[1] > backbone.output.shape[1]
     trains_and_comes_back(backbone, "avg" if kind == "ResNetBackbone" else "first", tmp_path)
 
 

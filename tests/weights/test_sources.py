@@ -44,6 +44,13 @@ def test_missing_and_unexpected_parameters_are_named(tensors):
         convert("caffe_googlenet", changed, show=print)
 
 
+def test_vectors_may_be_rows(tensors):
+    rows = {name: values[None] if values.ndim == 1 else values for name, values in tensors.items()}
+    found, expected = (convert("caffe_googlenet", each, lambda line: None) for each in (rows, tensors))
+    for one, other in zip(found.variables, expected.variables, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def test_shapes_that_do_not_fit_are_named(tensors):
     """Even where there are as many numbers."""
     changed = {**tensors, "inception_3a/5x5_reduce.weight": np.zeros((192, 16, 1, 1))}

@@ -1,8 +1,8 @@
 """What all backbones of tfdml share."""
 
-import contextlib
-
 import keras
+
+from tfdml.layers.precision import layers_in
 
 CHANNELS = ("rgb", "bgr")
 
@@ -75,16 +75,5 @@ class Backbone(keras.Model):
     @classmethod
     def from_config(cls, config, custom_objects=None):
         del custom_objects
-        with _policy(config.get("dtype")):
+        with layers_in(config.get("dtype")):
             return cls(**config)
-
-
-@contextlib.contextmanager
-def _policy(name):
-    """Makes layers of the named precision; they take the global one otherwise, whatever the model's own is."""
-    before = keras.config.dtype_policy()
-    keras.config.set_dtype_policy(name or before)
-    try:
-        yield
-    finally:
-        keras.config.set_dtype_policy(before)

@@ -6,6 +6,7 @@ from functools import partial
 import keras
 
 from tfdml.backbones.backbone import Backbone
+from tfdml.layers.precision import layers_in
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -44,7 +45,8 @@ class Borrowed(Backbone):
     @classmethod
     def from_config(cls, config, custom_objects=None):
         import_extra(config["package"])
-        network = keras.saving.deserialize_keras_object(config["network"], custom_objects=custom_objects)
+        with layers_in(config.get("dtype")):
+            network = keras.saving.deserialize_keras_object(config["network"], custom_objects=custom_objects)
         return super().from_config({**config, "network": network})
 
 

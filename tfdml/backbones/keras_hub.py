@@ -9,10 +9,16 @@ from tfdml.registry import register
 
 
 @register("backbone", "keras_hub")
-def keras_hub(preset):
-    """An image backbone of keras-hub with the weights of its preset: a name there, or a local folder."""
+def keras_hub(preset, image_size=None):
+    """An image backbone of keras-hub with the weights of its preset.
+
+    Args:
+        preset: a name there, or a local folder.
+        image_size: side of images for networks that take one size only, such as transformers; None: the preset's.
+    """
     package = import_extra("keras_hub")
-    network = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset))
+    shape = {} if image_size is None else {"image_shape": (image_size, image_size, 3)}
+    network = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset, **shape))
     if Path(preset).is_dir() and not (Path(preset) / "image_converter.json").is_file():
         # What a backbone's own `save_to_preset` leaves.
         raise ValueError(
@@ -27,5 +33,6 @@ def _preprocessing(network, converter):
     """What keras-hub writes as `pixels * scale + offset`."""
     scale = np.broadcast_to(1.0 if converter.scale is None else converter.scale, 3).astype("float64")
     offset = np.broadcast_to(0.0 if converter.offset is None else converter.offset, 3).astype("float64")
-    side = converter.image_size[0] if converter.image_size else network.inputs[0].shape[1] or 224
+    # The network's own size first: another one it would refuse.
+    side = network.inputs[0].shape[1] or (converter.image_size[0] if converter.image_size else 224)
     return {"mean": (0.0 - offset / scale).tolist(), "std": (1 / scale).tolist(), "image_size": side}

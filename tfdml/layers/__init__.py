@@ -1,6 +1,7 @@
 """Layers that methods are made of, and those that hold the variables of losses."""
 
 from tfdml.layers.attention_masks import AttentionMasks
+from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.class_margins import ClassMargins
@@ -16,6 +17,7 @@ from tfdml.layers.split_embedding import SplitEmbedding
 
 __all__ = [
     "AttentionMasks",
+    "CeilAveragePooling",
     "CeilMaxPooling",
     "CenterMerging",
     "ClassMargins",

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from tfdml.functional.distances import unit_length
+from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.pooled_features import PooledFeatures
 from tfdml.registry import register
 
@@ -74,10 +75,10 @@ class MultilevelEmbedding(keras.layers.Layer):
             raise ValueError(
                 f"A level's hidden layer reads every position, so images need one size; received features {shape}."
             )
-        policy = {"dtype": self.dtype_policy}
+        policy, side = {"dtype": self.dtype_policy}, min(5, *shape[1:3])
         layers = [
             keras.Input(shape[1:]),
-            keras.layers.AveragePooling2D(min(5, *shape[1:3]), strides=3, **policy),
+            CeilAveragePooling(side, min(3, side), **policy),
             keras.layers.Conv2D(self.reduced, 1, use_bias=False, **policy),
             keras.layers.BatchNormalization(momentum=0.9, **policy),
             keras.layers.ReLU(**policy),

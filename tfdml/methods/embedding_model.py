@@ -7,6 +7,7 @@ from keras import ops
 from tfdml import registry
 from tfdml.functional.distances import unit_length
 from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
+from tfdml.layers.precision import layers_in
 from tfdml.methods.loss_layers import LossLayers
 from tfdml.methods.measures import Measures, measure
 from tfdml.methods.replicas import (
@@ -52,7 +53,9 @@ class EmbeddingModel(keras.Model):
     def variable_groups(self):
         """Name to variables of the layer groups that optimizers know beside layers' names."""
         backbones = [variable for backbone in self.backbones() for variable in backbone.variables]
-        return {"backbone": backbones, "loss": self.loss_layers.variables}
+        heads = getattr(self, "heads", None) or [getattr(self, "head", None)]
+        embedding = [variable for head in heads if head is not None for variable in head.variables]
+        return {"backbone": backbones, "embedding": embedding, "loss": self.loss_layers.variables}
 
     def call(self, images, training=False, merged=True):
         if self._learners_shape is None:
@@ -99,7 +102,8 @@ class EmbeddingModel(keras.Model):
         if "backbone" in config:
             backbone = keras.saving.deserialize_keras_object(config["backbone"], custom_objects=custom_objects)
             config = {**config, "backbone": backbone}
-        return cls(**config)
+        with layers_in(config.get("dtype")):
+            return cls(**config)
 
     def compile_from_config(self, config):
         self.compile(**keras.saving.deserialize_keras_object(config))

@@ -69,6 +69,9 @@ def convert(source, tensors, show=print):
         values = np.asarray(tensors[name])
         if values.ndim == 4:
             values = values.transpose(2, 3, 1, 0)
+        if values.ndim == 2 and len(values) == 1:
+            # Some files of BN-Inception, converted from Caffe, have vectors as rows.
+            values = values[0]
         if values.shape != tuple(variable.shape):
             raise ValueError(
                 f"{name} of the file has shape {tensors[name].shape} and does not fit {own} of {backbone.name}, whose "
