@@ -16,6 +16,7 @@ from tfdml.registry import register
 CLASS_STREAM = -1
 # As it tells the stream of partners; clusters have -2.
 PARTNER_STREAM = -3
+ORDER_STREAM = -4
 
 
 @register("sampler", "pxk")
@@ -139,6 +140,8 @@ class Pairs:
                 f"pairs(images={self.images}) needs that many training rows in classes of two or more, and two "
                 f"classes; there are {len(drawn)} rows and {len(sizes)} classes."
             )
+        # Of so few rows a draw comes in the order of classes, and its first half are those with positive partners.
+        self._in_order = 2 * self.images > len(drawn)
         tables = by_class, drawn, start, size
         self._tables = [tf.Variable(table, trainable=False, shape=[None]) for table in tables]
 
@@ -152,6 +155,9 @@ class Pairs:
         count = tf.constant(self.images, tf.int64)
         scalars = as_long_as(steps, tf.size(drawn, out_type=tf.int64), count)
         place = tf.gather(drawn, draw(class_keys(seed, steps), steps, *scalars, self.images))
+        if self._in_order:
+            shuffled = key_of(seed, tf.constant(ORDER_STREAM, tf.int64), steps[:, None], place)
+            place = tf.gather(place, tf.argsort(tf.bitcast(shuffled, tf.int64), axis=1), batch_dims=1)
         start, size = tf.gather(start, place), tf.gather(size, place)
         number = tf.range(self.images, dtype=tf.int64)[None, :]
         random = key_of(seed, tf.constant(PARTNER_STREAM, tf.int64), steps[:, None], number)

@@ -50,6 +50,8 @@ def test_saved_model_equals_evaluation(tmp_path):
 
 METHODS = {
     "attention_ensemble": {"learners": 2, "branch": "stage1", "attention_depth": 1},
+    "multi_head": {"learners": 2, "branch": "stage1"},
+    "multi_tail": {"learners": 2, "branch": "stage1"},
     "divide_and_conquer": {"learners": 2},
     "multilevel": {"endpoints": ("stage1", "stage2"), "reduced": 4, "hidden": 8},
 }

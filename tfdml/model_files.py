@@ -19,8 +19,9 @@ def load_weights(backbone, path):
         return f"--initial_weights={path}: {_load_imagenet(backbone)}"
     file = getattr(backbone, "shipped_weights", {}).get(path, path)
     if not Path(file).exists():
-        names = ", ".join(["imagenet", *getattr(backbone, "shipped_weights", {})])
-        raise FileNotFoundError(f"--initial_weights={path}: no such file, and {backbone.name} knows by name: {names}.")
+        names = [*["imagenet"] * hasattr(backbone, "load_imagenet"), *getattr(backbone, "shipped_weights", {})]
+        known = f", and {backbone.name} knows by name: {', '.join(names)}" if names else ""
+        raise FileNotFoundError(f"--initial_weights={path}: no such file{known}. {advice(backbone)}".strip())
     try:
         if str(file).endswith(".weights.h5"):
             return f"--initial_weights={path}: {load_by_name(backbone, file)}."

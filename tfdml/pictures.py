@@ -33,7 +33,7 @@ def _learners(experiment, model, result, folder):
     return drawn
 
 
-def _attention(experiment, model, result, folder):
+def _attention(experiment, model, result, folder, **chosen):
     if getattr(model, "masks", None) is None:
         return []
     # Of different classes, from one end of the split to the other.
@@ -41,7 +41,9 @@ def _attention(experiment, model, result, folder):
     split = experiment.test.where(rows)
     images = next(iter(experiment.evaluation_data(model, split)))[: len(split)]
     path = folder / "attention.png"
-    draw_attention(_pixels(images.numpy(), **preprocessing_of(model)), model.attention_masks(images).numpy(), path)
+    # Half precision adds up to little.
+    masks = model.attention_masks(images).numpy().astype(np.float32)
+    draw_attention(_pixels(images.numpy(), **preprocessing_of(model)), masks, path, **chosen)
     return [path]
 
 

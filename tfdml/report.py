@@ -8,6 +8,8 @@ from tfdml import flags as tfdml_flags
 tfdml_flags.define_run_dir("Folder of a run.")
 tfdml_flags.define_debug()
 flags.DEFINE_list("only", [], "Which pictures, such as learners; empty: all that there are of such a run.")
+flags.DEFINE_list("channels", [], "Channels of attention to draw, such as 350; empty: those where learners differ.")
+flags.DEFINE_list("learners", [], "Learners whose attention is drawn, such as 0,1,2; empty: all.")
 
 
 def main():
@@ -25,11 +27,21 @@ def main():
         raise ValueError(f"The run in {run.path} is not complete; give its command again.")
     experiment.load_splits()
     run.report.mkdir(exist_ok=True)
+    chosen = {"attention": {name: numbers for name in ("channels", "learners") if (numbers := numbers_of(name))}}
     drawn = []
     for name in flags.FLAGS.only or PICTURES:
-        drawn += PICTURES[name](experiment, model, result, run.report)
+        drawn += PICTURES[name](experiment, model, result, run.report, **chosen.get(name, {}))
     show_in_tensorboard(drawn, run.tensorboard / "report", result["step"])
     print("\n".join(f"Wrote {path}" for path in drawn) or "There are no pictures of such a run.")
+
+
+def numbers_of(name):
+    """The numbers of a flag that is a list."""
+    given = flags.FLAGS[name].value
+    try:
+        return [int(each) for each in given]
+    except ValueError:
+        raise ValueError(f"Expected --{name} as numbers such as 0,1,2; received {','.join(given)}.") from None
 
 
 def show_in_tensorboard(paths, folder, step):

@@ -41,15 +41,17 @@ def result_of(experiment, run, model, evaluation, progress):
 
 
 def learners_of(experiment, model, count):
-    """How `count` learners of a model differ on the test split, and what it costs; nothing where there is one."""
-    test = experiment.test
-    if count == 1 or not experiment.chief:
+    """How `count` learners of a model differ on the test split, and what they cost; of one only an ensemble's cost."""
+    test, is_ensemble = experiment.test, hasattr(model, "of_one_learner")
+    if not experiment.chief or (count == 1 and not is_ensemble):
         return {}
-    found = diversity(experiment.embed(model, test), test.labels, count, lambda each: experiment.protocol(each, test))
     size = image_size_of(getattr(model, "backbone", None), experiment.settings.image_size)
     costs = cost(model, (size, size, 3))
-    if hasattr(model, "of_one_learner"):
+    if count == 1:
+        return {"cost": costs}
+    if is_ensemble:
         costs["one_learner"] = cost(model.of_one_learner(), (size, size, 3))
+    found = diversity(experiment.embed(model, test), test.labels, count, lambda each: experiment.protocol(each, test))
     return {"learners": found, "cost": costs}
 
 

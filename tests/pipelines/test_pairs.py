@@ -60,3 +60,14 @@ def test_bad_numbers():
         Pairs(18).bind(LABELS)
     with pytest.raises(ValueError, match="there are 4 rows and 1 classes"):
         Pairs(2).bind([7] * 4)
+
+
+def test_of_few_rows_every_class_has_positive_partners_as_often():
+    """Six of seven rows in each batch, which a draw gives in the order of classes."""
+    labels = np.repeat([0, 1, 2], [2, 2, 3])
+    sampler = Pairs(images=6)
+    sampler.bind(labels)
+    rows = np.asarray(sampler.rows(0, np.arange(600)))
+    first = labels[rows[:, :3]].ravel()
+    shares = np.bincount(first) / len(first)
+    np.testing.assert_allclose(shares, np.array([2, 2, 3]) / 7, atol=0.04)

@@ -37,6 +37,8 @@ def diversity(embeddings, labels, count, measure):
     alone = [measure(learners[:, k]) for k in range(count)]
     return {
         "alone": alone,
+        "mean": {name: float(np.mean([each[name] for each in alone])) for name in alone[0]},
+        "deviation": {name: float(np.std([each[name] for each in alone], ddof=1)) for name in alone[0]},
         "first": [alone[0], *(measure(_flat(learners[:, :m])) for m in range(2, count + 1))],
         "correlation": correlation(learners),
         "only_one": [len(rows) for rows in only_one_right(learners, labels)],

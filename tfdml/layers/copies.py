@@ -1,9 +1,12 @@
 """Parts of functional models, with weights of their own."""
 
 import keras
+import numpy as np
 
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 
+# Standard deviation of what `stir` changes, relative to the number itself.
+STIRRED = 0.05
 POOLINGS = (keras.layers.MaxPooling2D, keras.layers.AveragePooling2D, CeilMaxPooling)
 
 
@@ -29,9 +32,19 @@ def copied(part, prefix, *, keep_resolution=False):
 
     copy = keras.models.clone_model(part, clone_function=make, call_function=call)
     for layer, again in made:
-        if layer.weights and again.built:
+        # Operations in a graph, such as a sum, are no layers.
+        if getattr(layer, "weights", None) and again.built:
             again.set_weights(layer.get_weights())
     return copy
+
+
+def stir(model, seed):
+    """Changes each kernel's numbers by some percent, so that a copy goes a way of its own where all else is alike."""
+    random = np.random.default_rng(seed)
+    for layer in model._flatten_layers():
+        if hasattr(layer, "kernel"):
+            kernel = np.asarray(layer.kernel)
+            layer.kernel.assign(kernel * (1 + STIRRED * random.standard_normal(kernel.shape).astype(kernel.dtype)))
 
 
 def _pools(layer):

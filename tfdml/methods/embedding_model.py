@@ -59,8 +59,10 @@ class EmbeddingModel(keras.Model):
 
     def call(self, images, training=False, merged=True):
         if self._learners_shape is None:
-            for backbone in self.backbones():
-                freeze_batch_norm(backbone, self.freeze_batch_norm)
+            for number, backbone in enumerate(self.backbones()):
+                # Copies of a part may have none; the backbone itself has to.
+                if number == 0 or batch_norms(backbone):
+                    freeze_batch_norm(backbone, self.freeze_batch_norm)
         learners = self.learner_embeddings(images, training=training)
         if self._learners_shape is None:
             self._learners_shape = tuple(learners.shape[1:])

@@ -4,7 +4,7 @@ from keras import ops
 
 from tfdml.functional.divergence import divergence_loss
 from tfdml.layers.attention_masks import AttentionMasks
-from tfdml.layers.copies import copied
+from tfdml.layers.copies import copied, stir
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.layers.sliced import size_of_slice
 from tfdml.methods.embedding_model import EmbeddingModel
@@ -58,6 +58,9 @@ class Ensemble(EmbeddingModel):
             self.attention = copied(blocks, "attention", keep_resolution=True)
             self.masks = AttentionMasks(learners, first.output.shape[-1], name="masks")
         self.firsts = self._parts(first, "first", shares_first)
+        for k, copy in enumerate(self.firsts[1:], 1):
+            # Equal parts in front of one that is shared would get equal gradients, and stay equal.
+            stir(copy, seed=k)
         self.seconds = self._parts(second, "second", shares_second)
         self.heads = [
             EmbeddingHead(size_of_each, name=f"embedding_{k}", **self._head_options) for k in range(len(self.seconds))
@@ -72,7 +75,14 @@ class Ensemble(EmbeddingModel):
         found = [first(images, training=training) for first in self.firsts]
         features = ops.stack(found, axis=1)
         if self.attention:
-            features *= ops.cast(self.masks(self.attention(found[0], training=training)), features.dtype)
+            masks = self.masks(self.attention(found[0], training=training))
+            if masks.shape[2:4] != features.shape[2:4]:
+                raise ValueError(
+                    f"Attention gives masks of {masks.shape[2:4]} positions for features of {features.shape[2:4]}: its "
+                    f"copy of {self.backbone.name} behind {self.branch!r} still reduces them. Choose another branch, "
+                    "or a smaller attention_depth."
+                )
+            features *= ops.cast(masks, features.dtype)
         return features
 
     def attention_masks(self, images):

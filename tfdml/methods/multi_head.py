@@ -36,6 +36,8 @@ class MultiHead(Ensemble):
         freeze_batch_norm="none",
         **kwargs,
     ):
+        if attention and attention_depth < 1:
+            raise ValueError(f"Expected attention_depth to be 1 or more, received {attention_depth}.")
         super().__init__(
             backbone,
             embedding_size,

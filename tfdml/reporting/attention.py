@@ -10,7 +10,7 @@ CHANNELS = 3
 COLOURS = matplotlib.colormaps["inferno"]
 
 
-def draw_attention(pictures, masks, path, *, channels=None):
+def draw_attention(pictures, masks, path, *, channels=None, learners=None):
     """A sheet with a row for each image: itself, then each learner's mask over it, the mean of all channels.
 
     Below, in the same way, the masks of some channels (Figure 6). Bright is where a learner looks, within the range
@@ -21,17 +21,23 @@ def draw_attention(pictures, masks, path, *, channels=None):
         masks: `[B, M, h, w, c]` from 0 to 1.
         path: the PNG to write.
         channels: which of them; None: those in which learners differ most.
+        learners: which of them; None: all.
     """
+    learners = range(masks.shape[1]) if learners is None else learners
+    for kind, numbers, count in (("channels", channels or [], masks.shape[4]), ("learners", learners, masks.shape[1])):
+        if any(not 0 <= number < count for number in numbers):
+            raise ValueError(f"Expected {kind} from 0 to {count - 1}, received {', '.join(map(str, numbers))}.")
     if channels is None:
         channels = np.argsort(-masks.std(axis=1).mean(axis=(0, 1, 2)))[:CHANNELS].tolist()
     kinds = {"mean": masks.mean(axis=4), **{f"channel {number}": masks[..., number] for number in channels}}
-    learners, cell = masks.shape[1], SIDE + GAP
+    kinds = {kind: values[:, list(learners)] for kind, values in kinds.items()}
+    cell = SIDE + GAP
     part = HEAD + cell * len(pictures)
-    sheet = Image.new("RGB", (cell * (learners + 1), part * len(kinds)), "white")
+    sheet = Image.new("RGB", (cell * (len(learners) + 1), part * len(kinds)), "white")
     draw = ImageDraw.Draw(sheet)
     for number, (kind, values) in enumerate(kinds.items()):
         top = part * number
-        for column, title in enumerate([kind, *(f"learner {k}" for k in range(learners))]):
+        for column, title in enumerate([kind, *(f"learner {k}" for k in learners)]):
             draw.text((column * cell + 2, top + 2), title, fill="black")
         for row, picture in enumerate(pictures):
             shown = [_resized(picture), *_over(picture, values[row])]
