@@ -104,7 +104,8 @@ def test_levels(tmp_path):
     learners = network(levels)
     assert learners.shape == (5, 3, 8) == layer.compute_output_shape([level.shape for level in levels])
     np.testing.assert_allclose(np.linalg.norm(learners, axis=-1), 1.0, atol=1e-5)
-    # Of the first level: 5 x 5 windows with stride 3 make 4 x 4 places of 7 channels, the last ones over the border, which meet 9 hidden units.
+    # Of the first level: 5 x 5 windows with stride 3 make 4 x 4 places of 7 channels, the last ones over the border;
+    # these meet 9 hidden units.
     assert (4 * 4 * 7, 9) in [tuple(weight.shape) for weight in layer.weights]
     # Each level depends on its own features only.
     for number in range(3):
