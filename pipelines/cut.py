@@ -1,6 +1,7 @@
 """The step of a transform that decoding can begin with."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 
 import tensorflow as tf
@@ -55,8 +56,7 @@ class Cut:
         """
         if not self.target or self.part or self.finish or not other.window or other.target or other.random:
             return None
-        part = lambda height, width: other.window(height, width, None)  # noqa: E731
-        return dataclasses.replace(self, part=part, finish=other.finish)
+        return dataclasses.replace(self, part=functools.partial(other.window, seed=None), finish=other.finish)
 
     def _plan_part(self, top, left, height, width):
         sizes = [tf.cast(size, tf.float32) for size in self.target(height, width)]

@@ -1,0 +1,32 @@
+"""What poolings share that leave nothing out at the border."""
+
+import keras
+
+
+class CeilPooling(keras.layers.Layer):
+    """Pooling whose last window may reach over the border, as Caffe pools, and PyTorch with `ceil_mode`.
+
+    The first window begins at the first row; where rows are left at the end, another window takes them.
+
+    Args:
+        pool_size: side of a window, at least `strides`.
+        strides: distance of neighbouring windows.
+    """
+
+    def __init__(self, pool_size, strides, **kwargs):
+        super().__init__(**kwargs)
+        if not 1 <= strides <= pool_size:
+            raise ValueError(f"Expected 1 <= strides <= pool_size, received strides {strides}, pool_size {pool_size}.")
+        self.pool_size = pool_size
+        self.strides = strides
+
+    def windows(self, size):
+        """How many windows an axis of this size has."""
+        return -((self.pool_size - size) // self.strides) + 1
+
+    def compute_output_shape(self, input_shape):
+        batch, *sizes, channels = input_shape
+        return (batch, *(None if size is None else self.windows(size) for size in sizes), channels)
+
+    def get_config(self):
+        return {**super().get_config(), "pool_size": self.pool_size, "strides": self.strides}
