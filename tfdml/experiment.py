@@ -14,13 +14,14 @@ from pipelines.images import find_unreadable
 from tfdml import callbacks as tfdml_callbacks
 from tfdml import registry
 from tfdml.checkpoint import CheckpointFolder
-from tfdml.devices import is_chief, strategy_for
+from tfdml.devices import is_chief
 from tfdml.evaluation import Embedder
 from tfdml.image_data import ImageData
 from tfdml.model_files import load_weights, save_model
 from tfdml.optimization import check_frozen_batch_norm, make_average, make_optimizer
 from tfdml.preprocessing import image_size_of
 from tfdml.run_directory import RunDirectory
+from tfdml.runtime import start_tensorflow
 from tfdml.splits import load_splits
 
 READING_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError)
@@ -37,15 +38,8 @@ class Experiment:
         self.settings = settings
         if settings.jit_compile and settings.deterministic:
             raise ValueError("--jit_compile needs --nodeterministic: XLA has no deterministic form of some operations.")
-        if settings.deterministic:
-            # TensorFlow sums three gradients or more in the order in which their buffers come free, which depends on
-            # timing where operations run at once. Its deterministic operations do not cover this; one thread does.
-            # Operations themselves still use all cores.
-            tf.config.threading.set_inter_op_parallelism_threads(1)
         # First of all: TensorFlow's devices cannot be set up after it has computed something.
-        self.strategy = strategy_for(settings.devices)
-        # On some GPUs TensorFlow would otherwise round float32 products to ten bits, in distances and losses too.
-        tf.config.experimental.enable_tensor_float_32_execution(False)
+        self.strategy = start_tensorflow(settings.devices, settings.deterministic)
         import_modules(settings.import_modules)
         self.chief = is_chief(self.strategy)
         self.image_data = ImageData(settings, self.strategy, verbose=bar() if self.chief else 0)
