@@ -3,6 +3,7 @@
 import json
 
 import pytest
+
 from tests.run_helpers import Forked
 
 PROGRAM = "tests.programs.start_tensorflow"

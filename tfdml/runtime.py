@@ -26,7 +26,7 @@ def start_tensorflow(devices, deterministic):
         tf.config.threading.set_intra_op_parallelism_threads(1)
     # On some GPUs TensorFlow would otherwise round float32 products to ten bits, in distances and losses too.
     tf.config.experimental.enable_tensor_float_32_execution(False)
-    # What is set when TensorFlow starts holds for the functions of input pipelines, whose graphs each pass would improve
+    # What is set as TensorFlow starts holds for the functions of input pipelines, whose graphs each pass would improve
     # anew, for a quarter of a second and no gain; what is set later, for all other functions.
     _improve_graphs(False)
     try:
