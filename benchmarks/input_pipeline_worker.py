@@ -28,8 +28,11 @@ def passes_of_ours(folder, mode, cache="none", shrink=False):
     from pipelines.datasets import Split
     from pipelines.images import preparation
     from pipelines.sampling import Uniform
+    from tfdml.runtime import start_tensorflow
 
-    tf.config.threading.set_inter_op_parallelism_threads(1)
+    # As beside a GPU, where the cores have nothing else to do.
+    tf.config.threading.set_intra_op_parallelism_threads(1)
+    start_tensorflow("auto", deterministic=True)
     files = files_of(folder)
     split = Split(np.array(files, dtype=object), np.arange(len(files)) // 4)
     chain = {

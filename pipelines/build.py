@@ -10,6 +10,8 @@ STEPS_AT_ONCE = 32
 ROWS_AT_ONCE = 8192
 # Files that are read at once; on a network disk most of the time is waiting.
 READS = 16
+# Batches that wait for the model.
+BATCHES_AHEAD = 2
 CORES = os.cpu_count()
 # Nothing here needs AutoGraph, which reads the source of all that is called, for seconds at the start of every run.
 as_it_is = tf.autograph.experimental.do_not_convert
@@ -96,7 +98,7 @@ def training_batches(
     if substitutes is not None:
         dataset = dataset.map(as_it_is(noted))
     dataset = dataset.apply(tf.data.experimental.assert_cardinality((length or steps_per_epoch) * parts))
-    return _deterministic(dataset.prefetch(tf.data.AUTOTUNE))
+    return _deterministic(dataset.prefetch(BATCHES_AHEAD))
 
 
 def evaluation_batches(split, prepare, *, batch_size, read=None, tolerant=False):
@@ -123,7 +125,7 @@ def evaluation_batches(split, prepare, *, batch_size, read=None, tolerant=False)
         images = rows.interleave(as_it_is(one_image), READS, num_parallel_calls=READS)
     else:
         images = rows.map(image_of, num_parallel_calls=READS)
-    return _deterministic(images.batch(batch_size, drop_remainder=True).prefetch(tf.data.AUTOTUNE))
+    return _deterministic(images.batch(batch_size, drop_remainder=True).prefetch(BATCHES_AHEAD))
 
 
 def file_reader(split):
@@ -149,6 +151,8 @@ def _boxes(split):
 def _deterministic(dataset):
     options = tf.data.Options()
     options.deterministic = True
+    # There is nothing to tune, and a pass would not end before its tuner wakes up, which sleeps twice as long each time.
+    options.autotune.enabled = False
     # Threads of its own: TensorFlow's may be few, so that training is deterministic. Those that read mostly wait.
     options.threading.private_threadpool_size = CORES + READS
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF

@@ -145,12 +145,12 @@ def test_threads_change_nothing(whole):
     options = tf.data.Options()
     options.threading.private_threadpool_size = 1
     options.threading.max_intra_op_parallelism = 1
-    options.autotune.enabled = False
     assert_same(collected(make(steps_per_epoch=LONG)[0].with_options(options)), whole)
 
 
-def test_order_is_asked_for_and_sharding_refused():
+def test_order_is_asked_for_and_sharding_and_tuning_refused():
     for dataset in (make()[0], evaluation_batches(SPLIT, PLAIN, batch_size=4)):
+        assert dataset.options().autotune.enabled is False
         assert dataset.options().deterministic is True
         policy = dataset.options().experimental_distribute.auto_shard_policy
         assert policy == tf.data.experimental.AutoShardPolicy.OFF
