@@ -50,6 +50,8 @@ CASES = {
         "sgd(learning_rate=0.05, momentum=0.9)",
         "attention_ensemble(learners=2, branch='stage1', attention_depth=1)",
     ),
+    "heads": ("contrastive", "sgd(learning_rate=0.05, momentum=0.9)", "multi_head(learners=2, branch='stage1')"),
+    "tails": ("contrastive", "sgd(learning_rate=0.05, momentum=0.9)", "multi_tail(learners=2, branch='stage1')"),
 }
 
 
