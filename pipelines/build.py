@@ -151,7 +151,7 @@ def _boxes(split):
 def _deterministic(dataset):
     options = tf.data.Options()
     options.deterministic = True
-    # There is nothing to tune, and a pass would not end before its tuner wakes up, which sleeps twice as long each time.
+    # Nothing is to be tuned, and a pass would not end before its tuner wakes up, which sleeps twice as long each time.
     options.autotune.enabled = False
     # Threads of its own: TensorFlow's may be few, so that training is deterministic. Those that read mostly wait.
     options.threading.private_threadpool_size = CORES + READS

@@ -7,9 +7,12 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.datasets.headers import MOST_PIXELS
+from pipelines.gif_frames import gif_frames
 from pipelines.seldom import seldom
 
 MOST_BYTES = 100_000_000
+# Of a GIF all frames are decoded, in a byte a pixel, where another image takes three.
+MOST_GIF_PIXELS = 3 * MOST_PIXELS
 # Where EXIF data begin in a JPEG: at once, as cameras have it, or after the header of JFIF, as other software does.
 EXIF_PLACES = (6, 24)
 EXIF_STARTS = "|".join(rf"\C{{{place}}}Exif\x00\C*" for place in EXIF_PLACES)
@@ -72,6 +75,11 @@ def refuse_unbearable(contents):
     size = _refusing("This is no JPEG, PNG, GIF, BMP or WebP file.", tf.reduce_any(found), size)
     size = _refusing("This is a BMP with a palette. Save it as PNG.", ~coloured, size)
     size = _refusing("This is a moving WebP. Save one picture of it.", ~moving, size)
+    none = tf.zeros([], tf.int64)
+    largest, together = tf.cond(is_kind["gif"], lambda: gif_frames(contents), lambda: (none, none))
+    size = _refusing(f"This GIF has a frame of more than {MOST_PIXELS} pixels.", largest <= MOST_PIXELS, size)
+    many = f"The frames of this GIF have more than {MOST_GIF_PIXELS} pixels together."
+    size = _refusing(many, together <= MOST_GIF_PIXELS, size)
     with tf.control_dependencies([_bearable_size(size)]):
         return tf.identity(contents)
 
