@@ -20,6 +20,7 @@ EXIF_STARTS = "|".join(rf"\C{{{place}}}Exif\x00\C*" for place in EXIF_PLACES)
 EXIF_BYTES = 4096
 EXIF_ENTRIES = 64
 ORIENTATION_TAG = 0x0112
+SAVE_ONE = "Save one picture of it."
 # Bytes of the longest header below, that of a BMP with a palette of 256 colours.
 HEADER = 54 + 4 * 256
 ANY = -1
@@ -74,14 +75,21 @@ def refuse_unbearable(contents):
     moving = is_kind["webp_extended"] & (start[20] & 2 > 0)
     size = _refusing("This is no JPEG, PNG, GIF, BMP or WebP file.", tf.reduce_any(found), size)
     size = _refusing("This is a BMP with a palette. Save it as PNG.", ~coloured, size)
-    size = _refusing("This is a moving WebP. Save one picture of it.", ~moving, size)
-    none = tf.zeros([], tf.int64)
-    largest, together = tf.cond(is_kind["gif"], lambda: gif_frames(contents), lambda: (none, none))
-    size = _refusing(f"This GIF has a frame of more than {MOST_PIXELS} pixels.", largest <= MOST_PIXELS, size)
-    many = f"The frames of this GIF have more than {MOST_GIF_PIXELS} pixels together."
-    size = _refusing(many, together <= MOST_GIF_PIXELS, size)
+    size = _refusing(f"This is a moving WebP. {SAVE_ONE}", ~moving, size)
+    size = tf.cond(is_kind["gif"], lambda: _gif_size(contents), lambda: size)
     with tf.control_dependencies([_bearable_size(size)]):
         return tf.identity(contents)
+
+
+def _gif_size(contents):
+    """The size that a GIF is decoded to, int32 `[2]`; an error if its frames are too many, or are not decoded right."""
+    frames = gif_frames(contents)
+    size = _bearable_size(tf.stack([frames.height, frames.width]))
+    fine = frames.complete & (frames.together <= MOST_GIF_PIXELS)
+    told = f"The frames of this GIF are too many, or have more than {MOST_GIF_PIXELS} pixels together. {SAVE_ONE}"
+    size = _refusing(told, fine, size)
+    # TensorFlow cuts off what is moved.
+    return _refusing(f"The first frame of this GIF is not in the corner. {SAVE_ONE}", frames.corner == 0, size)
 
 
 def jpeg_orientation(contents):

@@ -137,7 +137,7 @@ def _define_images(common):
         "max_bad_images",
         0,
         "How many training images may turn out unreadable before the run stops; others of their class stand in for "
-        "them. 0: the first one stops it.",
+        "them. 0: the first one stops it. Each of several workers counts its own.",
         0,
         **common,
     )

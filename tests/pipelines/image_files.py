@@ -67,7 +67,9 @@ def claiming(file_format, width, height):
         place = file.index(b"\xff\xc0") + 5
         file[place : place + 4] = struct.pack(">HH", height, width)
     elif file_format == "GIF":
-        file[6:10] = struct.pack("<HH", width, height)
+        # A frame's own size counts, and not that of the screen.
+        place = file.index(struct.pack("<BHHHH", 0x2C, 0, 0, 4, 4)) + 5
+        file[place : place + 4] = struct.pack("<HH", width, height)
     elif file_format == "BMP":
         file[18:26] = struct.pack("<ii", width, height)
     elif file_format == "WebP":
