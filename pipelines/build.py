@@ -98,7 +98,7 @@ def training_batches(
     if substitutes is not None:
         dataset = dataset.map(as_it_is(noted))
     dataset = dataset.apply(tf.data.experimental.assert_cardinality((length or steps_per_epoch) * parts))
-    return _deterministic(dataset.prefetch(BATCHES_AHEAD))
+    return _deterministic(dataset.prefetch(BATCHES_AHEAD * parts))
 
 
 def evaluation_batches(split, prepare, *, batch_size, read=None, tolerant=False):

@@ -13,6 +13,7 @@ import tensorflow as tf
 import pipelines.transforms  # noqa: F401
 from pipelines.decoding import decode
 from pipelines.preparation import Preparation
+from pipelines.sampling import group_by_class
 from tfdml.registry import create_chain
 
 # Images that are looked at at once, in search of one that cannot be read.
@@ -61,10 +62,26 @@ def thumbnail(split, row, side):
 
 def find_unreadable(split):
     """The first row of a split that cannot be read or decoded and why, `(row, reason)`, or None."""
+    return _first(range(len(split)), lambda row: why_unreadable(split, row))
+
+
+def find_unreadable_class(split):
+    """The rows of the first class without an image that can be read and why, `(rows, reason)`, or None."""
+    rows, starts, sizes = group_by_class(split.labels)
+
+    def why(group):
+        reason = why_unreadable(split, group[0])
+        return reason if reason and all(why_unreadable(split, row) for row in group[1:]) else None
+
+    return _first([rows[start : start + size] for start, size in zip(starts, sizes, strict=True)], why)
+
+
+def _first(items, why):
+    """The first item that there is a reason against, and the reason; None where there is none."""
     threads = ThreadPoolExecutor(THREADS)
     try:
-        reasons = threads.map(lambda row: why_unreadable(split, row), range(len(split)))
-        return next(((row, reason) for row, reason in enumerate(reasons) if reason), None)
+        found = zip(items, threads.map(why, items), strict=True)
+        return next(((item, reason) for item, reason in found if reason), None)
     finally:
         threads.shutdown(cancel_futures=True)
 

@@ -9,7 +9,7 @@ def seldom(*signature):
     """Decorator of a function of tensors with this signature, to be called in a seldom taken branch of a `tf.cond`.
 
     TensorFlow unrolls the branches of a condition into the graph around it, walks through the operations of both each
-    time, and optimises them anew at the start of every epoch. So decorated, a function is a single operation there.
+    time, and makes them anew at the start of every pass. So decorated, a function is a single operation there.
     """
 
     def decorate(function):

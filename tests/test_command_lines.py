@@ -185,6 +185,19 @@ def test_train_goes_on_without_as_many_bad_images_as_are_allowed(damaged_photos,
     assert_one_error_at_the_end(done, "2 training images cannot be read, more than --max_bad_images=1", str(other))
 
 
+def test_a_class_of_bad_images_stops_training_however_many_are_allowed(damaged_photos, tmp_path):
+    folder, path = damaged_photos("train/cat/0.jpg", half)
+    for other in path.parent.iterdir():
+        if other != path:
+            other.write_bytes(half(other.read_bytes()))
+    more = ["--max_bad_images=99", "--steps_per_epoch=9"]
+    done = run("tfdml.train", *photo_flags(folder, tmp_path / "run", *more))
+    count = len(list(path.parent.iterdir()))
+    assert_one_error_at_the_end(
+        done, f"Cannot read any of the {count} images of a class, such as {path.parent}", "JPEG"
+    )
+
+
 def assert_one_error_at_the_end(done, *parts):
     assert done.returncode == 1 and "Traceback" not in done.stderr
     last = done.stderr.splitlines()[-1]

@@ -10,7 +10,7 @@ import tensorflow as tf
 from absl import logging
 
 from pipelines.cluster_sampling import WithinClusters
-from pipelines.images import find_unreadable
+from pipelines.images import find_unreadable, find_unreadable_class
 from tfdml import callbacks as tfdml_callbacks
 from tfdml import registry
 from tfdml.checkpoint import CheckpointFolder
@@ -194,7 +194,8 @@ class Experiment:
         try:
             yield
         except READING_ERRORS as error:
-            # Where bad images of training are tolerated, another one is to blame.
+            if self.settings.max_bad_images:
+                self._name_unreadable_class(error)
             trained = [] if self.settings.max_bad_images else [self.train]
             for split in (*trained, self.evaluation, self.test):
                 found = find_unreadable(split)
@@ -202,6 +203,17 @@ class Experiment:
                     row, reason = found
                     raise ValueError(f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it.") from error
             raise
+
+    def _name_unreadable_class(self, error):
+        """Of bad images in training that are tolerated, those are to blame for which no other can stand in."""
+        found = find_unreadable_class(self.train)
+        if found:
+            rows, reason = found
+            name = self.train.name_of(rows[0])
+            raise ValueError(
+                f"Cannot read any of the {len(rows)} images of a class, such as {name}: {reason}. Replace them or remove "
+                "the class."
+            ) from error
 
 
 def import_modules(modules):

@@ -17,7 +17,7 @@ def start_tensorflow(devices, deterministic):
     if deterministic:
         # TensorFlow sums three gradients or more in the order in which their buffers come free, which depends on
         # timing where operations run at once. Its deterministic operations do not cover this; one thread does.
-        # Operations themselves still use all cores.
+        # Operations themselves may use all cores.
         tf.config.threading.set_inter_op_parallelism_threads(1)
     # Where a GPU computes the model, the cores prepare images, one each: sharing the small operations on an image
     # among cores takes longer than they do.

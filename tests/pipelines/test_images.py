@@ -6,7 +6,7 @@ import tensorflow as tf
 from PIL import Image
 
 from pipelines.datasets import Split
-from pipelines.images import decode, find_unreadable, preparation
+from pipelines.images import decode, find_unreadable, find_unreadable_class, preparation
 from tfdml import registry
 
 COLOURS = np.random.default_rng(0).integers(0, 256, (9, 13, 3)).astype(np.uint8)
@@ -251,3 +251,11 @@ class TestFindUnreadable:
 
     def test_nothing_to_find(self):
         assert find_unreadable(Split(np.array([self.GOOD] * 2, dtype=object), np.arange(2))) is None
+
+    def test_a_class_without_a_good_image(self):
+        bad, labels = b"no", np.array([2, 1, 1, 2, 1, 2, 0])
+        images = np.array([bad, self.GOOD, bad, bad, bad, bad, self.GOOD], dtype=object)
+        rows, reason = find_unreadable_class(Split(images, labels))
+        assert rows.tolist() == [0, 3, 5] and "no JPEG" in reason
+        images[5] = self.GOOD
+        assert find_unreadable_class(Split(images, labels)) is None

@@ -50,7 +50,11 @@ CASES = {
         "sgd(learning_rate=0.05, momentum=0.9)",
         "attention_ensemble(learners=2, branch='stage1', attention_depth=1)",
     ),
-    "heads": ("contrastive", "sgd(learning_rate=0.05, momentum=0.9)", "multi_head(learners=2, branch='stage1')"),
+    "heads": (
+        "contrastive",
+        "sgd(learning_rate=0.05, momentum=0.9)",
+        "multi_head(learners=2, branch='stage1', attention=True, attention_depth=1)",
+    ),
     "tails": ("contrastive", "sgd(learning_rate=0.05, momentum=0.9)", "multi_tail(learners=2, branch='stage1')"),
 }
 
