@@ -211,8 +211,8 @@ class Experiment:
             rows, reason = found
             name = self.train.name_of(rows[0])
             raise ValueError(
-                f"Cannot read any of the {len(rows)} images of a class, such as {name}: {reason}. Replace them or remove "
-                "the class."
+                f"Cannot read any of the {len(rows)} images of a class, such as {name}: {reason}. Replace them or "
+                "remove the class."
             ) from error
 
 
