@@ -64,6 +64,8 @@ def train(arguments):
 def compare(about, flagfile, methods, folder, heads, row):
     """A command line that trains a flagfile with several methods and seeds, and prints a row of a table for each.
 
+    Flags that it does not know are those of training, for all rows.
+
     Args:
         about: what it says of itself.
         flagfile: path.
@@ -72,13 +74,16 @@ def compare(about, flagfile, methods, folder, heads, row):
         heads: heads of the table, the first for the names of the rows.
         row: function of a method's results and run directories that gives its cells.
     """
-    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
+    )
     parser.add_argument("--seeds", default="0,1,2", help="joined by commas")
     parser.add_argument("--runs", default=folder, help="folder of the run directories")
-    arguments = parser.parse_args()
+    parser.add_argument("--row", action="append", choices=list(methods), help="as often as wanted; all if not at all")
+    arguments, flags = parser.parse_known_args()
     rows = []
-    for name, method in methods.items():
-        runs = flagfile, [f"--method={method}"], arguments.seeds.split(","), arguments.runs
+    for name in arguments.row or methods:
+        runs = flagfile, [f"--method={methods[name]}", *flags], arguments.seeds.split(","), arguments.runs
         rows.append([name, *row(results_of(*runs), run_dirs_of(*runs))])
     print(markdown(heads, rows))
 
