@@ -1,6 +1,5 @@
 """Flags to data, model and callbacks: the one place that joins the rooms."""
 
-import contextlib
 import importlib
 import sys
 
@@ -10,7 +9,6 @@ import tensorflow as tf
 from absl import logging
 
 from pipelines.cluster_sampling import WithinClusters
-from pipelines.images import find_unreadable, find_unreadable_class
 from tfdml import callbacks as tfdml_callbacks
 from tfdml import registry
 from tfdml.checkpoint import CheckpointFolder
@@ -23,8 +21,7 @@ from tfdml.preprocessing import image_size_of
 from tfdml.run_directory import RunDirectory
 from tfdml.runtime import start_tensorflow
 from tfdml.splits import load_splits
-
-READING_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError)
+from tfdml.unreadable import naming_unreadable
 
 
 class Experiment:
@@ -188,32 +185,10 @@ class Experiment:
         first, steps = model.loss.negative_temperature, self.settings.epochs * progress.steps_per_epoch
         return [tfdml_callbacks.TemperatureSchedule(first, last, steps, step=lambda: progress.step)]
 
-    @contextlib.contextmanager
     def naming_unreadable(self):
-        """Turns an error of the input pipeline into one that names the image behind it."""
-        try:
-            yield
-        except READING_ERRORS as error:
-            if self.settings.max_bad_images:
-                self._name_unreadable_class(error)
-            trained = [] if self.settings.max_bad_images else [self.train]
-            for split in (*trained, self.evaluation, self.test):
-                found = find_unreadable(split)
-                if found:
-                    row, reason = found
-                    raise ValueError(f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it.") from error
-            raise
-
-    def _name_unreadable_class(self, error):
-        """Of bad images in training that are tolerated, those are to blame for which no other can stand in."""
-        found = find_unreadable_class(self.train)
-        if found:
-            rows, reason = found
-            name = self.train.name_of(rows[0])
-            raise ValueError(
-                f"Cannot read any of the {len(rows)} images of a class, such as {name}: {reason}. Replace them or "
-                "remove the class."
-            ) from error
+        """A context whose errors name images that cannot be read."""
+        others = [self.evaluation, self.test]
+        return naming_unreadable(self.train, others, tolerant=self.settings.max_bad_images > 0)
 
 
 def import_modules(modules):
