@@ -35,7 +35,8 @@ def _kind(mark, height, width, divisors=(1, 1), modulus=2**32, added=0):
 
 KINDS = {
     "png": _kind("\x89PNG", (23, 22, 21, 20), (19, 18, 17, 16)),
-    "gif": _kind("GIF8", (8, 9), (6, 7)),
+    # Of a GIF the frames say it, see `gif_frames`.
+    "gif": _kind("GIF8", (), ()),
     "bmp": _kind("BM", (22, 23, 24, 25), (18, 19, 20, 21)),
     "webp": _kind("RIFF????WEBPVP8 ", (28, 29), (26, 27), modulus=2**14),
     "webp_lossless": _kind("RIFF????WEBPVP8L", *[(21, 22, 23, 24)] * 2, (2**14, 1), modulus=2**14, added=1),
@@ -76,8 +77,7 @@ def refuse_unbearable(contents):
     size = _refusing("This is no JPEG, PNG, GIF, BMP or WebP file.", tf.reduce_any(found), size)
     size = _refusing("This is a BMP with a palette. Save it as PNG.", ~coloured, size)
     size = _refusing(f"This is a moving WebP. {SAVE_ONE}", ~moving, size)
-    size = tf.cond(is_kind["gif"], lambda: _gif_size(contents), lambda: size)
-    with tf.control_dependencies([_bearable_size(size)]):
+    with tf.control_dependencies([tf.cond(is_kind["gif"], lambda: _gif_size(contents), lambda: _bearable_size(size))]):
         return tf.identity(contents)
 
 

@@ -42,7 +42,8 @@ def _about_class(split):
 
 
 def _about_image(splits):
-    for split in splits:
+    # The split of evaluation may be that of the test.
+    for split in {id(split): split for split in splits}.values():
         found = find_unreadable(split)
         if found:
             row, reason = found

@@ -10,7 +10,7 @@ import pipelines.gif_frames
 from pipelines import image_headers
 from pipelines.decoding import decode
 from pipelines.gif_frames import gif_frames
-from pipelines.verification import reason_of
+from pipelines.images import reason_of
 from tests.pipelines.image_files import encoded, moving, noise
 
 COMMENT = b"\x21\xfe" + b"\x05hello\x02, \x00"
