@@ -70,6 +70,40 @@ def test_arguments_need_names(text):
         registry.parse(text)
 
 
+class TestFirstArgumentWithoutItsName:
+    @pytest.fixture(autouse=True)
+    def wrap(self, things):
+        @registry.register("thing", "wrap")
+        def wrap(what, /, **others):
+            """Wraps what stands first."""
+            return what, others
+
+    def test_it_is_handed_over(self):
+        chain = "wrap('paper', colour='red')|nothing|wrap((1, 2))"
+        assert registry.create_chain("thing", chain) == [("paper", {"colour": "red"}), ("nothing",), ((1, 2), {})]
+
+    def test_offers_are_for_things_that_name_their_arguments(self):
+        assert registry.create("thing", "wrap('paper')", size=3) == ("paper", {})
+
+    @pytest.mark.parametrize(
+        "spec, message",
+        [
+            ("wrap", r"The thing 'wrap' needs its what first: write wrap\('...', argument=value\)"),
+            ("wrap(colour='red')", "needs its what first"),
+            ("wrap('paper', 'red')", r"need their names: write wrap\(argument=value\)"),
+            ("wrap(*['paper'])", "The first argument of wrap.*no literal"),
+            ("wrap(paper)", "The first argument of wrap in .* is no literal.*Did you mean 'paper'"),
+            ("wrap('paper')|box(3)", r"need their names: write box\(argument=value\)"),
+        ],
+    )
+    def test_anything_else_is_told(self, spec, message):
+        with pytest.raises(ValueError, match=message):
+            registry.create_chain("thing", spec)
+
+    def test_it_is_described(self):
+        assert "wrap(what): Wraps what stands first." in registry.describe("thing")
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -2,6 +2,9 @@
 
 A spec is a name, with arguments where wanted: `triplet` or `triplet(margin=0.1, mining='hard')`. Arguments are
 Python literals, read by `ast.literal_eval`: data, never code. A chain joins specs with `|`.
+
+Arguments need their names, except the first one of a thing that is made so, `def layer(name, /, **arguments)`: its spec
+is `layer('RandomHue', factor=0.2)`, and it checks the names of the other arguments itself.
 """
 
 import ast
@@ -23,6 +26,9 @@ ROOMS = {
     "optimizer": "tfdml.optimizers",
     "schedule": "tfdml.optimizers.schedules",
 }
+
+# Where `parse` puts the argument without a name.
+FIRST = ""
 
 _registered = {}
 
@@ -60,7 +66,7 @@ def create(kind, spec, **offers):
         **offers: arguments that the caller can supply. Each is passed only where the thing takes an argument of
             that name and the spec does not set it.
     """
-    steps = parse(spec)
+    steps = parse(spec, _taking_first(kind))
     if len(steps) != 1:
         raise ValueError(f"Expected one {kind}, received a chain of {len(steps)}: {spec!r}.")
     return _create(kind, *steps[0], offers)
@@ -68,7 +74,7 @@ def create(kind, spec, **offers):
 
 def create_chain(kind, spec, **offers):
     """Builds a list of things from a chain, `first(...)|second(...)`; see `create`."""
-    return [_create(kind, name, arguments, offers) for name, arguments in parse(spec)]
+    return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _taking_first(kind))]
 
 
 def names(kind):
@@ -87,45 +93,53 @@ def describe(kind):
     return lines
 
 
-def parse(text):
-    """Splits a spec or a chain into `[(name, {argument: value}), ...]`, evaluating literals only."""
+def parse(text, taking_first=()):
+    """Splits a spec or a chain into `[(name, {argument: value}), ...]`, evaluating literals only.
+
+    Args:
+        text: the spec or chain.
+        taking_first: names whose first argument stands without its name; it is under the key `FIRST`.
+    """
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:
         raise ValueError(f"Cannot read the spec {text!r}: {error.msg}. Expected name(argument=value, ...).") from None
     steps = []
     while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitOr):
-        steps.append(_parse_step(tree.right, text))
+        steps.append(_parse_step(tree.right, text, taking_first))
         tree = tree.left
-    steps.append(_parse_step(tree, text))
+    steps.append(_parse_step(tree, text, taking_first))
     return steps[::-1]
 
 
-def _parse_step(node, text):
+def _parse_step(node, text, taking_first):
     if isinstance(node, ast.Name):
         return node.id, {}
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
         raise ValueError(f"Cannot read the spec {text!r}. Expected name or name(argument=value, ...).")
     name = node.func.id
-    if node.args or any(keyword.arg is None for keyword in node.keywords):
+    first = node.args[:1] if name in taking_first else []
+    if len(node.args) > len(first) or any(keyword.arg is None for keyword in node.keywords):
         raise ValueError(f"Arguments need their names: write {name}(argument=value), received {text!r}.")
     arguments = {}
+    if first:
+        arguments[FIRST] = _literal(f"The first argument of {name}", "", first[0], text)
     for keyword in node.keywords:
         if keyword.arg in arguments:
             raise ValueError(f"The argument {keyword.arg} is given twice in {text!r}.")
-        arguments[keyword.arg] = _literal(keyword, text)
+        arguments[keyword.arg] = _literal(f"The value of {keyword.arg}", f"{keyword.arg}=", keyword.value, text)
     return name, arguments
 
 
-def _literal(keyword, text):
+def _literal(what, prefix, node, text):
     try:
-        return ast.literal_eval(keyword.value)
+        return ast.literal_eval(node)
     except (ValueError, TypeError):
-        written = ast.unparse(keyword.value)
+        written = ast.unparse(node)
         hint = {"true": "True", "false": "False", "none": "None"}.get(written.lower(), repr(written))
         raise ValueError(
-            f"The value of {keyword.arg} in {text!r} is no literal. Expected a number, quoted text, a tuple, True, "
-            f"False or None; received {written}. Did you mean {keyword.arg}={hint}?"
+            f"{what} in {text!r} is no literal. Expected a number, quoted text, a tuple, True, False or None; received "
+            f"{written}. Did you mean {prefix}{hint}?"
         ) from None
 
 
@@ -133,6 +147,8 @@ def _create(kind, name, arguments, offers):
     things = _room(kind)
     if name not in things:
         raise ValueError(f"Unknown {kind} {name!r}.{_nearest(name, things)} Known: {', '.join(sorted(things))}.")
+    if name in _taking_first(kind):
+        return _create_with_first(kind, name, dict(arguments))
     parameters = _parameters(things[name])
     for argument in arguments:
         if argument not in parameters:
@@ -149,6 +165,24 @@ def _create(kind, name, arguments, offers):
         return things[name](**arguments)
     except TypeError as error:
         raise ValueError(f"Cannot make the {kind} {name!r} of {given}: {error}.") from error
+
+
+def _create_with_first(kind, name, arguments):
+    thing = _room(kind)[name]
+    if FIRST not in arguments:
+        first = next(iter(inspect.signature(thing).parameters))
+        raise ValueError(f"The {kind} {name!r} needs its {first} first: write {name}('...', argument=value).")
+    return thing(arguments.pop(FIRST), **arguments)
+
+
+def _taking_first(kind):
+    """Names of the things whose first argument stands without its name in a spec."""
+
+    def takes(thing):
+        first = next(iter(inspect.signature(thing).parameters.values()), None)
+        return first is not None and first.kind is first.POSITIONAL_ONLY
+
+    return [name for name, thing in _room(kind).items() if takes(thing)]
 
 
 def _room(kind):
