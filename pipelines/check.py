@@ -31,7 +31,7 @@ def main():
     for module in settings.import_modules:
         importlib.import_module(module)
     dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
-    bad = check({"train": dataset.train, "test": dataset.test}, settings)
+    bad = check(dataset.splits(), settings)
     if not bad:
         print("All images can be read.")
         return
@@ -59,7 +59,7 @@ def check(splits, settings):
         lost = classes_without_image(split, verdicts[part])
         if lost:
             print(f"{part}: {len(lost):,} classes have no image that can be used: {', '.join(lost[:5])}")
-    twins = copies(verdicts["train"], verdicts["test"])
+    twins = copies(verdicts.get("train", []), verdicts["test"])
     if twins:
         one, other = names["train"][twins[0][0]], names["test"][twins[0][1]]
         print(f"{len(twins):,} test images are training images, byte for byte; the first is {other!r}, as {one!r}")

@@ -1,13 +1,16 @@
 """docs/data.md leads from a folder of photos, and from a table, to a model that is trained and measured."""
 
 import json
+import os
 import re
 import shlex
+import types
 from pathlib import Path
 
 from pipelines.datasets import load
 from tests.pipelines.tiny_datasets import picture
-from tests.run_helpers import MODEL_FLAGS, run
+from tests.run_helpers import MODEL_FLAGS, ROOT, assert_one_error, result, run
+from tfdml.splits import held_out
 
 PAGE = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## Your own images") : PAGE.index("## Published datasets")]
@@ -15,26 +18,55 @@ BLOCKS = re.findall(r"```\n(.*?)```", SECTION, re.DOTALL)
 
 
 def test_from_a_folder_of_photos_to_a_measured_model(tmp_path):
+    """As on the page but for the backbone, and then what people do next: more classes, and the run goes on."""
     lines = [line for block in BLOCKS for line in block.splitlines() if line.startswith("python -m ")]
-    commands = {line.split()[2]: shlex.split(line)[3:] for line in lines}
-    assert list(commands) == ["pipelines.check", "tfdml.train", "tfdml.evaluate", "tfdml.export"]
-    # As on the page, with more classes: eight are to be left when a fifth is held out.
-    for part, count in (("train", 10), ("test", 2)):
-        for number in range(count):
-            for view in range(4):
-                colour = (20 * number, 255 - 20 * number, 60 * view)
-                picture(tmp_path / "photos" / part / f"{part} {number}" / f"{view}.jpg", colour)
+    commands = [(line.split()[2], shlex.split(line)[3:]) for line in lines]
+    modules = ["pipelines.check", "tfdml.train", "tfdml.evaluate", "tfdml.export", "tfdml.evaluate"]
+    assert [module for module, _ in commands] == modules
+    make_photos(tmp_path / "photos", range(15))
+    make_photos(tmp_path / "other_photos", range(3))
+    small = [flag for flag in MODEL_FLAGS if "sampler" not in flag]
     more = {"pipelines.check": [f"--out={tmp_path}/bad.jsonl"]}
-    more["tfdml.train"] = [flag for flag in MODEL_FLAGS if "sampler" not in flag] + [
-        "--epochs=1",
-        "--steps_per_epoch=2",
-    ]
-    for module, flags in commands.items():
-        flags = [re.sub(r"=(photos|runs/photos|exported)$", rf"={tmp_path}/\1", flag) for flag in flags]
+    more["tfdml.train"] = [*small, "--initial_weights=", "--epochs=1", "--steps_per_epoch=2"]
+    found = []
+    for module, flags in commands:
+        place = rf"={os.path.relpath(tmp_path, ROOT)}/\1"
+        flags = [re.sub(r"=(photos|other_photos|runs/photos|exported)$", place, flag) for flag in flags]
         done = run(module, *flags, *more.get(module, []))
         assert done.returncode == 0, (module, done.stderr)
         if module == "tfdml.evaluate":
-            assert json.loads(done.stdout.splitlines()[-1])["queries"] == 8
+            found.append(json.loads(done.stdout.splitlines()[-1])["queries"])
+        if module == "tfdml.train":
+            training = [*flags, *more[module]]
+            make_photos(tmp_path / "photos", range(20, 30))
+    assert found == [16, 12]
+    run_dir = tmp_path / "runs" / "photos"
+    before = result(run_dir)
+    (run_dir / "result.json").unlink()
+    assert "Going on" in run("tfdml.train", *training).stdout
+    assert result(run_dir) == before
+
+
+def make_photos(folder, numbers):
+    for number in numbers:
+        for view in range(4):
+            picture(folder / f"class {number}" / f"{view}.jpg", (8 * number, 255 - 8 * number, 60 * view))
+
+
+def test_too_many_classes_in_a_batch_are_explained(tmp_path):
+    make_photos(tmp_path / "photos", range(10))
+    spec = "folder(test_classes=0.3)"
+    flags = [f"--dataset={spec}", f"--data_dir={tmp_path}/photos", "--sampler=pxk(classes=8)"]
+    done = run("tfdml.train", *MODEL_FLAGS, *flags, "--evaluate_on=validation", f"--run_dir={tmp_path}/run")
+    by_share = "3 of 10 classes are the test, by test_classes=0.3 in --dataset."
+    by_validation = "1 of 7 training classes are held out for validation, by --evaluate_on=validation and "
+    share = "--validation_classes=0.2."
+    assert_one_error(done, "pxk(classes=8)", "have 6. Lower classes.", by_share, by_validation + share)
+    dataset = load(spec, data_dir=str(tmp_path / "photos"))
+    settings = types.SimpleNamespace(evaluate_on="validation", folds=2)
+    folded = held_out(settings, dataset, dataset.fold(0, folds=2, seed=0)[1])
+    assert folded == [by_share, by_validation.replace("1 of", "4 of") + "--folds=2."]
+    assert held_out(types.SimpleNamespace(evaluate_on="test"), dataset, dataset.test) == [by_share]
 
 
 def test_the_table_of_the_page_is_read(tmp_path):

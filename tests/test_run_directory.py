@@ -190,6 +190,44 @@ def test_flags_txt_is_a_flagfile(run, tmp_path):
     assert found.epochs == 2
 
 
+def test_paths_mean_the_same_in_every_working_directory(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    relative = ["--data_dir=photos", "--ignore_images=../bad.jsonl", "--cache_dir=cache"]
+    run.claim(parsed(*relative)[1])
+    run.check_claim(parsed(*relative)[1])
+    monkeypatch.chdir("/")
+    found = run.settings()
+    assert (found.data_dir, found.cache_dir) == (str(tmp_path / "photos"), str(tmp_path / "cache"))
+    assert found.ignore_images == str(tmp_path.parent / "bad.jsonl")
+    # Other photos, so another run.
+    with pytest.raises(ValueError, match=f"--data_dir={tmp_path}/photos there, --data_dir=/photos now"):
+        run.check_claim(parsed(*relative)[1])
+
+
+@pytest.mark.parametrize("path", ["", "~/photos", "gs://bucket/photos", "/photos"])
+def test_paths_that_stay_as_they_are(path):
+    assert parsed(f"--data_dir={path}")[0].data_dir == path
+
+
+def test_flags_of_a_run_with_a_relative_path_go_on_in_its_place(run, tmp_path, monkeypatch):
+    """As runs of earlier versions have them."""
+    monkeypatch.chdir(tmp_path)
+    run.claim({**parsed()[1], "data_dir": "--data_dir=photos"})
+    run.check_claim(parsed("--data_dir=photos")[1])
+
+
+def test_what_is_recorded_of_the_dataset_comes_back(run):
+    run.claim(parsed()[1])
+    run.record_dataset({})
+    assert run.recorded_dataset() == {} and not (run.path / "dataset.json").exists()
+    record = {"flags": {"dataset": "csv(path='/a.csv')"}, "classes": {"train": ["Käfer"], "test": ["b"]}}
+    run.record_dataset(record)
+    assert run.recorded_dataset() == record
+    (run.path / "dataset.json").write_text('{"flags"')
+    with pytest.raises(ValueError, match="dataset.json is damaged"):
+        run.recorded_dataset()
+
+
 def test_no_run_there(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(FileNotFoundError, match=f"{path} is no run directory of tfdml: it has no flags.txt"):

@@ -20,7 +20,7 @@ from tfdml.optimization import check_frozen_batch_norm, make_average, make_optim
 from tfdml.preprocessing import image_size_of
 from tfdml.run_directory import RunDirectory
 from tfdml.runtime import start_tensorflow
-from tfdml.splits import load_splits
+from tfdml.splits import held_out, load_splits
 from tfdml.unreadable import naming_unreadable
 
 
@@ -29,10 +29,11 @@ class Experiment:
 
     Args:
         settings: namespace with the flags' values, see `flags.settings_of`.
+        **splits: what `load_splits` takes: `classes`, `test_only`.
     """
 
-    def __init__(self, settings):
-        self.settings = settings
+    def __init__(self, settings, **splits):
+        self.settings, self._splits = settings, splits
         if settings.jit_compile and settings.deterministic:
             raise ValueError("--jit_compile needs --nodeterministic: XLA has no deterministic form of some operations.")
         # First of all: TensorFlow's devices cannot be set up after it has computed something.
@@ -46,7 +47,7 @@ class Experiment:
 
     def load_splits(self):
         """Reads the dataset: `train`, `evaluation` (what --evaluate_on names) and `test` splits, and its protocol."""
-        self.dataset, self.train, self.evaluation, self.test = load_splits(self.settings)
+        self.dataset, self.train, self.evaluation, self.test = load_splits(self.settings, **self._splits)
         self.protocol = registry.create("protocol", self.settings.protocol or self.dataset.protocol)
 
     def build_model(self):
@@ -85,7 +86,11 @@ class Experiment:
         """The sampler bound to the training rows, and the number of steps in an epoch."""
         settings = self.settings
         sampler = registry.create("sampler", settings.sampler)
-        sampler.bind(self.train.labels)
+        try:
+            sampler.bind(self.train.labels)
+        except ValueError as error:
+            reasons = held_out(settings, self.dataset, self.evaluation)
+            raise ValueError(" ".join([str(error), *reasons])) from None
         replicas = self.strategy.num_replicas_in_sync
         if sampler.batch_size % replicas:
             raise ValueError(
@@ -209,9 +214,12 @@ def trained(run_dir, which, changes=()):
         raise ValueError("--run_dir is missing: the folder of a run.")
     run = RunDirectory(run_dir)
     settings = run.settings()
+    changes = dict(changes)
+    recorded = {} if "dataset" in changes else run.recorded_dataset()
+    changes = {**recorded.get("flags", {}), **changes}
     # A cache is of use where images are seen more than once.
-    vars(settings).update({"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", **dict(changes)})
-    experiment = Experiment(settings)
+    vars(settings).update({"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", **changes})
+    experiment = Experiment(settings, classes=recorded.get("classes"), test_only=True)
     return experiment, keras.models.load_model(run.model_file(which), compile=False)
 
 

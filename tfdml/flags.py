@@ -1,8 +1,21 @@
 """Every flag of the command lines, in one place. Only command lines read them."""
 
+import os
 import types
 
 from absl import flags
+
+
+class PathParser(flags.ArgumentParser):
+    """Makes a path absolute, so that a run's flags mean the same in every working directory.
+
+    What begins with `~`, and addresses such as `gs://bucket`, stay as they are.
+    """
+
+    syntactic_help = "a path"
+
+    def parse(self, argument):
+        return argument if not argument or argument[0] == "~" or "://" in argument else os.path.abspath(argument)
 
 
 def define_training(values=flags.FLAGS):
@@ -10,14 +23,11 @@ def define_training(values=flags.FLAGS):
     before = set(values)
     common = {"flag_values": values}
     flags.DEFINE_string("dataset", "toycars", "Dataset spec: toycars(...), folder, ...; --list shows all.", **common)
-    flags.DEFINE_string(
-        "data_dir", "", "Folder of the dataset; empty: the dataset's own place, if it has one.", **common
-    )
-    flags.DEFINE_string(
+    _define_path("data_dir", "Folder of the dataset; empty: the dataset's own place, if it has one.", common)
+    _define_path(
         "ignore_images",
-        "",
         "List of images to leave out, as python -m pipelines.check writes it; empty: none.",
-        **common,
+        common,
     )
     flags.DEFINE_string("backbone", "small", "Backbone spec, such as small(width=24).", **common)
     flags.DEFINE_string(
@@ -110,6 +120,10 @@ def define_training(values=flags.FLAGS):
     return sorted(set(values) - before)
 
 
+def _define_path(name, help_text, common):
+    flags.DEFINE(PathParser(), name, "", help_text, serializer=flags.ArgumentSerializer(), **common)
+
+
 def _define_images(common):
     """What decides how images are read."""
     flags.DEFINE_enum(
@@ -123,8 +137,8 @@ def _define_images(common):
     flags.DEFINE_float(
         "cache_memory", 4.0, "Memory for --cache, GiB; a split that does not fit is kept in --cache_dir.", 0.0, **common
     )
-    flags.DEFINE_string(
-        "cache_dir", "", "Folder, best on a local disk, for what --cache keeps there; empty: ~/.cache/tfdml.", **common
+    _define_path(
+        "cache_dir", "Folder, best on a local disk, for what --cache keeps there; empty: ~/.cache/tfdml.", common
     )
     flags.DEFINE_bool(
         "shrink_decoding",

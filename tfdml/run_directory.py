@@ -13,7 +13,7 @@ from tfdml.checkpoint import write_atomically
 
 
 class RunDirectory:
-    """`flags.txt`, `metrics.jsonl`, `result.json`, `checkpoints/`, `model.keras`, `tensorboard/`, `report/` of a run.
+    """`flags.txt`, `dataset.json`, `metrics.jsonl`, `result.json`, `checkpoints/`, `model.keras` and so on of a run.
 
     Args:
         path: the folder; it need not exist.
@@ -27,6 +27,7 @@ class RunDirectory:
         self.tensorboard = self.path / "tensorboard"
         self.report = self.path / "report"
         self._flags = self.path / "flags.txt"
+        self._dataset = self.path / "dataset.json"
         self._result = self.path / "result.json"
 
     def check_claim(self, serialized):
@@ -82,12 +83,21 @@ class RunDirectory:
 
     def result(self):
         """The result of a run that is complete, or None."""
-        if not self._result.is_file():
-            return None
-        try:
-            return json.loads(self._result.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{self._result} is damaged ({error}); without it the run makes it anew.") from None
+        return _read_json(self._result, "without it the run makes it anew")
+
+    def record_dataset(self, record):
+        """Writes what `splits.to_record` says of the dataset, if it says anything."""
+        if record:
+            write_atomically(self._dataset, (json.dumps(record, indent=2) + "\n").encode())
+
+    def recorded_dataset(self):
+        """What `record_dataset` wrote; empty where it wrote nothing."""
+        return _read_json(self._dataset, "train again, in another --run_dir") or {}
+
+    @property
+    def has_checkpoint(self):
+        """Whether training has begun."""
+        return any(self.checkpoints.glob("step-*"))
 
     def _lock(self):
         # Held until the process ends, however it ends; two at once would undo each other's checkpoints.
@@ -119,3 +129,13 @@ class RunDirectory:
                 f"--run_dir={self.path} holds a run with other flags ({'; '.join(different)}). Give the same flags "
                 "to go on with it, or another --run_dir."
             )
+
+
+def _read_json(path, advice):
+    """The content of a file, or None if there is none."""
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); {advice}.") from None

@@ -1,18 +1,57 @@
 """Which rows train, which are evaluated while training, and which are the test."""
 
 from pipelines.datasets import load
+from pipelines.datasets.csv import from_anywhere
 
 
-def load_splits(settings):
+def load_splits(settings, *, classes=None, test_only=False):
     """The dataset and its training, evaluation and test splits, as the flags have them.
 
     Args:
         settings: namespace with the flags' values.
+        classes, test_only: as `pipelines.datasets.load` takes them. With `test_only` there may be no training split.
     """
-    dataset = load(settings.dataset, data_dir=settings.data_dir, ignore_images=settings.ignore_images)
+    about = {"data_dir": settings.data_dir, "ignore_images": settings.ignore_images}
+    dataset = load(settings.dataset, classes=classes, test_only=test_only, **about)
     train, evaluation = _train_and_evaluation(dataset, settings)
     # Losses with proxies count on numbers without a gap.
-    return dataset, train.numbered(), evaluation, dataset.test
+    return dataset, None if train is None else train.numbered(), evaluation, dataset.test
+
+
+def to_record(settings, dataset):
+    """What a run writes down so that it is measured on the same rows later, from any folder.
+
+    Args:
+        settings: namespace with the flags' values.
+        dataset: the `Dataset` that they make.
+
+    Returns:
+        `{"flags": ..., "classes": ...}`: flags to replace, by name, and names of the classes of each split. Neither is
+        there where `flags.txt` says all.
+    """
+    record = {}
+    spec = from_anywhere(settings.dataset, settings.data_dir)
+    if spec != settings.dataset:
+        record["flags"] = {"dataset": spec}
+    if dataset.undivided:
+        record["classes"] = dataset.classes()
+    return record
+
+
+def held_out(settings, dataset, evaluation):
+    """A sentence for each group of classes that does not train: how many, of how many, and which setting says so."""
+    test, train = dataset.test.num_classes, dataset.train.num_classes
+    sentences = []
+    if dataset.undivided:
+        share = f"test_classes={dataset.undivided.test_classes}"
+        sentences.append(f"{test} of {test + train} classes are the test, by {share} in --dataset.")
+    if settings.evaluate_on == "validation":
+        share = f"--folds={settings.folds}" if settings.folds else f"--validation_classes={settings.validation_classes}"
+        sentences.append(
+            f"{evaluation.num_classes} of {train} training classes are held out for validation, by "
+            f"--evaluate_on=validation and {share}."
+        )
+    return sentences
 
 
 def _train_and_evaluation(dataset, settings):

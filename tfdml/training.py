@@ -5,6 +5,7 @@ import tensorflow as tf
 from tfdml.callbacks import Progress, StopRequest, TrainingStopped
 from tfdml.experiment import Experiment, verbosity, warn
 from tfdml.result import print_result, result_of
+from tfdml.splits import to_record
 
 # What TensorFlow raises in a collective operation when a process that takes part is gone.
 LOST_WORKER = (
@@ -28,7 +29,8 @@ def train(settings, run, serialized):
         print(f"The run in {run.path} is complete; give another --run_dir to train again.")
         print_result(result, run)
         return
-    experiment = Experiment(settings)
+    # A run that has begun goes on with the classes that it had.
+    experiment = Experiment(settings, classes=run.recorded_dataset().get("classes") if run.has_checkpoint else None)
     experiment.load_splits()
     stop = StopRequest()
     try:
@@ -50,8 +52,9 @@ def train(settings, run, serialized):
 
 def _train(experiment, run, serialized, stop):
     settings = experiment.settings
-    model = experiment.build_model()
+    # Refuses batches that are too large before a backbone's weights are downloaded.
     sampler, steps_per_epoch = experiment.make_sampler()
+    model = experiment.build_model()
     progress = Progress(steps_per_epoch)
     for transform in (settings.train_transform, settings.test_transform):
         prepare = tf.function(experiment.preparation(model, transform), autograph=False)
@@ -60,6 +63,7 @@ def _train(experiment, run, serialized, stop):
     # Only now, when all flags have proven to work together, does the folder become this run's.
     if experiment.chief:
         run.claim(serialized)
+        run.record_dataset(to_record(settings, experiment.dataset))
     with stop:
         callbacks, evaluation, checkpoint = experiment.callbacks(model, run, stop, progress, sampler)
         if checkpoint.resume(model, warn) and experiment.chief:

@@ -14,7 +14,7 @@ def naming_unreadable(train, others, *, tolerant):
     """Turns an error of the input pipeline into one that names the image behind it.
 
     Args:
-        train: the split that is trained on.
+        train: the split that is trained on, or None.
         others: the splits whose images must all be readable.
         tolerant: whether other images of their class stand in for bad ones of `train`.
     """
@@ -22,7 +22,7 @@ def naming_unreadable(train, others, *, tolerant):
         yield
     except READING_ERRORS as error:
         # Of bad images that are tolerated, those are to blame for which no other can stand in.
-        told = _about_class(train) if tolerant else None
+        told = _about_class(train) if tolerant and train else None
         told = told or _about_image(others if tolerant else [train, *others])
         if told is None:
             raise
@@ -43,7 +43,7 @@ def _about_class(split):
 
 def _about_image(splits):
     # The split of evaluation may be that of the test.
-    for split in {id(split): split for split in splits}.values():
+    for split in {id(split): split for split in splits if split}.values():
         found = find_unreadable(split)
         if found:
             row, reason = found

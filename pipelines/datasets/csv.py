@@ -9,7 +9,8 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.dataset import Dataset, Split
-from tfdml.registry import register
+from pipelines.datasets.division import Undivided
+from tfdml.registry import parse, register
 
 NEEDED = ("path", "label", "split")
 MARKS = ("is_query", "is_gallery")
@@ -19,7 +20,7 @@ TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no"
 
 
 @register("dataset", "csv")
-def csv(path, data_dir=None):
+def csv(path, data_dir=None, test_classes=None, seed=0):
     """Your own images in a table of `path,label,split[,camera,group][,is_query,is_gallery]`; split: train or test.
 
     Images of a query's class do not count for it where they share its camera, or its group.
@@ -27,13 +28,15 @@ def csv(path, data_dir=None):
     Args:
         path: the file, in UTF-8, with commas and a header; it may lie in `data_dir`.
         data_dir: folder that paths in the table start from; the table's own where empty.
+        test_classes: share of the classes that test, such as 0.3, for a table without the column split. None: the
+            column says it.
+        seed: decides which classes test.
     """
-    table = Path(data_dir or "", path).expanduser()
-    if not table.is_file():
-        table = Path(path).expanduser()
-    rows, lines = _read(table)
+    table = _table(path, data_dir)
+    rows, lines = _read(table, NEEDED if test_classes is None else NEEDED[:-1])
     base = Path(data_dir).expanduser() if data_dir else table.parent
     images = [os.path.normpath(os.path.join(base, row["path"])) for row in rows]
+    _check_base(table, base, rows[0]["path"], images[0])
     columns = {
         "images": np.array(images, dtype=object),
         "cameras": _shared(rows, "camera"),
@@ -41,21 +44,47 @@ def csv(path, data_dir=None):
         **{mark: _marks(table, rows, lines, mark) for mark in MARKS},
     }
     columns["labels"], class_names = _numbered([row["label"] for row in rows])
+    both, about = Split(class_names=class_names, **columns), {"protocol": "query_gallery", "look_inside": True}
+    if test_classes is not None:
+        return Undivided(both, test_classes, seed).divide("csv", **about)
     part = np.array([row["split"] for row in rows])
-    both = Split(class_names=class_names, **columns)
     train, test = (both.where(part == name) for name in SPLITS)
     # What is held out of the training rows is measured all against all.
-    train = dataclasses.replace(train, **dict.fromkeys(MARKS))
-    return Dataset("csv", train, test, protocol="query_gallery", look_inside=True)
+    train = dataclasses.replace(train, **dict.fromkeys(MARKS)) if len(train) else None
+    return Dataset("csv", train, test, **about)
 
 
-def _read(table):
+def _table(path, data_dir):
+    """Where the table is: in the folder of the data, or else where its path says."""
+    table = Path(data_dir or "", path).expanduser()
+    return table if table.is_file() else Path(path).expanduser()
+
+
+def from_anywhere(spec, data_dir):
+    """The spec with a table's path that means the same in every working directory."""
+    ((name, arguments),) = parse(spec)
+    if name != "csv" or "path" not in arguments:
+        return spec
+    arguments["path"] = str(_table(arguments["path"], data_dir).absolute())
+    return f"csv({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
+
+
+def _check_base(table, base, path, image):
+    """Tells of paths that start from the working directory, as people write them."""
+    if not os.path.exists(image) and os.path.exists(path):
+        raise FileNotFoundError(
+            f"{table} lists {path!r}, which is in the working directory and not in {base}, where its paths "
+            "start. Give --data_dir=. to have them start in the working directory."
+        )
+
+
+def _read(table, needed):
     """The table's rows as dictionaries of text without space around it, and the line of each."""
     try:
         with open(table, encoding="utf-8-sig", newline="") as file:
             reader = tables.reader(file, strict=True)
             header = [name.strip() for name in next(reader, [])]
-            _check_header(table, header)
+            _check_header(table, header, needed)
             found = [(row, reader.line_num) for row in reader if any(row)]
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no table {table}. Expected a CSV file with {','.join(NEEDED)}.") from None
@@ -67,12 +96,19 @@ def _read(table):
         raise ValueError(f"{table}, line {reader.line_num}: {error}. Expected CSV with commas.") from None
     if not found:
         raise ValueError(f"{table} has a header and no rows.")
-    rows = [_checked(table, header, row, line) for row, line in found]
+    rows = [_checked(table, header, row, line, needed) for row, line in found]
     return rows, [line for _, line in found]
 
 
-def _check_header(table, header):
-    missing = [name for name in NEEDED if name not in header]
+def _check_header(table, header, needed):
+    if needed != NEEDED and "split" in header:
+        raise ValueError(f"{table} has the column split, which says what tests. Leave out test_classes, or the column.")
+    missing = [name for name in needed if name not in header]
+    if missing == ["split"]:
+        raise ValueError(
+            f"{table} has no column split, with train or test for each image. To have it divided by class, give "
+            f"--dataset=\"csv(path='{table}', test_classes=0.3)\"."
+        )
     if missing or len(set(header)) < len(header):
         raise ValueError(
             f"{table} has the columns {header}; expected {','.join(NEEDED)}, each once, and where wanted "
@@ -85,17 +121,17 @@ def _check_header(table, header):
         logging.warning("%s: the columns %s are not read; known are %s.", table, ", ".join(others), ", ".join(KNOWN))
 
 
-def _checked(table, header, row, line):
+def _checked(table, header, row, line, needed):
     if len(row) != len(header):
         raise ValueError(
             f"{table}, line {line}: {len(row)} columns where the header has {len(header)}. Put text that has commas "
             "into double quotes."
         )
     row = {name: text.strip() for name, text in zip(header, row, strict=True)}
-    empty = [name for name in NEEDED if not row[name]]
+    empty = [name for name in needed if not row[name]]
     if empty:
         raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
-    if row["split"] not in SPLITS:
+    if "split" in needed and row["split"] not in SPLITS:
         raise ValueError(f"{table}, line {line}: expected the split train or test, received {row['split']!r}.")
     return row
 

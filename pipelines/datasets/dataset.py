@@ -87,26 +87,54 @@ class Dataset:
 
     Args:
         name: the name it is registered by.
-        train: `Split`.
+        train: `Split`, or None where there is only a test, which is enough for evaluation.
         test: `Split`.
         protocol: spec of the protocol by which retrieval is measured, see `tfdml.evaluation.protocols`.
         look_inside: True where image files are looked into before training: people's own; a published set is
             checked by `python -m pipelines.check` once.
+        undivided: `Undivided`, where the classes of training and test were chosen; None where they are given.
     """
 
     name: str
-    train: Split
+    train: Split | None
     test: Split
     protocol: str = "self_retrieval"
     look_inside: bool = False
+    undivided: object = None
 
     def __post_init__(self):
-        for part, split in (("training", self.train), ("test", self.test)):
+        for part, split in self.splits().items():
             if not len(split):
-                raise ValueError(f"{self.name} has no {part} image.")
+                raise ValueError(f"{self.name} has no {'training' if part == 'train' else part} image.")
         for name, marks in (("query", self.test.is_query), ("gallery image", self.test.is_gallery)):
             if marks is not None and not marks.any():
                 raise ValueError(f"The test split of {self.name} has no {name}.")
+        if self.train is not None:
+            self._check_classes()
+        self._check_paths()
+
+    def splits(self):
+        """The splits there are, `{"train": ..., "test": ...}`."""
+        splits = {"train": self.train, "test": self.test}
+        return {part: split for part, split in splits.items() if split is not None}
+
+    def classes(self):
+        """Names of the classes by part, `{"train": [...], "test": [...]}`."""
+        return {
+            part: [split.class_names[label] for label in np.unique(split.labels).tolist()]
+            for part, split in self.splits().items()
+        }
+
+    def divided_into(self, classes):
+        """The dataset with its undivided rows divided into these classes; others are left out.
+
+        Args:
+            classes: `{"train": names, "test": names}`.
+        """
+        about = {name: getattr(self, name) for name in ("protocol", "look_inside")}
+        return self.undivided.divide(self.name, classes, **about)
+
+    def _check_classes(self):
         shared = np.intersect1d(self.train.labels, self.test.labels)
         if len(shared):
             names = {**(self.train.class_names or {}), **(self.test.class_names or {})}
@@ -114,10 +142,12 @@ class Dataset:
             raise ValueError(
                 f"Training and test must have different classes; {self.name} has {len(shared)} in both: {shown}."
             )
-        paths = [path for split in (self.train, self.test) if not split.encoded for path in split.images]
+
+    def _check_paths(self):
+        paths = [path for split in self.splits().values() if not split.encoded for path in split.images]
         if len(set(paths)) < len(paths):
             twice = [path for path, times in Counter(paths).items() if times > 1]
-            both = len(set(self.train.images) & set(self.test.images))
+            both = 0 if self.train is None else len(set(self.train.images) & set(self.test.images))
             raise ValueError(
                 f"{self.name} lists {len(twice)} images more than once, {both} of them for training and for test: "
                 f"{', '.join(map(repr, twice[:SHOWN]))}. List each image once."

@@ -6,6 +6,7 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.division import Undivided
 from tfdml.registry import register
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp")
@@ -13,33 +14,73 @@ ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp")
 OTHER_IMAGES = (".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".svg", ".raw", ".cr2", ".nef", ".dng")
 
 
+PARTS = ("train", "test")
+
+
 @register("dataset", "folder")
-def folder(data_dir):
-    """Images at `train/<class>/*.jpg` and `test/<class>/*.jpg` under `--data_dir`; test classes are new ones.
+def folder(data_dir, test_classes=None, seed=0):
+    """Images at `train/<class>/*.jpg` and `test/<class>/*.jpg`, or at `<class>/*.jpg` with `test_classes`.
 
     Args:
-        data_dir: the folder that holds `train` and `test`.
+        data_dir: the folder that holds `train` and `test`, whose classes are different ones; `test` alone is enough for
+            evaluation. With `test_classes`, the folder that holds the classes.
+        test_classes: share of the classes that test, such as 0.3; the others train. None: `train` and `test` say it.
+        seed: decides which classes test.
     """
     if not data_dir:
         raise ValueError(
-            "The dataset 'folder' needs --data_dir: the folder that holds train/<class>/ and test/<class>/."
+            "The dataset 'folder' needs --data_dir: the folder that holds train/<class>/ and test/<class>/, or "
+            "<class>/ with --dataset='folder(test_classes=0.3)'."
         )
-    train_classes, test_classes = (_class_folders(Path(data_dir).expanduser() / part) for part in ("train", "test"))
-    shared = sorted(set(train_classes) & set(test_classes))
+    root = Path(data_dir).expanduser()
+    if not root.is_dir():
+        raise FileNotFoundError(f"No folder {root}. Expected images at {root}/train/<class>/*.jpg and {root}/test/.")
+    if test_classes is not None:
+        return _divided(root, test_classes, seed)
+    classes = {part: _class_folders(root / part) for part in _parts_in(root)}
+    in_train, in_test = (classes.get(part, {}) for part in PARTS)
+    shared = sorted(set(in_train) & set(in_test))
     if shared:
         raise ValueError(
             f"Training and test must have different classes; {data_dir} has {len(shared)} in both: "
             f"{', '.join(shared[:5])}."
         )
-    train = _read_split(train_classes, first_label=0)
-    test = _read_split(test_classes, first_label=len(train_classes))
+    train = _read_split(in_train, first_label=0) if in_train else None
+    test = _read_split(in_test, first_label=len(in_train))
     return Dataset("folder", train=train, test=test, look_inside=True)
 
 
+def _divided(root, test_classes, seed):
+    """The dataset of a folder of classes, of which some are for testing."""
+    folders = _class_folders(root)
+    both = [part for part in PARTS if part in folders and _folders_in(folders[part])]
+    if both:
+        raise ValueError(
+            f"{root} is divided already: it has the folder {both[0]} with folders in it. Leave test_classes out: "
+            "--dataset=folder."
+        )
+    return Undivided(_read_split(folders, first_label=0), test_classes, seed).divide("folder", look_inside=True)
+
+
+def _parts_in(root):
+    """Which of `train` and `test` are to be read."""
+    if (root / "test").is_dir():
+        return [part for part in PARTS if (root / part).is_dir()]
+    here = root / "train" if (root / "train").is_dir() else root
+    missing = f"No folder {root}/test" if here != root else f"{root} has no folders train and test"
+    raise FileNotFoundError(
+        f"{missing}. Expected images at {root}/train/<class>/*.jpg and, of other classes, at {root}/test/<class>/*.jpg."
+        f" To have the {len(_folders_in(here))} class folders of {here} divided by class, give --data_dir={here} "
+        "--dataset='folder(test_classes=0.3)'."
+    )
+
+
+def _folders_in(folder):
+    return {entry.name: entry for entry in sorted(folder.iterdir()) if entry.is_dir() and entry.name[0] != "."}
+
+
 def _class_folders(part):
-    if not part.is_dir():
-        raise FileNotFoundError(f"No folder {part}. Expected images at {part}/<class>/*.jpg.")
-    classes = {entry.name: entry for entry in sorted(part.iterdir()) if entry.is_dir() and entry.name[0] != "."}
+    classes = _folders_in(part)
     if not classes:
         raise ValueError(f"{part} has no class folders. Expected images at {part}/<class>/*.jpg.")
     return classes

@@ -50,8 +50,7 @@ def without(dataset, names, data_dir):
     """The dataset without the named images, and how many of the names it had."""
     paths = {os.path.normpath(os.path.join(_folder(data_dir), name)) for name in names}
     names, parts, found = set(names), {}, 0
-    for part in ("train", "test"):
-        split = getattr(dataset, part)
+    for part, split in dataset.splits().items():
         if split.encoded:
             keep = np.array([name not in names for name in names_in_list(split, part, data_dir)], bool)
         else:

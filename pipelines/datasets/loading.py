@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from absl import logging
 
+from pipelines.datasets.dataset import SHOWN
 from pipelines.datasets.headers import wrong_header
 from pipelines.datasets.ignoring import read_list, without
 from tfdml import registry
@@ -14,20 +15,30 @@ from tfdml import registry
 THREADS = 16
 
 
-def load(spec, *, data_dir=None, ignore_images=None):
+def load(spec, *, data_dir=None, ignore_images=None, classes=None, test_only=False):
     """Makes a dataset, leaves out what is to be ignored, and checks that the files of the others are there.
 
     Args:
         spec: dataset spec, such as `cub200(cropped=True)`.
         data_dir: its folder.
         ignore_images: path of a list of images to leave out, as `python -m pipelines.check` writes it.
+        classes: `{"train": names, "test": names}`, how a dataset that chooses its test classes chose them before.
+            None: it chooses.
+        test_only: whether the test split alone is used; training images may be missing then.
     """
     dataset = registry.create("dataset", spec, data_dir=data_dir)
+    if classes and dataset.undivided:
+        dataset = _divided_as_before(dataset, classes, test_only, data_dir)
+    if dataset.train is None and not test_only:
+        raise ValueError(
+            f"--dataset={spec} has a test split and no training images, which is enough for evaluation alone. A folder "
+            f"has them in {os.path.join(data_dir or '', 'train')}, a table in rows with the split train."
+        )
     if ignore_images:
         names = read_list(ignore_images)
-        classes = [part.num_classes for part in (dataset.train, dataset.test)]
+        before = sum(split.num_classes for split in dataset.splits().values())
         dataset, found = without(dataset, names, data_dir)
-        lost = sum(classes) - dataset.train.num_classes - dataset.test.num_classes
+        lost = before - sum(split.num_classes for split in dataset.splits().values())
         logging.info(
             "%d images are left out by --ignore_images=%s, and %d classes with all their images.",
             found,
@@ -36,13 +47,31 @@ def load(spec, *, data_dir=None, ignore_images=None):
         )
         if found < len(set(names)):
             logging.warning("%d names in %s are no images of %s.", len(set(names)) - found, ignore_images, spec)
-    for split in (dataset.train, dataset.test):
+    for split in [dataset.test] if test_only else dataset.splits().values():
         if not split.encoded:
             _check_names(split.images)
             _check_existence(spec, data_dir, split.images)
             if dataset.look_inside:
                 _check_headers(split.images)
     return dataset
+
+
+def _divided_as_before(dataset, classes, test_only, data_dir):
+    """The dataset with the classes that it had; a warning tells of classes that are new, an error of those missing."""
+    names = set(dataset.undivided.rows.class_names.values())
+    for part in ("test",) if test_only else ("train", "test"):
+        missing = [name for name in classes[part] if name not in names]
+        if missing:
+            raise ValueError(
+                f"{len(missing)} of the run's {len(classes[part])} {part} classes are not in {data_dir}: "
+                f"{', '.join(missing[:SHOWN])}. Put them back; for other images name the dataset with --dataset."
+            )
+    new = sorted(names - {name for part in classes.values() for name in part})
+    if new:
+        logging.warning(
+            "%d classes are new since training began and are left out: %s.", len(new), ", ".join(new[:SHOWN])
+        )
+    return dataset.divided_into(classes)
 
 
 def missing_files(paths):

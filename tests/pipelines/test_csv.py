@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipelines.datasets import load
-from pipelines.datasets.csv import _numbered
+from pipelines.datasets.csv import _numbered, from_anywhere
 from tests.pipelines.tiny_datasets import picture
 
 PLAIN = """path,label,split
@@ -134,6 +134,58 @@ BAD = {
 def test_what_is_wrong_is_told(table, text, message):
     with pytest.raises((ValueError, FileNotFoundError), match=message):
         read(table(text))
+
+
+UNDIVIDED = "path,label\na.jpg,mug\nb.jpg,mug\nsub/c.jpg,cup\nd.jpg,pot\ne.jpg,pot\n"
+
+
+def test_a_table_without_a_split_is_divided_by_class(table):
+    path = table(UNDIVIDED)
+    with pytest.raises(ValueError, match=r"no column split, .*csv\(path='.*rows.csv', test_classes=0\.3\)"):
+        read(path)
+    dataset = load(f"csv(path={str(path)!r}, test_classes=0.3)")
+    classes = dataset.classes()
+    assert len(classes["test"]) == 1 and sorted(classes["train"] + classes["test"]) == ["cup", "mug", "pot"]
+    assert load(f"csv(path={str(path)!r}, test_classes=0.3)", classes=classes).classes() == classes
+    with pytest.raises(ValueError, match="has the column split.*Leave out test_classes"):
+        load(f"csv(path={str(table(PLAIN))!r}, test_classes=0.3)")
+
+
+def test_queries_are_marked_in_the_test_alone_when_divided(table):
+    text = UNDIVIDED.replace("label", "label,is_query,is_gallery").replace("mug", "mug,1,1")
+    text = text.replace("cup", "cup,1,1").replace("pot", "pot,1,1")
+    dataset = load(f"csv(path={str(table(text))!r}, test_classes=0.3)")
+    assert dataset.train.is_query is None and dataset.test.is_query.all()
+
+
+def test_paths_from_the_working_directory_are_told(table, tmp_path, monkeypatch):
+    """People write them as they would give them to a command."""
+    path = table(PLAIN)
+    (tmp_path / "lists").mkdir()
+    path.rename(tmp_path / "lists" / "rows.csv")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(
+        FileNotFoundError, match=r"'a.jpg', which is in the working directory and not in lists.*data_dir=\."
+    ):
+        read("lists/rows.csv")
+    assert len(read("lists/rows.csv", ".").train) == 3
+
+
+def test_a_spec_that_means_the_same_from_anywhere(table, tmp_path, monkeypatch):
+    path = table(PLAIN)
+    monkeypatch.chdir(tmp_path)
+    spec = from_anywhere("csv(path='rows.csv', seed=3)", "")
+    assert spec == f"csv(path={str(path)!r}, seed=3)"
+    monkeypatch.chdir("/")
+    assert from_anywhere("csv(path='rows.csv')", str(tmp_path)) == f"csv(path={str(path)!r})"
+    assert from_anywhere("folder(test_classes=0.3)", "") == "folder(test_classes=0.3)"
+
+
+def test_a_table_of_tests_alone_is_enough_to_evaluate(table):
+    path = table(PLAIN.replace("train", "test"))
+    assert load(f"csv(path={str(path)!r})", test_only=True).train is None
+    with pytest.raises(ValueError, match="no training images"):
+        read(path)
 
 
 def test_other_encodings_and_no_table(table, tmp_path):

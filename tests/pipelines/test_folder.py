@@ -62,6 +62,96 @@ def test_the_folder_must_be_given(data_dir):
         folder(data_dir)
 
 
+CLASSES = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibis", "jay")
+
+
+@pytest.fixture
+def animals(tmp_path, write_images):
+    """Ten class folders of two images, not divided."""
+    return write_images(tmp_path / "animals", {f"{name}/{view}.jpg": (4, 4) for name in CLASSES for view in "ab"})
+
+
+def test_class_folders_are_divided_by_class(animals):
+    dataset = load("folder(test_classes=0.3)", data_dir=str(animals))
+    classes = dataset.classes()
+    assert (len(classes["train"]), len(classes["test"])) == (7, 3)
+    assert sorted(classes["train"] + classes["test"]) == list(CLASSES)
+    for part, split in dataset.splits().items():
+        named = [str(animals / name / f"{view}.jpg") for name in classes[part] for view in "ab"]
+        assert split.images.tolist() == named
+        assert [split.class_names[label] for label in split.labels] == [name for name in classes[part] for _ in "ab"]
+
+
+def test_the_seed_divides_and_another_class_moves_few(animals, write_images):
+    def tested_with(seed):
+        return folder(str(animals), test_classes=0.3, seed=seed).classes()["test"]
+
+    tested = {seed: tested_with(seed) for seed in range(9)}
+    assert tested == {seed: tested_with(seed) for seed in range(9)}
+    assert len({tuple(names) for names in tested.values()}) > 4
+    assert {name for names in tested.values() for name in names} == set(CLASSES)
+    write_images(animals, {"kiwi/a.jpg": (4, 4), "kiwi/b.jpg": (4, 4)})
+    for seed, names in tested.items():
+        now = tested_with(seed)
+        assert len(set(now) - set(names)) <= 1 and len(now) == 3
+
+
+def test_classes_stay_as_they_were_when_one_is_added_and_none_may_be_missing(animals, write_images, caplog):
+    spec, data_dir = "folder(test_classes=0.3)", str(animals)
+    before = load(spec, data_dir=data_dir)
+    write_images(animals, {f"{name}/{view}.jpg": (4, 4) for name in ("aardvark", "yak") for view in "ab"})
+    assert load(spec, data_dir=data_dir).classes() != before.classes()
+    again = load(spec, data_dir=data_dir, classes=before.classes())
+    assert again.classes() == before.classes()
+    for one, other in zip(again.splits().values(), before.splits().values(), strict=True):
+        assert one.images.tolist() == other.images.tolist()
+    assert "2 classes are new since training began and are left out: aardvark, yak" in caplog.text
+    shutil.rmtree(animals / before.classes()["train"][0])
+    tested = load(spec, data_dir=data_dir, classes=before.classes(), test_only=True)
+    assert tested.test.images.tolist() == before.test.images.tolist()
+    with pytest.raises(ValueError, match=f"1 of the run's 7 train classes are not in {animals}"):
+        load(spec, data_dir=data_dir, classes=before.classes())
+
+
+@pytest.mark.parametrize("share, message", [(0.01, "no class for the test"), (0.99, "no class for training")])
+def test_a_share_that_leaves_a_side_empty_is_told(animals, share, message):
+    with pytest.raises(ValueError, match=f"test_classes={share} of 10 classes leaves {message}"):
+        folder(str(animals), test_classes=share)
+
+
+@pytest.mark.parametrize("share", [0, 1.5, -0.1, "0.3", True])
+def test_no_share(animals, share):
+    with pytest.raises(ValueError, match=f"Expected test_classes, .* received {share!r}"):
+        folder(str(animals), test_classes=share)
+
+
+def test_folders_that_are_not_divided_are_told_of_the_argument(animals, birds):
+    with pytest.raises(FileNotFoundError, match=r"no folders train and test.* 10 class folders.*test_classes=0\.3"):
+        folder(str(animals))
+    shutil.rmtree(birds / "test")
+    with pytest.raises(FileNotFoundError, match=rf"{birds}/test.*--data_dir={birds}/train .*test_classes=0\.3"):
+        folder(str(birds))
+
+
+def test_folders_that_are_divided_already_are_told(birds, animals, write_images):
+    with pytest.raises(ValueError, match="divided already: it has the folder train .*Leave test_classes out"):
+        folder(str(birds), test_classes=0.3)
+    # A class may have such a name.
+    write_images(animals, {"train/a.jpg": (4, 4)})
+    assert folder(str(animals), test_classes=0.5).undivided.rows.num_classes == 11
+
+
+@pytest.mark.parametrize("spec", ["folder", "folder(test_classes=1)"])
+def test_a_test_alone_is_enough_to_evaluate(birds, spec):
+    shutil.rmtree(birds / "train")
+    data_dir = str(birds if spec == "folder" else birds / "test")
+    dataset = load(spec, data_dir=data_dir, test_only=True)
+    assert dataset.train is None and list(dataset.splits()) == ["test"]
+    assert len(dataset.test) == 3
+    with pytest.raises(ValueError, match=f"no training images, .* evaluation alone.* {data_dir}/train"):
+        load(spec, data_dir=data_dir)
+
+
 def break_by(change):
     return pytest.param(change, id=change.__name__)
 
