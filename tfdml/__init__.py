@@ -1,21 +1,23 @@
 """tfdml: deep metric learning for TensorFlow and Keras 3."""
 
-from tfdml.startup import import_keras_quietly
-
-import_keras_quietly()
-
-import keras
-
-from tfdml import backbones, layers, losses, registry
+from tfdml import startup
 
 __version__ = "0.1.0"
 
-__all__ = ["backbones", "layers", "losses", "registry"]
+# Command lines read their flags first, see `startup`.
+if startup.begin():
+    startup.import_keras_quietly()
 
-# Losses, layers and backbones run on any Keras backend; training and what follows it are TensorFlow's.
-if keras.backend.backend() == "tensorflow":
-    from tfdml import callbacks, evaluation, methods, optimizers
-    from tfdml.methods import AttentionEnsemble, DivideAndConquer, EmbeddingModel, MultiHead, MultiTail, Single
+    import keras
 
-    __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Single"]
-    __all__ += ["callbacks", "evaluation", "methods", "optimizers"]
+    from tfdml import backbones, layers, losses, registry
+
+    __all__ = ["backbones", "layers", "losses", "registry"]
+
+    # Losses, layers and backbones run on any Keras backend; training and what follows it are TensorFlow's.
+    if keras.backend.backend() == "tensorflow":
+        from tfdml import callbacks, evaluation, methods, optimizers
+        from tfdml.methods import AttentionEnsemble, DivideAndConquer, EmbeddingModel, MultiHead, MultiTail, Single
+
+        __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Single"]
+        __all__ += ["callbacks", "evaluation", "methods", "optimizers"]

@@ -1,46 +1,85 @@
-"""What all command lines share: one clear line for bad input, an exit status for each way to end."""
+"""What all command lines share: help, one clear line for bad input, an exit status for each way to end."""
 
 import gc
 import logging
+import operator
 import sys
 
 from absl import app, flags
 
+from tfdml import command_help, startup
+
 STOPPED_STATUS = 75
 
 
-def run(main):
-    """Runs `main()` under absl; expected errors end in one line, `--debug` shows where they came from."""
+def run(main, arguments=""):
+    """Runs a command line under absl; expected errors end in one line, `--debug` shows where they came from.
 
-    def guarded(arguments):
-        if len(arguments) > 1:
-            print(f"Error: Unexpected argument {arguments[1]!r}; options start with --.", file=sys.stderr)
+    Args:
+        main: function without arguments, called when TensorFlow is imported.
+        arguments: what `--help` calls arguments that are no flags, such as `FLAGFILE...`. If there may be such, `main`
+            takes the list of them, and is called without TensorFlow.
+    """
+
+    def guarded(given):
+        if given[1:] and not arguments:
+            print(f"Error: Unexpected argument {given[1]!r}; options start with --.", file=sys.stderr)
             sys.exit(1)
-        # Imported here, so that a mistyped flag is told at once.
-        import tensorflow as tf
-
-        from tfdml.callbacks import TrainingDiverged, TrainingStopped
-
-        # What was imported stays: every full collection would walk through all of it, for a third of a second.
-        gc.freeze()
-        logging.getLogger("tensorflow").setLevel(logging.WARNING)
+        if not arguments:
+            _import_package()
         try:
-            main()
-        except TrainingStopped as stopped:
-            print(stopped, file=sys.stderr)
-            sys.exit(STOPPED_STATUS)
+            startup.raise_on_interrupt()
+            main(given[1:]) if arguments else main()
+            sys.stdout.flush()
         except KeyboardInterrupt:
             print("Interrupted.", file=sys.stderr)
-            sys.exit(130)
-        except (ValueError, OSError, ImportError, TrainingDiverged) as error:
-            if flags.FLAGS.debug:
-                raise
-            print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)
-            sys.exit(1)
-        except tf.errors.OpError as error:
-            if flags.FLAGS.debug:
-                raise
-            print(f"Error: TensorFlow failed: {error.message.splitlines()[0]} (--debug shows where)", file=sys.stderr)
-            sys.exit(1)
+            sys.exit(startup.INTERRUPTED_STATUS)
+        except _if_imported("tfdml.callbacks", "TrainingStopped") as stopped:
+            print(stopped, file=sys.stderr)
+            sys.exit(STOPPED_STATUS)
+        except (ValueError, OSError, ImportError, *_if_imported("tfdml.callbacks", "TrainingDiverged")) as error:
+            _end(str(error))
+        except _if_imported("tensorflow", "errors.OpError") as error:
+            from pipelines.images import reason_of
 
-    app.run(guarded)
+            _end(f"TensorFlow failed: {reason_of(error)} (--debug shows where)")
+        finally:
+            startup.end_on_interrupt()
+
+    startup.end_on_interrupt()
+    app.run(guarded, flags_parser=lambda given: _parse(given, arguments))
+
+
+def _parse(given, arguments):
+    """The arguments that are no flags; help is told at once."""
+    asked = given[: given.index("--")] if "--" in given else given
+    if set(command_help.ASKED_BY) & set(asked):
+        main = sys.modules["__main__"]
+        # absl calls the module that is run by its file.
+        own = sys.argv[0], "tfdml.flags"
+        print(command_help.help_text(main.__doc__, f"python -m {startup.module_run()}", arguments, flags.FLAGS, own))
+        sys.exit(0)
+    if "--helpfull" in asked:
+        app.usage(writeto_stdout=True, exitcode=0)
+    return app.parse_flags_with_usage(given)
+
+
+def _import_package():
+    startup.import_package()
+    # What was imported stays: every full collection would walk through all of it, for a third of a second.
+    gc.freeze()
+    logging.getLogger("tensorflow").setLevel(logging.WARNING)
+
+
+def _if_imported(module, name):
+    """A class of a module, for an `except`: a tuple of it, empty where the module has not been imported."""
+    module = sys.modules.get(module)
+    return (operator.attrgetter(name)(module),) if module else ()
+
+
+def _end(message):
+    """Ends in an error while one is handled."""
+    if "debug" in flags.FLAGS and flags.FLAGS.debug:
+        raise
+    print(f"Error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(1)

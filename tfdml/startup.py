@@ -1,10 +1,61 @@
-"""Imports Keras and its backend without TensorFlow's lines about the processor."""
+"""What a process does before it imports TensorFlow: it answers Ctrl-C and silences TensorFlow's noise."""
 
+import importlib
 import os
+import signal
 import sys
-import tempfile
 
 NOISE = ("absl::InitializeLog", "oneDNN custom operations", "cpu_feature_guard", "To enable the following instructions")
+INTERRUPTED_STATUS = 130
+
+# Run by `python -m`, modules with these names, or in packages with these names, are command lines: they read their
+# flags before they import TensorFlow, so that --help, a mistyped flag and Ctrl-C are answered at once.
+COMMAND_LINES = ("tfdml", "pipelines", "benchmarks.study")
+
+# Where standard error is; another number while `import_keras_quietly` catches what is written to 2.
+_standard_error = 2
+# Whether `import tfdml` has left the rest to `import_package`; None before it.
+_postponed = None
+
+
+def begin():
+    """Called first of all by `import tfdml`: True if it is to import everything, False in a command line."""
+    global _postponed
+    if _postponed is None:
+        name = module_run()
+        _postponed = any(name == known or name.startswith(f"{known}.") for known in COMMAND_LINES)
+        if _postponed:
+            end_on_interrupt()
+    return not _postponed
+
+
+def import_package():
+    """Imports what `import tfdml` has left out in a command line."""
+    global _postponed
+    if _postponed:
+        _postponed = False
+        importlib.reload(sys.modules["tfdml"])
+
+
+def module_run():
+    """Name of the module that `python -m` runs; empty for anything else."""
+    if sys.argv and sys.argv[0] == "-m":
+        # Python is still looking for the module. What follows its name is in `sys.argv`, too.
+        return sys.orig_argv[-len(sys.argv)]
+    specification = getattr(sys.modules["__main__"], "__spec__", None)
+    return specification.name if specification else ""
+
+
+def end_on_interrupt():
+    """Lets Ctrl-C end the process with one line; where it is ignored, as in the background, it stays so."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def raise_on_interrupt():
+    """Lets Ctrl-C raise KeyboardInterrupt again."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def import_keras_quietly():
@@ -12,19 +63,30 @@ def import_keras_quietly():
 
     TensorFlow's log level does not reach these lines: they are written before its logging is set up.
     """
+    global _standard_error
+    import tempfile
+
     if "keras" in sys.modules or "tensorflow" in sys.modules:
         return
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     sys.stderr.flush()
-    standard_error = os.dup(2)
+    _standard_error = os.dup(2)
     with tempfile.TemporaryFile() as written:
         os.dup2(written.fileno(), 2)
         try:
             import keras  # noqa: F401
         finally:
-            os.dup2(standard_error, 2)
-            os.close(standard_error)
+            os.dup2(_standard_error, 2)
+            held, _standard_error = _standard_error, 2
+            os.close(held)
             written.seek(0)
             for line in written.read().decode(errors="replace").splitlines(keepends=True):
                 if not any(noise in line for noise in NOISE):
                     sys.stderr.write(line)
+
+
+def _end(number, frame):
+    # Not by an exception: imports in progress would turn it into others, and end in a traceback.
+    del number, frame
+    os.write(_standard_error, b"Interrupted.\n")
+    os._exit(INTERRUPTED_STATUS)
