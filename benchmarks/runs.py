@@ -9,13 +9,21 @@ import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 from tfdml.flags import resolve
 from tfdml.run_directory import RunDirectory
 
 
-def results_of(flagfile, changes, seeds, folder):
-    """The results of a flagfile's runs, one for each seed.
+class Run(NamedTuple):
+    """A run of a study: the flags of its training, and its directory."""
+
+    arguments: list
+    path: Path
+
+
+def runs_of(flagfile, changes, seeds, folder):
+    """The runs of a flagfile, one for each seed.
 
     Args:
         flagfile: its path.
@@ -23,22 +31,24 @@ def results_of(flagfile, changes, seeds, folder):
         seeds: list of what `--seed` takes.
         folder: folder of the run directories.
     """
+    paths = [Path(folder) / f"{run_name(flagfile, changes)}-seed{seed}" for seed in seeds]
+    given = [f"--flagfile={flagfile}", *changes]
+    return [Run([*given, f"--seed={seed}", f"--run_dir={path}"], path) for seed, path in zip(seeds, paths, strict=True)]
+
+
+def complete(runs):
+    """Trains what is missing of runs, and gives their results."""
+    # First of all, so that nothing is trained in vain: refuses results of a flagfile that has changed since.
+    for run in runs:
+        RunDirectory(run.path).check_claim(resolve(run.arguments))
     results = []
-    for seed, run_dir in zip(seeds, run_dirs_of(flagfile, changes, seeds, folder), strict=True):
-        arguments = [f"--flagfile={flagfile}", *changes, f"--seed={seed}", f"--run_dir={run_dir}"]
-        run = RunDirectory(run_dir)
-        # Refuses the result of a flagfile that has changed since.
-        run.check_claim(resolve(arguments))
+    for number, (arguments, path) in enumerate(runs, 1):
+        run = RunDirectory(path)
         if run.result() is None:
-            print(f"{run_dir} ...", file=sys.stderr, flush=True)
+            print(f"Run {number} of {len(runs)}: {path}", file=sys.stderr, flush=True)
             train(arguments)
         results.append(run.result())
     return results
-
-
-def run_dirs_of(flagfile, changes, seeds, folder):
-    """The directories of the same runs."""
-    return [Path(folder) / f"{run_name(flagfile, changes)}-seed{seed}" for seed in seeds]
 
 
 def run_name(flagfile, changes):
@@ -54,8 +64,11 @@ def train(arguments):
     try:
         status = process.wait()
     except KeyboardInterrupt:
-        # Ctrl-C reached the run as well, which saves its step.
+        # Ctrl-C reached the run as well, which saves its step and says so.
         status = process.wait()
+        if not status:
+            raise
+        sys.exit(status)
     if status:
         print(f"{' '.join(command)} ended with status {status}.", file=sys.stderr)
         sys.exit(status)
@@ -81,10 +94,12 @@ def compare(about, flagfile, methods, folder, heads, row):
     parser.add_argument("--runs", default=folder, help="folder of the run directories")
     parser.add_argument("--row", action="append", choices=list(methods), help="as often as wanted; all if not at all")
     arguments, flags = parser.parse_known_args()
+    seeds, names = arguments.seeds.split(","), arguments.row or list(methods)
+    runs = [runs_of(flagfile, [f"--method={methods[name]}", *flags], seeds, arguments.runs) for name in names]
+    results = iter(complete([run for several in runs for run in several]))
     rows = []
-    for name in arguments.row or methods:
-        runs = flagfile, [f"--method={methods[name]}", *flags], arguments.seeds.split(","), arguments.runs
-        rows.append([name, *row(results_of(*runs), run_dirs_of(*runs))])
+    for name, several in zip(names, runs, strict=True):
+        rows.append([name, *row([next(results) for _ in several], [run.path for run in several])])
     print(markdown(heads, rows))
 
 

@@ -87,7 +87,14 @@ class Command:
         arguments = [sys.executable, "-m", module, *flags]
         with open(stdout, "wb") as out, open(stderr, "wb") as err:
             self._process = subprocess.Popen(
-                arguments, cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=err
+                arguments,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                # Where the tests run in the background, the shell has told them to ignore Ctrl-C.
+                preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )
         return self._process.pid
 

@@ -66,7 +66,9 @@ def test_another_dataset_brings_its_own_protocol_and_no_list_of_images(tmp_path)
 def test_market_by_folds(tmp_path):
     tiny.write_market(tmp_path / "data")
     flags = ["--evaluate_on=validation", "--folds=2", "--fold=1"]
-    train_on("market1501", tmp_path / "data", tmp_path / "run", *flags)
+    done = train_on("market1501", tmp_path / "data", tmp_path / "run", *flags)
+    tables = [line.split()[0] for line in done.stdout.splitlines() if "Recall@1 " in line]
+    assert tables == ["validation", "test"]
     # One person of two images from two cameras is held out; the test has two queries.
     assert {event["queries"] for event in events(tmp_path / "run") if event["event"] == "evaluation"} == {2}
     assert result(tmp_path / "run")["metrics"]["queries"] == 2

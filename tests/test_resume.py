@@ -98,6 +98,10 @@ def check_evaluated_by_steps_on_validation(run_dir):
     assert given["selected_on"] == given["best"]["selected_on"] == "validation"
     assert given["metrics"]["queries"] == given["best"]["queries"] == 8 * 8
     best = max(found, key=lambda event: event["recall_at_1"])
+    # Both scores, by name: those of the test above, and those of the validation classes, which chose.
+    scores = given["validation"]
+    for name, event in (("untrained", found[0]), ("best", best), ("metrics", found[-1])):
+        assert scores[name] == {key: event[key] for key in given["metrics"]}
     assert given["best"]["step"] == best["step"]
 
 

@@ -17,7 +17,7 @@ def write_result(run_dir, recall, serialized):
     (run_dir / "flags.txt").write_text("".join(f"{line}\n" for line in serialized.values()))
 
 
-def test_only_missing_runs_are_made(tmp_path, monkeypatch):
+def test_only_missing_runs_are_made(tmp_path, monkeypatch, capfd):
     made = []
     plain = tmp_path / "plain.flags"
     plain.write_text("--loss=contrastive\n--run_dir=elsewhere\n")
@@ -33,13 +33,15 @@ def test_only_missing_runs_are_made(tmp_path, monkeypatch):
     write_result(tmp_path / "runs" / "plain-epochs=2-seed0", 0.2, flags_of(0))
 
     def results():
-        return runs.results_of(str(plain), CHANGES, ["0", "1"], tmp_path / "runs")
+        return study.results_of([str(plain)], CHANGES, ["0", "1"], tmp_path / "runs")[str(plain)]
 
     assert [result["metrics"]["recall_at_1"] for result in results()] == [0.2, 0.4]
     (arguments,) = made
     assert arguments[:3] == [f"--flagfile={plain}", "--epochs=2", "--seed=1"]
     results()
     assert len(made) == 1
+    # One of two was there already.
+    assert capfd.readouterr().err == f"Run 2 of 2: {tmp_path}/runs/plain-epochs=2-seed1\n"
 
     plain.write_text("--loss=triplet\n")
     with pytest.raises(ValueError, match="--loss=contrastive there, --loss=triplet now"):
@@ -58,10 +60,47 @@ def test_table_has_mean_and_standard_deviation():
     assert lines[2] == "| plain | 2 | 30.0 ± 14.1 | 40.0 ± 14.1 | 3 |"
 
 
+def validated(final, best, validation):
+    result = {"metrics": {"recall_at_1": final}, "best": {"recall_at_1": best, "step": 20, "selected_on": "validation"}}
+    return {**result, "validation": {"best": {"recall_at_1": validation}}, "seconds": 10.0, "learners": [final]}
+
+
+def test_validation_chooses_not_the_test():
+    """`b` is better on the test, and `a` on the classes held out."""
+    results = {"configs/a.flags": [validated(0.3, 0.4, 0.6)], "configs/b.flags": [validated(0.5, 0.7, 0.5)]}
+    lines = study.table(results, ["recall_at_1"]).splitlines()
+    assert lines[0] == "| run | seeds | validation R@1 | final R@1 | best R@1 | seconds |"
+    assert lines[2:] == ["| a | 1 | 60.0 | 30.0 | 40.0 | 10 |", "| b | 1 | 50.0 | 50.0 | 70.0 | 10 |"]
+    assert study.chosen_by_validation(results, "recall_at_1") == "a"
+    tested = {"metrics": {"recall_at_1": 0.3}, "best": {"recall_at_1": 0.4}, "seconds": 10.0}
+    results["configs/c.flags"] = [tested]
+    assert study.chosen_by_validation(results, "recall_at_1") is None
+    assert study.table(results, ["recall_at_1"]).splitlines()[-1] == "| c | 1 | none | 30.0 | 40.0 | 10 |"
+
+
+def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch):
+    flagfile = tmp_path / "folded.flags"
+    flagfile.write_text("--folds=2\n--evaluate_on=validation\n")
+    asked = []
+
+    def complete(planned):
+        asked.extend(run.arguments[1:3] for run in planned)
+        assert len({run.path for run in planned}) == 4
+        return [validated(0.1 * number, 0.2 * number, 0.4 * number) for number in range(4)]
+
+    monkeypatch.setattr(study, "complete", complete)
+    (found,) = study.results_of([str(flagfile)], [], ["0", "1"], tmp_path / "runs").values()
+    assert asked == [[f"--fold={fold}", f"--seed={seed}"] for fold in range(2) for seed in range(2)]
+    # Folds 0 and 1 of seed 0 are the first and the third run.
+    assert [one["metrics"]["recall_at_1"] for one in found] == pytest.approx([0.1, 0.2])
+    assert [one["validation"]["best"]["recall_at_1"] for one in found] == pytest.approx([0.4, 0.8])
+    assert study.folds_of(str(flagfile), ["--fold=1"]) == [[]]
+
+
 def test_failing_run_stops_the_study(tmp_path, capfd):
     bad = tmp_path / "bad.flags"
     bad.write_text("--loss=nonsense\n")
     with pytest.raises(SystemExit) as stopped:
-        runs.results_of(str(bad), [], ["0"], tmp_path / "runs")
+        study.results_of([str(bad)], [], ["0"], tmp_path / "runs")
     assert stopped.value.code == 1
     assert "Unknown loss 'nonsense'" in capfd.readouterr().err

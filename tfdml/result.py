@@ -13,31 +13,37 @@ THUMBNAIL = 48
 def result_of(experiment, run, model, evaluation, progress):
     """What the untrained, the best and the final model reach on the test split; writes what is left to write."""
     selected_on, step = experiment.settings.evaluate_on, progress.step
+    selected = _watched(experiment, model, evaluation, step)
     if selected_on == "test":
-        untrained, best, last = evaluation.history[0], evaluation.best, evaluation.history[-1]
-        measured = [untrained["metrics"], best["metrics"]]
-        final = last["metrics"] if last["step"] == step else experiment.measure(model, experiment.test)
+        scores = selected
     else:
-        final = experiment.measure(model, experiment.test)
         other = experiment.build_model()
-        measured = [experiment.measure(other, experiment.test)]
+        scores = {"untrained": experiment.measure(other, experiment.test)}
         other.load_weights(run.model)
-        measured.append(experiment.measure(other, experiment.test))
+        scores["best"] = experiment.measure(other, experiment.test)
+        scores["metrics"] = experiment.measure(model, experiment.test)
     learners = learners_of(experiment, model, model.learner_count)
     if experiment.chief:
         save_model(model, run.final_model)
         if experiment.settings.projector:
             write_projector(experiment, model, run)
     return {
-        "metrics": final,
-        "best": {**measured[1], "step": evaluation.best["step"], "selected_on": selected_on},
-        "untrained": measured[0],
+        **scores,
+        "best": {**scores["best"], "step": evaluation.best["step"], "selected_on": selected_on},
+        **({} if selected_on == "test" else {selected_on: selected}),
         "selected_on": selected_on,
         "step": step,
         "seconds": round(progress.seconds, 1),
         **learners,
         **experiment.findings(),
     }
+
+
+def _watched(experiment, model, evaluation, step):
+    """What the final, the best and the untrained model reach on the split that was evaluated while training."""
+    last = evaluation.history[-1]
+    final = last["metrics"] if last["step"] == step else experiment.measure(model, experiment.evaluation)
+    return {"metrics": final, "best": evaluation.best["metrics"], "untrained": evaluation.history[0]["metrics"]}
 
 
 def learners_of(experiment, model, count):
@@ -71,17 +77,23 @@ def write_projector(experiment, model, run):
 
 
 def print_result(result, run):
-    """Prints the table of a run and where it is."""
-    rows = [
-        ("untrained", result["untrained"]),
-        (f"best on {result['selected_on']} (step {result['best']['step']})", result["best"]),
-        (f"final (step {result['step']})", result["metrics"]),
-    ]
-    width = max(len(name) for name, _ in rows)
-    shown = {name.replace("recall_at_", "Recall@"): name for name in result["metrics"] if name.startswith("recall_at_")}
-    print(f"\n{'':{width}}  " + "  ".join(f"{title:>8}" for title in shown))
-    for name, metrics in rows:
-        print(
-            f"{name:{width}}  " + "  ".join(f"{metrics[key]:{max(len(title), 8)}.3f}" for title, key in shown.items())
-        )
+    """Prints the table of a run, and a second one where other classes than those of the test chose the best model."""
+    selected_on = result["selected_on"]
+    # Of the test alone it needs no name.
+    parts = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
+    for title, scores in parts.items():
+        _print_table(title, scores, result)
     print(f"\nRun directory: {run.path}")
+
+
+def _print_table(title, scores, result):
+    rows = {
+        "untrained": scores["untrained"],
+        f"best on {result['selected_on']} (step {result['best']['step']})": scores["best"],
+        f"final (step {result['step']})": scores["metrics"],
+    }
+    width = max(map(len, rows))
+    shown = {name.replace("recall_at_", "Recall@"): name for name in scores["metrics"] if name.startswith("recall_at_")}
+    print(f"\n{title:{width}}  " + "  ".join(f"{head:>8}" for head in shown))
+    for name, metrics in rows.items():
+        print(f"{name:{width}}  " + "  ".join(f"{metrics[key]:{max(len(head), 8)}.3f}" for head, key in shown.items()))

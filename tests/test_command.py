@@ -1,0 +1,124 @@
+"""What all command lines do before they import TensorFlow: help, mistyped flags, Ctrl-C."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from absl import flags as absl_flags
+
+from tests.run_helpers import Command, train_flags
+from tfdml import flags, startup
+
+COMMAND_LINES = [
+    "tfdml.train",
+    "tfdml.evaluate",
+    "tfdml.export",
+    "tfdml.report",
+    "tfdml.convert_weights",
+    "pipelines.check",
+    "benchmarks.study",
+]
+# Python then tells on standard error what it imports.
+TELLING = {"PYTHONPROFILEIMPORTTIME": "1"}
+
+
+def shown_flags(text):
+    """`{flag: default}` in the order of the help."""
+    lines = [line.removeprefix("  --").partition("=") for line in text.splitlines() if line.startswith("  --")]
+    return {name: default for name, _, default in lines}
+
+
+def test_help_of_training_shows_every_flag_by_topic_with_its_default():
+    done = Command("tfdml.train", "--epochs=3", "--help", environment=TELLING).wait()
+    assert done.returncode == 0
+    assert "tfdml" in done.stderr and "tensorflow" not in done.stderr and "keras" not in done.stderr
+    values = absl_flags.FlagValues()
+    names = flags.define_training(values)
+    shown = shown_flags(done.stdout)
+    assert shown.keys() == {*names, "run_dir", "list", "debug"}
+    assert (shown["epochs"], shown["loss"], shown["projector"], shown["data_dir"]) == ("20", "triplet", "true", "")
+    assert "Dimensions of the embedding. (a positive integer)" in done.stdout
+    assert "(one of float32, mixed_bfloat16, mixed_float16)" in done.stdout.replace("\n      ", " ")
+    found = [name for some in flags.topics().values() for name in some]
+    assert [name for name in shown if name in found] == found and sorted(found) == names
+    assert [topic for topic in flags.topics() if f"\n{topic}:\n" not in done.stdout] == []
+
+
+@pytest.mark.parametrize("module", COMMAND_LINES)
+def test_help_of_each_command_line(module):
+    done = Command(module, "--helpshort", environment=TELLING).wait()
+    assert done.returncode == 0
+    assert "tfdml" in done.stderr and "tensorflow" not in done.stderr and "keras" not in done.stderr
+    assert f"python -m {module}" in done.stdout.splitlines()[0] + done.stdout.splitlines()[2]
+    assert "debug" in shown_flags(done.stdout) and "logtostderr" not in done.stdout
+    assert f"Usage: python -m {module} " in done.stdout
+
+
+def test_helpfull_shows_flags_of_absl_too():
+    done = Command("tfdml.evaluate", "--helpfull").wait()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "logtostderr" in done.stdout and "--run_dir" in done.stdout
+
+
+def test_a_mistyped_flag_is_told_before_tensorflow_is_imported():
+    done = Command("tfdml.train", "--epoch=3", environment=TELLING).wait()
+    assert done.returncode == 1 and "Did you mean: epochs" in done.stderr
+    assert "tfdml" in done.stderr and "tensorflow" not in done.stderr and "keras" not in done.stderr
+
+
+def imports_tensorflow(pid):
+    try:
+        return "tensorflow" in Path(f"/proc/{pid}/maps").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def child_of(pid):
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(children[0]) if children else None
+
+
+def test_ctrl_c_while_tensorflow_is_imported():
+    command = Command("tfdml.evaluate", "--run_dir=none")
+    done = command.until(lambda: imports_tensorflow(command.pid)).kill(signal.SIGINT)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
+
+
+def test_ctrl_c_while_the_run_of_a_study_imports_tensorflow(tmp_path):
+    flagfile = tmp_path / "short.flags"
+    flagfile.write_text("\n".join(train_flags(tmp_path / "unused")))
+    study = Command("benchmarks.study", str(flagfile), "--seeds=0,1", f"--runs={tmp_path}/runs")
+    study.until(lambda: child_of(study.pid) and imports_tensorflow(child_of(study.pid)))
+    # A terminal sends it to both.
+    os.kill(child_of(study.pid), signal.SIGINT)
+    done = study.kill(signal.SIGINT)
+    assert (done.returncode, done.stdout) == (130, "")
+    first, last = done.stderr.splitlines()
+    assert first.startswith("Run 1 of 2: ") and last == "Interrupted."
+
+
+def test_ctrl_c_is_answered_also_while_standard_error_is_held_back(monkeypatch, tmp_path):
+    written = os.open(tmp_path / "written", os.O_WRONLY | os.O_CREAT)
+    ended = []
+    monkeypatch.setattr(startup, "_standard_error", written)
+    monkeypatch.setattr(os, "_exit", ended.append)
+    startup._end(signal.SIGINT, None)
+    assert ended == [130] and (tmp_path / "written").read_text() == "Interrupted.\n"
+
+
+@pytest.mark.parametrize(
+    "argv, orig_argv, expected",
+    [
+        (["-m", "--epochs=3"], ["python", "-X", "dev", "-m", "tfdml.train", "--epochs=3"], "tfdml.train"),
+        (["-m"], ["python", "-m", "tfdml.train"], "tfdml.train"),
+        # A script that takes -m itself is none.
+        (["script.py", "-m", "tfdml.train"], ["python", "script.py", "-m", "tfdml.train"], ""),
+    ],
+)
+def test_what_python_runs(monkeypatch, argv, orig_argv, expected):
+    monkeypatch.setattr(sys, "argv", argv)
+    monkeypatch.setattr(sys, "orig_argv", orig_argv)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", None)
+    assert startup.module_run() == expected
