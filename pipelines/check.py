@@ -1,8 +1,6 @@
 """Checks a dataset on disk: `python -m pipelines.check --dataset=cub200 --data_dir=data`; status 1 if any are bad."""
 
-import importlib
 import sys
-from pathlib import Path
 
 from absl import flags
 
@@ -12,32 +10,36 @@ from tfdml import flags as tfdml_flags
 tfdml_flags.define_debug()
 flags.DEFINE_string("dataset", "", "Dataset spec, as in training.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset, as in training.")
-flags.DEFINE_string("out", "bad_images.jsonl", "Where to write the list of bad images, if there are any.")
+flags.DEFINE_string(
+    "out",
+    "",
+    "Where to write the list of bad images, if there are any; empty: bad_images.jsonl in --data_dir, or in "
+    "~/.cache/tfdml if that is empty.",
+)
 flags.DEFINE_integer("min_side", 8, "Shortest side of an image that is not too small, pixels.", lower_bound=1)
 flags.DEFINE_integer("threads", 8, "Images that are looked at at once.", lower_bound=1)
 flags.DEFINE_list("import_modules", [], "Your own modules to import first; they may register datasets.")
 
 
 def main():
-    from pipelines.datasets.ignoring import write_list
+    from pipelines.datasets.ignoring import list_path, write_list
     from tfdml import registry
 
     settings = flags.FLAGS
     if not settings.dataset:
         raise ValueError("--dataset is missing, such as --dataset=cub200.")
-    if not Path(settings.out).absolute().parent.is_dir():
-        # Said now, and not when all images have been looked at.
-        raise ValueError(f"--out={settings.out}: there is no folder {Path(settings.out).absolute().parent}.")
-    for module in settings.import_modules:
-        importlib.import_module(module)
+    # Told now if it cannot be written, and not when all images have been looked at.
+    out = list_path(settings.out, settings.data_dir)
+    registry.import_modules(settings.import_modules)
     dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
     bad = check(dataset.splits(), settings)
     if not bad:
         print("All images can be read.")
         return
-    write_list(settings.out, bad)
-    print(f"{len(bad):,} bad images, listed in {settings.out}; the first is {bad[0][0]!r}: {bad[0][1]}.")
-    print(f"Train without them: --ignore_images={settings.out}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_list(out, bad)
+    print(f"{len(bad):,} bad images, listed in {out}; the first is {bad[0][0]!r}: {bad[0][1]}.")
+    print(f"Train without them: --ignore_images={out}")
     sys.exit(1)
 
 

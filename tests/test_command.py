@@ -5,9 +5,13 @@ import signal
 import sys
 from pathlib import Path
 
+import keras
+import numpy as np
 import pytest
+import tensorflow as tf
 from absl import flags as absl_flags
 
+from pipelines.images import reason_of
 from tests.run_helpers import Command, train_flags
 from tfdml import flags, startup
 
@@ -66,6 +70,30 @@ def test_a_mistyped_flag_is_told_before_tensorflow_is_imported():
     done = Command("tfdml.train", "--epoch=3", environment=TELLING).wait()
     assert done.returncode == 1 and "Did you mean: epochs" in done.stderr
     assert "tfdml" in done.stderr and "tensorflow" not in done.stderr and "keras" not in done.stderr
+
+
+def test_an_error_in_a_graph_is_told_by_its_sentence():
+    def loss(labels, found):
+        tf.debugging.assert_less(labels, 3.0, message="There is no such class.")
+        return keras.losses.mean_squared_error(labels, found)
+
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile(loss=loss)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Graph execution error") as caught:
+        model.fit(np.zeros((2, 1)), np.full((2, 1), 7.0), verbose=0)
+    assert reason_of(caught.value).startswith("There is no such class.")
+
+
+@pytest.mark.parametrize(
+    "message, told",
+    [
+        ("{{function_node f}} Expected 3 values [Op:Reshape]", "Expected 3 values"),
+        ("2 root error(s) found.\n  (0) INVALID_ARGUMENT:  Expected 3 values\n\t [[{{node x}}]]", "Expected 3 values"),
+        ("", ""),
+    ],
+)
+def test_the_sentence_of_an_error(message, told):
+    assert reason_of(tf.errors.InvalidArgumentError(None, None, message)) == told
 
 
 def imports_tensorflow(pid):

@@ -100,7 +100,8 @@ BAD_FLAGS = {
     "unknown_device": (["--devices=tpu"], ["'tpu'", "cpu:N"]),
     "workers_without_config": (["--devices=workers"], ["TF_CONFIG"]),
     "no_weights": (["--initial_weights=/none/such.weights.h5"], ["/none/such.weights.h5"]),
-    "no_module": (["--import_modules=none_such"], ["none_such"]),
+    "no_module": (["--import_modules=none_such"], ["--import_modules=none_such", "No module named 'none_such'"]),
+    "too_few_classes": (["--loss=arc_face(classes=3)"], ["--loss=arc_face(classes=3)", "8 training classes"]),
     "pictures_below_a_file": ([f"--data_dir={__file__}/x"], [f"{__file__}/x"]),
 }
 
@@ -274,6 +275,15 @@ def test_best_on_test_is_marked_so():
     assert given["untrained"] == {key: found[0][key] for key in METRICS}
 
 
+def test_curves():
+    """The learning rate is one, and the number of queries is none."""
+    trained = [event for event in events(straight_run()) if event["event"] == "train"]
+    assert [event["learning_rate"] for event in trained] == pytest.approx([0.003, 0.003])
+    written = "".join(path.read_text(errors="replace") for path in (straight_run() / "tensorboard").glob("events.*"))
+    assert "train/learning_rate" in written and "evaluation/recall_at_1" in written
+    assert "evaluation/queries" not in written
+
+
 def test_other_flags_are_refused_by_name(finished):
     done = train(finished, "--seed=1", "--epochs=4")
     assert_one_error(done, str(finished), "--seed=0 there, --seed=1 now", "--epochs=2 there, --epochs=4 now")
@@ -394,6 +404,15 @@ def test_evaluate_bad_input(finished, damaged_photos, tmp_path):
     model.unlink()
     assert_one_error(run("tfdml.evaluate", here), str(model), "no best model")
     assert_one_error(of_its_own.wait(), f"{tmp_path}/none", "flags.txt")
+
+
+# Report
+
+
+def test_report_of_one_learner_says_what_would_be_drawn_of_which_runs(finished):
+    done = run("tfdml.report", f"--run_dir={finished}")
+    assert_one_error(done, str(finished), "'learners' for runs with several", "'attention' for", "attention_ensemble")
+    assert not (finished / "report").exists()
 
 
 # Export

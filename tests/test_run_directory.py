@@ -7,7 +7,7 @@ import zipfile
 import pytest
 from absl import flags as absl_flags
 
-from tfdml import flags
+from tfdml import flags, training
 from tfdml.run_directory import RunDirectory
 
 OTHER_VALUES = {
@@ -94,6 +94,7 @@ def test_the_same_flags_claim_it_again(run):
 
 def test_other_flags_are_refused_and_named(run):
     run.claim(parsed("--epochs=3", "--seed=1", "--noprojector")[1])
+    (run.checkpoints / "step-00000001").mkdir(parents=True)
     with pytest.raises(ValueError) as caught:
         run.check_claim(parsed("--epochs=4", "--seed=1", "--loss=contrastive")[1])
     message = str(caught.value)
@@ -102,6 +103,42 @@ def test_other_flags_are_refused_and_named(run):
         assert words in message
     assert "--seed" not in message and "--dataset" not in message
     assert "--epochs=3" in (run.path / "flags.txt").read_text()
+
+
+def test_a_run_without_a_step_makes_room_for_other_flags(run):
+    """What it left, which is the untrained model, goes."""
+    run.claim(parsed("--loss=arc_face(classes=3)")[1])
+    run.tensorboard.mkdir()
+    run.model.write_text("untrained")
+    run.metrics.write_text('{"event": "evaluation", "step": 0}\n{"event": "tr')
+    corrected = parsed("--loss=arc_face")[1]
+    again = RunDirectory(run.path)
+    # A process that has ended holds no lock.
+    run._held.close()
+    again.check_claim(corrected)
+    assert run.model.exists()
+    again.claim(corrected)
+    assert sorted(path.name for path in run.path.iterdir()) == [".lock", "flags.txt"]
+    assert again.settings().loss == "arc_face"
+
+
+@pytest.mark.parametrize("left", ["result.json", "final.keras", "checkpoints/step-00000020", "metrics.jsonl"])
+def test_a_run_that_took_a_step_makes_no_room(run, left):
+    run.claim(parsed("--epochs=3")[1])
+    (run.path / left).parent.mkdir(exist_ok=True)
+    (run.path / left).write_text('{"event": "evaluation", "step": 0}\n{"event": "evaluation", "step": 5}\n')
+    with pytest.raises(ValueError, match="--epochs=3 there, --epochs=4 now"):
+        run.check_claim(parsed("--epochs=4")[1])
+
+
+def test_a_folder_where_another_process_trains_is_told_before_any_work(run, monkeypatch):
+    settings, serialized = parsed("--epochs=3")
+    other = RunDirectory(run.path)
+    other.check_free()
+    run.claim(serialized)
+    monkeypatch.setattr(training, "Experiment", lambda *_, **__: pytest.fail("went on"))
+    with pytest.raises(ValueError, match=f"Another process is training in --run_dir={run.path}"):
+        training.train(settings, other, serialized)
 
 
 def test_a_folder_that_is_no_run_is_refused(tmp_path):
@@ -200,6 +237,7 @@ def test_paths_mean_the_same_in_every_working_directory(run, tmp_path, monkeypat
     assert (found.data_dir, found.cache_dir) == (str(tmp_path / "photos"), str(tmp_path / "cache"))
     assert found.ignore_images == str(tmp_path.parent / "bad.jsonl")
     # Other photos, so another run.
+    (run.checkpoints / "step-00000001").mkdir(parents=True)
     with pytest.raises(ValueError, match=f"--data_dir={tmp_path}/photos there, --data_dir=/photos now"):
         run.check_claim(parsed(*relative)[1])
 

@@ -1,6 +1,5 @@
 """Flags to data, model and callbacks: the one place that joins the rooms."""
 
-import importlib
 import sys
 
 import keras
@@ -9,6 +8,7 @@ import tensorflow as tf
 from absl import logging
 
 from pipelines.cluster_sampling import WithinClusters
+from pipelines.images import reason_of
 from tfdml import callbacks as tfdml_callbacks
 from tfdml import registry
 from tfdml.checkpoint import CheckpointFolder
@@ -38,7 +38,7 @@ class Experiment:
             raise ValueError("--jit_compile needs --nodeterministic: XLA has no deterministic form of some operations.")
         # First of all: TensorFlow's devices cannot be set up after it has computed something.
         self.strategy = start_tensorflow(settings.devices, settings.deterministic)
-        import_modules(settings.import_modules)
+        registry.import_modules(settings.import_modules)
         self.chief = is_chief(self.strategy)
         self.image_data = ImageData(settings, self.strategy, verbose=bar() if self.chief else 0)
         keras.mixed_precision.set_global_policy(settings.precision)
@@ -74,9 +74,10 @@ class Experiment:
             except tf.errors.InvalidArgumentError as error:
                 raise ValueError(
                     f"--backbone={settings.backbone} does not take images of {size} x {size} pixels; give another "
-                    f"--image_size. TensorFlow says: {error.message.splitlines()[0]}"
+                    f"--image_size. TensorFlow says: {reason_of(error)}"
                 ) from None
             loss = registry.create("loss", settings.loss, classes=self.train.num_classes)
+            check_classes(loss, self.train.num_classes, settings)
             optimizer = make_optimizer(settings, self.make_sampler()[1])
             model.compile(optimizer=optimizer, loss=loss, jit_compile=settings.jit_compile)
             optimizer.build(model.trainable_variables)
@@ -134,7 +135,10 @@ class Experiment:
         log = tfdml_callbacks.RunLog(run.path, enabled=self.chief)
 
         def on_evaluation(step, metrics, is_best, seconds):
-            log.write("evaluation", step, metrics, split=settings.evaluate_on, seconds=round(seconds, 3))
+            # How many queries there are is no curve.
+            curves = {name: value for name, value in metrics.items() if name != "queries"}
+            more = {name: value for name, value in metrics.items() if name == "queries"}
+            log.write("evaluation", step, curves, split=settings.evaluate_on, seconds=round(seconds, 3), **more)
             if is_best and self.chief:
                 save_model(model, run.model)
 
@@ -196,10 +200,14 @@ class Experiment:
         return naming_unreadable(self.train, others, tolerant=self.settings.max_bad_images > 0)
 
 
-def import_modules(modules):
-    """Imports a user's modules, which register what is in them."""
-    for module in modules:
-        importlib.import_module(module)
+def check_classes(loss, classes, settings):
+    """Raises if a loss was made for fewer classes than are trained on."""
+    given = getattr(loss, "classes", None)
+    if given is not None and given < classes:
+        raise ValueError(
+            f"--loss={settings.loss} has classes={given}, and {settings.dataset} has {classes} training classes. Leave "
+            "the argument out: it is then their number."
+        )
 
 
 def trained(run_dir, which, changes=()):

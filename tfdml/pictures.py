@@ -1,5 +1,8 @@
 """What is drawn of a run: from its experiment, model and result to files."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 
 from pipelines.images import thumbnail
@@ -17,8 +20,6 @@ SHOWN = 6
 
 
 def _learners(experiment, model, result, folder):
-    if "learners" not in result:
-        return []
     test, count = experiment.test, model.learner_count
     drawn = [folder / "learners.png", folder / "pair_cosines.png"]
     draw_learners(result["learners"], drawn[0])
@@ -34,8 +35,6 @@ def _learners(experiment, model, result, folder):
 
 
 def _attention(experiment, model, result, folder, **chosen):
-    if getattr(model, "masks", None) is None:
-        return []
     # Of different classes, from one end of the split to the other.
     rows = np.linspace(0, len(experiment.test) - 1, SHOWN).astype(int)
     split = experiment.test.where(rows)
@@ -53,5 +52,29 @@ def _pixels(images, mean, std, channels):
     return pixels[..., ::-1] if channels == "bgr" else pixels
 
 
-# Each a function of the experiment, the final model, the result and a folder; it gives the files that it wrote there.
-PICTURES = {"learners": _learners, "attention": _attention}
+class Pictures(NamedTuple):
+    """Pictures of one kind.
+
+    Args:
+        of: which runs have them.
+        can_be_drawn: function of the final model and the result: whether this run has them.
+        draw: function of the experiment, the final model, the result and a folder; gives the files it wrote there.
+    """
+
+    of: str
+    can_be_drawn: Callable
+    draw: Callable
+
+
+PICTURES = {
+    "learners": Pictures(
+        of="runs with several learners, such as --method=divide_and_conquer or --method=attention_ensemble",
+        can_be_drawn=lambda model, result: "learners" in result,
+        draw=_learners,
+    ),
+    "attention": Pictures(
+        of="runs with attention masks, such as --method=attention_ensemble",
+        can_be_drawn=lambda model, result: getattr(model, "masks", None) is not None,
+        draw=_attention,
+    ),
+}

@@ -77,6 +77,19 @@ def create_chain(kind, spec, **offers):
     return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _taking_first(kind))]
 
 
+def import_modules(modules):
+    """Imports a user's modules, as `--import_modules` names them; they register what is in them."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            where = " Python searches the working directory and PYTHONPATH."
+            raise ImportError(
+                f"--import_modules={module} cannot be imported: {type(error).__name__}: {error}."
+                f"{where if isinstance(error, ModuleNotFoundError) else ''}"
+            ) from error
+
+
 def names(kind):
     """The registered names of a kind, sorted."""
     return sorted(_room(kind))

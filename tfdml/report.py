@@ -26,13 +26,19 @@ def main():
     if result is None:
         raise ValueError(f"The run in {run.path} is not complete; give its command again.")
     experiment.load_splits()
+    wanted = flags.FLAGS.only or PICTURES
+    names = [name for name in wanted if PICTURES[name].can_be_drawn(model, result)]
+    missing = [name for name in wanted if name not in names]
+    if missing and (flags.FLAGS.only or not names):
+        needed = ", and ".join(f"{name!r} for {PICTURES[name].of}" for name in missing)
+        raise ValueError(f"The run in {run.path} has nothing to draw. There are pictures {needed}.")
     run.report.mkdir(exist_ok=True)
     chosen = {"attention": {name: numbers for name in ("channels", "learners") if (numbers := numbers_of(name))}}
     drawn = []
-    for name in flags.FLAGS.only or PICTURES:
-        drawn += PICTURES[name](experiment, model, result, run.report, **chosen.get(name, {}))
+    for name in names:
+        drawn += PICTURES[name].draw(experiment, model, result, run.report, **chosen.get(name, {}))
     show_in_tensorboard(drawn, run.tensorboard / "report", result["step"])
-    print("\n".join(f"Wrote {path}" for path in drawn) or "There are no pictures of such a run.")
+    print("\n".join(f"Wrote {path}" for path in drawn))
 
 
 def numbers_of(name):

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -10,6 +11,8 @@ from absl.flags import Error as FlagsError
 
 from tfdml import flags
 from tfdml.checkpoint import write_atomically
+
+LOCK = ".lock"
 
 
 class RunDirectory:
@@ -26,9 +29,11 @@ class RunDirectory:
         self.final_model = self.path / "final.keras"
         self.tensorboard = self.path / "tensorboard"
         self.report = self.path / "report"
+        self.metrics = self.path / "metrics.jsonl"
         self._flags = self.path / "flags.txt"
         self._dataset = self.path / "dataset.json"
         self._result = self.path / "result.json"
+        self._held = None
 
     def check_claim(self, serialized):
         """Raises if the folder cannot be this run's: it is another's, or cannot be written.
@@ -49,11 +54,24 @@ class RunDirectory:
         if not os.access(nearest, os.W_OK):
             raise PermissionError(f"Cannot write to --run_dir={self.path}: {nearest} is read-only.")
 
+    def check_free(self):
+        """Raises if another process is training in the folder now. To be told at once; `claim` asks again."""
+        if (self.path / LOCK).exists():
+            self._lock().close()
+
+    def has_begun(self):
+        """Whether a step has been taken: what a run without one has left is not worth keeping."""
+        saved = self.has_checkpoint or self._result.exists() or self.final_model.exists()
+        return saved or self._last_logged_step() > 0
+
     def claim(self, serialized):
         """Makes the folder this run's by writing its flags."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
-            self._lock()
+            # Until the process ends, however it ends; two at once would undo each other's checkpoints.
+            self._held = self._held or self._lock()
+            if self._flags.exists() and not self.has_begun():
+                self._clear()
             write_atomically(self._flags, "".join(f"{line}\n" for line in serialized.values()).encode())
         except OSError as error:
             raise OSError(f"Cannot write to --run_dir={self.path}: {error.strerror}.") from error
@@ -96,20 +114,34 @@ class RunDirectory:
 
     @property
     def has_checkpoint(self):
-        """Whether training has begun."""
+        """Whether the state of training has been saved."""
         return any(self.checkpoints.glob("step-*"))
 
     def _lock(self):
-        # Held until the process ends, however it ends; two at once would undo each other's checkpoints.
-        self._lock_file = open(self.path / ".lock", "w")
+        """The lock file, open and locked."""
+        file = open(self.path / LOCK, "w")
         try:
-            fcntl.flock(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
+            file.close()
             raise ValueError(f"Another process is training in --run_dir={self.path}; wait for it.") from None
+        return file
+
+    def _last_logged_step(self):
+        """The step of the last whole event in the log; 0 if there is none."""
+        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True) if self.metrics.is_file() else []
+        whole = [line for line in lines if line.endswith("\n")]
+        return json.loads(whole[-1])["step"] if whole else 0
+
+    def _clear(self):
+        """Removes what a run without a step has left."""
+        for path in (self.model, self.metrics, self._dataset):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.tensorboard, ignore_errors=True)
 
     def _holds_anything(self):
         # What a kill in the middle of `claim` left is nothing.
-        return any(not entry.name.startswith((".writing-", ".lock")) for entry in self.path.iterdir())
+        return any(not entry.name.startswith((".writing-", LOCK)) for entry in self.path.iterdir())
 
     def _saved_flags(self):
         try:
@@ -124,7 +156,7 @@ class RunDirectory:
     def _refuse_other_flags(self, serialized):
         _, saved = self._saved_flags()
         different = [f"{saved[name]} there, {line} now" for name, line in serialized.items() if saved[name] != line]
-        if different:
+        if different and self.has_begun():
             raise ValueError(
                 f"--run_dir={self.path} holds a run with other flags ({'; '.join(different)}). Give the same flags "
                 "to go on with it, or another --run_dir."

@@ -15,12 +15,11 @@ flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, s
 
 def main():
     from tfdml import registry
-    from tfdml.experiment import import_modules
     from tfdml.run_directory import RunDirectory
     from tfdml.training import train
 
     if flags.FLAGS.list:
-        import_modules(flags.FLAGS.import_modules)
+        registry.import_modules(flags.FLAGS.import_modules)
         for kind in registry.ROOMS:
             print(f"{kind}:")
             for line in registry.describe(kind):

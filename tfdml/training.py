@@ -29,6 +29,9 @@ def train(settings, run, serialized):
         print(f"The run in {run.path} is complete; give another --run_dir to train again.")
         print_result(result, run)
         return
+    # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
+    if settings.devices != "workers":
+        run.check_free()
     # A run that has begun goes on with the classes that it had.
     experiment = Experiment(settings, classes=run.recorded_dataset().get("classes") if run.has_checkpoint else None)
     experiment.load_splits()

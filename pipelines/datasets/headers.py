@@ -22,7 +22,9 @@ def wrong_header(path):
                 return "is a BMP with a palette, which TensorFlow cannot read; save it as PNG"
             if image.format == "WEBP" and image.is_animated:
                 return "is a moving WebP, which TensorFlow cannot read; save one picture of it"
-    except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
+    except UnidentifiedImageError:
+        return "is no readable image (of no known format, or without a whole header)"
+    except (Image.DecompressionBombError, OSError) as error:
         return f"is no readable image ({getattr(error, 'strerror', None) or error})"
     except (ValueError, SyntaxError, struct.error, OverflowError) as error:
         # Pillow refuses a PNG with much text beside the pixels, which TensorFlow reads.

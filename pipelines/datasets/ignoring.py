@@ -7,6 +7,23 @@ from pathlib import Path
 
 import numpy as np
 
+LIST = "bad_images.jsonl"
+
+
+def list_path(out, data_dir):
+    """Where a list is to be written: `out`; or if it is empty, beside the data, or where there is no folder of them, in
+    `~/.cache/tfdml`."""
+    if not (out or data_dir):
+        return Path.home() / ".cache" / "tfdml" / LIST
+    path = (Path(out) if out else Path(_folder(data_dir)) / LIST).absolute()
+    if out and not path.parent.is_dir():
+        raise ValueError(f"--out={out}: there is no folder {path.parent}.")
+    if path.parent.is_dir() and not os.access(path.parent, os.W_OK):
+        raise PermissionError(
+            f"Cannot write the list of bad images to {path}: the folder is read-only. Give another --out."
+        )
+    return path
+
 
 def names_in_list(split, part, data_dir):
     """What a list calls the rows of a split: paths, from `data_dir` where they are below it, or `train#7`."""

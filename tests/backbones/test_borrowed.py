@@ -1,7 +1,9 @@
 """Backbones of keras-hub and keras-cv, which stand-ins play here: the packages are extras."""
 
+import re
 import sys
 import types
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -92,11 +94,14 @@ def test_a_missing_package_names_the_extra(package, extra, monkeypatch, hub, tmp
     backbone = Borrowed(Pyramid(), "keras_hub", PREPROCESSING)
     backbone.save(tmp_path / "backbone.keras")
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"tfdml\[{extra}\]"):
+    with pytest.raises(ImportError, match=rf"pip install 'tfdml\[{extra}\]'"):
         create("backbone", f"{package}(preset='resnet_18_imagenet')")
     if package == "keras_hub":
-        with pytest.raises(ImportError, match=r"tfdml\[hub\]"):
+        # As an extra beside tensorflow-cpu it would install a second TensorFlow.
+        with pytest.raises(ImportError, match=r"With the extra 'cpu'.*pip install --no-deps 'keras-hub~=") as told:
             keras.models.load_model(tmp_path / "backbone.keras")
+        pinned = re.search(r"keras-hub~=[\d.]+", str(told.value))[0]
+        assert f'"{pinned}"' in (Path(__file__).resolve().parents[2] / "setup.py").read_text()
 
 
 def test_an_unknown_preset_and_one_that_cannot_be_downloaded_are_named(hub, monkeypatch):

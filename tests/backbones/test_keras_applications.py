@@ -1,6 +1,7 @@
 """The networks of keras.applications as backbones."""
 
 import inspect
+import urllib.error
 
 import keras
 import numpy as np
@@ -93,6 +94,31 @@ def test_without_a_network_the_file_to_fetch_is_named(monkeypatch):
     monkeypatch.setattr(keras.applications, "MobileNetV2", no_network)
     with pytest.raises(OSError, match="MobileNetV2.*https://there/mobilenet_v2.h5.*give its path"):
         backbone.load_imagenet()
+
+
+@pytest.mark.parametrize(
+    "name, file",
+    [
+        ("MobileNetV2", "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"),
+        # Its address ends in another name: NASNet-mobile-no-top.h5.
+        ("NASNetMobile", "nasnet_mobile_no_top.h5"),
+    ],
+)
+def test_without_a_network_keras_tells_which_file_it_looks_for_and_where(name, file, monkeypatch, tmp_path):
+    files, asked = inspect.getmodule(keras.utils.get_file), []
+
+    def no_network(url, place, hook):
+        asked.append((url, place))
+        raise urllib.error.URLError("no network")
+
+    monkeypatch.setattr(files, "urlretrieve", no_network)
+    monkeypatch.setattr(files.config, "keras_home", lambda: str(tmp_path))
+    with pytest.raises(OSError) as caught:
+        create("backbone", f"keras_applications(name={name!r})").load_imagenet()
+    ((url, place),) = asked
+    assert place == str(tmp_path / "models" / file)
+    assert f"fetch {url} elsewhere and put it at {place}, " in str(caught.value)
+    assert "give its path by --initial_weights" in str(caught.value)
 
 
 def test_unknown_names_list_the_known():

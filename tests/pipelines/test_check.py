@@ -2,12 +2,14 @@
 
 import io
 import json
+import os
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from pipelines.datasets import Split
+from pipelines.datasets.ignoring import list_path
 from pipelines.verification import classes_without_image, copies, verify
 from tests.pipelines import tiny_datasets as tiny
 from tests.run_helpers import MODEL_FLAGS, Command, assert_one_error, run
@@ -161,6 +163,18 @@ def test_the_command_lists_what_is_bad_and_training_goes_on_without_it(products)
     result = json.loads((products / "run" / "result.json").read_text())
     assert set(result["metrics"]) == {"recall_at_1", "recall_at_10", "recall_at_100", "recall_at_1000", "queries"}
     assert result["metrics"]["queries"] == 4
+
+
+def test_the_list_goes_beside_the_data_unless_told_otherwise(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "photos").mkdir()
+    assert list_path("", "photos") == tmp_path / "photos" / "bad_images.jsonl"
+    assert list_path("list.jsonl", "photos") == tmp_path / "list.jsonl"
+    assert list_path("", "") == tmp_path / "home" / ".cache" / "tfdml" / "bad_images.jsonl"
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    with pytest.raises(OSError, match=f"{tmp_path}/photos/bad_images.jsonl.*read-only. Give another --out"):
+        list_path("", "photos")
 
 
 def test_the_command_where_all_is_well_and_copies_are_told(products):

@@ -8,6 +8,16 @@ import keras
 from tfdml.backbones.backbone import Backbone
 from tfdml.layers.precision import layers_in
 
+# keras-hub asks for tensorflow-text, and that for `tensorflow`, which must not be installed beside `tensorflow-cpu`.
+INSTALL = {
+    "keras_hub": (
+        "the extra 'hub'. With the extra 'gpu': pip install 'tfdml[hub]'. With the extra 'cpu', where that would "
+        "install tensorflow over tensorflow-cpu: pip install --no-deps 'keras-hub~=0.32.0', then "
+        "pip install 'kagglehub!=1.0.1' kagglesdk==0.1.28 sentencepiece tokenizers regex rich."
+    ),
+    "keras_cv": "the extra 'keras-cv': pip install 'tfdml[keras-cv]'.",
+}
+
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class Borrowed(Backbone):
@@ -55,10 +65,7 @@ def import_extra(package):
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        extra = {"keras_hub": "hub", "keras_cv": "keras-cv"}[package]
-        raise ImportError(
-            f"Backbones of {package} need the extra {extra!r}: pip install 'tfdml[{extra}]'. The import failed: {error}"
-        ) from error
+        raise ImportError(f"Backbones of {package} need {INSTALL[package]} The import failed: {error}") from error
 
 
 def load_preset(package, preset, load):

@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import traceback
 
 import keras
 import numpy as np
@@ -63,13 +64,22 @@ class KerasApplication(Backbone):
             pretrained = _function(self.application)(include_top=False, weights="imagenet")
         except Exception as error:  # Keras raises just that where it cannot download.
             raise OSError(
-                f"The ImageNet weights of {self.application} cannot be had: {error}. Without a network, put Keras' "
-                "file, whose name ends with _notop.h5, here and give its path."
+                f"The ImageNet weights of {self.application} cannot be had: {error}. {_how_to_fetch(error)}"
             ) from error
         self.set_weights(pretrained.get_weights())
 
     def get_config(self):
         return {**super().get_config(), "application": self.application, "layer_names": list(self.layer_names)}
+
+
+def _how_to_fetch(error):
+    """What to do without a network: the call that failed knows, and each network names its file in its own way."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        if frame.f_code is keras.utils.get_file.__code__:
+            url, place = frame.f_locals["origin"], frame.f_locals.get("download_target")
+            found = f"put it at {place}, where Keras looks for it, or " if place else ""
+            return f"Without a network, fetch {url} elsewhere and {found}give its path by --initial_weights."
+    return "Without a network, fetch the file elsewhere and give its path by --initial_weights."
 
 
 def _function(name):

@@ -6,7 +6,7 @@ import keras
 
 
 class EpochLog(keras.callbacks.Callback):
-    """Writes an epoch's training metrics to the run's log, under the global step.
+    """Writes an epoch's training metrics, and the learning rate of the next step, to the run's log.
 
     Args:
         log: `RunLog`.
@@ -23,5 +23,6 @@ class EpochLog(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         values = {name: float(value) for name, value in (logs or {}).items()}
+        values["learning_rate"] = float(self.model.optimizer.learning_rate)
         seconds = round(time.monotonic() - self._began, 3)
         self.log.write("train", self._step(), values, epoch=epoch + 1, seconds=seconds)
