@@ -47,6 +47,7 @@ LOSS_SPECS = {
     "multi_similarity": ["multi_similarity", "multi_similarity(beta=40.0, base=0.5, mining=False)"],
     "n_pair": ["n_pair", "n_pair(margin=0.5, normalize=True, regularization=0.02)"],
     "norm_softmax": ["norm_softmax(classes=7)"],
+    "nt_xent": ["nt_xent", "nt_xent(temperature=0.5)"],
     "proxy_anchor": ["proxy_anchor(classes=7)", "proxy_anchor(classes=7, scale=4.0)"],
     "proxy_n_pair": ["proxy_n_pair(classes=7)"],
     "proxy_nca": ["proxy_nca(classes=7)", "proxy_nca(classes=7, scale=4.0, exclude_positive=False)"],
@@ -58,24 +59,37 @@ LOSS_SPECS = {
         "ranked_list_simpler",
         "ranked_list_simpler(margin=0.8, differentiate_weights=True, differentiate_gallery=True)",
     ],
+    "smooth_ap": ["smooth_ap", "smooth_ap(temperature=0.2, include_query=True)"],
     "soft_triple": ["soft_triple(classes=7)", "soft_triple(classes=7, per_class=1)"],
+    "sub_center_arc_face": [
+        "sub_center_arc_face(classes=7)",
+        "sub_center_arc_face(classes=7, per_class=1, scale=4.0)",
+    ],
     "sup_con": ["sup_con", "sup_con(form='in', temperature=0.5)"],
     "triplet": [
         f"triplet(mining={mining!r})" for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
     ]
     + ["triplet(squared=False)"],
 }
+# Sums have no name of their own: one of losses on embeddings, one with a layer, one of layers of all kinds.
+SUM_SPECS = [
+    "triplet + 0.5*contrastive",
+    "triplet + 0.5*proxy_anchor(classes=7)",
+    "0.5*margin(learn_beta='per_class', classes=7, mining='all') + 2*soft_triple(classes=7, per_class=2)"
+    " + proxy_nca(classes=7)",
+]
 
 
 @cache
 def specs_by_fixture():
     """Fixture to the specs that a test which takes it runs on."""
     by_name = {name: LOSS_SPECS.get(name, [name]) for name in registry.names("loss")}
+    by_name["weighted sum"] = SUM_SPECS
     specs = [spec for several in by_name.values() for spec in several]
     losses = {spec: registry.create("loss", spec) for spec in specs}
     return {
         "loss_spec": specs,
-        "one_spec_a_loss": [several[0] for several in by_name.values()],
+        "one_spec_a_loss": [several[0] for several in by_name.values()] + SUM_SPECS[1:],
         "pair_loss_spec": [spec for spec in specs if losses[spec].make_layer() is None],
         "proxy_loss_spec": [spec for spec in specs if isinstance(losses[spec], ProxyLoss)],
     }

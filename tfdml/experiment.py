@@ -188,11 +188,13 @@ class Experiment:
 
     def _schedules(self, model, progress):
         """What changes from step to step besides the weights."""
-        last = getattr(model.loss, "final_negative_temperature", None)
-        if last is None:
-            return []
-        first, steps = model.loss.negative_temperature, self.settings.epochs * progress.steps_per_epoch
-        return [tfdml_callbacks.TemperatureSchedule(first, last, steps, step=lambda: progress.step)]
+        steps, schedules = self.settings.epochs * progress.steps_per_epoch, []
+        for _, loss in getattr(model.loss, "terms", [(1.0, model.loss)]):
+            last = getattr(loss, "final_negative_temperature", None)
+            if last is not None:
+                first, step = loss.negative_temperature, lambda: progress.step
+                schedules.append(tfdml_callbacks.TemperatureSchedule(first, last, steps, step=step, loss=loss))
+        return schedules
 
     def naming_unreadable(self):
         """A context whose errors name images that cannot be read."""

@@ -1,18 +1,16 @@
-"""Names and spec strings to objects: the one place where a thing gets its name.
-
-A spec is a name, with arguments where wanted: `triplet` or `triplet(margin=0.1, mining='hard')`. Arguments are
-Python literals, read by `ast.literal_eval`: data, never code. A chain joins specs with `|`.
+"""Names and spec strings to objects: the one place where a thing gets its name. `tfdml.specs` says what a spec is.
 
 Arguments need their names, except the first one of a thing that is made so, `def layer(name, /, **arguments)`: its spec
 is `layer('RandomHue', factor=0.2)`, and it checks the names of the other arguments itself.
 """
 
-import ast
 import difflib
 import importlib
 import inspect
 
 import keras.saving
+
+from tfdml.specs import FIRST, parse, parse_sum
 
 # Where each kind of thing lives. Importing the room registers what is in it.
 ROOMS = {
@@ -27,10 +25,9 @@ ROOMS = {
     "schedule": "tfdml.optimizers.schedules",
 }
 
-# Where `parse` puts the argument without a name.
-FIRST = ""
-
 _registered = {}
+# Kind to what makes one thing of a weighted sum of things.
+_sums = {}
 
 
 def register(kind, name):
@@ -57,18 +54,33 @@ def add(kind, name, thing):
     things[name] = thing
 
 
+def register_sum(kind):
+    """Decorator for what makes one thing of the terms of a weighted sum, a list `[(weight, thing), ...]`."""
+
+    def decorate(thing):
+        _sums[kind] = thing
+        return thing
+
+    return decorate
+
+
 def create(kind, spec, **offers):
     """Builds what `spec` names.
 
     Args:
         kind: a key of `ROOMS`.
-        spec: string, `name` or `name(argument=literal, ...)`.
+        spec: string, `name` or `name(argument=literal, ...)`; for losses also a weighted sum of such,
+            `name + weight * name(argument=literal, ...)`.
         **offers: arguments that the caller can supply. Each is passed only where the thing takes an argument of
             that name and the spec does not set it.
     """
-    steps = parse(spec, _taking_first(kind))
+    taking_first = _taking_first(kind)
+    if kind in _sums and (terms := parse_sum(spec, taking_first)):
+        return _sums[kind]([(weight, _create(kind, *step, offers)) for weight, step in terms])
+    steps = parse(spec, taking_first)
     if len(steps) != 1:
-        raise ValueError(f"Expected one {kind}, received a chain of {len(steps)}: {spec!r}.")
+        hint = " Write a sum with +." if kind in _sums else ""
+        raise ValueError(f"Expected one {kind}, received a chain of {len(steps)}: {spec!r}.{hint}")
     return _create(kind, *steps[0], offers)
 
 
@@ -104,56 +116,6 @@ def describe(kind):
         summary = (inspect.getdoc(thing) or "").split("\n")[0]
         lines.append(f"{name}({arguments}): {summary}")
     return lines
-
-
-def parse(text, taking_first=()):
-    """Splits a spec or a chain into `[(name, {argument: value}), ...]`, evaluating literals only.
-
-    Args:
-        text: the spec or chain.
-        taking_first: names whose first argument stands without its name; it is under the key `FIRST`.
-    """
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError as error:
-        raise ValueError(f"Cannot read the spec {text!r}: {error.msg}. Expected name(argument=value, ...).") from None
-    steps = []
-    while isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.BitOr):
-        steps.append(_parse_step(tree.right, text, taking_first))
-        tree = tree.left
-    steps.append(_parse_step(tree, text, taking_first))
-    return steps[::-1]
-
-
-def _parse_step(node, text, taking_first):
-    if isinstance(node, ast.Name):
-        return node.id, {}
-    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-        raise ValueError(f"Cannot read the spec {text!r}. Expected name or name(argument=value, ...).")
-    name = node.func.id
-    first = node.args[:1] if name in taking_first else []
-    if len(node.args) > len(first) or any(keyword.arg is None for keyword in node.keywords):
-        raise ValueError(f"Arguments need their names: write {name}(argument=value), received {text!r}.")
-    arguments = {}
-    if first:
-        arguments[FIRST] = _literal(f"The first argument of {name}", "", first[0], text)
-    for keyword in node.keywords:
-        if keyword.arg in arguments:
-            raise ValueError(f"The argument {keyword.arg} is given twice in {text!r}.")
-        arguments[keyword.arg] = _literal(f"The value of {keyword.arg}", f"{keyword.arg}=", keyword.value, text)
-    return name, arguments
-
-
-def _literal(what, prefix, node, text):
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError):
-        written = ast.unparse(node)
-        hint = {"true": "True", "false": "False", "none": "None"}.get(written.lower(), repr(written))
-        raise ValueError(
-            f"{what} in {text!r} is no literal. Expected a number, quoted text, a tuple, True, False or None; received "
-            f"{written}. Did you mean {prefix}{hint}?"
-        ) from None
 
 
 def _create(kind, name, arguments, offers):

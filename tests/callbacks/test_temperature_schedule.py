@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -6,7 +8,8 @@ from tests.run_helpers import events, newest_arrays
 from tests.run_helpers import train as train_to_the_end
 from tfdml.callbacks import TemperatureSchedule
 from tfdml.callbacks.temperature_schedule import temperature_at
-from tfdml.losses import RankedList, Triplet
+from tfdml.experiment import Experiment
+from tfdml.losses import RankedList, Triplet, WeightedSum
 
 
 def test_the_equation_by_hand():
@@ -78,6 +81,21 @@ def test_a_run_that_goes_on_has_the_temperatures_of_one_that_did_not_stop(train)
 def test_the_step_may_be_counted_by_another(train):
     schedule = TemperatureSchedule(first=10.0, last=4.0, steps=6, step=lambda: 3)
     assert train(compiled(RankedList()), [schedule], 2)[0] == [7.0, 7.0]
+
+
+def test_the_losses_of_a_sum_have_their_own():
+    """In plain Keras by naming the loss; in the training command each that has a last temperature."""
+    losses = [
+        RankedList(final_negative_temperature=4.0),
+        Triplet(),
+        RankedList(negative_temperature=0.0, final_negative_temperature=8.0),
+        RankedList(),
+    ]
+    network = compiled(WeightedSum([(1.0, loss) for loss in losses]))
+    progress = SimpleNamespace(steps_per_epoch=2, step=3)
+    schedules = Experiment._schedules(SimpleNamespace(settings=SimpleNamespace(epochs=2)), network, progress)
+    network.fit(np.ones((16, 5)), np.arange(16) // 2, batch_size=16, callbacks=schedules, verbose=0)
+    assert [losses[number].negative_temperature for number in (0, 2, 3)] == [5.5, 6.0, 10.0]
 
 
 def test_a_loss_without_temperature_is_refused(train):

@@ -31,11 +31,6 @@ def units(embeddings):
     return embeddings / ops.norm(embeddings, axis=1, keepdims=True)
 
 
-def sharp_units(embeddings):
-    """Dot products become cosines divided by a temperature of 0.2."""
-    return units(embeddings) / 0.2**0.5
-
-
 # Weights of anchors: functions of labels `[B]`, distances at unit length `[B, B]` and our values `[B]`.
 
 
@@ -122,7 +117,10 @@ AGREE = {
     "lifted_structure_as_it_is": ("lifted_structure", as_they_are, mean),
     "n_pairs": ("n_pair(negatives='one_per_class', normalize=True)", as_they_are, of_first_rows),
     "n_pairs_as_it_is": ("n_pair(negatives='one_per_class')", as_they_are, of_first_rows),
-    "nt_xent": ("n_pair", sharp_units, of_pairs),
+    "nt_xent": ("nt_xent(temperature=0.2)", as_they_are, of_pairs),
+    "nt_xent_sharp": ("nt_xent(temperature=0.07)", as_they_are, of_pairs),
+    "smooth_ap": ("smooth_ap(include_query=True)", as_they_are, mean),
+    "smooth_ap_warm": ("smooth_ap(temperature=0.1, include_query=True)", as_they_are, mean),
     "multi_similarity": ("multi_similarity(base=0.5, mining=False)", as_they_are, mean),
     "multi_similarity_mined": ("multi_similarity(beta=40.0, base=0.5)", as_they_are, mean),
     "circle": ("circle", as_they_are, of_active),
@@ -141,6 +139,7 @@ AGREE = {
     "soft_triple": ("soft_triple(classes=7, per_class=2)", as_they_are, mean),
     "proxy_anchor": ("proxy_anchor(classes=7)", as_they_are, mean),
     "arc_face": ("arc_face(classes=7)", as_they_are, mean),
+    "sub_center_arc_face": ("sub_center_arc_face(classes=7, per_class=2)", as_they_are, mean),
     "cos_face": ("cos_face(classes=7)", as_they_are, mean),
 }
 # Where they agree but for a small term: the relative difference that it makes at most, and why.
@@ -163,6 +162,10 @@ DIFFER = {
     # Negatives keep their length, against the paper's f, which is derived for unit length; at unit length the value is
     # ours, but the gradient changes that length.
     "angular": ("angular(alpha=40.0)", as_they_are, of_pairs, BATCHES),
+    # It divides the batch into B / C classes of C rows each, C being the number of classes: right only where a class
+    # has as many rows as there are classes, as in `pk`.
+    "smooth_ap": ("smooth_ap(include_query=True)", as_they_are, mean, ["pairs"]),
+    "smooth_ap_warm": ("smooth_ap(temperature=0.1, include_query=True)", as_they_are, mean, ["pairs"]),
     # All triplets whose negative is farther than the positive by less than the margin, not one for each pair.
     "triplet_semi_hard": ("triplet(margin=0.2, squared=False)", units, mean, BATCHES),
     # Affinities are exp(2 max(0, cos)), where the paper has the cosines; degrees do not count a node itself; proxies
@@ -193,10 +196,10 @@ def terms_of(entry):
 
 
 def batches_of(name):
-    """Batches on which the definitions differ, and those on which they agree."""
+    """Batches on which the definitions differ, and those on which they agree, of those that the golden has."""
     entry = DIFFER.get(name)
     differ = [] if entry is None else entry[0][3] if isinstance(entry, list) else entry[3]
-    return list(differ), [which for which in BATCHES if which not in differ]
+    return list(differ), [which for which in read("pytorch_metric_learning")[name] if which not in differ]
 
 
 def stored(shape, batch):

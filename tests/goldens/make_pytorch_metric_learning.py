@@ -34,6 +34,8 @@ def squared():
 # Name: what makes the loss, and the miner. A name without more to it is the loss as its defaults have it. Those of
 # OF_UNITS get the embeddings at unit length, beforehand.
 OF_UNITS = ("angular_of_units",)
+# These take classes of one size alone, which those of the batch `uneven` are not.
+OF_EVEN_CLASSES = ("smooth_ap", "smooth_ap_warm")
 PAIRS = {
     "contrastive": (lambda: losses.ContrastiveLoss(), None),
     "contrastive_sum": (lambda: losses.ContrastiveLoss(0.3, 1.1, reducer=SumReducer()), None),
@@ -51,6 +53,9 @@ PAIRS = {
     "n_pairs": (lambda: losses.NPairsLoss(), None),
     "n_pairs_as_it_is": (lambda: losses.NPairsLoss(distance=DotProductSimilarity(normalize_embeddings=False)), None),
     "nt_xent": (lambda: losses.NTXentLoss(temperature=0.2), None),
+    "nt_xent_sharp": (lambda: losses.NTXentLoss(), None),
+    "smooth_ap": (lambda: losses.SmoothAPLoss(), None),
+    "smooth_ap_warm": (lambda: losses.SmoothAPLoss(temperature=0.1), None),
     "ranked_list": (lambda: losses.RankedListLoss(margin=0.4, Tn=10), None),
     "ranked_list_full": (lambda: losses.RankedListLoss(margin=0.3, Tn=4, imbalance=0.3, alpha=1.3, Tp=2), None),
     "multi_similarity": (lambda: losses.MultiSimilarityLoss(), None),
@@ -88,6 +93,14 @@ WEIGHTED = {
     ),
     "proxy_anchor": (lambda dim: losses.ProxyAnchorLoss(CLASSES, dim), "proxies", "proxies", ROWS),
     "arc_face": (lambda dim: losses.ArcFaceLoss(CLASSES, dim, margin=math.degrees(0.5)), "W", "proxies", COLUMNS),
+    "sub_center_arc_face": (
+        lambda dim: losses.SubCenterArcFaceLoss(
+            num_classes=CLASSES, embedding_size=dim, margin=math.degrees(0.5), sub_centers=CENTERS
+        ),
+        "W",
+        "centers",
+        COLUMNS,
+    ),
     "cos_face": (lambda dim: losses.CosFaceLoss(CLASSES, dim), "W", "proxies", COLUMNS),
     "manifold_intrinsic": (
         lambda dim: losses.ManifoldLoss(dim, K=CLASSES, lambdaC=0.0),
@@ -145,7 +158,8 @@ def main():
     batches = {name: batch for name, batch in inputs.items() if "embeddings" in batch}
     goldens = {}
     for name, made in PAIRS.items():
-        goldens[name] = {which: of_pairs(*made, batch, name in OF_UNITS) for which, batch in batches.items()}
+        taken = {which: each for which, each in batches.items() if which != "uneven" or name not in OF_EVEN_CLASSES}
+        goldens[name] = {which: of_pairs(*made, batch, name in OF_UNITS) for which, batch in taken.items()}
     for name, made in WEIGHTED.items():
         goldens[name] = {which: of_weights(*made, batch) for which, batch in batches.items()}
     lines = [f"{json.dumps(name)}: {json.dumps(golden)}" for name, golden in goldens.items()]

@@ -145,7 +145,7 @@ def test_half_precision_is_computed_in_float32(loss, feed, make_batch, half):
 def test_a_loss_in_half_precision_is_refused(loss, half):
     # More than 256 classes in a batch would run together in bfloat16.
     with pytest.raises(ValueError, match=f"float32 or float64, received '{half}'"):
-        type(loss)(dtype=half)
+        type(loss)(**{**loss.get_config(), "dtype": half})
 
 
 @pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])

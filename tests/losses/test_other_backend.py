@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import LOSS_SPECS
+from tests.conftest import LOSS_SPECS, SUM_SPECS
 from tests.goldens.comparisons import AGREE, batches_of, read, stored, terms_of, weights_of
 from tfdml import registry
 
@@ -22,7 +22,7 @@ JAX = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZ
 # Of different sizes of classes, some of one row.
 BATCH = "uneven"
 
-SPECS = [spec for name in registry.names("loss") for spec in LOSS_SPECS.get(name, [name])]
+SPECS = [*(spec for name in registry.names("loss") for spec in LOSS_SPECS.get(name, [name])), *SUM_SPECS]
 COMPARED = [name for name in AGREE if BATCH in batches_of(name)[1]]
 
 

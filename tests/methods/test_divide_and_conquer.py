@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from tfdml.losses import Margin, ProxyNCA, SoftTriple, Triplet
+from tfdml.losses import Margin, ProxyNCA, SoftTriple, Triplet, WeightedSum
 from tfdml.methods.division import Division
 
 LEARNERS, DIM = 4, 3
@@ -16,6 +16,10 @@ OPTIMIZERS = {
     "adamw": lambda: tfdml.optimizers.AdamW(0.01, weight_decay=0.1),
     "l2": lambda: tfdml.optimizers.Adam(0.01, weight_decay=0.1, l2=True),
 }
+
+
+def sum_with(proxy_loss):
+    return WeightedSum([(1.0, Triplet(mining="all")), (0.5, proxy_loss), (2.0, ProxyNCA(classes=4))])
 
 
 @pytest.fixture
@@ -50,14 +54,15 @@ def state_of_slices(model):
 
 
 @pytest.mark.parametrize("turn", [0, 2, 3])
-@pytest.mark.parametrize("loss", [Triplet(mining="all"), Margin(), ProxyNCA(classes=4)])
+@pytest.mark.parametrize("loss", [Triplet(mining="all"), Margin(), ProxyNCA(classes=4), sum_with(ProxyNCA(classes=4))])
 def test_the_loss_is_that_of_the_slice_whose_turn_it_is(batch, loss, turn):
     images, labels = batch
     model = make_model(loss)
     learners = model.learner_embeddings(images)
     taken = learners[:, turn]
     if model.loss_layers.learners:
-        assert [layer.proxies.shape[1] for layer in model.loss_layers.learners] == [DIM] * LEARNERS + [LEARNERS * DIM]
+        dims = [layer.weights[0].shape[1] for layer in model.loss_layers.learners]
+        assert dims == [DIM] * LEARNERS + [LEARNERS * DIM]
         taken = model.loss_layers.learners[turn](taken, labels)
     expected = np.asarray(loss.call(labels, taken))
     values = model.loss_values({"label": labels, "learner": np.full(16, turn)}, learners)
@@ -67,7 +72,7 @@ def test_the_loss_is_that_of_the_slice_whose_turn_it_is(batch, loss, turn):
 
 
 @pytest.mark.parametrize("targets", [lambda labels: labels, lambda labels: turn_of(labels, -1)])
-@pytest.mark.parametrize("loss", [Triplet(mining="all"), ProxyNCA(classes=4)])
+@pytest.mark.parametrize("loss", [Triplet(mining="all"), ProxyNCA(classes=4), sum_with(ProxyNCA(classes=4))])
 def test_without_a_turn_it_is_that_of_the_whole_embedding(batch, loss, targets):
     images, labels = batch
     model = make_model(loss)
@@ -126,9 +131,10 @@ def test_all_slices_learn_without_a_turn(batch):
 
 
 @pytest.mark.parametrize("turn", [-1, 2])
-def test_of_what_the_loss_keeps_only_the_learners_own_moves(batch, turn):
+@pytest.mark.parametrize("loss", [lambda own: own, sum_with], ids=["alone", "in a sum"])
+def test_of_what_the_loss_keeps_only_the_learners_own_moves(batch, loss, turn):
     images, labels = batch
-    model = make_model(SoftTriple(classes=4, per_class=3, merging=2.0), "adam")
+    model = make_model(loss(SoftTriple(classes=4, per_class=3, merging=2.0)), "adam")
     layers = model.loss_layers.learners
     expected = np.mean(
         model.loss.call(
@@ -138,11 +144,12 @@ def test_of_what_the_loss_keeps_only_the_learners_own_moves(batch, turn):
     expected += float(sum(layers[turn].losses))
     logs = model.test_on_batch(images, turn_of(labels, turn), return_dict=True)
     assert logs["loss"] == pytest.approx(expected, rel=1e-4)
-    before = [layer.proxies.numpy() for layer in layers]
+    before = [layer.get_weights() for layer in layers]
     for _ in range(2):
         model.train_on_batch(images, turn_of(labels, turn))
-    moved = [bool(np.any(old != layer.proxies.numpy())) for old, layer in zip(before, layers, strict=True)]
-    assert moved == [k == turn % (LEARNERS + 1) for k in range(LEARNERS + 1)]
+    for k, (old, layer) in enumerate(zip(before, layers, strict=True)):
+        moved = [bool(np.any(was != now)) for was, now in zip(old, layer.get_weights(), strict=True)]
+        assert moved == [k == turn % (LEARNERS + 1)] * len(old)
 
 
 def test_without_split_embedding_the_layer_is_one(batch):

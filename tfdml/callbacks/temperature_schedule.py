@@ -15,23 +15,25 @@ class TemperatureSchedule(keras.callbacks.Callback):
         last: temperature after `steps` steps, and from then on.
         steps: how many steps the way from the first to the last takes.
         step: function that gives the number of steps taken; Keras' count of the optimizer if None.
+        loss: the loss whose temperature it is, such as one of those in a `WeightedSum`; the model's if None.
     """
 
-    def __init__(self, first, last, steps, *, step=None):
+    def __init__(self, first, last, steps, *, step=None, loss=None):
         super().__init__()
         if steps < 1:
             raise ValueError(f"Expected at least one step, received steps={steps}.")
         self.first, self.last, self.steps = first, last, steps
+        self._loss = loss
         self._step = step or (lambda: int(self.model.optimizer.iterations))
 
     def on_train_begin(self, logs=None):
-        if not hasattr(self.model.loss, "negative_temperature"):
-            raise ValueError(
-                f"Expected a loss with a negative_temperature, such as RankedList, received {self.model.loss!r}."
-            )
+        loss = self._loss or self.model.loss
+        if not hasattr(loss, "negative_temperature"):
+            raise ValueError(f"Expected a loss with a negative_temperature, such as RankedList, received {loss!r}.")
 
     def on_train_batch_begin(self, batch, logs=None):
-        self.model.loss.negative_temperature = temperature_at(self._step(), self.first, self.last, self.steps)
+        loss = self._loss or self.model.loss
+        loss.negative_temperature = temperature_at(self._step(), self.first, self.last, self.steps)
 
 
 def temperature_at(step, first, last, steps):

@@ -53,6 +53,10 @@ class Proxies(keras.layers.Layer):
             return similarities
         return ops.reshape(similarities, (-1, self.classes, self.per_class))
 
+    def compute_output_shape(self, embeddings_shape, labels_shape=None):
+        shape = (embeddings_shape[0], self.classes, self.per_class)
+        return shape[:2] if self.per_class == 1 else shape
+
     def get_config(self):
         own = {
             "classes": self.classes,

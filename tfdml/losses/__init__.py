@@ -18,15 +18,19 @@ from tfdml.losses.margin import Margin, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarity, multi_similarity_loss
 from tfdml.losses.n_pair import NPair, n_pair_loss
 from tfdml.losses.norm_softmax import NormSoftmax, norm_softmax_loss
+from tfdml.losses.nt_xent import NTXent, nt_xent_loss
 from tfdml.losses.proxy_anchor import ProxyAnchor, proxy_anchor_loss
 from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.losses.proxy_n_pair import ProxyNPair, proxy_n_pair_loss
 from tfdml.losses.proxy_nca import ProxyNCA, proxy_nca_loss
 from tfdml.losses.ranked_list import RankedList, ranked_list_loss
 from tfdml.losses.ranked_list_simpler import RankedListSimpler, ranked_list_simpler_loss
+from tfdml.losses.smooth_ap import SmoothAP, smooth_ap_loss
 from tfdml.losses.soft_triple import SoftTriple, soft_triple_loss
+from tfdml.losses.sub_center_arc_face import SubCenterArcFace, sub_center_arc_face_loss
 from tfdml.losses.sup_con import SupCon, sup_con_loss
 from tfdml.losses.triplet import Triplet, triplet_loss
+from tfdml.losses.weighted_sum import WeightedSum
 
 __all__ = [
     "Angular",
@@ -45,6 +49,7 @@ __all__ = [
     "Margin",
     "MultiSimilarity",
     "NPair",
+    "NTXent",
     "NormSoftmax",
     "ProxyAnchor",
     "ProxyLoss",
@@ -52,9 +57,12 @@ __all__ = [
     "ProxyNPair",
     "RankedList",
     "RankedListSimpler",
+    "SmoothAP",
     "SoftTriple",
+    "SubCenterArcFace",
     "SupCon",
     "Triplet",
+    "WeightedSum",
     "addons",
     "angular_loss",
     "arc_face_loss",
@@ -72,12 +80,15 @@ __all__ = [
     "multi_similarity_loss",
     "n_pair_loss",
     "norm_softmax_loss",
+    "nt_xent_loss",
     "proxy_anchor_loss",
     "proxy_n_pair_loss",
     "proxy_nca_loss",
     "ranked_list_loss",
     "ranked_list_simpler_loss",
+    "smooth_ap_loss",
     "soft_triple_loss",
+    "sub_center_arc_face_loss",
     "sup_con_loss",
     "triplet_loss",
 ]

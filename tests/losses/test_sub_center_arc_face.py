@@ -1,0 +1,70 @@
+import math
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.losses.test_arc_face import naive as arc_face_by_classes
+from tfdml.losses import ArcFace, SubCenterArcFace, arc_face_loss, sub_center_arc_face_loss
+
+
+def naive(labels, similarities, **arguments):
+    """The loss class by class, each with the largest of its cosines."""
+    largest = [[max(cosines) for cosines in row] for row in np.asarray(similarities, np.float64)]
+    return arc_face_by_classes(labels, largest, **arguments)
+
+
+@pytest.mark.parametrize("arguments", [{}, {"scale": 2.0, "monotonic": False}, {"scale": 10.0, "margin": 2.0}])
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes, centers", [(1, 2, 2), (7, 3, 10), (13, 20, 3), (30, 5, 1)])
+def test_equal_to_a_loop_over_centers(make_similarities, size, classes, centers, dtype, tolerance, arguments):
+    labels, similarities = make_similarities(size, classes, centers, dtype=dtype)
+    values = sub_center_arc_face_loss(labels, similarities, **arguments)
+    assert values.dtype == dtype
+    np.testing.assert_allclose(values, naive(labels, similarities, **arguments), rtol=tolerance, atol=tolerance)
+
+
+def test_by_hand():
+    # The nearest center of the own class at 30 degrees, with a margin of 60; of the other one at a right angle.
+    similarities = np.array([[[-1.0, math.sqrt(3) / 2], [0.0, -0.5]]])
+    values = sub_center_arc_face_loss([0], similarities, scale=2.0, margin=math.pi / 3)
+    np.testing.assert_allclose(values, [math.log(2)])
+
+
+def test_only_the_nearest_center_of_each_class_gets_a_gradient():
+    variable = tf.Variable([[[0.1, 0.5, 0.4], [-0.3, -0.2, 0.6]]])
+    with tf.GradientTape() as tape:
+        values = sub_center_arc_face_loss([0], variable, scale=2.0)
+    np.testing.assert_array_equal(
+        tape.gradient(values, variable).numpy() != 0, [[[False, True, False], [False, False, True]]]
+    )
+
+
+def test_with_one_center_it_is_arc_face(make_similarities):
+    labels, similarities = make_similarities()
+    expected = arc_face_loss(labels, similarities)
+    np.testing.assert_array_equal(sub_center_arc_face_loss(labels, similarities), expected)
+    np.testing.assert_array_equal(SubCenterArcFace(per_class=1, reduction=None)(labels, similarities), expected)
+
+
+def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
+    labels, similarities = make_similarities(per_class=3)
+    for arguments in ({}, {"scale": 5.0}, {"margin": 0.1}, {"margin": 2.0, "monotonic": False}):
+        values = SubCenterArcFace(reduction=None, **arguments)(labels, similarities)
+        np.testing.assert_allclose(values, sub_center_arc_face_loss(labels, similarities, **arguments), rtol=1e-6)
+    loss = SubCenterArcFace(classes=4)
+    assert (loss.scale, loss.margin, loss.monotonic) == (ArcFace().scale, ArcFace().margin, ArcFace().monotonic)
+    layer = loss.make_layer()
+    layer.build((None, 5))
+    assert (layer.per_class, layer.proxies.shape) == (3, (12, 5))
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [({"scale": 0}, "scale above 0, received 0"), ({"margin": 28.6}, "half turn in radians, received 28.6")],
+)
+def test_bad_arguments_are_told(make_similarities, arguments, message):
+    similarities = make_similarities(per_class=3)
+    for use in (lambda: SubCenterArcFace(**arguments), lambda: sub_center_arc_face_loss(*similarities, **arguments)):
+        with pytest.raises(ValueError, match=message):
+            use()

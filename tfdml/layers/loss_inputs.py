@@ -1,0 +1,108 @@
+"""What the losses of a weighted sum take, in one tensor."""
+
+import math
+
+import keras
+from keras import ops
+
+from tfdml.functional.checks import at_least_float32
+from tfdml.registry import register
+
+
+@register("layer", "loss_inputs")
+class LossInputs(keras.layers.Layer):
+    """Puts what each loss of a `WeightedSum` takes side by side, `[B, 1, n]`.
+
+    The second axis tells it from embeddings `[B, d]`, so that a model that lacks this layer is an error.
+
+    Example: `outputs = loss.make_layer()(embeddings, labels)`, `loss` being a `tfdml.losses.WeightedSum`.
+
+    Args:
+        parts: for each loss the layer that gives what it takes, or None where it takes the embeddings.
+        factors: for each loss its weight in the sum; the regularizers of its layer are multiplied by it.
+    """
+
+    def __init__(self, parts, factors, **kwargs):
+        # Inputs are used as they come: the policy would make half precision of them.
+        super().__init__(**{**kwargs, "autocast": False})
+        self.parts = list(parts)
+        self.factors = list(factors)
+
+    @property
+    def classes(self):
+        """How many classes all parts know; 1 where any label will do."""
+        known = [getattr(part, "classes", 1) for part in self.parts]
+        return min((count for count in known if count > 1), default=1)
+
+    def build(self, embeddings_shape, labels_shape=None):
+        for part, factor in zip(self.parts, self.factors, strict=True):
+            if part is None:
+                continue
+            # One that was saved comes back built.
+            if not part.built:
+                part.build(embeddings_shape)
+            for variable in part.variables:
+                if variable.regularizer is not None:
+                    variable.regularizer = _Weighted(variable.regularizer, factor)
+
+    def call(self, embeddings, labels=None):
+        embeddings = at_least_float32(embeddings)
+        inputs = [embeddings] if labels is None else [embeddings, labels]
+        taken = [embeddings if part is None else part(*inputs) for part in self.parts]
+        flat = [ops.reshape(each, (-1, math.prod(each.shape[1:]))) for each in taken]
+        return ops.concatenate(flat, axis=1)[:, None, :]
+
+    def split(self, taken):
+        """What each loss takes, of what this layer gave."""
+        width = taken.shape[-1] if len(taken.shape) == 3 and taken.shape[1] == 1 else None
+        shapes = None if width is None else self._shapes_within(width)
+        if shapes is None:
+            raise ValueError(
+                "A WeightedSum with losses that have variables takes what its layer gives. Expected the model to end "
+                "with it, outputs = loss.make_layer()(embeddings, labels), "
+                f"received an output of shape {tuple(taken.shape)}."
+            )
+        values, begin = [], 0
+        for shape in shapes:
+            end = begin + math.prod(shape)
+            values.append(ops.reshape(taken[:, 0, begin:end], (-1, *shape)))
+            begin = end
+        return values
+
+    def compute_output_shape(self, embeddings_shape, labels_shape=None):
+        return (embeddings_shape[0], 1, _size(self._shapes(embeddings_shape[1])))
+
+    def get_config(self):
+        parts = [part and keras.saving.serialize_keras_object(part) for part in self.parts]
+        return {**super().get_config(), "parts": parts, "factors": self.factors}
+
+    @classmethod
+    def from_config(cls, config):
+        parts = [part and keras.saving.deserialize_keras_object(part) for part in config["parts"]]
+        return cls(**{**config, "parts": parts})
+
+    def _shapes(self, dim):
+        """Shapes of what the losses take of one embedding of `dim` dimensions."""
+        return [(dim,) if part is None else part.compute_output_shape((None, dim))[1:] for part in self.parts]
+
+    def _shapes_within(self, width):
+        """The shapes that are `width` numbers in all, or None: sizes grow evenly with the dimensions, or not at all."""
+        growth = _size(self._shapes(2)) - _size(self._shapes(1))
+        dim = (width - _size(self._shapes(1))) // max(growth, 1) + 1
+        shapes = self._shapes(dim)
+        return shapes if dim > 0 and _size(shapes) == width else None
+
+
+class _Weighted(keras.regularizers.Regularizer):
+    """A regularizer times a factor."""
+
+    def __init__(self, regularizer, factor):
+        self.regularizer = regularizer
+        self.factor = factor
+
+    def __call__(self, variable):
+        return self.factor * self.regularizer(variable)
+
+
+def _size(shapes):
+    return sum(math.prod(shape) for shape in shapes)

@@ -1,0 +1,68 @@
+"""SmoothAP loss."""
+
+from keras import ops
+
+from tfdml.functional.checks import check_above_zero, check_pairs_input
+from tfdml.functional.cosines import cosines
+from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.smooth_ranks import smooth_ap_loss_and_slopes
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register
+
+
+def smooth_ap_loss(labels, embeddings, *, temperature=0.01, include_query=False):
+    """SmoothAP loss of each anchor: 1 minus its average precision, whose ranks are sums of sigmoids.
+
+    `1 - mean_i (1 + sum_p g_pi) / (1 + sum_p g_pi + sum_n g_ni)` with `g_ji = sigmoid((s_j - s_i) / temperature)`, s
+    being cosines to the anchor: how far row j is before row i in the anchor's ranking. i are the anchor's positives, p
+    its other positives, n its negatives. Brown et al., Smooth-AP: Smoothing the Path Towards Large-Scale Image
+    Retrieval, 2020.
+
+    Memory grows with the square of the batch; time with its square times the size of its largest class.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]` of any length.
+        temperature: τ, the width of the sigmoids; lower is nearer to average precision, with fewer gradients.
+        include_query: whether the anchor itself is among its positives, as in the authors' code: first in its own
+            ranking, which makes the loss smaller.
+
+    Returns:
+        `[B]`; 0 for an anchor without a positive or without a negative.
+    """
+    check_above_zero("temperature", temperature)
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    scores = cosines(embeddings) / temperature
+    others, negatives = positive_pairs(labels), negative_pairs(labels)
+    found = ops.logical_not(negatives) if include_query else others
+    found = ops.logical_and(found, ops.any(others, axis=1, keepdims=True))
+    values, slopes = smooth_ap_loss_and_slopes(ops.stop_gradient(scores), found, negatives)
+    # The values, and the slopes as their gradient. What is added is 0.
+    change = scores - ops.stop_gradient(scores)
+    return ops.stop_gradient(values) + ops.sum(ops.stop_gradient(slopes) * change, axis=1)
+
+
+@register("loss", "smooth_ap")
+class SmoothAP(EmbeddingLoss):
+    """SmoothAP: the average precision of each image's ranking of the others, made differentiable by sigmoids.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.SmoothAP(temperature=0.01))`.
+
+    Args:
+        temperature, include_query: see `smooth_ap_loss`.
+    """
+
+    def __init__(self, temperature=0.01, include_query=False, **kwargs):
+        super().__init__(**kwargs)
+        check_above_zero("temperature", temperature)
+        self.temperature = temperature
+        self.include_query = include_query
+
+    def call(self, labels, embeddings):
+        return smooth_ap_loss(labels, embeddings, **self._arguments())
+
+    def get_config(self):
+        return {**super().get_config(), **self._arguments()}
+
+    def _arguments(self):
+        return {"temperature": self.temperature, "include_query": self.include_query}

@@ -1,0 +1,76 @@
+"""Weighted sum of losses."""
+
+import math
+
+import keras
+from keras import ops
+
+from tfdml.functional.pairs import batch_ids
+from tfdml.layers.loss_inputs import LossInputs
+from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry import register_sum
+
+
+@register_sum("loss")
+@keras.saving.register_keras_serializable(package="tfdml")
+class WeightedSum(EmbeddingLoss):
+    """The sum of several losses, each times its weight: `--loss="triplet+0.5*proxy_anchor"`.
+
+    Example:
+
+    ```python
+    loss = tfdml.losses.WeightedSum([(1.0, tfdml.losses.Triplet()), (0.5, tfdml.losses.ProxyAnchor(classes=100))])
+    ```
+
+    Where a loss has variables, so has the sum: the layer that `make_layer` gives holds those of all its losses. The
+    models of `tfdml.methods` make it themselves; in plain Keras the model ends with it,
+    `outputs = loss.make_layer()(embeddings, labels)`. The labels may be left out unless a loss learns boundaries.
+
+    Args:
+        terms: list of `(weight, loss)`, weights being 0 or more. A regularizer of a loss' layer gets its loss' weight.
+        **kwargs: see `EmbeddingLoss`; reductions of the single losses count for nothing.
+    """
+
+    def __init__(self, terms, **kwargs):
+        super().__init__(**kwargs)
+        self.terms = [(weight, _loss_of(loss)) for weight, loss in terms]
+        _check([weight for weight, _ in self.terms])
+        # Made for the shapes that it tells; models make their own.
+        self._shapes = self.make_layer()
+
+    def __call__(self, labels, taken, sample_weight=None):
+        if self._shapes is None:
+            return super().__call__(labels, taken, sample_weight=sample_weight)
+        if self._shapes.classes == 1:
+            labels = batch_ids(ops.reshape(labels, (-1,)))
+        return keras.losses.Loss.__call__(self, labels, taken, sample_weight=sample_weight)
+
+    def call(self, labels, taken):
+        inputs = [taken] * len(self.terms) if self._shapes is None else self._shapes.split(taken)
+        return sum(weight * loss.call(labels, each) for (weight, loss), each in zip(self.terms, inputs, strict=True))
+
+    def make_layer(self):
+        parts = [loss.make_layer() if hasattr(loss, "make_layer") else None for _, loss in self.terms]
+        if all(part is None for part in parts):
+            return None
+        return LossInputs(parts, [weight for weight, _ in self.terms])
+
+    def get_config(self):
+        terms = [[weight, keras.saving.serialize_keras_object(loss)] for weight, loss in self.terms]
+        return {**super().get_config(), "terms": terms}
+
+
+def _loss_of(loss):
+    """The loss, or that of a serialised one."""
+    loss = keras.saving.deserialize_keras_object(loss) if isinstance(loss, dict) else loss
+    if not isinstance(loss, keras.losses.Loss):
+        raise ValueError(f"Expected a keras.losses.Loss in each term, received {loss!r}.")
+    return loss
+
+
+def _check(weights):
+    if not weights:
+        raise ValueError("Expected one or more terms (weight, loss), received none.")
+    for weight in weights:
+        if not (isinstance(weight, int | float) and not isinstance(weight, bool) and 0 <= weight < math.inf):
+            raise ValueError(f"Expected each weight to be a number of 0 or more, received {weight!r}.")

@@ -1,0 +1,87 @@
+"""Reads spec strings: text to names, arguments and weights.
+
+A spec is a name, with arguments where wanted: `triplet` or `triplet(margin=0.1, mining='hard')`. Arguments are
+Python literals, read by `ast.literal_eval`: data, never code. A chain joins specs with `|`, a weighted sum with `+`:
+`triplet + 0.5*proxy_anchor`.
+"""
+
+import ast
+
+# Where `parse` puts the argument without a name.
+FIRST = ""
+
+
+def parse(text, taking_first=()):
+    """Splits a spec or a chain into `[(name, {argument: value}), ...]`, evaluating literals only.
+
+    Args:
+        text: the spec or chain.
+        taking_first: names whose first argument stands without its name; it is under the key `FIRST`.
+    """
+    return [_parse_step(node, text, taking_first) for node in _operands(_tree(text), ast.BitOr)]
+
+
+def parse_sum(text, taking_first=()):
+    """Splits a weighted sum into `[(weight, (name, {argument: value})), ...]`; empty if there is no sum or weight."""
+    tree = _tree(text)
+    if not (isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Mult)):
+        return []
+    return [_parse_term(node, text, taking_first) for node in _operands(tree, ast.Add)]
+
+
+def _tree(text):
+    try:
+        return ast.parse(text.strip(), mode="eval").body
+    except SyntaxError as error:
+        raise ValueError(f"Cannot read the spec {text!r}: {error.msg}. Expected name(argument=value, ...).") from None
+
+
+def _operands(tree, operator):
+    """What a chain of one operator joins, from left to right."""
+    operands = []
+    while isinstance(tree, ast.BinOp) and isinstance(tree.op, operator):
+        operands.append(tree.right)
+        tree = tree.left
+    return [tree, *operands[::-1]]
+
+
+def _parse_term(node, text, taking_first):
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
+        return 1.0, _parse_step(node, text, taking_first)
+    if not (isinstance(node.left, ast.Constant) and type(node.left.value) in (int, float)):
+        raise ValueError(
+            f"Cannot read the weight {ast.unparse(node.left)} in {text!r}. Expected a number of 0 or more before the "
+            "name: 0.5*name(argument=value, ...)."
+        )
+    return float(node.left.value), _parse_step(node.right, text, taking_first)
+
+
+def _parse_step(node, text, taking_first):
+    if isinstance(node, ast.Name):
+        return node.id, {}
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
+        raise ValueError(f"Cannot read the spec {text!r}. Expected name or name(argument=value, ...).")
+    name = node.func.id
+    first = node.args[:1] if name in taking_first else []
+    if len(node.args) > len(first) or any(keyword.arg is None for keyword in node.keywords):
+        raise ValueError(f"Arguments need their names: write {name}(argument=value), received {text!r}.")
+    arguments = {}
+    if first:
+        arguments[FIRST] = _literal(f"The first argument of {name}", "", first[0], text)
+    for keyword in node.keywords:
+        if keyword.arg in arguments:
+            raise ValueError(f"The argument {keyword.arg} is given twice in {text!r}.")
+        arguments[keyword.arg] = _literal(f"The value of {keyword.arg}", f"{keyword.arg}=", keyword.value, text)
+    return name, arguments
+
+
+def _literal(what, prefix, node, text):
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError):
+        written = ast.unparse(node)
+        hint = {"true": "True", "false": "False", "none": "None"}.get(written.lower(), repr(written))
+        raise ValueError(
+            f"{what} in {text!r} is no literal. Expected a number, quoted text, a tuple, True, False or None; received "
+            f"{written}. Did you mean {prefix}{hint}?"
+        ) from None
