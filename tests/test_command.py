@@ -22,6 +22,7 @@ COMMAND_LINES = [
     "tfdml.report",
     "tfdml.convert_weights",
     "pipelines.check",
+    "pipelines.show",
     "benchmarks.study",
 ]
 # Python then tells on standard error what it imports.

@@ -28,6 +28,8 @@ ROOMS = {
     "tfdml.methods": ("tfdml.methods tfdml.layers tfdml.functional tfdml.registry", "keras numpy tensorflow"),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags", None),
+    # Draws what a run would see, so it joins rooms as the commands of tfdml do.
+    "pipelines.show": ("pipelines tfdml", None),
     "pipelines": ("pipelines tfdml.registry", None),
 }
 # Rooms that are no leaves: what they must not import.
@@ -36,7 +38,7 @@ FORBIDDEN = {
     "tfdml.callbacks": "tfdml.experiment tfdml.methods tfdml.losses tfdml.backbones tfdml.layers pipelines",
 }
 COMMANDS = ("train", "evaluate", "export", "convert_weights", "search", "report", "command")
-COMMAND_LINES = {*(f"tfdml/{name}.py" for name in COMMANDS), "pipelines/check.py"}
+COMMAND_LINES = {*(f"tfdml/{name}.py" for name in COMMANDS), "pipelines/check.py", "pipelines/show.py"}
 
 
 def source(file):

@@ -42,11 +42,11 @@ def _attention(experiment, model, result, folder, **chosen):
     path = folder / "attention.png"
     # Half precision adds up to little.
     masks = model.attention_masks(images).numpy().astype(np.float32)
-    draw_attention(_pixels(images.numpy(), **preprocessing_of(model)), masks, path, **chosen)
+    draw_attention(pixels_of(images.numpy(), **preprocessing_of(model)), masks, path, **chosen)
     return [path]
 
 
-def _pixels(images, mean, std, channels):
+def pixels_of(images, mean, std, channels):
     """What the network sees, as a picture again."""
     pixels = np.clip(np.round(images * std + mean), 0, 255).astype(np.uint8)
     return pixels[..., ::-1] if channels == "bgr" else pixels
