@@ -29,6 +29,10 @@ class Preparation:
         done = 1 if self._begins_with_cut() else 0
         return self._finish(self._run(self._begin(contents, seed, box), seed, done, len(self._steps)))
 
+    def of_pixels(self, image, seed):
+        """The image of one that is decoded, `[H, W, 3]` with pixels from 0 to 255; as for its file, to the bit."""
+        return self._finish(self._run(image, seed, 0, len(self._steps)))
+
     @property
     def kept_type(self):
         """The type of what `keep` gives."""

@@ -26,7 +26,8 @@ def run_examples(page):
 def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     count, names = run_examples("keras.md")
-    assert count == 4
+    assert count == 5
+    assert names["found"].shape == (64, 16) and len(names["batches"]) == 2
     assert "recall_at_1" in capsys.readouterr().out
     assert (names["same"].predict(names["images"], verbose=0) == names["embeddings"]).all()
 

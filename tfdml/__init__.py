@@ -1,5 +1,7 @@
 """tfdml: deep metric learning for TensorFlow and Keras 3."""
 
+import importlib
+
 from tfdml import startup
 
 __version__ = "0.1.0"
@@ -20,4 +22,11 @@ if startup.begin():
         from tfdml.methods import AttentionEnsemble, DivideAndConquer, EmbeddingModel, MultiHead, MultiTail, Single
 
         __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Single"]
-        __all__ += ["callbacks", "evaluation", "methods", "optimizers"]
+        __all__ += ["callbacks", "data", "evaluation", "methods", "optimizers"]
+
+
+def __getattr__(name):
+    # Not above: the pipelines that it imports import the registry from here.
+    if name == "data":
+        return importlib.import_module("tfdml.data")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -52,7 +52,7 @@ def load(spec, *, data_dir=None, ignore_images=None, classes=None, test_only=Fal
             _check_names(split.images)
             _check_existence(spec, data_dir, split.images)
             if dataset.look_inside:
-                _check_headers(split.images)
+                check_headers(split.images)
     return dataset
 
 
@@ -112,7 +112,7 @@ def _check_existence(spec, data_dir, paths):
         )
 
 
-def _check_headers(paths):
+def check_headers(paths):
     with ThreadPoolExecutor(THREADS) as threads:
         wrong = [(path, why) for path, why in zip(paths, threads.map(wrong_header, paths), strict=True) if why]
     if wrong:

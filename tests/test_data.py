@@ -1,0 +1,172 @@
+"""P×K batches of people's own images: how they are scaled, and that training goes on where it ended."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from pipelines.images import preparation
+
+SIDE, COUNT = 12, 24
+PICTURES = np.random.default_rng(0).integers(0, 256, (COUNT, SIDE, SIDE, 3)).astype(np.uint8)
+LABELS = np.repeat(np.arange(6), 4) + 100
+# Labels by whose mean batches are told apart.
+POWERS = 7 ** (LABELS - 100)
+PLAIN = {"mean": (0, 0, 0), "std": (1, 1, 1), "image_size": SIDE}
+SMALL = {"classes": 3, "per_class": 2, **PLAIN}
+
+
+def collected(dataset):
+    images, labels = zip(*dataset.as_numpy_iterator(), strict=True)
+    return np.stack(images), np.stack(labels)
+
+
+def assert_same(first, second):
+    for one, other in zip(first, second, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pictures")
+    for number, picture in enumerate(PICTURES):
+        keras.utils.save_img(folder / f"{number}.png", picture, scale=False)
+    return [folder / f"{number}.png" for number in range(COUNT)]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    """15 batches in one pass."""
+    return collected(tfdml.data.pxk(PICTURES, POWERS, **SMALL, steps_per_epoch=15))
+
+
+def test_batches_of_files_and_of_arrays(files):
+    names = np.array(["wren", "crow", "ant", "jay"])[LABELS % 4]
+    batches = tfdml.data.pxk(files, names, **SMALL, transform="center_crop|flip")
+    assert len(batches) == 4
+    assert [part.shape for part in batches.element_spec] == [(6, SIDE, SIDE, 3), (6,)]
+    images, labels = collected(batches)
+    assert images.dtype == np.float32 and labels.dtype == np.int64
+    for batch_labels in labels:
+        assert np.unique(batch_labels, return_counts=True)[1].tolist() == [2, 2, 2]
+    name_of = {}
+    for picture, name in zip(PICTURES, names, strict=True):
+        name_of |= {picture.tobytes(): name, picture[:, ::-1].tobytes(): name}
+    flat = images.astype(np.uint8).reshape(-1, SIDE, SIDE, 3)
+    assert np.unique(names)[labels.ravel()].tolist() == [name_of[image.tobytes()] for image in flat]
+    # The same pictures with borders that `center_crop` takes away.
+    framed = [np.pad(picture, 2 * [(row % 2, row % 2)] + [(0, 0)]) for row, picture in enumerate(PICTURES)]
+    again = tfdml.data.pxk(framed, names, **SMALL, transform="center_crop|flip")
+    assert_same(collected(again), (images, labels))
+
+
+def test_decoded_pixels_are_prepared_as_files_are(files):
+    seed, contents = tf.constant([1, 2], tf.int64), files[0].read_bytes()
+    for transform in ("random_resized_crop(area=(0.3, 1.0))|flip", "resize_short(size=9)|center_crop(size=7)", "warp"):
+        prepare = preparation(transform, image_size=7, mean=(1, 2, 3), std=(4, 5, 6), channels="bgr")
+        np.testing.assert_array_equal(prepare.of_pixels(PICTURES[0], seed), prepare(contents, seed))
+
+
+def test_a_pass_goes_on_where_the_last_one_ended(whole):
+    batches = tfdml.data.pxk(PICTURES, POWERS, **SMALL, steps_per_epoch=5)
+    # A look at a batch is no pass.
+    assert_same(collected(batches.take(1)), [part[:1] for part in whole])
+    next(iter(batches))
+    for start in (0, 5, 10):
+        assert_same(collected(batches), [part[start : start + 5] for part in whole])
+    later = tfdml.data.pxk(PICTURES, POWERS, **SMALL, steps_per_epoch=5, initial_step=10)
+    assert_same(collected(later), [part[10:] for part in whole])
+
+
+@pytest.mark.parametrize("strategy", [tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0"])])
+def test_keras_fits_epoch_after_epoch(whole, strategy):
+    """Whatever Keras looks at before it begins, and though it stops at the last batch of an epoch."""
+    with strategy.scope():
+        batches = tfdml.data.pxk(PICTURES, POWERS, **SMALL, steps_per_epoch=5)
+        model = keras.Sequential([keras.Input((SIDE, SIDE, 3)), keras.layers.GlobalAveragePooling2D()])
+        model.compile(loss=lambda labels, predicted: tf.cast(labels, tf.float32) + 0 * predicted[:, 0])
+    history = model.fit(batches, epochs=3, shuffle=False, verbose=0)
+    expected = whole[1].reshape(3, -1).mean(1)
+    assert len(set(expected.tolist())) == 3
+    np.testing.assert_allclose(history.history["loss"], expected, rtol=1e-5)
+
+
+def declaring():
+    inputs = keras.Input((None, None, 3))
+    features = {"features": keras.layers.Conv2D(4, 1)(inputs)}
+    about = {"mean": (104.0, 117.0, 123.0), "std": (2.0, 4.0, 5.0), "channels": "bgr", "image_size": SIDE}
+    return tfdml.backbones.Backbone(inputs, features, **about)
+
+
+def test_pixels_are_scaled_as_the_backbone_declares():
+    backbone = declaring()
+    mean, std = np.float32(backbone.mean), np.float32(backbone.std)
+    expected = (PICTURES[..., ::-1] - mean) / std
+    for model in (backbone, tfdml.Single(backbone, embedding_size=3)):
+        (images,) = tfdml.data.in_order(PICTURES, backbone=model, batch_size=COUNT)
+        np.testing.assert_allclose(images, expected, rtol=1e-6)
+    given = {"mean": mean, "std": std, "channels": "bgr", "image_size": 8}
+    (images,) = tfdml.data.in_order(PICTURES, backbone=backbone, image_size=8, batch_size=COUNT)
+    assert images.shape == (COUNT, 8, 8, 3)
+    np.testing.assert_array_equal(images, next(iter(tfdml.data.in_order(PICTURES, **given, batch_size=COUNT))))
+
+
+def test_images_in_order_make_full_batches(files):
+    rows = tf.constant(PICTURES)
+    given = tf.data.Dataset.from_tensor_slices((PICTURES, LABELS))
+    for images, more in ((files, {}), (given, {}), (lambda row: rows[row], {"count": COUNT})):
+        batches = tfdml.data.in_order(images, **PLAIN, **more, batch_size=10)
+        found = np.concatenate(list(batches.as_numpy_iterator()))
+        np.testing.assert_array_equal(found[:COUNT], PICTURES)
+        assert len(found) == 30
+
+
+def test_without_a_transform_anything_is_batched_as_it_is():
+    features = np.random.default_rng(0).normal(size=(COUNT, 5))
+    found, labels = collected(tfdml.data.pxk(features, LABELS, classes=3, per_class=2, transform=None))
+    label_of = {row.tobytes(): label for row, label in zip(features, LABELS, strict=True)}
+    assert [label_of[row.tobytes()] for row in found.reshape(-1, 5)] == labels.ravel().tolist()
+
+
+BAD = {
+    "no_scaling": ({"mean": None}, "How pixels are scaled is missing"),
+    "scaling_twice": ({"backbone": declaring}, "received both"),
+    "silent_backbone": (
+        {"mean": None, "std": None, "backbone": keras.Sequential},
+        "does not say how pixels are scaled",
+    ),
+    "silent_in_a_model": (
+        {"mean": None, "std": None, "backbone": lambda: tfdml.Single(keras.Sequential(name="mine"))},
+        "mine does not say how pixels are scaled",
+    ),
+    "no_size": ({"image_size": None}, "image_size is missing"),
+    "scaled_already": ({"images": lambda: PICTURES / 255.0}, "pixels from 0 to 255, received an image with 0"),
+    "around_zero": ({"images": lambda: PICTURES / 127.5 - 1}, "pixels from 0 to 255, received an image with -"),
+    "grey": ({"images": lambda: PICTURES[..., :1]}, r"\[height, width, 3\], received \(12, 12, 1\)"),
+    "no_labels": ({"labels": None}, "labels is missing"),
+    "too_few_labels": ({"labels": LABELS[1:]}, "received 24 images and 23 labels"),
+    "labels_twice": ({"images": lambda: tf.data.Dataset.from_tensors((PICTURES, LABELS))}, "no labels beside a"),
+    "too_many_classes": ({"classes": 7}, r"pxk\(classes=7\) .* have 6. Lower classes"),
+    "inside_an_epoch": ({"initial_step": 3}, "multiple of steps_per_epoch=4, received 3"),
+    "raw_files": ({"images": lambda: [b"\0"] * COUNT, "transform": None}, "Files need a transform"),
+    "raw_and_scaled": ({"transform": None}, "transform=None leaves arrays as they are"),
+}
+
+
+@pytest.mark.parametrize("changes, message", BAD.values(), ids=BAD)
+def test_what_is_wrong_is_told(changes, message):
+    arguments = {"images": PICTURES, "labels": LABELS, **SMALL, **changes}
+    made = {name: value() if callable(value) else value for name, value in arguments.items()}
+    with pytest.raises(ValueError, match=message):
+        tfdml.data.pxk(**made)
+
+
+def test_a_function_of_a_row_needs_its_count():
+    with pytest.raises(ValueError, match="count is missing"):
+        tfdml.data.in_order(lambda row: tf.zeros([4, 4, 3]), **PLAIN)
+
+
+def test_other_names_of_the_package_are_an_error():
+    with pytest.raises(AttributeError, match="module 'tfdml' has no attribute 'dta'"):
+        tfdml.dta  # noqa: B018
