@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tfdml
 from pipelines.images import preparation
+from tests.pipelines.test_build import assert_same, collected
 
 SIDE, COUNT = 12, 24
 PICTURES = np.random.default_rng(0).integers(0, 256, (COUNT, SIDE, SIDE, 3)).astype(np.uint8)
@@ -15,16 +16,6 @@ LABELS = np.repeat(np.arange(6), 4) + 100
 POWERS = 7 ** (LABELS - 100)
 PLAIN = {"mean": (0, 0, 0), "std": (1, 1, 1), "image_size": SIDE}
 SMALL = {"classes": 3, "per_class": 2, **PLAIN}
-
-
-def collected(dataset):
-    images, labels = zip(*dataset.as_numpy_iterator(), strict=True)
-    return np.stack(images), np.stack(labels)
-
-
-def assert_same(first, second):
-    for one, other in zip(first, second, strict=True):
-        np.testing.assert_array_equal(one, other)
 
 
 @pytest.fixture(scope="module")

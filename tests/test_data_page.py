@@ -61,7 +61,8 @@ def test_too_many_classes_in_a_batch_are_explained(tmp_path):
     by_share = "3 of 10 classes are the test, by test_classes=0.3 in --dataset."
     by_validation = "1 of 7 training classes are held out for validation, by --evaluate_on=validation and "
     share = "--validation_classes=0.2."
-    assert_one_error(done, "pxk(classes=8)", "have 6. Lower classes.", by_share, by_validation + share)
+    told = "--sampler=pxk(classes=8): pxk(classes=8) needs that many classes"
+    assert_one_error(done, told, "have 6. Lower classes.", by_share, by_validation + share, "Or hold out fewer.")
     dataset = load(spec, data_dir=str(tmp_path / "photos"))
     settings = types.SimpleNamespace(evaluate_on="validation", folds=2)
     folded = held_out(settings, dataset, dataset.fold(0, folds=2, seed=0)[1])

@@ -91,7 +91,8 @@ class Experiment:
             sampler.bind(self.train.labels)
         except ValueError as error:
             reasons = held_out(settings, self.dataset, self.evaluation)
-            raise ValueError(" ".join([str(error), *reasons])) from None
+            told = f"--sampler={settings.sampler}: {error}"
+            raise ValueError(" ".join([told, *reasons, *["Or hold out fewer."] * bool(reasons)])) from None
         replicas = self.strategy.num_replicas_in_sync
         if sampler.batch_size % replicas:
             raise ValueError(
