@@ -119,9 +119,11 @@ def test_train_with_an_argument_of_a_wrong_type(tmp_path):
 
 
 def test_train_with_a_mistyped_flag_and_a_missing_folder_in_processes_of_their_own(tmp_path):
+    """The second after a module of the user's, which finds all of tfdml."""
+    own = "--import_modules=tests.programs.own_loss"
     commands = [
         Command("tfdml.train", *train_flags(tmp_path / "run", "--epoch=3")),
-        Command("tfdml.train", *photo_flags(tmp_path / "none", tmp_path / "run")),
+        Command("tfdml.train", *photo_flags(tmp_path / "none", tmp_path / "run", own)),
     ]
     assert_one_error(commands[0].wait(), "'epoch'", "epochs")
     assert_one_error(commands[1].wait(), str(tmp_path / "none" / "train"))
