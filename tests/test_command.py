@@ -23,6 +23,7 @@ COMMAND_LINES = [
     "tfdml.convert_weights",
     "pipelines.check",
     "pipelines.show",
+    "pipelines.show",
     "benchmarks.study",
 ]
 # Python then tells on standard error what it imports.

@@ -21,9 +21,9 @@ from tests.run_helpers import (
     train,
     train_flags,
 )
-from tfdml import optimizers
+from tfdml import optimizers, registry
 from tfdml.callbacks import WeightAverage
-from tfdml.optimization import check_frozen_batch_norm, make_average, make_optimizer, parse_multipliers
+from tfdml.optimization import check_frozen_batch_norm, check_loss, make_average, make_optimizer, parse_multipliers
 
 EVERYTHING = [
     "--loss=ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)",
@@ -193,8 +193,6 @@ def test_what_does_not_fit_together_is_refused(changes, message):
 
 
 def test_an_optimizer_without_groups_refuses_their_flags(monkeypatch):
-    from tfdml import registry
-
     monkeypatch.setitem(registry._registered["optimizer"], "lion", keras.optimizers.Lion)
     assert isinstance(make_optimizer(settings(optimizer="lion"), 10), keras.optimizers.Lion)
     with pytest.raises(ValueError, match="--lr_multipliers needs an optimizer with the argument lr_multipliers; lion"):
@@ -206,6 +204,16 @@ def test_a_method_that_does_not_take_the_frozen_statistics():
     check_frozen_batch_norm(model, settings())
     with pytest.raises(ValueError, match="--freeze_batch_norm=all needs a method.*--method=single"):
         check_frozen_batch_norm(model, settings(freeze_batch_norm="all"))
+
+
+@pytest.mark.parametrize("loss", ["arc_face(classes=3)", "triplet+0.5*arc_face(classes=3)"])
+def test_a_loss_for_fewer_classes_than_are_trained_on(loss):
+    flags = types.SimpleNamespace(loss=loss, dataset="folder")
+    made = registry.create("loss", loss, classes=8)
+    check_loss(made, 3, flags)
+    with pytest.raises(ValueError, match=r"--loss=.*arc_face\(classes=3\) has classes=3, and .*8 training classes"):
+        check_loss(made, 8, flags)
+    check_loss(registry.create("loss", "triplet"), 8, flags)
 
 
 def test_an_unknown_group_is_one_clear_line(tmp_path):

@@ -16,7 +16,7 @@ from tfdml.devices import is_chief
 from tfdml.evaluation import Embedder
 from tfdml.image_data import ImageData
 from tfdml.model_files import load_weights, save_model
-from tfdml.optimization import check_frozen_batch_norm, make_average, make_optimizer
+from tfdml.optimization import check_frozen_batch_norm, check_loss, make_average, make_optimizer
 from tfdml.preprocessing import image_size_of
 from tfdml.run_directory import RunDirectory
 from tfdml.runtime import start_tensorflow
@@ -77,7 +77,7 @@ class Experiment:
                     f"--image_size. TensorFlow says: {reason_of(error)}"
                 ) from None
             loss = registry.create("loss", settings.loss, classes=self.train.num_classes)
-            check_classes(loss, self.train.num_classes, settings)
+            check_loss(loss, self.train.num_classes, settings)
             optimizer = make_optimizer(settings, self.make_sampler()[1])
             model.compile(optimizer=optimizer, loss=loss, jit_compile=settings.jit_compile)
             optimizer.build(model.trainable_variables)
@@ -201,16 +201,6 @@ class Experiment:
         """A context whose errors name images that cannot be read."""
         others = [self.evaluation, self.test]
         return naming_unreadable(self.train, others, tolerant=self.settings.max_bad_images > 0)
-
-
-def check_classes(loss, classes, settings):
-    """Raises if a loss was made for fewer classes than are trained on."""
-    given = getattr(loss, "classes", None)
-    if given is not None and given < classes:
-        raise ValueError(
-            f"--loss={settings.loss} has classes={given}, and {settings.dataset} has {classes} training classes. Leave "
-            "the argument out: it is then their number."
-        )
 
 
 def trained(run_dir, which, changes=()):

@@ -68,6 +68,17 @@ def check_frozen_batch_norm(model, settings):
         )
 
 
+def check_loss(loss, classes, settings):
+    """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on."""
+    for _, term in getattr(loss, "terms", [(1.0, loss)]):
+        given = getattr(term, "classes", None)
+        if given is not None and given < classes:
+            raise ValueError(
+                f"--loss={settings.loss} has classes={given}, and --dataset={settings.dataset} has {classes} training "
+                "classes. Leave the argument out: it is then their number."
+            )
+
+
 def make_average(settings, model):
     """The moving average of the model's weights that --ema asks for, or None."""
     if not settings.ema:
