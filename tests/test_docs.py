@@ -1,12 +1,16 @@
 """The examples in the docs run, and their links lead somewhere."""
 
+import os
 import re
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import tfdml
 from tests.backbones.test_backbones import BACKBONES
+from tests.run_helpers import Command, result
 from tfdml import registry
 from tfdml.weights import SOURCES
 
@@ -61,6 +65,71 @@ def test_the_example_for_users_of_tensorflow_addons_runs(capsys):
     page = (REPOSITORY / "docs/from_tensorflow_addons.md").read_text()
     for name in names["losses"].__all__:
         assert f"`{name}" in page
+    # The other way in which programs name them: what takes its place is there.
+    before, after = (re.findall(rf"^[{sign}].*?(\w+\.losses\.[\w.]+)\(", page, re.MULTILINE) for sign in "-+")
+    assert before == ["tfa.losses.TripletSemiHardLoss"] and after == ["tfdml.losses.addons.TripletSemiHardLoss"]
+    assert hasattr(names["losses"], "TripletSemiHardLoss")
+
+
+# Public names of TensorFlow Similarity's newest code: what its packages list, and what is in its other modules.
+TENSORFLOW_SIMILARITY = """
+Barlow CircleLoss LiftedStructLoss MetricLoss MultiNegativesRankLoss MultiSimilarityLoss PNLoss SimCLRLoss SimSiamLoss
+SoftNearestNeighborLoss TripletLoss VicReg XBM MultiShotFileSampler MultiShotMemorySampler SingleShotMemorySampler
+TFDataSampler TFDatasetMultiShotMemorySampler TFRecordDatasetSampler select_examples CosineDistance EuclideanDistance
+SquaredEuclideanDistance InnerProductSimilarity ManhattanDistance SNRDistance BNDCG MapAtK PrecisionAtK RecallAtK
+BinaryAccuracy F1Score FalsePositiveRate NegativePredictiveValue Precision Recall EvalCallback ContrastiveModel
+create_contrastive_model SimilarityModel MetricEmbedding GeneralizedMeanPooling1D GeneralizedMeanPooling2D Indexer
+MemoryStore CachedStore RedisStore FaissSearch LinearSearch NMSLibSearch MemoryEvaluator ClassificationMatch
+MatchMajorityVote MatchNearest EfficientNetSim ResNet18Sim ResNet50Sim BarlowAugmenter ContrastiveAugmenter
+SimCLRAugmenter WarmupCosineDecay DistanceGapMetric DistanceMetric batch_class_ratio viz_neigbors_imgs confusion_matrix
+visualize_views projector
+"""
+
+
+def test_the_page_for_users_of_tensorflow_similarity_has_their_names_and_its_example_runs():
+    page = (REPOSITORY / "docs/from_tensorflow_similarity.md").read_text(encoding="utf-8")
+    for name in TENSORFLOW_SIMILARITY.split():
+        assert re.search(rf"^\|[^|]*`{name}\b", page, re.MULTILINE), name
+    count, names = run_examples("from_tensorflow_similarity.md")
+    assert count == 1 and names["neighbours"][:, 0].tolist() == [0, 1, 2] and names["evaluation"].best
+
+
+def test_the_example_for_users_of_pytorch_metric_learning_runs(capsys):
+    count, names = run_examples("from_pytorch_metric_learning.md")
+    assert count == 1 and "recall_at_1" in capsys.readouterr().out
+    assert names["model"].loss_layers.learners[0].parts[1].proxies.shape == (16, 32)
+
+
+MIGRATION_PAGES = ("from_tensorflow_similarity.md", "from_pytorch_metric_learning.md")
+
+
+@pytest.mark.parametrize("page", MIGRATION_PAGES)
+def test_what_takes_the_place_of_a_loss_is_there(page):
+    """Each class of ours in the tables of losses and miners can be made with the arguments that stand there."""
+    text = (REPOSITORY / "docs" / page).read_text(encoding="utf-8")
+    text = re.search(r"\n## Losses\n(.*?)\n## (?:Samplers|Distances)", text, re.DOTALL)[1]
+    ours = [row.split("|")[2] for row in text.splitlines() if row.startswith("| `")]
+    made = re.findall(r"`([A-Z]\w+)(\([^`]*\))?`", " ".join(ours))
+    assert len(made) > 5
+    for name, arguments in made:
+        if arguments:
+            eval(name + arguments, {**vars(tfdml.losses), "m": 0.1, "t": 0.1, "margin": 0.4, "positive_margin": 0.0})
+        else:
+            assert hasattr(tfdml.losses, name), name
+
+
+def test_the_parts_of_ones_own_train(tmp_path):
+    """The page's examples, as one module, by the page's own command."""
+    text = (REPOSITORY / "docs/extending.md").read_text(encoding="utf-8")
+    examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(examples) == 6
+    (tmp_path / "my_parts.py").write_text("\n\n".join(examples))
+    command = shlex.split(re.search(r"^python -m (tfdml.train .*)$", text, re.MULTILINE)[1])
+    flags = [flag for flag in command[1:] if not flag.startswith("--run_dir")]
+    environment = {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    done = Command(command[0], *flags, f"--run_dir={tmp_path / 'run'}", environment=environment).wait()
+    assert done.returncode == 0, done.stderr
+    assert "recall_at_1" in result(tmp_path / "run")["metrics"]
 
 
 def test_the_example_with_proxies_trains():
