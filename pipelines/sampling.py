@@ -10,6 +10,7 @@ from absl import logging
 
 from pipelines.draws import draw, fill, times_drawn
 from pipelines.index_shuffle import key_of
+from tfdml.arguments import integer
 from tfdml.registry import register
 
 # What tells the stream of classes from the streams of rows, whose keys are class numbers from 0.
@@ -19,7 +20,7 @@ PARTNER_STREAM = -3
 ORDER_STREAM = -4
 
 
-@register("sampler", "pxk")
+@register("sampler", "pxk", classes=integer(1), per_class=integer(2))
 class PxK:
     """Batches of `classes` different classes with `per_class` images each.
 
@@ -32,8 +33,6 @@ class PxK:
     """
 
     def __init__(self, classes=32, per_class=4):
-        if classes < 1 or per_class < 2:
-            raise ValueError(f"pxk needs classes >= 1 and per_class >= 2, received {classes} and {per_class}.")
         self.classes = classes
         self.per_class = per_class
 
@@ -76,7 +75,7 @@ class PxK:
         return tf.reshape(chosen, [-1]), tf.reshape(times, [-1])
 
 
-@register("sampler", "uniform")
+@register("sampler", "uniform", batch_size=integer(1))
 class Uniform:
     """Batches of `batch_size` different rows, each row once before any comes twice.
 
@@ -85,8 +84,6 @@ class Uniform:
     """
 
     def __init__(self, batch_size=128):
-        if batch_size < 1:
-            raise ValueError(f"uniform needs batch_size >= 1, received {batch_size}.")
         self.batch_size = batch_size
 
     def bind(self, labels):
@@ -107,7 +104,7 @@ class Uniform:
         return draw(class_keys(seed, steps), steps, *as_long_as(steps, tables[0], count), self.batch_size)
 
 
-@register("sampler", "pairs")
+@register("sampler", "pairs", images=integer(2))
 class Pairs:
     """Batches of `images` random rows, then their partners: the first half gets one of its class, the rest of others.
 
@@ -119,8 +116,8 @@ class Pairs:
     """
 
     def __init__(self, images=32):
-        if images < 2 or images % 2:
-            raise ValueError(f"pairs needs an even number of images, 2 or more, received {images}.")
+        if images % 2:
+            raise ValueError(f"The sampler 'pairs' expects images to be even; received {images}.")
         self.images = images
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.cut import Cut
+from tfdml.arguments import integer, interval, number
 from tfdml.registry import register
 
 # An image that is longer than so many times its width is seen in its middle only: the whole of it, at a width that a
@@ -15,13 +16,15 @@ from tfdml.registry import register
 LONGEST_SHAPE = 32
 
 
-@register("transform", "random_resized_crop")
+@register(
+    "transform",
+    "random_resized_crop",
+    size=integer(1),
+    area=interval(number(above=0, at_most=1)),
+    aspect=interval(number(above=0)),
+)
 def random_resized_crop(size, area=(0.08, 1.0), aspect=(3 / 4, 4 / 3)):
     """Crops a random share of the area at a random aspect ratio and resizes it to `size` × `size`."""
-    if not 0 < area[0] <= area[1] <= 1 or not 0 < aspect[0] <= aspect[1]:
-        raise ValueError(
-            f"random_resized_crop needs 0 < area <= 1 and aspect > 0, both (low, high); received {area}, {aspect}."
-        )
 
     def window(height, width, seed):
         # The first of ten candidates that fits inside; the whole image if none does, as for very narrow ones.
@@ -50,7 +53,7 @@ def flip():
     return step
 
 
-@register("transform", "random_crop")
+@register("transform", "random_crop", size=integer(1))
 def random_crop(size):
     """Crops a random square of `size`; smaller images are padded with black first."""
 
@@ -61,7 +64,7 @@ def random_crop(size):
     return Cut(window, finish=lambda image: _padded(image, size), random=True)
 
 
-@register("transform", "center_crop")
+@register("transform", "center_crop", size=integer(1))
 def center_crop(size):
     """Crops the central square of `size`; smaller images are padded with black."""
 
@@ -72,7 +75,7 @@ def center_crop(size):
     return Cut(window, finish=lambda image: _padded(image, size))
 
 
-@register("transform", "resize_short")
+@register("transform", "resize_short", size=integer(1))
 def resize_short(size):
     """Resizes the shorter side to `size`, aspect kept."""
 
@@ -88,7 +91,7 @@ def resize_short(size):
     return Cut(window, target=target)
 
 
-@register("transform", "resize_pad")
+@register("transform", "resize_pad", size=integer(1), fill=number(at_least=0, at_most=255))
 def resize_pad(size, fill=0):
     """Resizes the longer side to `size`, aspect kept, and pads the shorter one with `fill` (0 to 255) to a square."""
 
@@ -99,7 +102,7 @@ def resize_pad(size, fill=0):
     return Cut(target=target, finish=lambda image: _padded(image - fill, size) + fill)
 
 
-@register("transform", "warp")
+@register("transform", "warp", size=integer(1))
 def warp(size):
     """Resizes to `size` × `size`, whatever the aspect."""
     return Cut(target=lambda height, width: (size, size))

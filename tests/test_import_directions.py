@@ -10,27 +10,31 @@ ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(path.relative_to(ROOT) for room in ("tfdml", "pipelines") for path in (ROOT / room).rglob("*.py"))
 MOST_LINES = 250
 
+CHECKED = "tfdml.arguments tfdml.argument_checks"
+DECLARED = f"tfdml.registry {CHECKED}"
 # Room: (what it may import of this repository, what of others). The standard library is free to all. What is not
 # here joins rooms: it may import anything, and no room may import it.
 ROOMS = {
     "tfdml.specs": ("", ""),
-    "tfdml.registry": ("tfdml.specs", "keras.saving"),
+    "tfdml.arguments": ("", "numpy"),
+    "tfdml.argument_checks": ("tfdml.arguments", ""),
+    "tfdml.registry": ("tfdml.specs tfdml.argument_checks", "keras.saving"),
     "tfdml.flags": ("", "absl"),
     "tfdml.startup": ("", "keras"),
     "tfdml.clustering": ("", "faiss numpy scipy"),
-    "tfdml.functional": ("tfdml.functional", "keras numpy"),
-    "tfdml.losses": ("tfdml.losses tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
-    "tfdml.layers": ("tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
-    "tfdml.backbones": ("tfdml.backbones tfdml.layers tfdml.functional tfdml.registry", "keras numpy"),
+    "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),
+    "tfdml.losses": (f"tfdml.losses tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
+    "tfdml.layers": (f"tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
+    "tfdml.backbones": (f"tfdml.backbones tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
     "tfdml.weights": ("tfdml.weights tfdml.registry", "h5py numpy torch"),
     "tfdml.preprocessing": ("", ""),
-    "tfdml.optimizers": ("tfdml.optimizers tfdml.registry", "keras"),
-    "tfdml.methods": ("tfdml.methods tfdml.layers tfdml.functional tfdml.registry", "keras numpy tensorflow"),
+    "tfdml.optimizers": (f"tfdml.optimizers {DECLARED}", "keras"),
+    "tfdml.methods": (f"tfdml.methods tfdml.layers tfdml.functional {DECLARED}", "keras numpy tensorflow"),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags", None),
     # Draws what a run would see, so it joins rooms as the commands of tfdml do.
     "pipelines.show": ("pipelines tfdml", None),
-    "pipelines": ("pipelines tfdml.registry", None),
+    "pipelines": (f"pipelines {DECLARED}", None),
 }
 # Rooms that are no leaves: what they must not import.
 FORBIDDEN = {

@@ -5,11 +5,13 @@ is `layer('RandomHue', factor=0.2)`, and it checks the names of the other argume
 """
 
 import difflib
+import functools
 import importlib
 import inspect
 
 import keras.saving
 
+from tfdml.argument_checks import guarded
 from tfdml.specs import FIRST, parse, parse_sum
 
 # Where each kind of thing lives. Importing the room registers what is in it.
@@ -30,11 +32,21 @@ _registered = {}
 _sums = {}
 
 
-def register(kind, name):
-    """Decorator: `@register("loss", "triplet")` names a class or function, and tells Keras of what Keras can save."""
+def register(kind, name, /, **declared):
+    """Decorator: `@register("loss", "triplet")` names a class or function, and tells Keras of what Keras can save.
+
+    Arguments are checked whenever the thing is made, from a spec or in Python.
+
+    Args:
+        kind: a key of `ROOMS`, or "layer".
+        name: the thing's name in specs.
+        **declared: argument to what it has to be, as `margin=number(at_least=0)`, see `tfdml.arguments`. Others have to
+            be of the type of their default.
+    """
 
     def decorate(thing):
-        add(kind, name, thing)
+        thing = guarded(thing, f"The {kind} {name!r}", declared)
+        _name(kind, name, thing)
         if hasattr(thing, "get_config"):
             keras.saving.register_keras_serializable(package="tfdml")(thing)
         return thing
@@ -42,8 +54,14 @@ def register(kind, name):
     return decorate
 
 
-def add(kind, name, thing):
-    """Names a thing that Keras knows already, such as its own optimizers."""
+def add(kind, name, thing, /, **declared):
+    """Names a thing that Keras knows already, such as its own optimizers; specs of it are checked as in `register`."""
+    # A function, because a class of Keras stays as it is.
+    make = functools.wraps(thing)(lambda *args, **kwargs: thing(*args, **kwargs))
+    _name(kind, name, guarded(make, f"The {kind} {name!r}", declared))
+
+
+def _name(kind, name, thing):
     things = _registered.setdefault(kind, {})
     known = things.get(name)
     if known is not None and (known.__module__, known.__qualname__) != (thing.__module__, thing.__qualname__):

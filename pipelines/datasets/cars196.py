@@ -4,6 +4,7 @@ import zlib
 
 import numpy as np
 
+from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.published import Published
 from tfdml.registry import register
@@ -26,7 +27,7 @@ CARS196 = Published(
 )
 
 
-@register("dataset", "cars196")
+@register("dataset", "cars196", data_dir=DATA_DIR)
 def cars196(data_dir, cropped=False):
     """Cars196: the first half of the car models trains, the other half tests.
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 from absl import logging
 
+from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
-from pipelines.datasets.division import Undivided
+from pipelines.datasets.division import TEST_CLASSES, Undivided
+from tfdml.arguments import integer, optional, path
 from tfdml.registry import parse, register
 
 NEEDED = ("path", "label", "split")
@@ -19,7 +21,7 @@ SPLITS = ("train", "test")
 TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
-@register("dataset", "csv")
+@register("dataset", "csv", path=path(), data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES), seed=integer(0))
 def csv(path, data_dir=None, test_classes=None, seed=0):
     """Your own images in a table of `path,label,split[,camera,group][,is_query,is_gallery]`; split: train or test.
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_numbered
 from pipelines.datasets.published import Published
@@ -17,7 +18,7 @@ CUB200 = Published(
 )
 
 
-@register("dataset", "cub200")
+@register("dataset", "cub200", data_dir=DATA_DIR)
 def cub200(data_dir, cropped=False):
     """CUB-200-2011: the first half of the bird species trains, the other half tests.
 

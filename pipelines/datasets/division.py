@@ -6,11 +6,17 @@ import hashlib
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset, Split
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
 
 # Which images are queries or gallery is a matter of the test alone.
 MARKS = dict.fromkeys(("is_query", "is_gallery"))
 
 
+TEST_CLASSES = number(above=0, at_most=1)
+
+
+@expects(test_classes=TEST_CLASSES)
 @dataclasses.dataclass(frozen=True)
 class Undivided:
     """Rows of all classes, of which some are for testing.
@@ -24,13 +30,6 @@ class Undivided:
     rows: Split
     test_classes: float
     seed: int
-
-    def __post_init__(self):
-        share = self.test_classes
-        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-            raise ValueError(
-                f"Expected test_classes, the share of the classes that test, from 0 to 1; received {share!r}."
-            )
 
     def choose(self):
         """The names of the classes by part, `{"train": [...], "test": [...]}`.

@@ -5,8 +5,10 @@ from pathlib import Path
 import numpy as np
 from absl import logging
 
+from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
-from pipelines.datasets.division import Undivided
+from pipelines.datasets.division import TEST_CLASSES, Undivided
+from tfdml.arguments import integer, optional
 from tfdml.registry import register
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp")
@@ -17,7 +19,7 @@ OTHER_IMAGES = (".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".svg", ".ra
 PARTS = ("train", "test")
 
 
-@register("dataset", "folder")
+@register("dataset", "folder", data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES), seed=integer(0))
 def folder(data_dir, test_classes=None, seed=0):
     """Images at `train/<class>/*.jpg` and `test/<class>/*.jpg`, or at `<class>/*.jpg` with `test_classes`.
 

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 
+from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
@@ -21,7 +22,7 @@ INSHOP = Published(
 STATUSES = ("train", "query", "gallery")
 
 
-@register("dataset", "inshop")
+@register("dataset", "inshop", data_dir=DATA_DIR)
 def inshop(data_dir):
     """In-shop Clothes: queries are searched in a gallery, as its authors divide them.
 

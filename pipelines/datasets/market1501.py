@@ -5,6 +5,7 @@ import re
 import numpy as np
 from absl import logging
 
+from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.published import Published
 from tfdml.registry import register
@@ -21,7 +22,7 @@ NAME = re.compile(r"(-1|\d{4})_c(\d+)s\d+_\d+_\d+\.jpg")
 JUNK = -1
 
 
-@register("dataset", "market1501")
+@register("dataset", "market1501", data_dir=DATA_DIR)
 def market1501(data_dir):
     """Market-1501: queries are searched among images of other cameras; distractors stay, junk is left out.
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
@@ -16,7 +17,7 @@ SOP = Published(
 )
 
 
-@register("dataset", "sop")
+@register("dataset", "sop", data_dir=DATA_DIR)
 def sop(data_dir):
     """Stanford Online Products, divided by product as its authors do.
 

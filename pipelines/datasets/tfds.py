@@ -7,14 +7,16 @@ from pathlib import Path
 import numpy as np
 from absl import logging
 
+from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
+from tfdml.arguments import optional, text
 from tfdml.registry import register
 
 # What its datasets call the classes, in the order of preference.
 LABELS = ("label", "class_id")
 
 
-@register("dataset", "tfds")
+@register("dataset", "tfds", name=text(), data_dir=DATA_DIR, label=optional(text()))
 def tfds(name, data_dir=None, image="image", label=None):
     """What TensorFlow Datasets has prepared on your disk, divided by class; nothing is downloaded.
 

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import io
 import math
-import numbers
 import os
 import sys
 import uuid
@@ -13,10 +12,12 @@ from typing import NamedTuple
 import keras
 import numpy as np
 
+from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.cache_folder import cache_folder
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_nuisances import render
+from tfdml.arguments import integer
 from tfdml.registry import register
 
 # Part of the cache file's name: raise it with every change of what is drawn.
@@ -25,7 +26,15 @@ ATTRIBUTES = {"body": tuple(BODIES), **{part: tuple(kinds) for part, kinds in PA
 Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
 
 
-@register("dataset", "toycars")
+@register(
+    "dataset",
+    "toycars",
+    data_dir=DATA_DIR,
+    classes=integer(2, at_most=math.prod(len(kinds) for kinds in ATTRIBUTES.values())),
+    images_per_class=integer(1),
+    image_size=integer(16),
+    seed=integer(0),
+)
 def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0):
     """Procedural toy cars: a class is a design (body, roof, windows, wheels, lights, bumper, decal), never a colour.
 
@@ -43,10 +52,6 @@ def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0
     Returns:
         `Dataset` whose rows are JPEG files as bytes.
     """
-    _check("classes", classes, least=2, most=math.prod(len(kinds) for kinds in ATTRIBUTES.values()))
-    _check("images_per_class", images_per_class, least=1)
-    _check("image_size", image_size, least=16)
-    _check("seed", seed, least=0)
     name = f"toycars-{classes}x{images_per_class}-{image_size}px-seed{seed}-v{RENDERER_VERSION}.npz.sha256"
     path = cache_folder(data_dir) / name
     chosen = designs(classes, seed)
@@ -76,13 +81,6 @@ def designs(classes, seed):
 
 def _design(body, kind_numbers):
     return Design(body, *[tuple(kinds)[number] for kinds, number in zip(PARTS.values(), kind_numbers, strict=True)])
-
-
-def _check(argument, value, *, least, most=math.inf):
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not (whole and least <= value <= most):
-        bounds = f"at least {least}" if most == math.inf else f"from {least} to {most}"
-        raise ValueError(f"Cannot make toycars: {argument} must be a whole number {bounds}, received {value!r}.")
 
 
 def _render_to(path, chosen, images_per_class, image_size, seed):

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
+from tfdml.arguments import one_of
 from tfdml.registry import register
 
 TRAIN_LIST = "train_test_split/train_list.txt"
@@ -20,7 +22,7 @@ VEHICLEID = Published(
 )
 
 
-@register("dataset", "vehicleid")
+@register("dataset", "vehicleid", data_dir=DATA_DIR, size=one_of(*SIZES))
 def vehicleid(data_dir, size="small"):
     """PKU VehicleID: one random image of each test vehicle is the gallery, ten times over.
 
@@ -28,8 +30,6 @@ def vehicleid(data_dir, size="small"):
         data_dir: folder with `VehicleID_V1.0`, or that folder itself.
         size: test list: `small` (800 vehicles), `medium` (1,600) or `large` (2,400).
     """
-    if size not in SIZES:
-        raise ValueError(f"vehicleid has the sizes {', '.join(SIZES)}; received {size!r}.")
     folder, _ = VEHICLEID.find(data_dir)
     vehicles, images = SIZES[size]
     train = _read(folder, TRAIN_LIST)

@@ -47,5 +47,5 @@ def test_the_configuration_makes_the_layer_again():
 
 @pytest.mark.parametrize("size, stride", [(2, 3), (3, 0)])
 def test_windows_that_leave_something_out_are_refused(size, stride):
-    with pytest.raises(ValueError, match=f"received strides {stride}, pool_size {size}"):
+    with pytest.raises(ValueError, match=f"received (strides )?{stride}"):
         CeilMaxPooling(size, stride)

@@ -109,5 +109,5 @@ def test_saved_and_loaded_with_a_model(layer, embeddings, tmp_path):
 
 
 def test_no_class_is_refused():
-    with pytest.raises(ValueError, match="at least one class, received 0"):
+    with pytest.raises(ValueError, match="classes to be an integer of 1 or more; received 0"):
         ClassMargins(0)

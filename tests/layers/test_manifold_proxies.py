@@ -78,12 +78,12 @@ def test_saved_and_loaded_with_a_model(embeddings, tmp_path):
 
 def test_bad_arguments_are_told():
     for arguments, message in (
-        ({"view": "both"}, "view 'both'.*intrinsic, contextual"),
-        ({"restart": 1.0}, "restart above 0 and below 1, received 1.0"),
-        ({"affinity": "dot"}, "affinity 'dot'.*clipped, shifted"),
+        ({"view": "both"}, "view to be one of 'intrinsic', 'contextual'; received 'both'"),
+        ({"restart": 1.0}, "restart to be a number above 0 and below 1; received 1.0"),
+        ({"affinity": "dot"}, "affinity to be one of 'clipped', 'shifted'; received 'dot'"),
         ({"per_class": 2}, "one proxy of each class, received per_class=2"),
     ):
         with pytest.raises(ValueError, match=message):
             ManifoldProxies(5, **arguments)
-    with pytest.raises(ValueError, match="at least one class"):
+    with pytest.raises(ValueError, match="classes to be an integer of 1 or more"):
         ManifoldProxies(0)

@@ -114,7 +114,7 @@ def test_saved_and_loaded_with_a_model(embeddings, tmp_path, per_class):
 
 @pytest.mark.parametrize("arguments", [{"classes": 0}, {"classes": 3, "per_class": 0}])
 def test_no_class_or_no_proxy_is_refused(arguments):
-    with pytest.raises(ValueError, match="at least one class and one proxy of each, received"):
+    with pytest.raises(ValueError, match="class(es)? to be an integer of 1 or more; received 0"):
         Proxies(**arguments)
 
 

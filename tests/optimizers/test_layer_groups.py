@@ -202,12 +202,15 @@ def test_groups_without_variables_are_named(arguments, parts):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"lr_multipliers": {"embedding": -1}}, "factor of 0 or more.*'embedding'.*-1"),
-        ({"lr_multipliers": {"embedding": float("nan")}}, "factor of 0 or more"),
-        ({"lr_multipliers": {"embedding": "10"}}, "received '10'"),
+        (
+            {"lr_multipliers": {"embedding": -1}},
+            "layer groups to numbers of 0 or more; received {'embedding': -1}",
+        ),
+        ({"lr_multipliers": {"embedding": float("nan")}}, "numbers of 0 or more; received {'embedding': nan}"),
+        ({"lr_multipliers": {"embedding": "10"}}, "received {'embedding': '10'}"),
         ({"lr_multipliers": ("embedding", 10)}, "dictionary"),
-        ({"frozen_steps": {"embedding": 1.5}}, "number of steps.*1.5"),
-        ({"frozen_steps": {"embedding": -1}}, "number of steps"),
+        ({"frozen_steps": {"embedding": 1.5}}, "to integers of 0 or more.*1.5"),
+        ({"frozen_steps": {"embedding": -1}}, "to integers of 0 or more.*-1"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(arguments, message):

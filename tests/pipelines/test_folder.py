@@ -121,7 +121,7 @@ def test_a_share_that_leaves_a_side_empty_is_told(animals, share, message):
 
 @pytest.mark.parametrize("share", [0, 1.5, -0.1, "0.3", True])
 def test_no_share(animals, share):
-    with pytest.raises(ValueError, match=f"Expected test_classes, .* received {share!r}"):
+    with pytest.raises(ValueError, match=f"expects test_classes to be .*; received {share!r}"):
         folder(str(animals), test_classes=share)
 
 

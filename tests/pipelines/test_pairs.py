@@ -54,7 +54,7 @@ def test_any_order_of_steps_gives_the_same_and_seeds_differ():
 
 def test_bad_numbers():
     for images in (0, 3):
-        with pytest.raises(ValueError, match=f"even number of images, 2 or more, received {images}"):
+        with pytest.raises(ValueError, match=f"images to be.*; received {images}"):
             Pairs(images)
     with pytest.raises(ValueError, match="there are 16 rows and 4 classes"):
         Pairs(18).bind(LABELS)

@@ -116,7 +116,7 @@ def test_vehicleid_has_three_sizes(tmp_path):
     assert dataset.train.labels.tolist() == [11, 11, 12, 12] and len(dataset.test) == 3
     assert names_of(dataset.train, folder)[0] == "image/0000001.jpg"
     assert dataset.protocol == "random_gallery(draws=10, seed=0, ks=(1, 5))"
-    with pytest.raises(ValueError, match="small, medium, large; received 'huge'"):
+    with pytest.raises(ValueError, match="'small', 'medium', 'large'; received 'huge'"):
         read("vehicleid(size='huge')", tmp_path)
 
 

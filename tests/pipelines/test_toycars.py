@@ -211,6 +211,6 @@ def test_without_a_folder_the_users_cache_is_used(tmp_path, monkeypatch, data_di
     ],
 )
 def test_bad_arguments(tmp_path, argument, value):
-    with pytest.raises(ValueError, match=f"{argument} must be a whole number .* received {value!r}"):
+    with pytest.raises(ValueError, match=f"{argument} to be an integer .*; received {value!r}"):
         toycars(data_dir=tmp_path, **{**SMALL, argument: value})
     assert not list(tmp_path.iterdir())

@@ -7,6 +7,7 @@ import traceback
 import keras
 import numpy as np
 
+from tfdml.arguments import several, text
 from tfdml.backbones.backbone import Backbone
 from tfdml.registry import register
 
@@ -32,7 +33,7 @@ IMAGE_SIZES = {
 }
 
 
-@register("backbone", "keras_applications")
+@register("backbone", "keras_applications", name=text(), endpoints=several(text(), at_least=0))
 def keras_applications(name, endpoints=()):
     """A network of keras.applications: name='ResNet50'; endpoints: names of its layers; `imagenet` downloads."""
     return KerasApplication(name, endpoints)

@@ -2,11 +2,12 @@
 
 import inspect
 
+from tfdml.arguments import text
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
 from tfdml.registry import register
 
 
-@register("backbone", "keras_cv")
+@register("backbone", "keras_cv", preset=text())
 def keras_cv(preset):
     """An image backbone of keras-cv with the weights of its preset, if it has any: a name there, or a local folder."""
     models = import_extra("keras_cv").models

@@ -4,11 +4,12 @@ from pathlib import Path
 
 import numpy as np
 
+from tfdml.arguments import integer, optional, text
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
 from tfdml.registry import register
 
 
-@register("backbone", "keras_hub")
+@register("backbone", "keras_hub", preset=text(), image_size=optional(integer(1)))
 def keras_hub(preset, image_size=None):
     """An image backbone of keras-hub with the weights of its preset.
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from keras import layers
 
+from tfdml.arguments import integer
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.registry import register
@@ -12,7 +13,7 @@ from tfdml.registry import register
 TOYCARS = Path(__file__).parent / "weights" / "small_toycars.weights.h5"
 
 
-@register("backbone", "small")
+@register("backbone", "small", width=integer(1), stages=integer(1, at_most=8))
 class Small(Backbone):
     """Plain convolutions, two of 3 × 3 in each stage, batch norm; made for images of 24 to 96 pixels on a CPU.
 

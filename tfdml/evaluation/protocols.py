@@ -7,13 +7,15 @@ that gives metrics. Rows are a `pipelines.datasets.Split`, or anything with its 
 
 import numpy as np
 
+from tfdml.arguments import either, integer, several
 from tfdml.evaluation.retrieval import recall_at_k
 from tfdml.registry import register
 
 KS = (1, 2, 4, 8)
+EXPECTED_KS = either(integer(1), several(integer(1)))
 
 
-@register("protocol", "self_retrieval")
+@register("protocol", "self_retrieval", ks=EXPECTED_KS)
 def self_retrieval(ks=KS):
     """Every image is a query that is searched among all others (CUB, Cars, SOP).
 
@@ -28,7 +30,7 @@ def self_retrieval(ks=KS):
     return measure
 
 
-@register("protocol", "query_gallery")
+@register("protocol", "query_gallery", ks=EXPECTED_KS)
 def query_gallery(ks=KS):
     """Queries are searched in a gallery; what shares class and camera, or class and group, does not count.
 
@@ -46,7 +48,7 @@ def query_gallery(ks=KS):
     return measure
 
 
-@register("protocol", "random_gallery")
+@register("protocol", "random_gallery", draws=integer(1), seed=integer(0), ks=EXPECTED_KS)
 def random_gallery(draws=10, seed=0, ks=KS):
     """One random image of each class is searched for by all others; the mean of several draws (VehicleID).
 
@@ -56,8 +58,6 @@ def random_gallery(draws=10, seed=0, ks=KS):
         ks: the K of Recall@K, 1 among them.
     """
     ks = _checked(ks)
-    if not isinstance(draws, int) or draws < 1:
-        raise ValueError(f"random_gallery needs draws >= 1, received {draws!r}.")
 
     def measure(embeddings, rows):
         results = []
@@ -79,9 +79,7 @@ def one_of_each(labels, random):
 
 
 def _checked(ks):
-    ks = (ks,) if isinstance(ks, int) else tuple(ks)
-    if not all(type(k) is int and k >= 1 for k in ks) or 1 not in ks:
-        raise ValueError(
-            f"Expected ks as whole numbers, 1 among them because it chooses the best model; received {ks}."
-        )
+    ks = (ks,) if isinstance(ks, int) else ks
+    if 1 not in ks:
+        raise ValueError(f"Expected 1 among ks, because Recall@1 chooses the best model; received {ks}.")
     return ks

@@ -5,13 +5,15 @@ Equations (8) to (10) of Aziere and Todorovic, Ensemble Deep Manifold Similarity
 
 from keras import ops
 
-from tfdml.functional.checks import check_choice
+from tfdml.argument_checks import expects
+from tfdml.arguments import number, one_of
 from tfdml.functional.cosines import cosines
 
 VIEWS = ("intrinsic", "contextual")
-AFFINITIES = ("clipped", "shifted")
+WALK = {"restart": number(above=0, below=1), "affinity": one_of("clipped", "shifted")}
 
 
+@expects(view=one_of(*VIEWS), **WALK)
 def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8, affinity="clipped"):
     """Similarities `[B, C]` of rows to proxies on the manifold of both.
 
@@ -26,11 +28,11 @@ def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8,
         view: one of the above.
         restart, affinity: see `random_walk`.
     """
-    check_choice("view", view, VIEWS)
     of_rows, of_proxies = random_walk(embeddings, proxies, restart=restart, affinity=affinity)
     return of_rows if view == "intrinsic" else ops.matmul(of_rows, of_proxies)
 
 
+@expects(**WALK)
 def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped"):
     """Where random walks on the graph of rows and proxies end up: `F = (1 - α) (I - α S̄)^-1`, equation (9).
 
@@ -52,7 +54,6 @@ def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped"):
         Similarities `[B, C]` of rows to proxies and `[C, C]` of proxies to each other, f_n and f_p of equation (10). A
         node without neighbours, such as a row of zeros, has none to others.
     """
-    check_walk(restart, affinity)
     nodes = ops.concatenate([embeddings, proxies], axis=0)
     rows, classes = ops.shape(embeddings)[0], proxies.shape[0]
     identity = ops.eye(rows + classes, dtype=nodes.dtype)
@@ -61,13 +62,6 @@ def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped"):
     starts = ops.concatenate([ops.zeros((rows, classes), nodes.dtype), ops.eye(classes, dtype=nodes.dtype)], axis=0)
     reached = (1.0 - restart) * _solve(identity - restart * adjacency, identity, starts)
     return reached[:rows], reached[rows:]
-
-
-def check_walk(restart, affinity):
-    """Raises a ValueError if there is no such random walk."""
-    check_choice("affinity", affinity, AFFINITIES)
-    if not 0 < restart < 1:
-        raise ValueError(f"Expected a restart above 0 and below 1, received {restart!r}.")
 
 
 def _affinities(nodes, affinity):

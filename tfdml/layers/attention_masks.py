@@ -3,11 +3,12 @@
 import keras
 from keras import ops
 
+from tfdml.arguments import integer
 from tfdml.layers.sliced import sliced
 from tfdml.registry import register
 
 
-@register("layer", "attention_masks")
+@register("layer", "attention_masks", learners=integer(1), channels=integer(1))
 class AttentionMasks(keras.layers.Layer):
     """A mask for each learner, between 0 and 1: `[B, h, w, c]` to `[B, K, h, w, channels]`.
 

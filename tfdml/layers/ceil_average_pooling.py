@@ -3,11 +3,12 @@
 import numpy as np
 from keras import ops
 
+from tfdml.arguments import integer
 from tfdml.layers.ceil_pooling import CeilPooling
 from tfdml.registry import register
 
 
-@register("layer", "ceil_average_pooling")
+@register("layer", "ceil_average_pooling", pool_size=integer(1), strides=integer(1))
 class CeilAveragePooling(CeilPooling):
     """Average pooling with windows over the border, each divided by as many positions as it has; see `CeilPooling`.
 

@@ -2,11 +2,12 @@
 
 from keras import ops
 
+from tfdml.arguments import integer
 from tfdml.layers.ceil_pooling import CeilPooling
 from tfdml.registry import register
 
 
-@register("layer", "ceil_max_pooling")
+@register("layer", "ceil_max_pooling", pool_size=integer(1), strides=integer(1))
 class CeilMaxPooling(CeilPooling):
     """Max pooling with windows over the border, see `CeilPooling`.
 

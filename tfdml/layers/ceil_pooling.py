@@ -15,7 +15,7 @@ class CeilPooling(keras.layers.Layer):
 
     def __init__(self, pool_size, strides, **kwargs):
         super().__init__(**kwargs)
-        if not 1 <= strides <= pool_size:
+        if strides > pool_size:
             raise ValueError(f"Expected 1 <= strides <= pool_size, received strides {strides}, pool_size {pool_size}.")
         self.pool_size = pool_size
         self.strides = strides

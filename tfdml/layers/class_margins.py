@@ -3,11 +3,12 @@
 import keras
 from keras import ops
 
+from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32
 from tfdml.registry import register
 
 
-@register("layer", "class_margins")
+@register("layer", "class_margins", classes=integer(1))
 class ClassMargins(keras.layers.Layer):
     """Puts the learnable margin β of each row's class behind its embedding, `[B, d + 1]`, as `Margin` takes them.
 
@@ -23,8 +24,6 @@ class ClassMargins(keras.layers.Layer):
     def __init__(self, classes, beta=1.2, **kwargs):
         # Inputs are used as they come: the policy would make half precision of them.
         super().__init__(**{**kwargs, "autocast": False})
-        if classes < 1:
-            raise ValueError(f"Expected at least one class, received {classes}.")
         self.classes = classes
         self.beta = beta
 

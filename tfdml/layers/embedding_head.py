@@ -3,12 +3,13 @@
 import keras
 from keras import ops
 
+from tfdml.arguments import integer
 from tfdml.functional.distances import unit_length
-from tfdml.layers.pooled_features import PooledFeatures
+from tfdml.layers.pooled_features import FEATURES, PooledFeatures
 from tfdml.registry import register
 
 
-@register("layer", "embedding_head")
+@register("layer", "embedding_head", embedding_size=integer(1), **FEATURES)
 class EmbeddingHead(keras.layers.Layer):
     """Pooled features, one linear layer, unit length in float32: `[B, ..., c]` to `[B, embedding_size]`.
 
@@ -19,8 +20,6 @@ class EmbeddingHead(keras.layers.Layer):
 
     def __init__(self, embedding_size, pooling="avg", norm="none", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
-        if embedding_size < 1:
-            raise ValueError(f"Expected an embedding size of 1 or more, received {embedding_size}.")
         self.embedding_size = embedding_size
         self.features = PooledFeatures(pooling, norm, dropout, dtype=self.dtype_policy, name="features")
         self.projection = keras.layers.Dense(embedding_size, dtype=self.dtype_policy, name="projection")

@@ -4,10 +4,18 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfdml.arguments import integer, number
 from tfdml.registry import register
 
 
-@register("layer", "local_response_norm")
+@register(
+    "layer",
+    "local_response_norm",
+    size=integer(1),
+    alpha=number(at_least=0),
+    beta=number(at_least=0),
+    bias=number(above=0),
+)
 class LocalResponseNorm(keras.layers.Layer):
     """`x / (bias + alpha / size * s)^beta`, s being the sum of squares over `size` channels around each, as in Caffe.
 
@@ -20,7 +28,7 @@ class LocalResponseNorm(keras.layers.Layer):
 
     def __init__(self, size=5, alpha=1e-4, beta=0.75, bias=1.0, **kwargs):
         super().__init__(**kwargs)
-        if size < 1 or size % 2 == 0:
+        if size % 2 == 0:
             raise ValueError(f"Expected an odd number of channels, received size={size}.")
         self.size = size
         self.alpha = alpha

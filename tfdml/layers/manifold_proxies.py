@@ -2,13 +2,14 @@
 
 from keras import ops
 
-from tfdml.functional.checks import at_least_float32, check_choice
-from tfdml.functional.manifold import VIEWS, check_walk, manifold_similarities
+from tfdml.arguments import integer, one_of
+from tfdml.functional.checks import at_least_float32
+from tfdml.functional.manifold import VIEWS, WALK, manifold_similarities
 from tfdml.layers.proxies import Proxies
 from tfdml.registry import register
 
 
-@register("layer", "manifold_proxies")
+@register("layer", "manifold_proxies", classes=integer(1), view=one_of(*VIEWS), **WALK)
 class ManifoldProxies(Proxies):
     """Similarities `[B, classes]` of embeddings to proxies along the manifold that the batch and the proxies lie on.
 
@@ -25,8 +26,6 @@ class ManifoldProxies(Proxies):
 
     def __init__(self, classes, view="intrinsic", restart=0.8, affinity="clipped", **kwargs):
         super().__init__(classes, **kwargs)
-        check_choice("view", view, VIEWS)
-        check_walk(restart, affinity)
         if self.per_class != 1:
             raise ValueError(f"Expected one proxy of each class, received per_class={self.per_class}.")
         self.view = view

@@ -3,13 +3,16 @@
 import keras
 from keras import ops
 
+from tfdml.arguments import integer
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
-from tfdml.layers.pooled_features import PooledFeatures
+from tfdml.layers.pooled_features import FEATURES, PooledFeatures
 from tfdml.registry import register
 
+EXPECTED = {"embedding_size": integer(1), "reduced": integer(1), "hidden": integer(1), **FEATURES}
 
-@register("layer", "multilevel_embedding")
+
+@register("layer", "multilevel_embedding", **EXPECTED)
 class MultilevelEmbedding(keras.layers.Layer):
     """One learner at each of several depths of a network: feature maps to `[B, levels, embedding_size / levels]`.
 
@@ -29,8 +32,6 @@ class MultilevelEmbedding(keras.layers.Layer):
 
     def __init__(self, embedding_size, reduced=128, hidden=1024, pooling="avg", norm="none", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
-        if embedding_size < 1:
-            raise ValueError(f"Expected an embedding size of 1 or more, received {embedding_size}.")
         self.embedding_size = embedding_size
         self.reduced = reduced
         self.hidden = hidden

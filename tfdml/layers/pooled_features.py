@@ -2,13 +2,19 @@
 
 import keras
 
-from tfdml.layers.pooling import Pooling
+from tfdml.arguments import number, one_of
+from tfdml.layers.pooling import KINDS, Pooling
 from tfdml.registry import register
 
-NORMS = ("none", "batch", "layer")
+# The arguments of all heads.
+FEATURES = {
+    "pooling": one_of(*KINDS),
+    "norm": one_of("none", "batch", "layer"),
+    "dropout": number(at_least=0, below=1),
+}
 
 
-@register("layer", "pooled_features")
+@register("layer", "pooled_features", **FEATURES)
 class PooledFeatures(keras.layers.Layer):
     """Pooling over positions, then a norm, then dropout: features `[B, ..., c]` to `[B, c]`.
 
@@ -20,8 +26,6 @@ class PooledFeatures(keras.layers.Layer):
 
     def __init__(self, pooling="avg", norm="none", dropout=0.0, **kwargs):
         super().__init__(**kwargs)
-        if norm not in NORMS:
-            raise ValueError(f"Unknown norm {norm!r} before the embedding. Expected one of {', '.join(NORMS)}.")
         self.pooling = Pooling(pooling, dtype=self.dtype_policy, name="pooling")
         self.norm = norm
         self.normalization = None

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from tfdml.arguments import number, one_of
 from tfdml.functional.checks import at_least_float32
 from tfdml.registry import register
 
@@ -11,7 +12,7 @@ KINDS = ("avg", "max", "avg+max", "gem", "first")
 SMALLEST = 1e-6
 
 
-@register("layer", "pooling")
+@register("layer", "pooling", kind=one_of(*KINDS), power=number(above=0))
 class Pooling(keras.layers.Layer):
     """Pools features `[B, h, w, c]` or `[B, tokens, c]` over positions to `[B, c]`; `[B, c]` stays as it is.
 
@@ -24,8 +25,6 @@ class Pooling(keras.layers.Layer):
 
     def __init__(self, kind="avg", power=3.0, **kwargs):
         super().__init__(**kwargs)
-        if kind not in KINDS:
-            raise ValueError(f"Unknown pooling {kind!r}. Expected one of {', '.join(KINDS)}.")
         self.kind = kind
         self.power = power
 

@@ -3,12 +3,20 @@
 import keras
 from keras import ops
 
+from tfdml.arguments import integer, read_by
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.registry import register
 
+EXPECTED = {
+    "classes": integer(1),
+    "per_class": integer(1),
+    "initializer": read_by(keras.initializers.get, "a Keras initializer"),
+    "regularizer": read_by(keras.regularizers.get, "a Keras regularizer or None"),
+}
 
-@register("layer", "proxies")
+
+@register("layer", "proxies", **EXPECTED)
 class Proxies(keras.layers.Layer):
     """Cosine similarities of embeddings to learnable proxies of the classes, as proxy losses take them.
 
@@ -27,8 +35,6 @@ class Proxies(keras.layers.Layer):
     def __init__(self, classes, per_class=1, initializer="random_normal", regularizer=None, **kwargs):
         # Inputs are used as they come: the policy would make half precision of them.
         super().__init__(**{**kwargs, "autocast": False})
-        if classes < 1 or per_class < 1:
-            raise ValueError(f"Expected at least one class and one proxy of each, received {classes} and {per_class}.")
         self.classes = classes
         self.per_class = per_class
         self.initializer = keras.initializers.get(initializer)

@@ -3,13 +3,14 @@
 import keras
 from keras import ops
 
+from tfdml.arguments import integer
 from tfdml.functional.distances import unit_length
-from tfdml.layers.pooled_features import PooledFeatures
+from tfdml.layers.pooled_features import FEATURES, PooledFeatures
 from tfdml.layers.sliced import size_of_slice, sliced
 from tfdml.registry import register
 
 
-@register("layer", "split_embedding")
+@register("layer", "split_embedding", embedding_size=integer(1), learners=integer(1), **FEATURES)
 class SplitEmbedding(keras.layers.Layer):
     """Pooled features, then one linear layer cut into K slices: `[B, ..., c]` to `[B, K, embedding_size / K]`.
 

@@ -1,6 +1,5 @@
 """What both manifold losses share."""
 
-from tfdml.functional.manifold import check_walk
 from tfdml.layers.manifold_proxies import ManifoldProxies
 from tfdml.losses.proxy_n_pair import ProxyNPair
 
@@ -18,7 +17,6 @@ class ManifoldLoss(ProxyNPair):
 
     def __init__(self, margin=5e-4, restart=0.8, affinity="clipped", classes=None, **kwargs):
         super().__init__(margin=margin, classes=classes, **kwargs)
-        check_walk(restart, affinity)
         self.restart = restart
         self.affinity = affinity
 

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from tfdml.arguments import number, optional
 from tfdml.functional.checks import check_choice, check_pairs_input
 from tfdml.functional.distance_weighted import check_cutoffs, negative_weights
 from tfdml.functional.distances import distances
@@ -75,7 +76,7 @@ def margin_loss(
     return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
 
 
-@register("loss", "margin")
+@register("loss", "margin", nonzero_loss_cutoff=optional(number(above=0)))
 class Margin(EmbeddingLoss):
     """Margin loss: distances of a class below a boundary, others above it; the boundary fixed or learned.
 

@@ -2,6 +2,7 @@
 
 from keras import ops
 
+from tfdml.arguments import number, optional
 from tfdml.functional import mining as mine
 from tfdml.functional.checks import check_choice, check_pairs_input
 from tfdml.functional.distance_weighted import check_cutoffs, negative_weights
@@ -107,7 +108,7 @@ def _one_negative_a_pair(distance, positives, negatives, margin, mining):
     return _mean_over(positives, ops.maximum(distance - negative + margin, 0.0))
 
 
-@register("loss", "triplet")
+@register("loss", "triplet", nonzero_loss_cutoff=optional(number(above=0)))
 class Triplet(EmbeddingLoss):
     """Triplet loss over all, semi-hard, hard, batch-hard or distance-weighted triplets, squared distances or plain.
 

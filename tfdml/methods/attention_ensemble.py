@@ -1,10 +1,12 @@
 """Attention-based Ensemble for Deep Metric Learning (ECCV 2018)."""
 
+from tfdml.arguments import integer
+from tfdml.methods.arguments import ENSEMBLE
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
 
 
-@register("method", "attention_ensemble")
+@register("method", "attention_ensemble", attention_depth=integer(1), **ENSEMBLE)
 class AttentionEnsemble(Ensemble):
     """ABE-M: learners that look at different parts of an image, through masks, and share everything else.
 
@@ -38,8 +40,6 @@ class AttentionEnsemble(Ensemble):
         freeze_batch_norm="none",
         **kwargs,
     ):
-        if attention_depth < 1:
-            raise ValueError(f"Expected attention_depth to be 1 or more, received {attention_depth}.")
         super().__init__(
             backbone,
             embedding_size,

@@ -6,13 +6,14 @@ import keras
 import tensorflow as tf
 
 from tfdml.layers.split_embedding import SplitEmbedding
-from tfdml.methods.division import Division
+from tfdml.methods.arguments import METHOD
+from tfdml.methods.division import DIVISION, Division
 from tfdml.methods.embedding_model import EmbeddingModel, side_by_side
 from tfdml.methods.turns import Held
 from tfdml.registry import register
 
 
-@register("method", "divide_and_conquer")
+@register("method", "divide_and_conquer", **DIVISION, **METHOD)
 class DivideAndConquer(EmbeddingModel):
     """K learners, slices of one linear layer, each of which learns from a cluster of the data of its own.
 

@@ -2,10 +2,24 @@
 
 import dataclasses
 
-DATA_SPLITS = ("kmeans", "random", "labels")
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer, one_of, optional
+
 CLUSTER_ORDERS = ("uniform", "proportional", "round_robin")
+DIVISION = {
+    "learners": integer(1),
+    "recluster_every": integer(1),
+    "data_split": one_of("kmeans", "random", "labels"),
+    "cluster_order": one_of(*CLUSTER_ORDERS),
+    "divide_at": integer(0),
+    "merge_at": optional(integer(0)),
+    "merge_loss_at": optional(integer(0)),
+    "iterations": integer(1),
+    "restarts": integer(1),
+}
 
 
+@expects(**DIVISION)
 @dataclasses.dataclass(frozen=True)
 class Division:
     """The plan of Algorithm 1 of Divide and Conquer, by epochs counted from 0.
@@ -36,15 +50,6 @@ class Division:
     restarts: int = 1
 
     def __post_init__(self):
-        for name, known in (("data_split", DATA_SPLITS), ("cluster_order", CLUSTER_ORDERS)):
-            if getattr(self, name) not in known:
-                raise ValueError(f"Expected {name} to be one of {', '.join(known)}; received {getattr(self, name)!r}.")
-        numbers = {"learners": 1, "recluster_every": 1, "divide_at": 0, "iterations": 1, "restarts": 1}
-        ends = {name: 0 for name in ("merge_at", "merge_loss_at") if getattr(self, name) is not None}
-        for name, least in (numbers | ends).items():
-            value = getattr(self, name)
-            if type(value) is not int or value < least:
-                raise ValueError(f"Expected {name} to be a whole number, {least} or more; received {value!r}.")
         ends = [self.divide_at, *(end for end in (self.merge_loss_at, self.merge_at) if end is not None)]
         if ends != sorted(ends):
             raise ValueError(

@@ -1,10 +1,12 @@
 """M-heads, which Attention-based Ensemble is compared with."""
 
+from tfdml.arguments import integer
+from tfdml.methods.arguments import ENSEMBLE
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
 
 
-@register("method", "multi_head")
+@register("method", "multi_head", attention_depth=integer(1), **ENSEMBLE)
 class MultiHead(Ensemble):
     """Learners that share the backbone up to `branch`, each with the rest of it and a linear layer of its own.
 
@@ -36,8 +38,6 @@ class MultiHead(Ensemble):
         freeze_batch_norm="none",
         **kwargs,
     ):
-        if attention and attention_depth < 1:
-            raise ValueError(f"Expected attention_depth to be 1 or more, received {attention_depth}.")
         super().__init__(
             backbone,
             embedding_size,

@@ -1,10 +1,11 @@
 """M-tails, which Attention-based Ensemble is compared with."""
 
+from tfdml.methods.arguments import ENSEMBLE
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
 
 
-@register("method", "multi_tail")
+@register("method", "multi_tail", **ENSEMBLE)
 class MultiTail(Ensemble):
     """Learners that share the backbone from `branch` on, each with the layers before it as its own.
 

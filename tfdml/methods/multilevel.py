@@ -1,11 +1,15 @@
 """Embeddings of several depths of a network, as Ranked List Loss has them."""
 
+from tfdml.arguments import integer, several, text
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
+from tfdml.methods.arguments import METHOD
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.registry import register
 
 
-@register("method", "multilevel")
+@register(
+    "method", "multilevel", endpoints=several(text(), at_least=2), reduced=integer(1), hidden=integer(1), **METHOD
+)
 class Multilevel(EmbeddingModel):
     """One learner at each of several endpoints, each with the loss of its own; side by side for retrieval.
 
@@ -36,8 +40,6 @@ class Multilevel(EmbeddingModel):
         **kwargs,
     ):
         super().__init__(backbone, freeze_batch_norm, **kwargs)
-        if len(endpoints) < 2:
-            raise ValueError(f"Expected two endpoints or more, received {endpoints!r}. For one there is `single`.")
         self.embedding_size = embedding_size
         self.endpoints = tuple(endpoints)
         self.levels = backbone.taps(endpoints)

@@ -1,11 +1,12 @@
 """One embedding: the plain method, and the baseline of the others."""
 
 from tfdml.layers.embedding_head import EmbeddingHead
+from tfdml.methods.arguments import METHOD
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.registry import register
 
 
-@register("method", "single")
+@register("method", "single", **METHOD)
 class Single(EmbeddingModel):
     """One learner: backbone, pooling, one linear layer, unit length.
 

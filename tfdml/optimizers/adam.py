@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from tfdml.optimizers.arguments import ADAM_ARGUMENTS
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.registry import register
 
@@ -21,7 +22,7 @@ class AdamGroups(LayerGroups):
         return ops.sqrt(1 - ops.power(self.beta_2, steps)) / (1 - ops.power(self.beta_1, steps))
 
 
-@register("optimizer", "adam")
+@register("optimizer", "adam", **ADAM_ARGUMENTS)
 class Adam(AdamGroups, keras.optimizers.Adam):
     """Keras' Adam with learning rates by layer group; see `LayerGroups` and `keras.optimizers.Adam`.
 

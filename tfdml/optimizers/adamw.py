@@ -3,10 +3,11 @@
 import keras
 
 from tfdml.optimizers.adam import AdamGroups
+from tfdml.optimizers.arguments import ADAM_ARGUMENTS
 from tfdml.registry import register
 
 
-@register("optimizer", "adamw")
+@register("optimizer", "adamw", **ADAM_ARGUMENTS)
 class AdamW(AdamGroups, keras.optimizers.AdamW):
     """Keras' AdamW with learning rates by layer group; see `LayerGroups` and `keras.optimizers.AdamW`.
 

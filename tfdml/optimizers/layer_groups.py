@@ -4,7 +4,9 @@ import inspect
 
 from keras import ops
 
-from tfdml.optimizers.layer_rules import check_multipliers, check_steps, layer_rules
+from tfdml.argument_checks import expects
+from tfdml.optimizers.arguments import GROUPS
+from tfdml.optimizers.layer_rules import layer_rules
 
 
 class LayerGroups:
@@ -24,12 +26,11 @@ class LayerGroups:
             weights beside it.
     """
 
+    @expects(**GROUPS)
     def __init__(self, *args, lr_multipliers=None, frozen_steps=None, decay_biases_and_norms=True, l2=False, **kwargs):
         super().__init__(*args, **kwargs)
         self.lr_multipliers = lr_multipliers or {}
         self.frozen_steps = frozen_steps or {}
-        check_multipliers(self.lr_multipliers)
-        check_steps(self.frozen_steps)
         self.decay_biases_and_norms = decay_biases_and_norms
         self.l2 = l2
         self._named_groups = dict

@@ -3,7 +3,6 @@
 import dataclasses
 import difflib
 import fnmatch
-import math
 
 # Names of weights that are no vectors everywhere: attention has biases for each head.
 UNDECAYED = ("bias", "beta", "gamma")
@@ -39,26 +38,6 @@ def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms,
     frozen = _by_variable(frozen_steps, variables, named, default=0)
     decays = [decay_biases_and_norms or not _is_bias_or_norm(variable) for variable in variables]
     return [LayerRule(*each) for each in zip(multipliers, frozen, decays, strict=True)]
-
-
-def check_multipliers(lr_multipliers):
-    """Raises unless these are `{group: factor}` with finite factors of 0 or more."""
-    for group, factor in _items(lr_multipliers, "lr_multipliers"):
-        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 <= factor < math.inf:
-            raise ValueError(f"Expected a factor of 0 or more for the layer group {group!r}, received {factor!r}.")
-
-
-def check_steps(frozen_steps):
-    """Raises unless these are `{group: steps}` with whole numbers of 0 or more."""
-    for group, steps in _items(frozen_steps, "frozen_steps"):
-        if isinstance(steps, bool) or not isinstance(steps, int) or steps < 0:
-            raise ValueError(f"Expected a number of steps for the layer group {group!r}, received {steps!r}.")
-
-
-def _items(values, argument):
-    if not hasattr(values, "items") or not all(isinstance(group, str) for group in values):
-        raise ValueError(f"Expected {argument} as a dictionary from layer groups' names, received {values!r}.")
-    return values.items()
 
 
 def _by_variable(values, variables, named, default):

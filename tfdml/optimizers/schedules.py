@@ -5,16 +5,29 @@ Each takes what a run knows, `learning_rate`, `steps_per_epoch` and perhaps `epo
 
 from keras.optimizers.schedules import CosineDecay, ExponentialDecay, PiecewiseConstantDecay
 
+from tfdml.arguments import either, integer, number, optional, several
 from tfdml.registry import register
 
+# What a run tells every schedule.
+RATE, STEPS = number(above=0, at_most=100), integer(1)
+EPOCHS = number(above=0)
 
-@register("schedule", "constant")
+
+@register("schedule", "constant", learning_rate=RATE)
 def constant(learning_rate):
     """One learning rate all the time."""
     return learning_rate
 
 
-@register("schedule", "step")
+@register(
+    "schedule",
+    "step",
+    learning_rate=RATE,
+    steps_per_epoch=STEPS,
+    at=either(EPOCHS, several(EPOCHS, at_least=0)),
+    every=optional(EPOCHS),
+    factor=number(above=0),
+)
 def step(learning_rate, steps_per_epoch, at=(), every=None, factor=0.1):
     """Times `factor` at each of the epochs `at`, or every so many epochs.
 
@@ -25,7 +38,7 @@ def step(learning_rate, steps_per_epoch, at=(), every=None, factor=0.1):
         every: epochs between changes, in place of `at`.
         factor: what the learning rate is multiplied with.
     """
-    at = tuple(at) if isinstance(at, list | tuple) else (at,)
+    at = at if isinstance(at, tuple) else (at,)
     if bool(at) == (every is not None):
         raise ValueError(f"step needs either at=(epoch, ...) or every=epochs, received at={at} and every={every}.")
     if every is not None:
@@ -38,7 +51,7 @@ def step(learning_rate, steps_per_epoch, at=(), every=None, factor=0.1):
     return PiecewiseConstantDecay(boundaries, [learning_rate * factor**power for power in range(len(changes) + 1)])
 
 
-@register("schedule", "exponential")
+@register("schedule", "exponential", learning_rate=RATE, steps_per_epoch=STEPS, every=EPOCHS, factor=number(above=0))
 def exponential(learning_rate, steps_per_epoch, every=1.0, factor=0.94, staircase=False):
     """Times `factor` every so many epochs, smoothly or in steps.
 
@@ -52,7 +65,15 @@ def exponential(learning_rate, steps_per_epoch, every=1.0, factor=0.94, staircas
     return ExponentialDecay(learning_rate, _steps("every", every, steps_per_epoch), factor, staircase=staircase)
 
 
-@register("schedule", "cosine")
+@register(
+    "schedule",
+    "cosine",
+    learning_rate=RATE,
+    steps_per_epoch=STEPS,
+    epochs=EPOCHS,
+    warmup_epochs=number(at_least=0),
+    floor=number(at_least=0, at_most=1),
+)
 def cosine(learning_rate, steps_per_epoch, epochs, warmup_epochs=0.0, floor=0.0):
     """Half a cosine from the learning rate down to `floor` times it, after a linear rise from 0 if wanted.
 
@@ -63,8 +84,8 @@ def cosine(learning_rate, steps_per_epoch, epochs, warmup_epochs=0.0, floor=0.0)
         warmup_epochs: epochs of the rise, in which all layers train.
         floor: share of the learning rate at the end.
     """
-    if not 0 <= warmup_epochs < epochs:
-        raise ValueError(f"cosine needs 0 <= warmup_epochs < epochs, received {warmup_epochs} and {epochs}.")
+    if warmup_epochs >= epochs:
+        raise ValueError(f"cosine needs 0 <= warmup_epochs < epochs, received {warmup_epochs:g} and {epochs:g}.")
     rise = round(warmup_epochs * steps_per_epoch)
     fall = _steps("epochs", epochs, steps_per_epoch) - rise
     if not rise:

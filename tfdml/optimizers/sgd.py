@@ -2,11 +2,12 @@
 
 import keras
 
+from tfdml.optimizers.arguments import SGD_ARGUMENTS
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.registry import register
 
 
-@register("optimizer", "sgd")
+@register("optimizer", "sgd", **SGD_ARGUMENTS)
 class SGD(LayerGroups, keras.optimizers.SGD):
     """Keras' SGD with learning rates by layer group; see `LayerGroups` and `keras.optimizers.SGD`.
 

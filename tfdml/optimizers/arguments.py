@@ -1,0 +1,40 @@
+"""What optimizers' arguments have to be."""
+
+from collections.abc import Callable
+
+from tfdml.arguments import either, instance, integer, mapping, number, optional, text
+
+SHARE = number(at_least=0, below=1)
+# Those of `LayerGroups`.
+GROUPS = {
+    "lr_multipliers": optional(mapping(number(at_least=0), keys="layer groups")),
+    "frozen_steps": optional(mapping(integer(0), keys="layer groups")),
+}
+# Those of every Keras optimizer behind `LayerGroups`.
+COMMON = {
+    "weight_decay": optional(number(at_least=0, at_most=10)),
+    "clipnorm": optional(number(above=0)),
+    "clipvalue": optional(number(above=0)),
+    "global_clipnorm": optional(number(above=0)),
+    "ema_momentum": number(at_least=0, at_most=1),
+    "ema_overwrite_frequency": optional(integer(1)),
+    "loss_scale_factor": optional(number(above=0)),
+    "gradient_accumulation_steps": optional(integer(2)),
+    "name": optional(text()),
+    **GROUPS,
+}
+
+
+def _learning_rate(at_most):
+    return either(number(above=0, at_most=at_most), instance(Callable, "a Keras schedule or a function of the step"))
+
+
+# Adam moves each weight by about the learning rate, whatever the gradient is.
+ADAM_ARGUMENTS = {
+    **COMMON,
+    "learning_rate": _learning_rate(at_most=10),
+    "beta_1": SHARE,
+    "beta_2": SHARE,
+    "epsilon": number(above=0),
+}
+SGD_ARGUMENTS = {**COMMON, "learning_rate": _learning_rate(at_most=100), "momentum": SHARE}
