@@ -23,7 +23,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 STEPS_PER_EPOCH, EPOCHS = 20, 2
-PATIENCE = 120
+# Seconds after which a process hangs; far above what any takes, since machines may be slow and busy.
+PATIENCE = 1800
 
 MODEL_FLAGS = [
     "--image_size=24",

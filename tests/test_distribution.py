@@ -10,17 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.programs.three_steps import CASES
-from tests.run_helpers import Forked, assert_same_run, steps, train_flags
+from tests.programs.three_steps import CASES, IN_FLOAT64
+from tests.run_helpers import PATIENCE, Forked, assert_same_run, steps, train_flags
 
 PROGRAMS = Path(__file__).parent / "programs"
 REPOSITORY = PROGRAMS.parents[1]
-PATIENCE = 240
 
 
-def start(arguments, worker=None, ports=()):
-    """A Python process; as one of several workers if ports are given."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+def start(arguments, worker=None, ports=(), settings=None):
+    """A Python process, with more environment variables if wanted; as one of several workers if ports are given."""
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **(settings or {})}
     if ports:
         environment |= config_of(worker, ports)
     return subprocess.Popen(
@@ -53,11 +52,11 @@ def free_ports(count):
     return ports
 
 
-def three_steps(devices, folder, cases):
-    """The folder with what each case has come to on these devices."""
+def three_steps(devices, folder, cases, settings=None):
+    """The folder with what each case has come to on these devices, in processes with these environment variables."""
     ports = free_ports(2) if devices == "workers" else ()
     arguments = [PROGRAMS / "three_steps.py", devices, folder, *cases]
-    processes = [start(arguments, worker, ports) for worker in range(len(ports) or 1)]
+    processes = [start(arguments, worker, ports, settings) for worker in range(len(ports) or 1)]
     for printed, process in [(finish(process), process) for process in processes]:
         assert process.returncode == 0, printed
     return folder
@@ -65,22 +64,32 @@ def three_steps(devices, folder, cases):
 
 @pytest.fixture(scope="module")
 def one_device(tmp_path_factory):
-    return three_steps("cpu:1", tmp_path_factory.mktemp("one"), CASES)
+    return three_steps("cpu:1", tmp_path_factory.mktemp("one"), [*CASES, *IN_FLOAT64])
+
+
+# How other processors sum: without AVX-512 and in two threads; without oneDNN.
+AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "TF_NUM_INTRAOP_THREADS": "2"}
+NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
 
 
 # Several workers train one model in a process: their collective operations are numbered once.
-@pytest.mark.parametrize("devices, cases", [("cpu:2", [*CASES]), ("workers", ["pairs"])])
-def test_same_weights_as_one_device(devices, cases, one_device, tmp_path):
-    three_steps(devices, tmp_path, cases)
+@pytest.mark.parametrize(
+    "devices, cases, settings",
+    [("cpu:2", [*CASES, *IN_FLOAT64], AVX2), ("workers", ["pairs"], NO_ONEDNN)],
+    ids=["replicas", "workers"],
+)
+def test_same_weights_as_one_device(devices, cases, settings, one_device, tmp_path):
+    three_steps(devices, tmp_path, cases, settings)
     for case in cases:
-        check_same_weights(np.load(tmp_path / f"{case}.npz"), np.load(one_device / f"{case}.npz"))
+        tolerance = 1e-12 if case in IN_FLOAT64 else 1e-5
+        check_same_weights(np.load(tmp_path / f"{case}.npz"), np.load(one_device / f"{case}.npz"), tolerance)
 
 
-def check_same_weights(several, one_device):
+def check_same_weights(several, one_device, tolerance):
     assert int(several["replicas"]) == 2 and int(one_device["replicas"]) == 1
     assert len(several.files) == len(one_device.files)
     for name in set(one_device.files) - {"replicas"}:
-        np.testing.assert_allclose(several[name], one_device[name], atol=1e-5, rtol=0, err_msg=name)
+        np.testing.assert_allclose(several[name], one_device[name], atol=tolerance, rtol=tolerance, err_msg=name)
 
 
 def test_uneven_batch_is_refused():

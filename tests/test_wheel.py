@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.run_helpers import PATIENCE
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tfdml", "pipelines")
 
 
 def run(*arguments, cwd, **variables):
+    variables = os.environ | variables
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=cwd, env=os.environ | variables, capture_output=True, text=True, timeout=300
+        [sys.executable, *arguments], cwd=cwd, env=variables, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

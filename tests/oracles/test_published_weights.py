@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.run_helpers import PATIENCE
 from tfdml.model_files import load_weights
 from tfdml.registry import create
 from tfdml.weights import SOURCES, convert
@@ -162,7 +163,7 @@ def test_the_command_writes_what_initial_weights_loads(random_network, tmp_path)
         f"--output={tmp_path}/o.weights.h5",
     ]
     done = subprocess.run(
-        [sys.executable, "-m", "tfdml.convert_weights", *arguments], capture_output=True, text=True, timeout=300
+        [sys.executable, "-m", "tfdml.convert_weights", *arguments], capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()

@@ -27,7 +27,12 @@ def check_similarities_input(labels, similarities, several=False):
 
 def at_least_float32(values):
     """The values in float32, or in float64 if they are: what losses compute in, whatever the policy."""
-    return values if standardize_dtype(values.dtype) == "float64" else ops.cast(values, "float32")
+    return ops.cast(values, loss_dtype(values.dtype))
+
+
+def loss_dtype(dtype):
+    """`"float64"` if the type is, and `"float32"` otherwise."""
+    return "float64" if standardize_dtype(dtype) == "float64" else "float32"
 
 
 def check_choice(name, value, known):

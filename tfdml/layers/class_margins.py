@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from tfdml.arguments import integer
-from tfdml.functional.checks import at_least_float32
+from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.registry import register
 
 
@@ -32,7 +32,7 @@ class ClassMargins(keras.layers.Layer):
             name="margins",
             shape=(self.classes,),
             initializer=keras.initializers.Constant(self.beta),
-            dtype="float32",
+            dtype=loss_dtype(self.variable_dtype),
             autocast=False,
         )
 

@@ -1,9 +1,9 @@
 """From a backbone's features to one embedding."""
 
 import keras
-from keras import ops
 
 from tfdml.arguments import integer
+from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.pooled_features import FEATURES, PooledFeatures
 from tfdml.registry import register
@@ -30,7 +30,7 @@ class EmbeddingHead(keras.layers.Layer):
 
     def call(self, features, training=False):
         projected = self.projection(self.features(features, training=training))
-        return unit_length(ops.cast(projected, "float32"))
+        return unit_length(at_least_float32(projected))
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.embedding_size)

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from tfdml.arguments import integer
+from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.pooled_features import FEATURES, PooledFeatures
@@ -57,7 +58,7 @@ class MultilevelEmbedding(keras.layers.Layer):
     def call(self, levels, training=False):
         learners = []
         for features, branch, projection in zip(levels, self.branches, self.projections, strict=True):
-            learners.append(ops.cast(projection(branch(features, training=training)), "float32"))
+            learners.append(at_least_float32(projection(branch(features, training=training))))
         return unit_length(ops.stack(learners, axis=1))
 
     def compute_output_shape(self, input_shape):

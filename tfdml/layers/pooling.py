@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from tfdml.arguments import number, one_of
-from tfdml.functional.checks import at_least_float32
+from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.registry import register
 
 KINDS = ("avg", "max", "avg+max", "gem", "first")
@@ -42,7 +42,9 @@ class Pooling(keras.layers.Layer):
         self.exponent = None
         if self.kind == "gem" and len(input_shape) > 2:
             start = keras.initializers.Constant(self.power)
-            self.exponent = self.add_weight(name="power", shape=(), initializer=start, dtype="float32", autocast=False)
+            self.exponent = self.add_weight(
+                name="power", shape=(), initializer=start, dtype=loss_dtype(self.variable_dtype), autocast=False
+            )
 
     def call(self, features):
         positions = tuple(range(1, len(features.shape) - 1))

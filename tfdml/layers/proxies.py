@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from tfdml.arguments import integer, read_by
-from tfdml.functional.checks import at_least_float32
+from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.functional.distances import unit_length
 from tfdml.registry import register
 
@@ -46,7 +46,7 @@ class Proxies(keras.layers.Layer):
             shape=(self.classes * self.per_class, input_shape[-1]),
             initializer=self.initializer,
             regularizer=self.regularizer,
-            dtype="float32",
+            dtype=loss_dtype(self.variable_dtype),
             autocast=False,
         )
 

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from tfdml.arguments import integer
+from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.pooled_features import FEATURES, PooledFeatures
 from tfdml.layers.sliced import size_of_slice, sliced
@@ -49,7 +50,7 @@ class SplitEmbedding(keras.layers.Layer):
         features = self.features(features, training=training)
         projected = ops.matmul(features, self.kernel) + self.bias
         learners = ops.reshape(projected, (-1, self.learners, self.size_of_each))
-        return unit_length(ops.cast(learners, "float32"))
+        return unit_length(at_least_float32(learners))
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.learners, self.size_of_each)

@@ -5,6 +5,7 @@ import tensorflow as tf
 from keras import ops
 
 from tfdml import registry
+from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.layers.precision import layers_in
@@ -196,7 +197,7 @@ class EmbeddingModel(keras.Model):
         return [variable for variable in self.non_trainable_variables if id(variable) not in frozen]
 
     def _global_loss(self, images, batch, training):
-        learners = gather(ops.cast(self(images, training=training, merged=False), "float32"))
+        learners = gather(at_least_float32(self(images, training=training, merged=False)))
         batch = {name: gather(value) for name, value in batch.items()}
         values = self.loss_values(batch, learners)
         loss = ops.mean(values) + self.regularization(batch)
@@ -212,7 +213,7 @@ class EmbeddingModel(keras.Model):
 
 def side_by_side(learners):
     """The embedding for retrieval `[B, K * d]` of learners `[B, K, d]`, at unit length."""
-    return unit_length(ops.cast(ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2])), "float32"))
+    return unit_length(at_least_float32(ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))))
 
 
 def _unpack(data):
