@@ -33,6 +33,18 @@ def test_the_loss_may_merge_before_the_data():
     assert [division.divides_embedding(epoch) for epoch in (3, 4)] == [True, False]
 
 
+def test_embeddings_are_split_and_joined_once():
+    division = Division(divide_at=2, merge_loss_at=5, merge_at=7, finetune="embedding")
+    assert [epoch for epoch in range(10) if division.splits_embedding(epoch)] == [2]
+    assert [epoch for epoch in range(10) if division.joins_embedding(epoch)] == [5]
+    assert [epoch for epoch in range(10) if division.trains_embedding_alone(epoch)] == [7, 8, 9]
+    # Nothing comes before the first epoch.
+    assert not Division().splits_embedding(0) and not Division(merge_at=0).joins_embedding(0)
+    whole = Division(split_embedding=False, divide_at=1, merge_at=2)
+    assert not any(whole.splits_embedding(epoch) or whole.joins_embedding(epoch) for epoch in range(4))
+    assert not any(Division(merge_at=2).trains_embedding_alone(epoch) for epoch in range(4))
+
+
 @pytest.mark.parametrize("data_split", ["random", "labels"])
 def test_fixed_parts_are_made_once(data_split):
     assert plan(Division(data_split=data_split, recluster_every=1), 4) == ["new", "turns", "turns", "turns"]
@@ -43,6 +55,8 @@ def test_fixed_parts_are_made_once(data_split):
     [
         ({"data_split": "kmean"}, "data_split to be one of 'kmeans', 'random', 'labels'; received 'kmean'"),
         ({"cluster_order": "random"}, "cluster_order to be one of 'uniform', 'proportional', 'round_robin'"),
+        ({"finetune": "head", "merge_at": 3}, "finetune to be one of 'all', 'embedding'; received 'head'"),
+        ({"finetune": "embedding"}, "finetune='embedding' begins at merge_at; received merge_at=None"),
         ({"learners": 0}, "learners to be an integer of 1 or more; received 0"),
         ({"divide_at": 0.5}, "divide_at to be an integer of 0 or more; received 0.5"),
         ({"restarts": 0}, "restarts to be an integer of 1 or more; received 0"),

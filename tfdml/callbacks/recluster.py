@@ -59,7 +59,9 @@ class Recluster(keras.callbacks.Callback):
     def on_epoch_begin(self, epoch, logs=None):
         division, before = self.model.division, self.assignment
         # An epoch that goes on from a checkpoint has its clusters already.
-        anew = division.divides_anew(epoch) and epoch != self._epoch
+        goes_on = epoch == self._epoch
+        self.model.begin_epoch(epoch, goes_on)
+        anew = division.divides_anew(epoch) and not goes_on
         if anew:
             began = time.monotonic()
             self._divide(division)

@@ -47,6 +47,20 @@ class ClassMargins(keras.layers.Layer):
         chosen = ops.where(inside, ops.take(margins, ops.where(inside, numbers, 0)), float("nan"))
         return ops.concatenate([embeddings, chosen[:, None]], axis=1)
 
+    def join_slices(self, parts):
+        """Begins as the margins of an embedding's slices come together: its squared distance is the mean of theirs.
+
+        Args:
+            parts: the slices' `ClassMargins`.
+        """
+        squares = ops.stack([ops.square(part.margins) for part in parts])
+        self.margins.assign(ops.sqrt(ops.mean(squares, axis=0)))
+
+    def split_slices(self, parts):
+        """Lets the margins of an embedding's slices begin as its own."""
+        for part in parts:
+            part.margins.assign(self.margins)
+
     def compute_output_shape(self, embeddings_shape, labels_shape=None):
         return (embeddings_shape[0], embeddings_shape[1] + 1)
 

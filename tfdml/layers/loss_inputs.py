@@ -69,6 +69,18 @@ class LossInputs(keras.layers.Layer):
             begin = end
         return values
 
+    def join_slices(self, parts):
+        """Begins as the layers of an embedding's slices, each part as theirs."""
+        for part, slices in zip(self.parts, zip(*(each.parts for each in parts), strict=True), strict=True):
+            if hasattr(part, "join_slices"):
+                part.join_slices(slices)
+
+    def split_slices(self, parts):
+        """Lets the layers of an embedding's slices begin as its own, each part as theirs."""
+        for part, slices in zip(self.parts, zip(*(each.parts for each in parts), strict=True), strict=True):
+            if hasattr(part, "split_slices"):
+                part.split_slices(slices)
+
     def compute_output_shape(self, embeddings_shape, labels_shape=None):
         return (embeddings_shape[0], 1, _size(self._shapes(embeddings_shape[1])))
 

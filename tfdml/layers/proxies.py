@@ -63,6 +63,23 @@ class Proxies(keras.layers.Layer):
         shape = (embeddings_shape[0], self.classes, self.per_class)
         return shape[:2] if self.per_class == 1 else shape
 
+    def join_slices(self, parts):
+        """Begins as the proxies of an embedding's slices, so that its cosine is the mean of theirs.
+
+        Directions side by side with the same length in each slice: the mean of the parts' lengths.
+
+        Args:
+            parts: the slices' `Proxies`, in their order.
+        """
+        proxies = [part.proxies for part in parts]
+        length = ops.mean(ops.stack([ops.norm(each, axis=1, keepdims=True) for each in proxies]), axis=0)
+        self.proxies.assign(ops.concatenate([unit_length(each) * length for each in proxies], axis=1))
+
+    def split_slices(self, parts):
+        """Lets the proxies of an embedding's slices begin as the parts of its own."""
+        for part, own in zip(parts, ops.split(self.proxies, len(parts), axis=1), strict=True):
+            part.proxies.assign(own)
+
     def get_config(self):
         own = {
             "classes": self.classes,

@@ -9,7 +9,9 @@ from tfdml.layers.split_embedding import SplitEmbedding
 from tfdml.methods.arguments import METHOD
 from tfdml.methods.division import DIVISION, Division
 from tfdml.methods.embedding_model import EmbeddingModel, side_by_side
-from tfdml.methods.turns import Held
+from tfdml.methods.turn_steps import TurnSteps
+from tfdml.methods.turns import Held, forget
+from tfdml.optimizers.own_steps import count_apart
 from tfdml.registry import register
 
 
@@ -22,13 +24,14 @@ class DivideAndConquer(EmbeddingModel):
     `tfdml.callbacks.Recluster` divides the data (Algorithm 1).
 
     A step changes the backbone and the slice whose turn it is. Other slices, and what the loss keeps for them, stay:
-    weights, momentum and all that the optimizer has for them (Sec. 3.3).
+    weights, momentum and all that the optimizer has for them (Sec. 3.3). Adam, AdamW and Adamax correct the bias of a
+    slice's moments by the number of steps that this slice has learned in.
 
     Args:
         backbone: Keras model from images `[B, H, W, 3]` to features.
         embedding_size: dimensions of all learners together.
-        learners, recluster_every, data_split, cluster_order, divide_at, merge_at, merge_loss_at, split_embedding,
-            iterations, restarts: see `Division`.
+        learners, recluster_every, data_split, cluster_order, divide_at, merge_at, merge_loss_at, finetune,
+            split_embedding, iterations, restarts: see `Division`.
         hold_others: False lets the optimizer treat slices whose turn it is not as it treats any weight whose gradient
             is zero, as the authors' code does: momentum and weight decay go on.
         pooling, norm, dropout: see `Single`.
@@ -46,6 +49,7 @@ class DivideAndConquer(EmbeddingModel):
         divide_at=0,
         merge_at=None,
         merge_loss_at=None,
+        finetune="all",
         split_embedding=True,
         iterations=50,
         restarts=1,
@@ -65,6 +69,7 @@ class DivideAndConquer(EmbeddingModel):
             divide_at=divide_at,
             merge_at=merge_at,
             merge_loss_at=merge_loss_at,
+            finetune=finetune,
             split_embedding=split_embedding,
             iterations=iterations,
             restarts=restarts,
@@ -74,6 +79,8 @@ class DivideAndConquer(EmbeddingModel):
         self._head_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
         self.slices = learners if split_embedding else 1
         self.head = SplitEmbedding(embedding_size, self.slices, name="embedding", **self._head_options)
+        self.steps = TurnSteps(self.slices, name="steps")
+        self._embedding_alone = False
         self._turns = _Turns(learners)
 
     def compile(self, optimizer="adam", *args, **kwargs):
@@ -83,9 +90,43 @@ class DivideAndConquer(EmbeddingModel):
                 "Gradients of several learners' turns cannot be accumulated while the others are held. Leave out "
                 "gradient_accumulation_steps, or set hold_others=False."
             )
+        optimizer = _inner(self.optimizer)
+        count_apart(optimizer, self._steps_of)
+        if int(optimizer.iterations) == 0:
+            self.steps.reset()
+
+    def begin_epoch(self, epoch, goes_on=False):
+        """Does what the plan says of the beginning of an epoch.
+
+        Where learners are joined, what the loss has for the whole embedding begins as theirs side by side; where the
+        embedding is split, it is the other way round.
+
+        Args:
+            epoch: number of the epoch, from 0.
+            goes_on: whether some of its steps were taken before, by a run that was stopped.
+        """
+        changed = []
+        if not goes_on and self.division.joins_embedding(epoch):
+            changed = self.loss_layers.join()
+        elif not goes_on and self.division.splits_embedding(epoch):
+            changed = self.loss_layers.split()
+        for place in changed:
+            forget(self.optimizer, self.loss_layers.learners[place].trainable_variables)
+            self.steps.reset_layer(place)
+        alone = self.division.trains_embedding_alone(epoch)
+        if alone != self._embedding_alone:
+            self._embedding_alone = alone
+            self.make_train_function(force=True)
 
     def learner_embeddings(self, images, training=False):
-        return self.head(self.backbone(images, training=training), training=training)
+        features = self.backbone(images, training=training and not self._embedding_alone)
+        return self.head(features, training=training)
+
+    def learning_variables(self):
+        if not self._embedding_alone:
+            return self.trainable_variables
+        fixed = {id(variable) for variable in self.backbone.variables}
+        return [variable for variable in self.trainable_variables if id(variable) not in fixed]
 
     def loss_dims(self, learners, dim):
         # Behind the slices the whole embedding: the loss that it has before the division and after the merging.
@@ -107,18 +148,25 @@ class DivideAndConquer(EmbeddingModel):
         return of_whole() if turn is None else tf.cond(turn < 0, of_whole, of_slice)
 
     def regularization(self, batch):
-        others = 0.0
-        for layer, learns in zip(self.loss_layers.learners, self._layers_learning(_turn(batch)), strict=True):
-            others += sum(tf.where(learns, 0.0, each) for each in layer.losses)
+        _, learning = self._learning(_turn(batch))
+        layers = self.loss_layers.learners
+        others = sum(tf.where(learning[k], 0.0, each) for k, layer in enumerate(layers) for each in layer.losses)
         return sum(self.losses) - others
 
     def apply_gradients(self, batch, gradients):
-        if not self.hold_others:
+        slices, layers = self._learning(_turn(batch))
+        optimizer = _inner(self.optimizer)
+        before = tf.identity(tf.convert_to_tensor(optimizer.iterations))
+        counted = self._not_frozen(optimizer, slices, layers)
+        if self.hold_others:
+            held = Held(self.optimizer, self._masks(slices, layers))
             super().apply_gradients(batch, gradients)
-            return
-        held = Held(self.optimizer, self._learning(_turn(batch)))
-        super().apply_gradients(batch, gradients)
-        held.release()
+            held.release()
+        else:
+            super().apply_gradients(batch, gradients)
+        # None where gradients overflow, or are accumulated first.
+        steps = tf.cast(optimizer.iterations - before, "int32")
+        self.steps.add(*(steps * tf.cast(each, "int32") for each in counted))
 
     def update_measures(self, batch, measured):
         self._turns.update(_turn(batch), measured["loss"])
@@ -137,21 +185,42 @@ class DivideAndConquer(EmbeddingModel):
         return {**super().get_config(), **dataclasses.asdict(self.division), **own}
 
     def _learning(self, turn):
-        """What may be held, with masks of what learns when it is a learner's turn: `[(variable, mask), ...]`."""
-        owner = tf.range(self.embedding_size) * self.slices // self.embedding_size
-        whole = tf.constant(True) if turn is None else turn < 0
-        learning = whole | (owner == (0 if turn is None else turn))
-        masks = [(self.head.kernel, learning), (self.head.bias, learning)]
-        for layer, learns in zip(self.loss_layers.learners, self._layers_learning(turn), strict=True):
-            masks += [(variable, learns) for variable in layer.trainable_variables]
+        """Masks of the slices `[K]`, and of the loss' layers `[K + 1]`, that learn when it is a learner's turn."""
+        turn = tf.constant(-1) if turn is None else turn
+        own, whole = tf.range(self.slices) == turn, turn < 0
+        return own | whole, tf.concat([own, [whole]], axis=0)
+
+    def _masks(self, slices, layers):
+        """What may be held, with masks of what learns: `[(variable, mask), ...]`."""
+        columns = tf.gather(slices, self._owner())
+        masks = [(self.head.kernel, columns), (self.head.bias, columns)]
+        for place, layer in enumerate(self.loss_layers.learners):
+            masks += [(variable, layers[place]) for variable in layer.trainable_variables]
         return masks
 
-    def _layers_learning(self, turn):
-        """For each layer of the loss whether it learns when it is a learner's turn."""
-        if not self.loss_layers.learners:
-            return []
-        turn = tf.constant(-1) if turn is None else turn
-        return [tf.equal(turn, k) for k in range(self.slices)] + [turn < 0]
+    def _not_frozen(self, optimizer, slices, layers):
+        """The masks without what the optimizer has frozen; without `hold_others` all else learns in every step."""
+        if not self.hold_others:
+            slices, layers = tf.ones_like(slices), tf.ones_like(layers)
+        if not hasattr(optimizer, "is_learning"):
+            return slices, layers
+        slices &= optimizer.is_learning(self.head.kernel)
+        for variable in self.loss_layers.trainable_variables[:1]:
+            layers &= optimizer.is_learning(variable)
+        return slices, layers
+
+    def _steps_of(self, variable):
+        """The number of steps that columns of the embedding layer, or a layer of the loss, have learned in."""
+        if variable is self.head.kernel or variable is self.head.bias:
+            return tf.gather(self.steps.of_slices, self._owner())
+        for place, layer in enumerate(self.loss_layers.learners):
+            if any(variable is each for each in layer.trainable_variables):
+                return self.steps.of_layers[place]
+        return None
+
+    def _owner(self):
+        """The slice of each column of the embedding layer."""
+        return tf.range(self.embedding_size) * self.slices // self.embedding_size
 
 
 class _Turns:
@@ -170,3 +239,8 @@ class _Turns:
 def _turn(batch):
     """The learner whose turn it is (int32 scalar), or None where batches do not tell."""
     return tf.cast(batch["learner"][0], tf.int32) if "learner" in batch else None
+
+
+def _inner(optimizer):
+    """The optimizer itself, where loss scaling wraps it."""
+    return getattr(optimizer, "inner_optimizer", optimizer)

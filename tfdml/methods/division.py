@@ -14,6 +14,7 @@ DIVISION = {
     "divide_at": integer(0),
     "merge_at": optional(integer(0)),
     "merge_loss_at": optional(integer(0)),
+    "finetune": one_of("all", "embedding"),
     "iterations": integer(1),
     "restarts": integer(1),
 }
@@ -34,6 +35,8 @@ class Division:
         merge_at: the epoch from which they are again; None never.
         merge_loss_at: the epoch from which the loss sees the whole embedding while batches still come from clusters;
             None: at `merge_at`.
+        finetune: what learns from `merge_at` on: `all`, or the `embedding` layer alone, with what the loss learns; the
+            backbone stays as it is then, batch norm too (Sec. 3.3).
         split_embedding: False: batches come from clusters, but the whole embedding learns from each (Table 6).
         iterations, restarts: of K-means.
     """
@@ -45,6 +48,7 @@ class Division:
     divide_at: int = 0
     merge_at: int | None = None
     merge_loss_at: int | None = None
+    finetune: str = "all"
     split_embedding: bool = True
     iterations: int = 50
     restarts: int = 1
@@ -56,6 +60,8 @@ class Division:
                 "Expected divide_at <= merge_loss_at <= merge_at; received "
                 f"{self.divide_at}, {self.merge_loss_at} and {self.merge_at}."
             )
+        if self.finetune == "embedding" and self.merge_at is None:
+            raise ValueError("finetune='embedding' begins at merge_at; received merge_at=None.")
 
     def divides_data(self, epoch):
         """True where an epoch's batches come from clusters."""
@@ -71,3 +77,15 @@ class Division:
         first = epoch == self.divide_at
         again = self.data_split == "kmeans" and (epoch - self.divide_at) % self.recluster_every == 0
         return self.divides_data(epoch) and (first or again)
+
+    def splits_embedding(self, epoch):
+        """True where the embedding, whole in the epoch before, is split into learners."""
+        return epoch > 0 and self.divides_embedding(epoch) and not self.divides_embedding(epoch - 1)
+
+    def joins_embedding(self, epoch):
+        """True where the learners of the epoch before are joined to the whole embedding."""
+        return epoch > 0 and self.divides_embedding(epoch - 1) and not self.divides_embedding(epoch)
+
+    def trains_embedding_alone(self, epoch):
+        """True where the backbone stays as it is."""
+        return self.finetune == "embedding" and epoch >= self.merge_at

@@ -121,6 +121,10 @@ class EmbeddingModel(keras.Model):
         """Dimensions of what each layer of the loss stands behind: the learners."""
         return [dim] * learners
 
+    def learning_variables(self):
+        """The variables that a step changes."""
+        return self.trainable_variables
+
     def regularization(self, batch):
         """What the layers add to the loss of a batch."""
         del batch
@@ -129,7 +133,7 @@ class EmbeddingModel(keras.Model):
     def apply_gradients(self, batch, gradients):
         """Lets the optimizer take the step of a batch, with gradients that are summed over replicas."""
         del batch
-        apply_summed_gradients(self.optimizer, gradients, self.trainable_variables)
+        apply_summed_gradients(self.optimizer, gradients, self.learning_variables())
 
     def train_step(self, data):
         images, batch = _unpack(data)
@@ -180,7 +184,7 @@ class EmbeddingModel(keras.Model):
         with tf.GradientTape() as tape:
             loss, measured = self._global_loss(images, batch, training=True)
             scaled = self.optimizer.scale_loss(loss / replicas)
-        gradients = sum_gradients(tape.gradient(scaled, self.trainable_variables))
+        gradients = sum_gradients(tape.gradient(scaled, self.learning_variables()))
         present = [gradient for gradient in gradients if gradient is not None]
         measured["gradient_norm"] = tf.linalg.global_norm(present) / self.optimizer.scale_loss(1.0)
         self.apply_gradients(batch, gradients)

@@ -24,6 +24,25 @@ class LossLayers(keras.layers.Layer):
                 layer.built = True
                 self.learners.append(layer)
 
+    def join(self):
+        """Lets the last layer, that of the whole embedding, begin as what those of its slices come to; gives its place.
+
+        Layers say how by `join_slices(parts)`; others stay as they are.
+        """
+        *slices, whole = self.learners or [None]
+        if not hasattr(whole, "join_slices"):
+            return []
+        whole.join_slices(slices)
+        return [len(slices)]
+
+    def split(self):
+        """Lets the layers of slices begin as parts of that of the whole embedding, by `split_slices(parts)`; gives places."""
+        *slices, whole = self.learners or [None]
+        if not hasattr(whole, "split_slices"):
+            return []
+        whole.split_slices(slices)
+        return list(range(len(slices)))
+
     def inputs_of(self, learner, labels, embeddings):
         """What the loss takes for the embeddings `[B, d]` of a learner."""
         if not self.learners:

@@ -17,6 +17,13 @@ def with_optimizer_state(optimizer, variables):
     return list(groups.values())
 
 
+def forget(optimizer, variables):
+    """Zeroes what the optimizer keeps for variables, as if they were new."""
+    for _, *kept in with_optimizer_state(optimizer, variables):
+        for variable in kept:
+            variable.assign(tf.zeros_like(variable))
+
+
 class Held:
     """Puts back what a step was not to change.
 

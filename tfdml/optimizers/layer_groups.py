@@ -7,6 +7,7 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.optimizers.arguments import GROUPS
 from tfdml.optimizers.layer_rules import layer_rules
+from tfdml.optimizers.own_steps import counting
 
 
 class LayerGroups:
@@ -35,6 +36,7 @@ class LayerGroups:
         self.l2 = l2
         self._named_groups = dict
         self._rules = None
+        self._steps_of = None
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -44,6 +46,15 @@ class LayerGroups:
     def name_groups(self, groups):
         """Takes a function that gives `{group: variables}`, which models call before the optimizer is built."""
         self._named_groups = groups
+
+    def count_apart(self, steps_of):
+        """Takes a function from a variable to its own number of steps, see `tfdml.optimizers.own_steps`."""
+        self._steps_of = steps_of
+
+    def is_learning(self, variable):
+        """Whether a variable is not frozen in this step."""
+        rule = self._rules(self._get_variable_index(variable))
+        return self.iterations >= rule.frozen_steps if rule.multiplier else ops.convert_to_tensor(False)
 
     def build(self, variables):
         if self.built:
@@ -66,7 +77,8 @@ class LayerGroups:
         return [self._unless_frozen(each, self._rules(at)) for each, at in zip(gradients, places, strict=True)]
 
     def update_step(self, gradient, variable, learning_rate):
-        rule = self._rules(self._get_variable_index(variable))
+        place = self._get_variable_index(variable)
+        rule = self._rules(place)
         if rule.multiplier == 0:
             return
         rate = ops.cast(learning_rate, variable.dtype)
@@ -78,8 +90,8 @@ class LayerGroups:
             gradient = self._decay(gradient, variable, rate)
         if rule.frozen_steps:
             gradient = self._unless_frozen(gradient, rule)
-            rate = rate * self._late_start(rule.frozen_steps, variable.dtype)
-        super().update_step(gradient, variable, rate)
+        with counting(self, self._own_steps(place, rule)):
+            super().update_step(gradient, variable, rate)
 
     def get_config(self):
         own = {
@@ -110,9 +122,12 @@ class LayerGroups:
             return ops.zeros_like(gradient)
         return ops.where(self.iterations >= rule.frozen_steps, gradient, ops.zeros_like(gradient))
 
-    def _late_start(self, frozen_steps, dtype):
-        """Factor of the learning rate that makes the optimizer's step count begin after `frozen_steps`."""
-        return 1
+    def _own_steps(self, place, rule):
+        """The number of steps that a variable has learned in, or None: all."""
+        own = self._steps_of(self._trainable_variables[place]) if self._steps_of else None
+        if own is None and rule.frozen_steps:
+            return ops.maximum(self.iterations - rule.frozen_steps, 0)
+        return own
 
 
 def _signature(optimizer):

@@ -1,0 +1,45 @@
+"""How often each learner has learned."""
+
+import keras
+import tensorflow as tf
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+class TurnSteps(keras.layers.Layer):
+    """Counts the steps that slices of an embedding have learned in, and the layers that the loss has for them.
+
+    Args:
+        slices: number of slices. The loss has a layer for each, and one for the whole embedding.
+    """
+
+    def __init__(self, slices, **kwargs):
+        super().__init__(**kwargs)
+        counts = {"of_slices": slices, "of_layers": slices + 1}
+        self.of_slices, self.of_layers = (
+            self.add_weight(
+                name=name,
+                shape=(size,),
+                initializer="zeros",
+                dtype="int32",
+                trainable=False,
+                autocast=False,
+                aggregation="only_first_replica",
+            )
+            for name, size in counts.items()
+        )
+        self.built = True
+
+    def add(self, slices, layers):
+        """Counts one more step where these masks `[slices]` and `[slices + 1]` are 1."""
+        self.of_slices.assign_add(tf.cast(slices, "int32"))
+        self.of_layers.assign_add(tf.cast(layers, "int32"))
+
+    def reset(self):
+        """Begins at 0 again."""
+        for counts in (self.of_slices, self.of_layers):
+            counts.assign(tf.zeros_like(counts))
+
+    def reset_layer(self, place):
+        """Begins at 0 again for one layer of the loss."""
+        others = tf.range(self.of_layers.shape[0]) != place
+        self.of_layers.assign(self.of_layers * tf.cast(others, "int32"))

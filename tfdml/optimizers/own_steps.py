@@ -1,0 +1,56 @@
+"""Step counts of their own for some of an optimizer's variables."""
+
+import contextlib
+
+import keras
+
+# Optimizers that use `iterations` number by number of a variable, so that the count may differ from column to column.
+USE_STEPS = (keras.optimizers.Adam, keras.optimizers.Adamax)
+
+
+@contextlib.contextmanager
+def counting(optimizer, steps):
+    """Context in which `optimizer.iterations` is another count.
+
+    Args:
+        optimizer: Keras optimizer.
+        steps: integer tensor that broadcasts against the variable that is updated; None: all steps, as usual.
+    """
+    if steps is None:
+        yield
+        return
+    # Not by setattr, which would track the tensor as state of the optimizer.
+    attributes = vars(optimizer)
+    all_steps = attributes["_iterations"]
+    # Keras divides by it where gradients are accumulated.
+    attributes["_iterations"] = steps * (optimizer.gradient_accumulation_steps or 1)
+    try:
+        yield
+    finally:
+        attributes["_iterations"] = all_steps
+
+
+def count_apart(optimizer, steps_of):
+    """Lets an optimizer update some variables by the number of steps that they have learned in, not by all steps.
+
+    This decides the bias correction of Adam, AdamW and Adamax. The learning rate's schedule goes by all steps. Other
+    optimizers stay as they are: most do not use the number of steps; Nadam, Lamb and others go by all steps.
+
+    Args:
+        optimizer: Keras optimizer.
+        steps_of: function from a Keras variable to its count before this step, an integer tensor that broadcasts
+            against the variable, or None: all steps.
+    """
+    if not isinstance(optimizer, USE_STEPS):
+        return
+    if hasattr(optimizer, "count_apart"):
+        optimizer.count_apart(steps_of)
+        return
+    update_step = type(optimizer).update_step
+
+    def update_by_own_steps(gradient, variable, learning_rate):
+        known = optimizer._trainable_variables[optimizer._get_variable_index(variable)]
+        with counting(optimizer, steps_of(known)):
+            update_step(optimizer, gradient, variable, learning_rate)
+
+    vars(optimizer)["update_step"] = update_by_own_steps
