@@ -41,6 +41,7 @@ LOSS_SPECS = {
     "margin": [
         "margin",
         "margin(mining='all')",
+        "margin(mining='nearest')",
         "margin(learn_beta='one', mining='all')",
         "margin(learn_beta='per_class', nu=0.5, classes=7)",
     ],

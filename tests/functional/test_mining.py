@@ -58,3 +58,14 @@ def test_semi_hard_is_the_nearest_farther_negative_or_else_the_farthest(case):
             farther = [candidate for candidate in candidates if candidate > value]
             if len(candidates):
                 assert found[i, j] == (min(farther) if farther else max(candidates))
+
+
+@pytest.mark.parametrize("cutoff", [0.0, 1.1, 4.0, 9.0])
+def test_nearest_beyond(case, cutoff):
+    distance, positives, negatives = case
+    count = positives.sum(axis=1, keepdims=True)
+    chosen = mining.nearest_beyond(distance, negatives, count, cutoff).numpy()
+    for i, row in enumerate(distance):
+        far = sorted(row[j] for j in range(len(row)) if negatives[i, j] and row[j] >= cutoff)
+        assert not np.any(chosen[i] & ~negatives[i])
+        assert sorted(row[chosen[i]]) == far[: count[i, 0]]

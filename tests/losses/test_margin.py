@@ -7,7 +7,7 @@ import tfdml
 from tfdml.layers import ClassMargins
 from tfdml.losses import Margin, margin_loss
 
-MININGS = ["distance_weighted", "all"]
+MININGS = ["distance_weighted", "nearest", "all"]
 
 
 def pairwise(embeddings):
@@ -20,7 +20,7 @@ def triplets(labels, shares):
     for anchor, label in enumerate(labels):
         positives = [j for j, other in enumerate(labels) if j != anchor and other == label]
         negatives = [j for j, other in enumerate(labels) if other != label]
-        times = [1.0] * len(negatives) if shares is None else shares(anchor, negatives) if negatives else []
+        times = [1.0] * len(negatives) if shares is None else shares(anchor, negatives, positives) if negatives else []
         for positive in positives:
             yield from ((anchor, positive, negative, time) for negative, time in zip(negatives, times, strict=True))
 
@@ -46,7 +46,17 @@ def shares_of(negative_shares):
         if mining == "all":
             return None
         distance, dim = pairwise(embeddings), np.shape(embeddings)[1]
-        return lambda anchor, negatives: negative_shares([distance[anchor][j] for j in negatives], dim, **limits)
+
+        def weighted(anchor, negatives, positives):
+            return negative_shares([distance[anchor][j] for j in negatives], dim, **limits)
+
+        def nearest(anchor, negatives, positives):
+            """The n-th positive goes with the n-th negative; which is whose does not matter to sums over pairs."""
+            far = [j for j in negatives if distance[anchor][j] >= limits.get("cutoff", 0.5)]
+            chosen = sorted(far, key=lambda j: distance[anchor][j])[: len(positives)]
+            return [float(j in chosen) / max(len(positives), 1) for j in negatives]
+
+        return nearest if mining == "nearest" else weighted
 
     return make
 
@@ -73,6 +83,25 @@ def test_cutoffs(make_batch, shares_of, limits):
     expected = naive(labels, embeddings, shares_of(embeddings, "distance_weighted", **limits))
     np.testing.assert_allclose(values, expected, rtol=1e-10)
     assert not np.allclose(values, margin_loss(labels, embeddings))
+
+
+def test_nearest_by_hand():
+    # On a line: the anchor at 0 has two positives, and negatives at 0.4, 0.5, 0.9 and 1.5; 0.4 is too near.
+    places = np.array([[0.0], [0.1], [-0.2], [0.4], [-0.5], [0.9], [1.5]])
+    values = margin_loss([0, 0, 0, 1, 2, 3, 4], places, beta=0.1, margin=5.0, mining="nearest", cutoff=0.5)
+    # Anchors 0, 1 and 2 have two positives and two negatives each, all of which cost something.
+    pulls, pushes = 2 * 4.9 + (0.1 + 0.2), 2 * 5.1 - (0.5 + 0.9)
+    np.testing.assert_allclose(values[0], 7 / 12 * (pulls + pushes), rtol=1e-6)
+    np.testing.assert_array_equal(values[3:], np.zeros(4))
+
+
+def test_of_fewer_far_negatives_all_are_taken():
+    # The anchor at 0 has two positives and one negative beyond the cutoff: one pair of two, on average.
+    places = np.array([[0.0], [0.1], [0.2], [0.9]])
+    values = margin_loss([0, 0, 0, 1], places, beta=0.1, margin=5.0, mining="nearest", cutoff=0.85)
+    active = 2 * 0.5 + 1.0
+    # Nothing is as far from the anchors at 0.1 and 0.2.
+    np.testing.assert_allclose(values, [4 / active * (0.5 * (2 * 4.9 + 0.3) + 5.1 - 0.9), 0, 0, 0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("mining", MININGS)
@@ -161,6 +190,7 @@ def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(ma
         {"beta": 1.0},
         {"margin": 0.5},
         {"mining": "all"},
+        {"mining": "nearest"},
         {"cutoff": 1.0},
         {"nonzero_loss_cutoff": 1.2},
         {"nonzero_loss_cutoff": None},
@@ -220,7 +250,7 @@ def test_a_model_learns_its_boundaries():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"mining": "hard"}, "mining 'hard'.*distance_weighted, all"),
+        ({"mining": "hard"}, "mining 'hard'.*distance_weighted, nearest, all"),
         ({"learn_beta": True}, "learn_beta True.*no, one, per_class"),
         ({"cutoff": 0}, "cutoff above 0"),
         ({"nonzero_loss_cutoff": 0.1}, "above the cutoff"),

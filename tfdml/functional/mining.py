@@ -38,3 +38,12 @@ def semi_hard_negative(distances, negatives):
     farther = count_at_most(ascending, distances)
     last = ops.maximum(count - 1, 0)[:, None]
     return ops.take_along_axis(ascending, ops.minimum(farther, last), axis=1)
+
+
+def nearest_beyond(distances, negatives, count, cutoff):
+    """Mask `[B, B]` of each anchor's nearest negatives at a distance of `cutoff` or more, `count` `[B, 1]` of them."""
+    far = ops.logical_and(negatives, distances >= cutoff)
+    beyond = ops.max(distances) + 1.0
+    # The place of each row in the order of distances.
+    rank = ops.argsort(ops.argsort(ops.where(far, distances, beyond), axis=1), axis=1)
+    return ops.logical_and(far, rank < ops.cast(count, rank.dtype))

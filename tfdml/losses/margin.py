@@ -6,12 +6,13 @@ from tfdml.arguments import number, optional
 from tfdml.functional.checks import check_choice, check_pairs_input
 from tfdml.functional.distance_weighted import check_cutoffs, negative_weights
 from tfdml.functional.distances import distances
+from tfdml.functional.mining import nearest_beyond
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-MININGS = ("distance_weighted", "all")
+MININGS = ("distance_weighted", "nearest", "all")
 LEARN_BETA = ("no", "one", "per_class")
 
 
@@ -34,6 +35,8 @@ def margin_loss(
 
     - `distance_weighted`: every positive with one negative, drawn by distance, for embeddings at unit length. Nothing
       is drawn here: a negative counts with its probability, as it does on average over draws, without their noise.
+    - `nearest`: as many negatives as the anchor has positives, the nearest ones at a distance of `cutoff` or more, each
+      with one positive; fewer where there are fewer, and then each positive counts by its share of them.
     - `all`: every positive with every negative; a pair counts once for each triplet that it is in.
 
     The paper sums. As in its authors' code, the sum is divided by the number of pairs whose hinge is not 0, or by 1 if
@@ -45,8 +48,9 @@ def margin_loss(
         beta: boundary between the distances of positives and negatives: one number, or each anchor's, `[B]`.
         margin: how far from the boundary distances shall keep.
         nu: weight of the boundary itself, for one that is learned; above 0 it is drawn downwards.
-        cutoff, nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights` in
+        cutoff: of `nearest`, and of `distance_weighted`: see `negative_weights` in
             `tfdml.functional.distance_weighted`.
+        nonzero_loss_cutoff: of `distance_weighted`, see there.
         mining: one of the above.
 
     Returns:
@@ -58,15 +62,18 @@ def margin_loss(
     distance = distances(embeddings)
     beta = ops.reshape(ops.convert_to_tensor(beta, distance.dtype), (-1, 1))
     negatives = negative_pairs(labels)
+    positives = ops.cast(positive_pairs(labels), distance.dtype)
+    count = ops.sum(positives, axis=1, keepdims=True)
     if mining == "all":
         draws = ops.cast(negatives, distance.dtype)
+    elif mining == "nearest":
+        draws = ops.cast(nearest_beyond(distance, negatives, count, cutoff), distance.dtype) / ops.maximum(count, 1.0)
     else:
         dim = ops.shape(embeddings)[1]
         draws = negative_weights(distance, negatives, dim, cutoff=cutoff, nonzero_loss_cutoff=nonzero_loss_cutoff)
     # In how many triplets a pair is: a positive with every negative drawn, and the other way round.
-    positives = ops.cast(positive_pairs(labels), distance.dtype)
     pulls = positives * ops.sum(draws, axis=1, keepdims=True)
-    pushes = draws * ops.sum(positives, axis=1, keepdims=True)
+    pushes = draws * count
     pull = ops.maximum(margin + distance - beta, 0.0)
     push = ops.maximum(margin - distance + beta, 0.0)
     active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
