@@ -7,32 +7,75 @@ import pytest
 from absl import flags as absl_flags
 
 from tfdml import flags, registry
+from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.optimization import parse_multipliers
 
-make_backbone = functools.cache(lambda spec: registry.create("backbone", spec))
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.flags"))
+DIVIDED = [path for path in CONFIGS if "_dnc" in path.stem and not path.stem.startswith("toycars")]
 MOST_COLUMNS = 120
 
+make_backbone = functools.cache(lambda spec: registry.create("backbone", spec))
+each_config = pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_every_setting_is_one_that_there_is(path, monkeypatch):
-    monkeypatch.chdir(path.parents[1])
+
+@pytest.fixture(autouse=True)
+def in_the_repository(monkeypatch):
+    """Flagfiles name others from there."""
+    monkeypatch.chdir(CONFIGS[0].parents[1])
+
+
+@functools.cache
+def settings_of(path):
     values = absl_flags.FlagValues()
     flags.define_training(values)
     absl_flags.DEFINE_string("run_dir", "", "", flag_values=values)
     values(["train", f"--flagfile={path}"])
+    return values
+
+
+@functools.cache
+def make_method(spec, backbone, embedding_size):
+    """Makes a method, once for all recipes that have the same."""
+    options = {"backbone": make_backbone(backbone), "embedding_size": embedding_size, "freeze_batch_norm": "none"}
+    registry.create("method", spec, **options)
+
+
+@each_config
+def test_every_setting_is_one_that_there_is(path):
+    values = settings_of(path)
     for kind in ("sampler", "optimizer"):
         registry.create(kind, getattr(values, kind))
     registry.create("loss", values.loss, classes=10)
-    backbone = make_backbone(values.backbone)
-    options = {"backbone": backbone, "embedding_size": values.embedding_size, "freeze_batch_norm": "none"}
-    registry.create("method", values.method, **options)
+    make_method(values.method, values.backbone, values.embedding_size)
     for chain in (values.train_transform, values.test_transform):
         for spec in chain.split("|"):
             registry.create("transform", spec, size=values.image_size)
     assert values.dataset.partition("(")[0] in registry.names("dataset")
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@each_config
 def test_it_says_what_it_is(path):
     lines = path.read_text().splitlines()
-    assert lines[0].startswith("# ") and max(map(len, lines)) <= MOST_COLUMNS
+    # A flag cannot be broken into several lines.
+    comments = [line for line in lines if line.startswith("#")]
+    assert lines[0].startswith("# ") and max(map(len, comments)) <= MOST_COLUMNS
+
+
+def test_proxies_learn_fast_enough_to_leave_where_they_began():
+    """They begin with numbers of about 0.05, and only their directions matter."""
+    rates = {}
+    for path in CONFIGS:
+        values = settings_of(path)
+        if isinstance(registry.create("loss", values.loss, classes=10), ProxyLoss):
+            rate = float(registry.create("optimizer", values.optimizer).learning_rate)
+            rates[path.stem] = rate * parse_multipliers(values.lr_multipliers).get("loss", 1.0)
+    assert {"cub_dnc_proxy_nca", "toycars_pretraining"} <= rates.keys()
+    assert all(1e-4 < rate < 1e-2 for rate in rates.values()), rates
+
+
+@pytest.mark.parametrize("path", DIVIDED, ids=lambda path: path.stem)
+def test_the_embedding_layer_is_fine_tuned_at_the_end_as_the_paper_says(path):
+    _, arguments = registry.parse(settings_of(path).method)[0]
+    finetune = "all" if path.stem.endswith("authors") else "embedding"
+    assert arguments["merge_at"] == 190 < settings_of(path).epochs
+    assert arguments.get("finetune", "all") == finetune
