@@ -29,7 +29,10 @@ ROOMS = {
     "tfdml.weights": ("tfdml.weights tfdml.registry", "h5py numpy torch"),
     "tfdml.preprocessing": ("", ""),
     "tfdml.optimizers": (f"tfdml.optimizers {DECLARED}", "keras"),
-    "tfdml.methods": (f"tfdml.methods tfdml.layers tfdml.functional {DECLARED}", "keras numpy tensorflow"),
+    "tfdml.methods": (
+        f"tfdml.methods tfdml.layers tfdml.functional tfdml.optimizers.own_steps {DECLARED}",
+        "keras numpy tensorflow",
+    ),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags", None),
     # Draws what a run would see, so it joins rooms as the commands of tfdml do.
