@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tfdml
-from tfdml.losses import Margin, ProxyNCA, SoftTriple, Triplet
+from tfdml.losses import Margin, ProxyNCA, SoftTriple, Triplet, WeightedSum
 
 LEARNERS, DIM, CLASSES = 3, 2, 4
 IMAGES = np.random.default_rng(0).normal(size=(12, 8, 8, 3)).astype(np.float32)
@@ -79,6 +79,23 @@ def test_boundaries_are_joined_and_split():
     model.begin_epoch(3)
     # Squared distances of the whole are the mean of the slices'.
     np.testing.assert_allclose(whole.margins, [((0.25 + 2.25 + 6.25) / 3) ** 0.5] * CLASSES, rtol=1e-6)
+
+
+def test_a_sum_of_losses_joins_and_splits_what_each_of_them_has():
+    terms = [(1.0, ProxyNCA(classes=CLASSES)), (0.5, Triplet(mining="all")), (2.0, ProxyNCA(classes=CLASSES))]
+    model = make_model(WeightedSum(terms))
+    *slices, whole = model.loss_layers.learners
+    model.begin_epoch(1)
+    for place in (0, 2):
+        expected = np.split(whole.parts[place].proxies.numpy(), LEARNERS, axis=1)
+        np.testing.assert_array_equal([layer.parts[place].proxies.numpy() for layer in slices], expected)
+        slices[1].parts[place].proxies.assign(-expected[1])
+    model.begin_epoch(3)
+    for place in (0, 2):
+        joined = np.split(whole.parts[place].proxies.numpy(), LEARNERS, axis=1)[1]
+        own = slices[1].parts[place].proxies.numpy()
+        lengths = np.linalg.norm(joined, axis=1) * np.linalg.norm(own, axis=1)
+        np.testing.assert_allclose(np.sum(joined * own, axis=1), lengths, rtol=1e-5)
 
 
 @pytest.mark.parametrize("epoch, changed", [(1, range(LEARNERS)), (3, [LEARNERS])])

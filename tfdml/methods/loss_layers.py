@@ -25,9 +25,9 @@ class LossLayers(keras.layers.Layer):
                 self.learners.append(layer)
 
     def join(self):
-        """Lets the last layer, that of the whole embedding, begin as what those of its slices come to; gives its place.
+        """Lets the last layer, that of the whole embedding, begin as what those of its slices come to.
 
-        Layers say how by `join_slices(parts)`; others stay as they are.
+        Layers say how by `join_slices(parts)`; others stay as they are. Gives the places of those that changed.
         """
         *slices, whole = self.learners or [None]
         if not hasattr(whole, "join_slices"):
@@ -36,7 +36,10 @@ class LossLayers(keras.layers.Layer):
         return [len(slices)]
 
     def split(self):
-        """Lets the layers of slices begin as parts of that of the whole embedding, by `split_slices(parts)`; gives places."""
+        """Lets the layers of slices begin as parts of that of the whole embedding.
+
+        Layers say how by `split_slices(parts)`; others stay as they are. Gives the places of those that changed.
+        """
         *slices, whole = self.learners or [None]
         if not hasattr(whole, "split_slices"):
             return []
