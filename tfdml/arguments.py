@@ -22,7 +22,7 @@ class Expected:
     Args:
         words: what that is, as it stands behind "expects margin to be".
         read: function that returns the value as the thing takes it, or raises one of `REFUSED`.
-        each: the same words for several such values.
+        each: the same for several such values.
     """
 
     words: str
@@ -30,9 +30,9 @@ class Expected:
     each: str = ""
 
 
-def number(*, at_least=None, above=None, at_most=None, below=None):
-    """A finite number, read as a float; True and False are none."""
-    return _number("number", numbers.Real, float, at_least, above, at_most, below)
+def number(*, at_least=None, above=None, at_most=None, below=None, noun="number"):
+    """A finite number, read as a float; True and False are none. The noun says in what, as "angle in degrees"."""
+    return _number(noun, numbers.Real, float, at_least, above, at_most, below)
 
 
 def integer(at_least=None, *, at_most=None):
@@ -66,9 +66,9 @@ def one_of(*choices):
     return Expected(f"one of {known}", read, each=f"some of {known}")
 
 
-def instance(kind, words):
-    """An object of a class, or of one of several, in the words given."""
-    return Expected(words, lambda value: _of_type(value, kind))
+def instance(kind, words, each=""):
+    """An object of a class, or of one of several, in the words given for one and for more."""
+    return Expected(words, lambda value: _of_type(value, kind), each)
 
 
 def read_by(read, words):
@@ -142,9 +142,14 @@ def _number(noun, kind, convert, at_least, above, at_most, below):
         )
         return _refuse_if(not fits, given)
 
-    limits = _limits(at_least, above, at_most, below)
+    limits = _limits(*map(_short, (at_least, above, at_most, below)))
     article = "an" if noun[0] in "aeiou" else "a"
-    return Expected(f"{article} {noun}{limits}", read, each=f"{noun}s{limits}")
+    first, *rest = noun.split()
+    return Expected(f"{article} {noun}{limits}", read, each=" ".join([f"{first}s", *rest]) + limits)
+
+
+def _short(limit):
+    return f"{limit:.4g}" if isinstance(limit, float) else limit
 
 
 def _limits(at_least, above, at_most, below):

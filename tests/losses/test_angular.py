@@ -104,5 +104,5 @@ def test_a_class_passes_its_argument_on_and_has_the_default_of_the_function(make
 @pytest.mark.parametrize("alpha", [0.0, -45.0, 61, 90.0, float("nan")])
 def test_bad_angles_are_told(make_batch, alpha):
     for use in (lambda: Angular(alpha=alpha), lambda: angular_loss(*make_batch(), alpha=alpha)):
-        with pytest.raises(ValueError, match=f"not above 60 degrees, received {alpha!r}"):
+        with pytest.raises(ValueError, match=f"angle in degrees above 0 and at most 60; received {alpha!r}"):
             use()

@@ -103,5 +103,5 @@ def test_defaults_of_function_and_class_agree(make_batch):
 @pytest.mark.parametrize("arguments", [{"alpha": 0}, {"negative_cost": -1}])
 def test_bad_arguments_are_told(make_batch, arguments):
     for use in (BinomialDeviance, lambda **arguments: binomial_deviance_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match="alpha and negative_cost above 0, received"):
+        with pytest.raises(ValueError, match="to be a number above 0; received"):
             use(**arguments)

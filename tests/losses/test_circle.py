@@ -123,5 +123,5 @@ def test_defaults_of_function_and_class_agree(make_batch):
 
 def test_bad_arguments_are_told(make_batch):
     for use in (Circle, lambda **arguments: circle_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match="scale above 0, received 0"):
+        with pytest.raises(ValueError, match="scale to be a number above 0; received 0"):
             use(scale=0)

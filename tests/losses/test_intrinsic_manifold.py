@@ -78,7 +78,7 @@ def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(ma
 
 
 def test_bad_arguments_are_told():
-    with pytest.raises(ValueError, match="restart above 0 and below 1, received 1.5"):
+    with pytest.raises(ValueError, match="restart to be a number above 0 and below 1; received 1.5"):
         IntrinsicManifold(restart=1.5)
-    with pytest.raises(ValueError, match="affinity 'none'.*clipped, shifted"):
+    with pytest.raises(ValueError, match="affinity to be one of 'clipped', 'shifted'; received 'none'"):
         IntrinsicManifold(affinity="none")

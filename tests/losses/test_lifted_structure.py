@@ -109,5 +109,5 @@ def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(ma
 
 def test_unknown_form_names_the_known(make_batch):
     for use in (LiftedStructure, lambda **arguments: lifted_structure_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match="form 'soft'.*smooth, hard"):
+        with pytest.raises(ValueError, match="form to be one of 'smooth', 'hard'; received 'soft'"):
             use(form="soft")

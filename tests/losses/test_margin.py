@@ -250,9 +250,9 @@ def test_a_model_learns_its_boundaries():
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"mining": "hard"}, "mining 'hard'.*distance_weighted, nearest, all"),
-        ({"learn_beta": True}, "learn_beta True.*no, one, per_class"),
-        ({"cutoff": 0}, "cutoff above 0"),
+        ({"mining": "hard"}, "mining to be one of 'distance_weighted', 'nearest', 'all'; received 'hard'"),
+        ({"learn_beta": True}, "learn_beta to be one of 'no', 'one', 'per_class'; received True"),
+        ({"cutoff": 0}, "cutoff to be a number above 0 and below 2; received 0"),
         ({"nonzero_loss_cutoff": 0.1}, "above the cutoff"),
     ],
 )

@@ -114,5 +114,5 @@ def test_defaults_of_function_and_class_agree(make_batch):
 @pytest.mark.parametrize("arguments", [{"alpha": 0}, {"beta": -1}])
 def test_bad_arguments_are_told(make_batch, arguments):
     for use in (MultiSimilarity, lambda **arguments: multi_similarity_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match="alpha and beta above 0, received"):
+        with pytest.raises(ValueError, match="to be a number above 0; received"):
             use(**arguments)

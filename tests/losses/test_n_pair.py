@@ -140,7 +140,7 @@ def test_defaults_of_function_and_class_agree(make_batch):
 
 def test_bad_arguments_are_told(make_batch):
     for use in (NPair, lambda **arguments: n_pair_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match="negatives 'some'.*all, one_per_class"):
+        with pytest.raises(ValueError, match="negatives to be one of 'all', 'one_per_class'; received 'some'"):
             use(negatives="some")
-        with pytest.raises(ValueError, match="regularization of 0 or more, received -1"):
+        with pytest.raises(ValueError, match="regularization to be a number of 0 or more; received -1"):
             use(regularization=-1)

@@ -60,5 +60,5 @@ def test_bad_arguments_are_told(make_similarities):
         lambda: NormSoftmax(temperature=0.0),
         lambda: norm_softmax_loss(*make_similarities(), temperature=0.0),
     ):
-        with pytest.raises(ValueError, match="temperature above 0, received 0.0"):
+        with pytest.raises(ValueError, match="temperature to be a number above 0; received 0.0"):
             use()

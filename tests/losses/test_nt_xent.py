@@ -66,5 +66,5 @@ def test_a_class_passes_its_argument_on_and_has_the_default_of_the_function(make
 @pytest.mark.parametrize("temperature", [0, -0.5])
 def test_bad_temperatures_are_told(make_batch, temperature):
     for use in (lambda: NTXent(temperature), lambda: nt_xent_loss(*make_batch(), temperature=temperature)):
-        with pytest.raises(ValueError, match=f"temperature above 0, received {temperature}"):
+        with pytest.raises(ValueError, match=f"temperature to be a number above 0; received {temperature}"):
             use()

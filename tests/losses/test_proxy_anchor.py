@@ -94,5 +94,5 @@ def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(ma
 
 def test_bad_arguments_are_told(make_similarities):
     for use in (lambda: ProxyAnchor(scale=0.0), lambda: proxy_anchor_loss(*make_similarities(), scale=0.0)):
-        with pytest.raises(ValueError, match="scale above 0, received 0.0"):
+        with pytest.raises(ValueError, match="scale to be a number above 0; received 0.0"):
             use()

@@ -232,8 +232,8 @@ def test_made_under_a_strategy_replicas_see_what_is_set(make_batch):
     "arguments, message",
     [
         ({"margin": 1.3}, "margin from 0 to alpha, which is 1.2, received 1.3"),
-        ({"margin": -0.1}, "margin from 0 to alpha"),
-        ({"balance": 1.1}, "balance from 0 to 1, received 1.1"),
+        ({"margin": -0.1}, "margin to be a number of 0 or more; received -0.1"),
+        ({"balance": 1.1}, "balance to be a number from 0 to 1; received 1.1"),
     ],
 )
 def test_bad_arguments_are_told(make_batch, arguments, message):

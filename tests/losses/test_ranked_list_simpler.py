@@ -97,5 +97,5 @@ def test_the_configuration_has_no_more_than_the_arguments():
 @pytest.mark.parametrize("margin", [-0.1, 2.1])
 def test_bad_margins_are_told(make_batch, margin):
     for use in (RankedListSimpler, lambda **arguments: ranked_list_simpler_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match=f"margin from 0 to 2, received {margin}"):
+        with pytest.raises(ValueError, match=f"margin to be a number from 0 to 2; received {margin}"):
             use(margin=margin)

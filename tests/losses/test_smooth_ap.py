@@ -108,5 +108,5 @@ def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(ma
 @pytest.mark.parametrize("temperature", [0, -0.5])
 def test_bad_temperatures_are_told(make_batch, temperature):
     for use in (lambda: SmoothAP(temperature), lambda: smooth_ap_loss(*make_batch(), temperature=temperature)):
-        with pytest.raises(ValueError, match=f"temperature above 0, received {temperature}"):
+        with pytest.raises(ValueError, match=f"temperature to be a number above 0; received {temperature}"):
             use()

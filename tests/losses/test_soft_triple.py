@@ -147,13 +147,13 @@ def test_plain_keras_adds_what_merges_centers_once_a_step(run_eagerly):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"scale": 0.0}, "scale above 0, received 0.0"),
-        ({"center_temperature": -1.0}, "center_temperature above 0, received -1.0"),
+        ({"scale": 0.0}, "scale to be a number above 0; received 0.0"),
+        ({"center_temperature": -1.0}, "center_temperature to be a number above 0; received -1.0"),
     ],
 )
 def test_bad_arguments_are_told(make_similarities, arguments, message):
     for use in (lambda: SoftTriple(**arguments), lambda: soft_triple_loss(*make_similarities(), **arguments)):
         with pytest.raises(ValueError, match=message):
             use()
-    with pytest.raises(ValueError, match="merging of 0 or more, received -1"):
+    with pytest.raises(ValueError, match="merging to be a number of 0 or more; received -1"):
         SoftTriple(merging=-1)

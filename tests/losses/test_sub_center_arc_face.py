@@ -61,7 +61,10 @@ def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(ma
 
 @pytest.mark.parametrize(
     "arguments, message",
-    [({"scale": 0}, "scale above 0, received 0"), ({"margin": 28.6}, "half turn in radians, received 28.6")],
+    [
+        ({"scale": 0}, "scale to be a number above 0; received 0"),
+        ({"margin": 28.6}, "radians of 0 or more and below 3.142; received 28.6"),
+    ],
 )
 def test_bad_arguments_are_told(make_similarities, arguments, message):
     similarities = make_similarities(per_class=3)

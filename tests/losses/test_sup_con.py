@@ -83,9 +83,9 @@ def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(ma
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"temperature": 0.0}, "temperature above 0, received 0.0"),
-        ({"temperature": -0.1}, "temperature above 0, received -0.1"),
-        ({"form": "sum"}, "'sum'.*out, in"),
+        ({"temperature": 0.0}, "temperature to be a number above 0; received 0.0"),
+        ({"temperature": -0.1}, "temperature to be a number above 0; received -0.1"),
+        ({"form": "sum"}, "one of 'out', 'in'; received 'sum'"),
     ],
 )
 def test_bad_arguments_are_told(make_batch, arguments, message):

@@ -35,18 +35,6 @@ def loss_dtype(dtype):
     return "float64" if standardize_dtype(dtype) == "float64" else "float32"
 
 
-def check_choice(name, value, known):
-    """Raises a ValueError if the value of the argument `name` is none of the known ones."""
-    if value not in known:
-        raise ValueError(f"Unknown {name} {value!r}. Expected one of {', '.join(known)}.")
-
-
-def check_above_zero(name, value):
-    """Raises a ValueError if the value of the argument `name` is 0 or less."""
-    if not value > 0:
-        raise ValueError(f"Expected a {name} above 0, received {value!r}.")
-
-
 def _check(labels, values, name, axes):
     labels, values = ops.convert_to_tensor(labels), ops.convert_to_tensor(values)
     if len(values.shape) != len(axes):

@@ -5,12 +5,16 @@ Wu et al., Sampling Matters in Deep Embedding Learning, 2017.
 
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import number, optional
 from tfdml.functional.log_sums import masked_softmax
 
+CUTOFFS = {"cutoff": number(above=0, below=2), "nonzero_loss_cutoff": optional(number(above=0))}
 # Least value of 1 - d^2 / 4, which is 0 for opposite points.
 LEAST_REMAINDER = 1e-6
 
 
+@expects(**CUTOFFS)
 def negative_weights(distances, negatives, dim, *, cutoff=0.5, nonzero_loss_cutoff=1.4):
     """The probability `[B, B]` with which each anchor draws each row as its negative.
 
@@ -42,8 +46,6 @@ def negative_weights(distances, negatives, dim, *, cutoff=0.5, nonzero_loss_cuto
 
 def check_cutoffs(cutoff, nonzero_loss_cutoff):
     """Raises a ValueError if no distance could lie between the two."""
-    if not 0 < cutoff < 2:
-        raise ValueError(f"Expected a cutoff above 0 and below 2, the longest distance, received {cutoff}.")
     if nonzero_loss_cutoff is not None and not nonzero_loss_cutoff > cutoff:
         raise ValueError(
             f"Expected a nonzero_loss_cutoff above the cutoff of {cutoff}, or None, received {nonzero_loss_cutoff}."

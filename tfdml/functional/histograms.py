@@ -35,9 +35,3 @@ def pair_histograms(values, positives, negatives, low, high, bins):
     sums = summed(1.0 - upper_share, index) + summed(upper_share, index + 1)
     sums = ops.reshape(sums, (rows, 2, nodes))
     return sums[:, 0], sums[:, 1]
-
-
-def check_bins(bins):
-    """Raises a ValueError unless it is a number of steps."""
-    if isinstance(bins, bool) or not isinstance(bins, int) or bins < 1:
-        raise ValueError(f"Expected a whole number of bins, at least 1, received {bins!r}.")

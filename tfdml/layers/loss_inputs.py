@@ -5,11 +5,14 @@ import math
 import keras
 from keras import ops
 
+from tfdml.arguments import instance, number, several
 from tfdml.functional.checks import at_least_float32
 from tfdml.registry import register
 
+PART = instance(keras.Layer | None, "a Keras layer or None", each="Keras layers or None")
 
-@register("layer", "loss_inputs")
+
+@register("layer", "loss_inputs", parts=several(PART), factors=several(number(at_least=0)))
 class LossInputs(keras.layers.Layer):
     """Puts what each loss of a `WeightedSum` takes side by side, `[B, 1, n]`.
 

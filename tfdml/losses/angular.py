@@ -4,13 +4,20 @@ import math
 
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "alpha": number(above=0, at_most=60, noun="angle in degrees"),
+}
 
+
+@expects(**EXPECTED)
 def angular_loss(labels, embeddings, *, alpha=45.0):
     """Angular loss of each anchor, the mean over its positives p of `log(1 + sum_n exp(f_apn))`, n its negatives.
 
@@ -26,7 +33,6 @@ def angular_loss(labels, embeddings, *, alpha=45.0):
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    _check_alpha(alpha)
     labels, embeddings = check_pairs_input(labels, embeddings)
     positives, negatives = positive_pairs(labels), negative_pairs(labels)
     similarity = cosines(embeddings)
@@ -51,12 +57,7 @@ def _log_sum_of_products(exponents, negatives, pairs):
     return ops.log(ops.where(pairs, sums, 1.0)) + highest + ops.transpose(highest)
 
 
-def _check_alpha(alpha):
-    if not 0 < alpha <= 60:
-        raise ValueError(f"Expected an angle alpha above 0 and not above 60 degrees, received {alpha!r}.")
-
-
-@register("loss", "angular")
+@register("loss", "angular", **EXPECTED)
 class Angular(EmbeddingLoss):
     """Angular loss: bounds the angle under which a negative sees a positive pair.
 
@@ -68,7 +69,6 @@ class Angular(EmbeddingLoss):
 
     def __init__(self, alpha=45.0, **kwargs):
         super().__init__(**kwargs)
-        _check_alpha(alpha)
         self.alpha = alpha
 
     def call(self, labels, embeddings):

@@ -4,12 +4,20 @@ import math
 
 from keras import ops
 
-from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
+from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import of_own_class, own_against_others
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "scale": number(above=0),
+    "margin": number(at_least=0, below=math.pi, noun="angle in radians"),
+}
 
+
+@expects(**EXPECTED)
 def arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, monotonic=True):
     """ArcFace loss of each anchor: a softmax of `scale cos θ_j` with `scale cos(θ_y + margin)` for the own class y.
 
@@ -28,7 +36,6 @@ def arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, monotonic=Tru
     Returns:
         `[B]`; 0 where there is only one class.
     """
-    _check(scale, margin)
     labels, similarities = check_similarities_input(labels, similarities)
     own = of_own_class(labels, similarities)
     return own_against_others(labels, similarities, _widened(own, margin, monotonic), scale=scale)
@@ -48,13 +55,7 @@ def _widened(cosine, margin, monotonic):
     return ops.where(cosine < -math.cos(margin), cosine - margin * math.sin(margin), widened)
 
 
-def _check(scale, margin):
-    check_above_zero("scale", scale)
-    if not 0 <= margin < math.pi:
-        raise ValueError(f"Expected a margin from 0 to less than a half turn in radians, received {margin!r}.")
-
-
-@register("loss", "arc_face")
+@register("loss", "arc_face", **EXPECTED, classes=CLASSES)
 class ArcFace(ProxyLoss):
     """ArcFace: cross-entropy of scaled cosines to the proxies of classes, the own angle wider by a margin.
 
@@ -67,7 +68,6 @@ class ArcFace(ProxyLoss):
 
     def __init__(self, scale=64.0, margin=0.5, monotonic=True, classes=None, **kwargs):
         super().__init__(classes=classes, **kwargs)
-        _check(scale, margin)
         self.scale = scale
         self.margin = margin
         self.monotonic = monotonic

@@ -2,13 +2,22 @@
 
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "alpha": number(above=0),
+    "beta": number(at_least=-1, at_most=1),
+    "negative_cost": number(above=0),
+}
 
+
+@expects(**EXPECTED)
 def binomial_deviance_loss(labels, embeddings, *, alpha=2.0, beta=0.5, negative_cost=25.0):
     """Binomial deviance of each anchor's pairs, a soft hinge on their cosines s.
 
@@ -28,7 +37,6 @@ def binomial_deviance_loss(labels, embeddings, *, alpha=2.0, beta=0.5, negative_
     Returns:
         `[B]`; 0 for an anchor without any pair.
     """
-    _check(alpha, negative_cost)
     labels, embeddings = check_pairs_input(labels, embeddings)
     above = alpha * (cosines(embeddings) - beta)
     pull = _share_of_mean(positive_pairs(labels), ops.softplus(-above))
@@ -42,12 +50,7 @@ def _share_of_mean(mask, values):
     return ops.sum(ops.where(mask, values, 0.0), axis=1) / ops.where(pairs_a_row == 0.0, 1.0, pairs_a_row)
 
 
-def _check(alpha, negative_cost):
-    if alpha <= 0 or negative_cost <= 0:
-        raise ValueError(f"Expected alpha and negative_cost above 0, received {alpha!r} and {negative_cost!r}.")
-
-
-@register("loss", "binomial_deviance")
+@register("loss", "binomial_deviance", **EXPECTED)
 class BinomialDeviance(EmbeddingLoss):
     """Binomial deviance: a soft hinge on cosines, sharper for negative pairs, each kind averaged for itself.
 
@@ -59,7 +62,6 @@ class BinomialDeviance(EmbeddingLoss):
 
     def __init__(self, alpha=2.0, beta=0.5, negative_cost=25.0, **kwargs):
         super().__init__(**kwargs)
-        _check(alpha, negative_cost)
         self.alpha = alpha
         self.beta = beta
         self.negative_cost = negative_cost

@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.log_sums import log_sum_exp
@@ -9,7 +11,13 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "margin": number(at_least=-1, at_most=1),
+    "scale": number(above=0),
+}
 
+
+@expects(**EXPECTED)
 def circle_loss(labels, embeddings, *, margin=0.4, scale=80.0, differentiate_weights=False):
     """Circle loss of each anchor, on cosines s to its positives p and negatives n.
 
@@ -28,7 +36,6 @@ def circle_loss(labels, embeddings, *, margin=0.4, scale=80.0, differentiate_wei
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    _check(scale)
     labels, embeddings = check_pairs_input(labels, embeddings)
     positives, negatives = positive_pairs(labels), negative_pairs(labels)
     similarity = cosines(embeddings)
@@ -42,12 +49,7 @@ def circle_loss(labels, embeddings, *, margin=0.4, scale=80.0, differentiate_wei
     return ops.where(has_both, ops.softplus(pull + push), 0.0)
 
 
-def _check(scale):
-    if scale <= 0:
-        raise ValueError(f"Expected a scale above 0, received {scale!r}.")
-
-
-@register("loss", "circle")
+@register("loss", "circle", **EXPECTED)
 class Circle(EmbeddingLoss):
     """Circle loss: pairs weigh the more, the farther their cosine is from where it should be.
 
@@ -59,7 +61,6 @@ class Circle(EmbeddingLoss):
 
     def __init__(self, margin=0.4, scale=80.0, differentiate_weights=False, **kwargs):
         super().__init__(**kwargs)
-        _check(scale)
         self.margin = margin
         self.scale = scale
         self.differentiate_weights = differentiate_weights

@@ -1,7 +1,6 @@
 """Contextual manifold loss."""
 
-from tfdml.functional.manifold import WALK
-from tfdml.losses.manifold_loss import ManifoldLoss
+from tfdml.losses.manifold_loss import EXPECTED, ManifoldLoss
 from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
 from tfdml.registry import register
 
@@ -24,7 +23,7 @@ def contextual_manifold_loss(labels, similarities, *, margin=5e-4):
     return proxy_n_pair_loss(labels, similarities, margin=margin)
 
 
-@register("loss", "contextual_manifold", **WALK)
+@register("loss", "contextual_manifold", **EXPECTED)
 class ContextualManifold(ManifoldLoss):
     """Contextual manifold loss: an image sees the proxies along the manifold as the proxy of its class sees them.
 

@@ -2,13 +2,21 @@
 
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "margin": number(at_least=0),
+    "positive_margin": number(at_least=0),
+}
 
+
+@expects(**EXPECTED)
 def contrastive_loss(
     labels, embeddings, *, margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False
 ):
@@ -31,7 +39,6 @@ def contrastive_loss(
     Returns:
         `[B]`; 0 for an anchor without any pair that costs something.
     """
-    _check_positive_margin(positive_margin)
     labels, embeddings = check_pairs_input(labels, embeddings)
     distance = distances(embeddings)
     pull = ops.maximum(distance - positive_margin, 0.0)
@@ -43,12 +50,7 @@ def contrastive_loss(
     return ops.sum(pull + push, axis=1)
 
 
-def _check_positive_margin(positive_margin):
-    if positive_margin < 0:
-        raise ValueError(f"Expected a positive_margin of 0 or more, being a distance, received {positive_margin}.")
-
-
-@register("loss", "contrastive")
+@register("loss", "contrastive", **EXPECTED)
 class Contrastive(EmbeddingLoss):
     """Contrastive loss: squared distances of a class, linear or squared hinge between classes.
 
@@ -60,7 +62,6 @@ class Contrastive(EmbeddingLoss):
 
     def __init__(self, margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False, **kwargs):
         super().__init__(**kwargs)
-        _check_positive_margin(positive_margin)
         self.margin = margin
         self.positive_margin = positive_margin
         self.squared_positives = squared_positives

@@ -1,11 +1,19 @@
 """CosFace loss."""
 
-from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
+from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import of_own_class, own_against_others
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "scale": number(above=0),
+    "margin": number(at_least=0),
+}
 
+
+@expects(**EXPECTED)
 def cos_face_loss(labels, similarities, *, scale=64.0, margin=0.35):
     """CosFace loss of each anchor: a softmax of `scale cos_j` with `scale (cos_y - margin)` for the own class y.
 
@@ -21,13 +29,12 @@ def cos_face_loss(labels, similarities, *, scale=64.0, margin=0.35):
     Returns:
         `[B]`; 0 where there is only one class.
     """
-    check_above_zero("scale", scale)
     labels, similarities = check_similarities_input(labels, similarities)
     own = of_own_class(labels, similarities)
     return own_against_others(labels, similarities, own - margin, scale=scale)
 
 
-@register("loss", "cos_face")
+@register("loss", "cos_face", **EXPECTED, classes=CLASSES)
 class CosFace(ProxyLoss):
     """CosFace: cross-entropy of scaled cosines to the proxies of classes, the own one less a margin.
 
@@ -40,7 +47,6 @@ class CosFace(ProxyLoss):
 
     def __init__(self, scale=64.0, margin=0.35, classes=None, **kwargs):
         super().__init__(classes=classes, **kwargs)
-        check_above_zero("scale", scale)
         self.scale = scale
         self.margin = margin
 

@@ -2,14 +2,21 @@
 
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
-from tfdml.functional.histograms import check_bins, pair_histograms
+from tfdml.functional.histograms import pair_histograms
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "bins": integer(1),
+}
 
+
+@expects(**EXPECTED)
 def fast_ap_loss(labels, embeddings, *, bins=10):
     """FastAP loss of each anchor: 1 minus its average precision, `1 - sum_j h+_j H+_j / H_j / N+`, by histograms.
 
@@ -24,7 +31,6 @@ def fast_ap_loss(labels, embeddings, *, bins=10):
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    check_bins(bins)
     labels, embeddings = check_pairs_input(labels, embeddings)
     squared = 2.0 - 2.0 * cosines(embeddings)
     positives, negatives = pair_histograms(
@@ -38,7 +44,7 @@ def fast_ap_loss(labels, embeddings, *, bins=10):
     return ops.sum(positives * wrong, axis=1) / ops.maximum(count, 1.0)
 
 
-@register("loss", "fast_ap")
+@register("loss", "fast_ap", **EXPECTED)
 class FastAP(EmbeddingLoss):
     """FastAP: the average precision of each image's ranking of the others, made differentiable by histograms.
 
@@ -50,7 +56,6 @@ class FastAP(EmbeddingLoss):
 
     def __init__(self, bins=10, **kwargs):
         super().__init__(**kwargs)
-        check_bins(bins)
         self.bins = bins
 
     def call(self, labels, embeddings):

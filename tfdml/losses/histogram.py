@@ -2,14 +2,21 @@
 
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
-from tfdml.functional.histograms import check_bins, pair_histograms
+from tfdml.functional.histograms import pair_histograms
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "bins": integer(1),
+}
 
+
+@expects(**EXPECTED)
 def histogram_loss(labels, embeddings, *, bins=100):
     """Histogram loss: how likely a positive pair is less similar than a negative pair, `sum_r h-_r sum_{q<=r} h+_q`.
 
@@ -25,7 +32,6 @@ def histogram_loss(labels, embeddings, *, bins=100):
     Returns:
         `[B]`; 0 for an anchor without a negative, and for all where the batch has no positive pair.
     """
-    check_bins(bins)
     labels, embeddings = check_pairs_input(labels, embeddings)
     positives, negatives = positive_pairs(labels), negative_pairs(labels)
     similarity = cosines(embeddings)
@@ -40,7 +46,7 @@ def _pairs_a_row(mask, dtype):
     return ops.where(mean == 0.0, 1.0, mean)
 
 
-@register("loss", "histogram")
+@register("loss", "histogram", **EXPECTED)
 class Histogram(EmbeddingLoss):
     """Histogram loss: the chance that a positive pair is less similar than a negative pair.
 
@@ -52,7 +58,6 @@ class Histogram(EmbeddingLoss):
 
     def __init__(self, bins=100, **kwargs):
         super().__init__(**kwargs)
-        check_bins(bins)
         self.bins = bins
 
     def call(self, labels, embeddings):

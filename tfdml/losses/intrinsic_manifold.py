@@ -1,7 +1,6 @@
 """Intrinsic manifold loss."""
 
-from tfdml.functional.manifold import WALK
-from tfdml.losses.manifold_loss import ManifoldLoss
+from tfdml.losses.manifold_loss import EXPECTED, ManifoldLoss
 from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
 from tfdml.registry import register
 
@@ -24,7 +23,7 @@ def intrinsic_manifold_loss(labels, similarities, *, margin=5e-4):
     return proxy_n_pair_loss(labels, similarities, margin=margin)
 
 
-@register("loss", "intrinsic_manifold", **WALK)
+@register("loss", "intrinsic_manifold", **EXPECTED)
 class IntrinsicManifold(ManifoldLoss):
     """Intrinsic manifold loss: random walks over the batch from an image reach the proxy of its class most of all.
 

@@ -2,7 +2,9 @@
 
 from keras import ops
 
-from tfdml.functional.checks import check_choice, check_pairs_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import number, one_of
+from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances, unit_length
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.mining import hardest_negative
@@ -10,9 +12,13 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-FORMS = ("smooth", "hard")
+EXPECTED = {
+    "margin": number(at_least=0),
+    "form": one_of("smooth", "hard"),
+}
 
 
+@expects(**EXPECTED)
 def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", normalize=False):
     """Lifted structure loss: each positive pair against the negatives of both its ends.
 
@@ -36,7 +42,6 @@ def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", norm
         `[B]`; 0 for an anchor without a positive, and 0 for all in a batch of one class, where the sum over negatives
         is empty and J_ij is minus infinity.
     """
-    check_choice("form", form, FORMS)
     labels, embeddings = check_pairs_input(labels, embeddings)
     distance = distances(unit_length(embeddings) if normalize else embeddings)
     positives, negatives = positive_pairs(labels), negative_pairs(labels)
@@ -54,7 +59,7 @@ def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", norm
     return ops.sum(costs, axis=1) / 2.0 * batch / (2.0 * pairs)
 
 
-@register("loss", "lifted_structure")
+@register("loss", "lifted_structure", **EXPECTED)
 class LiftedStructure(EmbeddingLoss):
     """Lifted structure: each positive pair against all negatives of both its ends, smooth or the hardest only.
 
@@ -66,7 +71,6 @@ class LiftedStructure(EmbeddingLoss):
 
     def __init__(self, margin=1.0, form="smooth", normalize=False, **kwargs):
         super().__init__(**kwargs)
-        check_choice("form", form, FORMS)
         self.margin = margin
         self.form = form
         self.normalize = normalize

@@ -1,7 +1,12 @@
 """What both manifold losses share."""
 
+from tfdml.functional.manifold import WALK
 from tfdml.layers.manifold_proxies import ManifoldProxies
+from tfdml.losses.proxy_loss import CLASSES
+from tfdml.losses.proxy_n_pair import EXPECTED as PROXY_N_PAIR
 from tfdml.losses.proxy_n_pair import ProxyNPair
+
+EXPECTED = {**PROXY_N_PAIR, **WALK, "classes": CLASSES}
 
 
 class ManifoldLoss(ProxyNPair):

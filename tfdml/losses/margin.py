@@ -2,9 +2,10 @@
 
 from keras import ops
 
-from tfdml.arguments import number, optional
-from tfdml.functional.checks import check_choice, check_pairs_input
-from tfdml.functional.distance_weighted import check_cutoffs, negative_weights
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer, number, one_of, optional
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.distance_weighted import CUTOFFS, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances
 from tfdml.functional.mining import nearest_beyond
 from tfdml.functional.pairs import negative_pairs, positive_pairs
@@ -12,10 +13,16 @@ from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-MININGS = ("distance_weighted", "nearest", "all")
-LEARN_BETA = ("no", "one", "per_class")
+EXPECTED = {
+    "beta": number(at_least=0),
+    "margin": number(at_least=0),
+    "nu": number(at_least=0),
+    "mining": one_of("distance_weighted", "nearest", "all"),
+    **CUTOFFS,
+}
 
 
+@expects(**EXPECTED)
 def margin_loss(
     labels,
     embeddings,
@@ -56,7 +63,6 @@ def margin_loss(
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    check_choice("mining", mining, MININGS)
     check_cutoffs(cutoff, nonzero_loss_cutoff)
     labels, embeddings = check_pairs_input(labels, embeddings)
     distance = distances(embeddings)
@@ -83,7 +89,7 @@ def margin_loss(
     return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
 
 
-@register("loss", "margin", nonzero_loss_cutoff=optional(number(above=0)))
+@register("loss", "margin", **EXPECTED, learn_beta=one_of("no", "one", "per_class"), classes=optional(integer(1)))
 class Margin(EmbeddingLoss):
     """Margin loss: distances of a class below a boundary, others above it; the boundary fixed or learned.
 
@@ -113,8 +119,6 @@ class Margin(EmbeddingLoss):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        check_choice("mining", mining, MININGS)
-        check_choice("learn_beta", learn_beta, LEARN_BETA)
         check_cutoffs(cutoff, nonzero_loss_cutoff)
         self.beta = beta
         self.margin = margin

@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.log_sums import log_one_plus_sum_exp
@@ -9,7 +11,14 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "alpha": number(above=0),
+    "beta": number(above=0),
+    "epsilon": number(at_least=0),
+}
 
+
+@expects(**EXPECTED)
 def multi_similarity_loss(labels, embeddings, *, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True):
     """Multi-similarity loss of each anchor, on cosines s to its positives p and negatives n.
 
@@ -31,7 +40,6 @@ def multi_similarity_loss(labels, embeddings, *, alpha=2.0, beta=50.0, base=1.0,
     Returns:
         `[B]`; 0 for an anchor without any pair left. With mining none is left where a kind is missing.
     """
-    _check(alpha, beta)
     labels, embeddings = check_pairs_input(labels, embeddings)
     positives, negatives = positive_pairs(labels), negative_pairs(labels)
     similarity = cosines(embeddings)
@@ -56,12 +64,7 @@ def _mined(similarity, positives, negatives, epsilon):
     )
 
 
-def _check(alpha, beta):
-    if alpha <= 0 or beta <= 0:
-        raise ValueError(f"Expected alpha and beta above 0, received {alpha!r} and {beta!r}.")
-
-
-@register("loss", "multi_similarity")
+@register("loss", "multi_similarity", **EXPECTED)
 class MultiSimilarity(EmbeddingLoss):
     """Multi-similarity loss: soft hinges on cosines of pairs that are mined against the hardest of the other kind.
 
@@ -73,7 +76,6 @@ class MultiSimilarity(EmbeddingLoss):
 
     def __init__(self, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True, **kwargs):
         super().__init__(**kwargs)
-        _check(alpha, beta)
         self.alpha = alpha
         self.beta = beta
         self.base = base

@@ -2,7 +2,9 @@
 
 from keras import ops
 
-from tfdml.functional.checks import check_choice, check_pairs_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import number, one_of
+from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import negative_pairs, positive_pairs
@@ -11,7 +13,14 @@ from tfdml.registry import register
 
 NEGATIVES = ("all", "one_per_class")
 
+EXPECTED = {
+    "margin": number(at_least=0),
+    "negatives": one_of(*NEGATIVES),
+    "regularization": number(at_least=0),
+}
 
+
+@expects(**EXPECTED)
 def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=False, regularization=0.0):
     """N-pair loss of each anchor: `log(1 + sum_n exp(s_an - s_ap + margin))`, s being dot products.
 
@@ -36,7 +45,6 @@ def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=Fa
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    _check(negatives, regularization)
     labels, embeddings = check_pairs_input(labels, embeddings)
     similarity = cosines(embeddings) if normalize else ops.matmul(embeddings, ops.transpose(embeddings))
     near, far = positive_pairs(labels), negative_pairs(labels)
@@ -62,13 +70,7 @@ def _at_the_next_place(labels):
     return following[:, None] == place[None, :]
 
 
-def _check(negatives, regularization):
-    check_choice("negatives", negatives, NEGATIVES)
-    if regularization < 0:
-        raise ValueError(f"Expected a regularization of 0 or more, received {regularization!r}.")
-
-
-@register("loss", "n_pair")
+@register("loss", "n_pair", **EXPECTED)
 class NPair(EmbeddingLoss):
     """N-pair loss: a softmax in which a positive wins over an image of each other class, or over all of them.
 
@@ -80,7 +82,6 @@ class NPair(EmbeddingLoss):
 
     def __init__(self, margin=0.0, negatives="all", normalize=False, regularization=0.0, **kwargs):
         super().__init__(**kwargs)
-        _check(negatives, regularization)
         self.margin = margin
         self.negatives = negatives
         self.normalize = normalize

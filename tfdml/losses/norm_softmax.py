@@ -1,11 +1,18 @@
 """Normalised softmax loss."""
 
-from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
+from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import of_own_class, own_against_others
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "temperature": number(above=0),
+}
 
+
+@expects(**EXPECTED)
 def norm_softmax_loss(labels, similarities, *, temperature=0.05):
     """Normalised softmax loss of each anchor: `-log(exp(s_y / T) / sum_j exp(s_j / T))`, s being cosines to proxies.
 
@@ -19,13 +26,12 @@ def norm_softmax_loss(labels, similarities, *, temperature=0.05):
     Returns:
         `[B]`; 0 where there is only one class.
     """
-    check_above_zero("temperature", temperature)
     labels, similarities = check_similarities_input(labels, similarities)
     own = of_own_class(labels, similarities)
     return own_against_others(labels, similarities, own, scale=1.0 / temperature)
 
 
-@register("loss", "norm_softmax")
+@register("loss", "norm_softmax", **EXPECTED, classes=CLASSES)
 class NormSoftmax(ProxyLoss):
     """Normalised softmax: cross-entropy of cosines to one proxy of each class, divided by a temperature.
 
@@ -38,7 +44,6 @@ class NormSoftmax(ProxyLoss):
 
     def __init__(self, temperature=0.05, classes=None, **kwargs):
         super().__init__(classes=classes, **kwargs)
-        check_above_zero("temperature", temperature)
         self.temperature = temperature
 
     def call(self, labels, similarities):

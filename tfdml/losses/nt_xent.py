@@ -1,12 +1,19 @@
 """NT-Xent loss."""
 
-from tfdml.functional.checks import check_above_zero, check_pairs_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
+from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import unit_length
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.n_pair import n_pair_loss
 from tfdml.registry import register
 
+EXPECTED = {
+    "temperature": number(above=0),
+}
 
+
+@expects(**EXPECTED)
 def nt_xent_loss(labels, embeddings, *, temperature=0.1):
     """NT-Xent loss of each anchor i: the mean over its positives p of `-log(e_ip / (e_ip + sum_n e_in))`.
 
@@ -23,13 +30,12 @@ def nt_xent_loss(labels, embeddings, *, temperature=0.1):
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    check_above_zero("temperature", temperature)
     labels, embeddings = check_pairs_input(labels, embeddings)
     # Dot products of these are cosines divided by the temperature.
     return n_pair_loss(labels, unit_length(embeddings) / temperature**0.5, negatives="all")
 
 
-@register("loss", "nt_xent")
+@register("loss", "nt_xent", **EXPECTED)
 class NTXent(EmbeddingLoss):
     """NT-Xent, the loss of SimCLR: a softmax of cosines in which each positive wins over all negatives.
 
@@ -41,7 +47,6 @@ class NTXent(EmbeddingLoss):
 
     def __init__(self, temperature=0.1, **kwargs):
         super().__init__(**kwargs)
-        check_above_zero("temperature", temperature)
         self.temperature = temperature
 
     def call(self, labels, embeddings):

@@ -2,13 +2,21 @@
 
 from keras import ops
 
-from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
+from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.log_sums import log_one_plus_sum_exp
 from tfdml.functional.pairs import class_mask, nan_outside
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "scale": number(above=0),
+    "margin": number(at_least=0),
+}
 
+
+@expects(**EXPECTED)
 def proxy_anchor_loss(labels, similarities, *, scale=32.0, margin=0.1):
     """Proxy-Anchor loss, equation (4) of Kim et al., Proxy Anchor Loss for Deep Metric Learning, 2020.
 
@@ -26,7 +34,6 @@ def proxy_anchor_loss(labels, similarities, *, scale=32.0, margin=0.1):
     Returns:
         `[B]`; the single values depend on the batch, whose mean is meant.
     """
-    check_above_zero("scale", scale)
     labels, similarities = check_similarities_input(labels, similarities)
     classes = similarities.shape[1]
     own = class_mask(labels, classes)
@@ -46,7 +53,7 @@ def _shared_out(mask, values):
     return ops.sum(ops.where(mask, values / ops.maximum(count, 1.0), 0.0), axis=1)
 
 
-@register("loss", "proxy_anchor")
+@register("loss", "proxy_anchor", **EXPECTED, classes=CLASSES)
 class ProxyAnchor(ProxyLoss):
     """Proxy-Anchor: each proxy pulls the images of its class in the batch and pushes the others, hard ones most.
 
@@ -59,7 +66,6 @@ class ProxyAnchor(ProxyLoss):
 
     def __init__(self, scale=32.0, margin=0.1, classes=None, **kwargs):
         super().__init__(classes=classes, **kwargs)
-        check_above_zero("scale", scale)
         self.scale = scale
         self.margin = margin
 

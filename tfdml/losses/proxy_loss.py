@@ -2,9 +2,12 @@
 
 import keras
 
+from tfdml.arguments import integer, optional
 from tfdml.functional.checks import check_similarities_input
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.embedding_loss import EmbeddingLoss
+
+CLASSES = optional(integer(1))
 
 
 class ProxyLoss(EmbeddingLoss):

@@ -1,11 +1,18 @@
 """Proxy N-pair loss."""
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import of_own_class, own_against_others
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "margin": number(at_least=0),
+}
 
+
+@expects(**EXPECTED)
 def proxy_n_pair_loss(labels, similarities, *, margin=5e-4):
     """Proxy N-pair loss of each anchor: `log(1 + sum_j exp(s(x, p_j) - s(x, p_k) + margin))`, j over the other classes.
 
@@ -24,7 +31,7 @@ def proxy_n_pair_loss(labels, similarities, *, margin=5e-4):
     return own_against_others(labels, similarities, own - margin)
 
 
-@register("loss", "proxy_n_pair")
+@register("loss", "proxy_n_pair", **EXPECTED, classes=CLASSES)
 class ProxyNPair(ProxyLoss):
     """Proxy N-pair loss: a softmax in which the proxy of the own class wins over the other proxies, by a margin.
 

@@ -2,13 +2,20 @@
 
 from keras import ops
 
-from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
+from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import class_mask, nan_outside
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "scale": number(above=0),
+}
 
+
+@expects(**EXPECTED)
 def proxy_nca_loss(labels, similarities, *, scale=1.0, exclude_positive=True):
     """Proxy-NCA loss of each anchor: `log sum_z exp(-s d(x, p(z))) + s d(x, p(y))`, z over the other classes.
 
@@ -25,7 +32,6 @@ def proxy_nca_loss(labels, similarities, *, scale=1.0, exclude_positive=True):
     Returns:
         `[B]`; below 0 where the own proxy is nearer than all others by more than their number makes up for.
     """
-    check_above_zero("scale", scale)
     labels, similarities = check_similarities_input(labels, similarities)
     classes = similarities.shape[1]
     own = class_mask(labels, classes)
@@ -37,7 +43,7 @@ def proxy_nca_loss(labels, similarities, *, scale=1.0, exclude_positive=True):
     return nan_outside(labels, classes, values)
 
 
-@register("loss", "proxy_nca")
+@register("loss", "proxy_nca", **EXPECTED, classes=CLASSES)
 class ProxyNCA(ProxyLoss):
     """Proxy-NCA: each class has a proxy, which its images come nearer to than to all other proxies.
 
@@ -50,7 +56,6 @@ class ProxyNCA(ProxyLoss):
 
     def __init__(self, scale=1.0, exclude_positive=True, classes=None, **kwargs):
         super().__init__(classes=classes, **kwargs)
-        check_above_zero("scale", scale)
         self.scale = scale
         self.exclude_positive = exclude_positive
 

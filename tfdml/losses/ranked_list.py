@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import number, optional
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
 from tfdml.functional.log_sums import masked_softmax
@@ -10,7 +12,14 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "alpha": number(above=0),
+    "margin": number(at_least=0),
+    "balance": number(at_least=0, at_most=1),
+}
 
+
+@expects(**EXPECTED)
 def ranked_list_loss(
     labels,
     embeddings,
@@ -47,7 +56,7 @@ def ranked_list_loss(
     Returns:
         `[B]`; 0 for a query whose positives and negatives are all where they should be, or missing.
     """
-    _check(alpha, margin, balance)
+    _check_margin(alpha, margin)
     labels, embeddings = check_pairs_input(labels, embeddings)
     distance = distances(embeddings, constant_gallery=not differentiate_gallery)
     pull = _weighted(positive_pairs(labels), distance - (alpha - margin), positive_temperature, differentiate_weights)
@@ -65,14 +74,12 @@ def _weighted(pairs, violations, temperature, differentiate_weights):
     return ops.sum(weights * ops.where(violated, violations, 0.0), axis=1)
 
 
-def _check(alpha, margin, balance):
-    if not 0 <= margin <= alpha:
+def _check_margin(alpha, margin):
+    if margin > alpha:
         raise ValueError(f"Expected a margin from 0 to alpha, which is {alpha!r}, received {margin!r}.")
-    if not 0 <= balance <= 1:
-        raise ValueError(f"Expected a balance from 0 to 1, received {balance!r}.")
 
 
-@register("loss", "ranked_list")
+@register("loss", "ranked_list", **EXPECTED, final_negative_temperature=optional(number()))
 class RankedList(EmbeddingLoss):
     """Ranked list loss: a class within a sphere, others beyond a margin, all violations weighted by hardness.
 
@@ -101,7 +108,7 @@ class RankedList(EmbeddingLoss):
         **kwargs,
     ):
         super().__init__(**kwargs)
-        _check(alpha, margin, balance)
+        _check_margin(alpha, margin)
         self.alpha = alpha
         self.margin = margin
         self.balance = balance

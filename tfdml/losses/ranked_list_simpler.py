@@ -1,9 +1,16 @@
 """Ranked list loss with two arguments."""
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import number, optional
 from tfdml.losses.ranked_list import RankedList, ranked_list_loss
 from tfdml.registry import register
 
+EXPECTED = {
+    "margin": number(at_least=0, at_most=2),
+}
 
+
+@expects(**EXPECTED)
 def ranked_list_simpler_loss(
     labels,
     embeddings,
@@ -38,12 +45,10 @@ def ranked_list_simpler_loss(
 
 
 def _alpha(margin):
-    if not 0 <= margin <= 2:
-        raise ValueError(f"Expected a margin from 0 to 2, received {margin!r}.")
     return 1.0 + margin / 2.0
 
 
-@register("loss", "ranked_list_simpler")
+@register("loss", "ranked_list_simpler", **EXPECTED, final_negative_temperature=optional(number()))
 class RankedListSimpler(RankedList):
     """Ranked list loss with a margin around the distance 1 and one temperature: the form to try first.
 

@@ -2,14 +2,21 @@
 
 from keras import ops
 
-from tfdml.functional.checks import check_above_zero, check_pairs_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import number
+from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.functional.smooth_ranks import smooth_ap_loss_and_slopes
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "temperature": number(above=0),
+}
 
+
+@expects(**EXPECTED)
 def smooth_ap_loss(labels, embeddings, *, temperature=0.01, include_query=False):
     """SmoothAP loss of each anchor: 1 minus its average precision, whose ranks are sums of sigmoids.
 
@@ -30,7 +37,6 @@ def smooth_ap_loss(labels, embeddings, *, temperature=0.01, include_query=False)
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    check_above_zero("temperature", temperature)
     labels, embeddings = check_pairs_input(labels, embeddings)
     scores = cosines(embeddings) / temperature
     others, negatives = positive_pairs(labels), negative_pairs(labels)
@@ -42,7 +48,7 @@ def smooth_ap_loss(labels, embeddings, *, temperature=0.01, include_query=False)
     return ops.stop_gradient(values) + ops.sum(ops.stop_gradient(slopes) * change, axis=1)
 
 
-@register("loss", "smooth_ap")
+@register("loss", "smooth_ap", **EXPECTED)
 class SmoothAP(EmbeddingLoss):
     """SmoothAP: the average precision of each image's ranking of the others, made differentiable by sigmoids.
 
@@ -54,7 +60,6 @@ class SmoothAP(EmbeddingLoss):
 
     def __init__(self, temperature=0.01, include_query=False, **kwargs):
         super().__init__(**kwargs)
-        check_above_zero("temperature", temperature)
         self.temperature = temperature
         self.include_query = include_query
 

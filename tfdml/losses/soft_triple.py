@@ -2,14 +2,23 @@
 
 from keras import ops
 
-from tfdml.functional.checks import check_above_zero, check_similarities_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer, number
+from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import of_own_class, own_against_others
 from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.proxies import Proxies
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
+EXPECTED = {
+    "scale": number(above=0),
+    "center_temperature": number(above=0),
+    "margin": number(at_least=0),
+}
 
+
+@expects(**EXPECTED)
 def soft_triple_loss(labels, similarities, *, scale=20.0, center_temperature=0.1, margin=0.01):
     """SoftTriple loss of each anchor: a softmax of similarities to classes with several centers each.
 
@@ -28,7 +37,6 @@ def soft_triple_loss(labels, similarities, *, scale=20.0, center_temperature=0.1
     Returns:
         `[B]`; 0 where there is only one class.
     """
-    _check(scale, center_temperature)
     similarities = ops.convert_to_tensor(similarities)
     labels, similarities = check_similarities_input(labels, similarities, several=len(similarities.shape) == 3)
     if len(similarities.shape) == 3:
@@ -38,12 +46,7 @@ def soft_triple_loss(labels, similarities, *, scale=20.0, center_temperature=0.1
     return own_against_others(labels, similarities, own - margin, scale=scale)
 
 
-def _check(scale, center_temperature):
-    check_above_zero("scale", scale)
-    check_above_zero("center_temperature", center_temperature)
-
-
-@register("loss", "soft_triple")
+@register("loss", "soft_triple", **EXPECTED, per_class=integer(1), merging=number(at_least=0), classes=CLASSES)
 class SoftTriple(ProxyLoss):
     """SoftTriple: cross-entropy of cosines to classes that have several centers each; the loss merges spare ones.
 
@@ -60,9 +63,6 @@ class SoftTriple(ProxyLoss):
         self, scale=20.0, center_temperature=0.1, margin=0.01, per_class=10, merging=0.2, classes=None, **kwargs
     ):
         super().__init__(classes=classes, **kwargs)
-        _check(scale, center_temperature)
-        if merging < 0:
-            raise ValueError(f"Expected a weight of merging of 0 or more, received {merging!r}.")
         self.scale = scale
         self.center_temperature = center_temperature
         self.margin = margin

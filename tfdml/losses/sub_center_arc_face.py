@@ -2,11 +2,15 @@
 
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer
 from tfdml.functional.checks import check_similarities_input
-from tfdml.losses.arc_face import ArcFace, arc_face_loss
+from tfdml.losses.arc_face import EXPECTED, ArcFace, arc_face_loss
+from tfdml.losses.proxy_loss import CLASSES
 from tfdml.registry import register
 
 
+@expects(**EXPECTED)
 def sub_center_arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, monotonic=True):
     """Sub-center ArcFace loss of each anchor: ArcFace with the angle to the nearest of several centers of a class.
 
@@ -29,7 +33,7 @@ def sub_center_arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, mo
     return arc_face_loss(labels, similarities, scale=scale, margin=margin, monotonic=monotonic)
 
 
-@register("loss", "sub_center_arc_face")
+@register("loss", "sub_center_arc_face", **EXPECTED, per_class=integer(1), classes=CLASSES)
 class SubCenterArcFace(ArcFace):
     """Sub-center ArcFace: ArcFace with several centers a class, of which the nearest counts, for noisy labels.
 

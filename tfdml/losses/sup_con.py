@@ -2,16 +2,22 @@
 
 from keras import ops
 
-from tfdml.functional.checks import check_choice, check_pairs_input
+from tfdml.argument_checks import expects
+from tfdml.arguments import number, one_of
+from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-FORMS = ("out", "in")
+EXPECTED = {
+    "temperature": number(above=0),
+    "form": one_of("out", "in"),
+}
 
 
+@expects(**EXPECTED)
 def sup_con_loss(labels, embeddings, *, temperature=0.1, form="out"):
     """Supervised contrastive loss of each anchor: a softmax over all others that its positives share.
 
@@ -32,7 +38,6 @@ def sup_con_loss(labels, embeddings, *, temperature=0.1, form="out"):
     Returns:
         `[B]`; 0 for an anchor without a positive.
     """
-    _check(temperature, form)
     labels, embeddings = check_pairs_input(labels, embeddings)
     positives = positive_pairs(labels)
     logits = cosines(embeddings) / temperature
@@ -45,13 +50,7 @@ def sup_con_loss(labels, embeddings, *, temperature=0.1, form="out"):
     return ops.where(ops.any(positives, axis=1), values, 0.0)
 
 
-def _check(temperature, form):
-    check_choice("form", form, FORMS)
-    if temperature <= 0:
-        raise ValueError(f"Expected a temperature above 0, received {temperature!r}.")
-
-
-@register("loss", "sup_con")
+@register("loss", "sup_con", **EXPECTED)
 class SupCon(EmbeddingLoss):
     """Supervised contrastive loss: a softmax over the batch that all positives of an image share.
 
@@ -63,7 +62,6 @@ class SupCon(EmbeddingLoss):
 
     def __init__(self, temperature=0.1, form="out", **kwargs):
         super().__init__(**kwargs)
-        _check(temperature, form)
         self.temperature = temperature
         self.form = form
 

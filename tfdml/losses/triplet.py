@@ -2,18 +2,24 @@
 
 from keras import ops
 
-from tfdml.arguments import number, optional
+from tfdml.argument_checks import expects
+from tfdml.arguments import number, one_of
 from tfdml.functional import mining as mine
-from tfdml.functional.checks import check_choice, check_pairs_input
-from tfdml.functional.distance_weighted import check_cutoffs, negative_weights
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.distance_weighted import CUTOFFS, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances, squared_distances
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-MININGS = ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
+EXPECTED = {
+    "margin": number(at_least=0),
+    "mining": one_of("all", "semi_hard", "hard", "batch_hard", "distance_weighted"),
+    **CUTOFFS,
+}
 
 
+@expects(**EXPECTED)
 def triplet_loss(
     labels,
     embeddings,
@@ -50,7 +56,6 @@ def triplet_loss(
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    check_choice("mining", mining, MININGS)
     check_cutoffs(cutoff, nonzero_loss_cutoff)
     labels, embeddings = check_pairs_input(labels, embeddings)
     positives, negatives = positive_pairs(labels), negative_pairs(labels)
@@ -108,7 +113,7 @@ def _one_negative_a_pair(distance, positives, negatives, margin, mining):
     return _mean_over(positives, ops.maximum(distance - negative + margin, 0.0))
 
 
-@register("loss", "triplet", nonzero_loss_cutoff=optional(number(above=0)))
+@register("loss", "triplet", **EXPECTED)
 class Triplet(EmbeddingLoss):
     """Triplet loss over all, semi-hard, hard, batch-hard or distance-weighted triplets, squared distances or plain.
 
@@ -120,7 +125,6 @@ class Triplet(EmbeddingLoss):
 
     def __init__(self, margin=0.2, mining="semi_hard", squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4, **kwargs):
         super().__init__(**kwargs)
-        check_choice("mining", mining, MININGS)
         check_cutoffs(cutoff, nonzero_loss_cutoff)
         self.margin = margin
         self.mining = mining
