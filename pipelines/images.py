@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import tensorflow as tf
 
-import pipelines.transforms  # noqa: F401
+from pipelines import affine, blur, colours, compression, erasing, keras_layers, rand_augment, transforms  # noqa: F401
 from pipelines.decoding import decode
 from pipelines.preparation import Preparation
 from pipelines.sampling import group_by_class

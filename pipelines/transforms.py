@@ -27,16 +27,8 @@ def random_resized_crop(size, area=(0.08, 1.0), aspect=(3 / 4, 4 / 3)):
     """Crops a random share of the area at a random aspect ratio and resizes it to `size` × `size`."""
 
     def window(height, width, seed):
-        # The first of ten candidates that fits inside; the whole image if none does, as for very narrow ones.
-        uniform = tf.random.stateless_uniform([4, 10], seed)
-        pixels = height * width * (area[0] + uniform[0] * (area[1] - area[0]))
-        ratio = tf.exp(np.log(aspect[0]) + uniform[1] * np.log(aspect[1] / aspect[0]))
-        heights, widths = tf.round(tf.sqrt(pixels / ratio)), tf.round(tf.sqrt(pixels * ratio))
-        heights = tf.concat([heights, [height]], 0)
-        widths = tf.concat([widths, [width]], 0)
-        fits = (heights >= 1) & (heights <= height) & (widths >= 1) & (widths <= width)
-        first = tf.argmax(tf.cast(fits, tf.int32))
-        return _placed(height, width, heights[first], widths[first], uniform[2:, 0])
+        # The whole image where nothing fits, as in very narrow ones.
+        return first_fitting(height, width, seed, area=area, aspect=aspect, otherwise=(height, width))
 
     return Cut(window, target=lambda height, width: (size, size), random=True)
 
@@ -106,6 +98,26 @@ def resize_pad(size, fill=0):
 def warp(size):
     """Resizes to `size` × `size`, whatever the aspect."""
     return Cut(target=lambda height, width: (size, size))
+
+
+def first_fitting(height, width, seed, *, area, aspect, otherwise):
+    """The top, left, height and width of a random window: the first of ten candidates that fits into the image.
+
+    Args:
+        height, width: of the image, float32 scalars.
+        seed: `[2]` int64.
+        area: lowest and highest share of the image.
+        aspect: lowest and highest width by height; it is drawn on a logarithmic scale.
+        otherwise: height and width where none fits.
+    """
+    uniform = tf.random.stateless_uniform([4, 10], seed)
+    pixels = height * width * (area[0] + uniform[0] * (area[1] - area[0]))
+    ratio = tf.exp(np.log(aspect[0]) + uniform[1] * np.log(aspect[1] / aspect[0]))
+    heights, widths = tf.round(tf.sqrt(pixels / ratio)), tf.round(tf.sqrt(pixels * ratio))
+    fits = (heights >= 1) & (heights <= height) & (widths >= 1) & (widths <= width)
+    first = tf.argmax(tf.cast(tf.concat([fits, [True]], 0), tf.int32))
+    rows, columns = tf.concat([heights, [otherwise[0]]], 0)[first], tf.concat([widths, [otherwise[1]]], 0)[first]
+    return _placed(height, width, rows, columns, uniform[2:, 0])
 
 
 def _placed(height, width, rows, columns, uniform):

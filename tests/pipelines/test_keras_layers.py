@@ -1,0 +1,191 @@
+"""Layers of Keras as steps; a stand-in plays keras-cv, which is an extra and slow to import."""
+
+import random
+import sys
+import types
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.pipelines.steps import IMAGE, apply
+from tfdml import registry
+
+SEED = tf.constant([1, 7], tf.int64)
+
+
+def python_draw():
+    return tf.ensure_shape(tf.py_function(random.random, [], tf.float32), [])
+
+
+class Own(keras.layers.Layer):
+    """Draws by a function of its own."""
+
+    draw = None
+
+    def call(self, images):
+        return images + type(self).draw()
+
+
+def step_of(spec, draw=None):
+    Own.draw = staticmethod(draw)
+    return registry.create("transform", spec)
+
+
+@pytest.fixture(autouse=True)
+def no_keras_cv(monkeypatch):
+    monkeypatch.setitem(sys.modules, "keras_cv", None)
+
+
+@pytest.fixture
+def keras_cv(monkeypatch):
+    """Layers that draw as those of keras-cv do: by a generator of TensorFlow, and by its functions."""
+
+    class Shifted(keras.layers.Layer):
+        def __init__(self, value_range, **options):
+            super().__init__(**options)
+            self.value_range = value_range
+            self.generator = tf.random.Generator.from_seed(3)
+
+        def call(self, images):
+            images = tf.map_fn(self.halved, images)
+            drawn = self.generator.uniform([], 0, self.value_range[1] // 4) + self.generator.normal([], 0.0, 0.01)
+            return images + drawn + tf.random.uniform([], maxval=0.1) + tf.random.normal([], stddev=0.01)
+
+        def halved(self, image):
+            # Read by AutoGraph, as some of theirs are.
+            if tf.reduce_max(image) > 0:
+                return image / 2
+            return image
+
+    class RandomHue(Shifted):
+        pass
+
+    layers = types.SimpleNamespace(Shifted=Shifted, RandomHue=RandomHue)
+    monkeypatch.setitem(sys.modules, "keras_cv", types.SimpleNamespace(layers=layers))
+
+
+def test_the_layer_gets_its_arguments():
+    exact = "layer('RandomBrightness', factor=(0.2, 0.2))"
+    np.testing.assert_allclose(apply(exact, IMAGE), np.clip(IMAGE + 51, 0, 255), atol=1e-3)
+
+
+def test_it_is_the_layer_of_keras_with_other_draws():
+    layer = keras.layers.RandomBrightness(0.2)
+    own = [layer(np.full((1, 2, 2, 3), 100.0), training=True)[0, 0, 0, 0] - 100 for _ in range(200)]
+    plain = np.full((2, 2, 3), 100.0)
+    found = [apply("layer('RandomBrightness', factor=0.2)", plain, seed)[0, 0, 0] - 100 for seed in range(200)]
+    assert not set(map(float, own)) & set(map(float, found))
+    for each in (own, found):
+        assert -51 <= min(each) < -46 and 46 < max(each) <= 51
+
+
+def test_draws_depend_on_the_seed_and_not_on_how_many_came_before():
+    spec = "layer('RandomHue', factor=0.5)"
+    first = [registry.create("transform", spec)(IMAGE32, seed_of(seed)).numpy() for seed in range(3)]
+    step = registry.create("transform", spec)
+    for seed in (2, 1, 1, 0):
+        np.testing.assert_array_equal(step(IMAGE32, seed_of(seed)), first[seed])
+    assert len({image.tobytes() for image in first}) == 3
+
+
+def test_two_draws_of_a_layer_are_not_the_same():
+    step = step_of("layer('RandomTranslation', height_factor=0.5, width_factor=0.5, fill_mode='constant')")
+    spot = np.zeros((41, 41, 3), np.float32)
+    spot[20, 20] = 255
+    places = [np.argwhere(step(spot, seed_of(seed)).numpy()[..., 0] > 50).mean(axis=0) - 20 for seed in range(40)]
+    down, right = np.array(places).T
+    assert abs(np.corrcoef(down, right)[0, 1]) < 0.5 and down.std() > 3 and right.std() > 3
+
+
+def test_precision_of_the_network_is_not_that_of_pixels():
+    keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    try:
+        found = step_of("layer('RandomBrightness', factor=(0.21, 0.21))")(IMAGE32, SEED)
+    finally:
+        keras.mixed_precision.set_global_policy("float32")
+    assert found.dtype == tf.float32
+    np.testing.assert_allclose(found, np.clip(IMAGE + 0.21 * 255, 0, 255), atol=1e-3)
+
+
+def test_layers_of_keras_cv(keras_cv):
+    step = step_of("layer('Shifted')")
+    found = [step(IMAGE32, seed_of(seed)).numpy() for seed in range(20)]
+    again = step_of("layer('Shifted')")
+    for seed in (7, 0):
+        np.testing.assert_array_equal(again(IMAGE32, seed_of(seed)), found[seed])
+    shifts = [np.mean(image - np.clip(IMAGE, 0, 255) / 2) for image in found]
+    # From 0 to a quarter of the range (0, 255).
+    assert np.std(shifts) > 8 and min(shifts) > -1 and max(shifts) < 65
+
+
+def test_keras_comes_first_and_the_package_can_be_named(keras_cv):
+    assert step_of("layer('RandomHue', factor=0.0)")(IMAGE32, SEED).numpy().max() > 200
+    assert step_of("layer('keras_cv.RandomHue')")(IMAGE32, SEED).numpy().max() < 200
+
+
+def test_a_layer_of_your_own():
+    keras.saving.register_keras_serializable("mine", "Fog")(type("Fog", (keras.layers.GaussianNoise,), {}))
+    assert np.any(apply("layer('mine>Fog', stddev=0.5)", IMAGE) != IMAGE)
+
+
+def test_patches_end_with_the_layer():
+    before = [keras.random.SeedGenerator.next, tf.random.uniform, tf.random.normal, tf.random.Generator.uniform]
+    with pytest.raises(ValueError, match="1 / 0|division"):
+        step_of("layer('mine>Own')", draw=lambda: 1 / 0)(IMAGE32, SEED)
+    assert before == [keras.random.SeedGenerator.next, tf.random.uniform, tf.random.normal, tf.random.Generator.uniform]
+
+
+@pytest.mark.parametrize(
+    "spec, words",
+    [
+        ("layer('RandomHeu')", "Unknown layer 'RandomHeu'. Did you mean 'RandomHue'? Keras has AutoContrast|AugMix"),
+        ("layer('Shifted')", "keras-cv is not installed; it is the extra keras-cv"),
+        ("layer('torch.RandomHue')", "Unknown layer 'torch.RandomHue'"),
+        ("layer('Layer.__init__')", "Unknown layer"),
+        ("layer(3)", "Expected the name of a layer, such as layer\\('RandomHue', factor=0.2\\); received 3"),
+        (
+            "layer('RandomHue', facter=1)",
+            "takes no argument 'facter'. Did you mean 'factor'\\? Its arguments: factor",
+        ),
+        ("layer('RandomHue', factor=7)", "Cannot make layer\\('RandomHue'\\) of {'factor': 7}: .*range \\[0, 1\\]"),
+        ("layer('Resizing')", "Cannot make layer\\('Resizing'\\).*missing.*'height' and 'width'"),
+        ("layer('RandomHue', factor=0.1, seed=3)", "The run's --seed decides what is drawn: leave seed out"),
+        ("layer('RandomHue', factor=0.1, dtype='float16')", "Pixels are float32: leave dtype out"),
+        ("layer('Normalization')", "has weights of its own \\(mean, variance, count\\)"),
+        ("layer('Dense', units=3)", "has weights of its own \\(kernel, bias\\)"),
+        ("layer('MixUp')", "mixes images of a batch"),
+    ],
+)
+def test_what_is_refused_when_it_is_made(spec, words):
+    with pytest.raises(ValueError, match=words):
+        registry.create("transform", spec)
+
+
+@pytest.mark.parametrize(
+    "spec, draw, words",
+    [
+        ("layer('mine>Own')", random.random, "draws random numbers by Python"),
+        ("layer('mine>Own')", np.random.rand, "draws random numbers by Python"),
+        ("layer('mine>Own')", lambda: tf.random.gamma([], 1.0), "state of its own \\(RandomGamma\\)"),
+        ("layer('mine>Own')", python_draw, "state of its own \\(EagerPyFunc"),
+        ("layer('AugMix')", None, "draws random numbers by Python"),
+        ("layer('Flatten')", None, r"makes \(1, 3600\) of a batch of one image; expected \(1, height, width, 3\)"),
+        ("layer('TextVectorization')", None, r"fails on an image of shape \(40, 30, 3\): When using `TextVec"),
+    ],
+)
+def test_what_is_refused_when_it_sees_an_image(spec, draw, words):
+    step = step_of(spec, draw)
+    # Not only the first time.
+    for _ in range(2):
+        with pytest.raises(ValueError, match=words):
+            step(IMAGE32, SEED)
+
+
+IMAGE32 = tf.constant(IMAGE, tf.float32)
+keras.saving.register_keras_serializable("mine")(Own)
+
+
+def seed_of(seed):
+    return tf.constant([seed, 7], tf.int64)
