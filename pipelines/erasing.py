@@ -35,7 +35,7 @@ def random_erasing(probability=0.5, area=(0.02, 0.33), aspect=(0.3, 3.3), fill=1
         erased = tf.matmul(_within(height, top, rows)[:, None], tf.repeat(_within(width, left, columns), 3)[None])
         pixels = tf.random.experimental.stateless_fold_in(seed, 1)
         paint = 255 * tf.random.stateless_uniform(tf.shape(flat), pixels) if noise else fill
-        return tf.reshape(flat * (1 - erased) + paint * erased, tf.shape(image))
+        return tf.reshape(tf.where(erased > 0, paint, flat), tf.shape(image))
 
     return sometimes(probability, step)
 

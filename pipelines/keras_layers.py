@@ -1,6 +1,5 @@
 """Any preprocessing layer of Keras or keras-cv as a step of a transform."""
 
-import difflib
 import importlib
 import inspect
 import re
@@ -9,7 +8,8 @@ import keras
 import tensorflow as tf
 
 from pipelines.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
-from tfdml.registry import register
+from tfdml.arguments import text
+from tfdml.registry import nearest, register
 
 # They mix images of a batch, and their labels, which are names here.
 MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")
@@ -17,7 +17,7 @@ MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")
 OURS = {"dtype": "Pixels are float32", "seed": "The run's --seed decides what is drawn", "name": "A step has no name"}
 
 
-@register("transform", "layer")
+@register("transform", "layer", name=text())
 def layer(name, /, **arguments):
     """A preprocessing layer of Keras or keras-cv, such as `layer('RandomHue', factor=0.2)`, with the layer's arguments.
 
@@ -70,8 +70,6 @@ def _drawn(written, made, image, seed):
 
 def _class_of(name):
     """The class of a layer."""
-    if not isinstance(name, str):
-        raise ValueError(f"Expected the name of a layer, such as layer('RandomHue', factor=0.2); received {name!r}.")
     package, _, short = name.rpartition(".")
     found = None
     if package in ("", "keras"):
@@ -81,7 +79,7 @@ def _class_of(name):
     if not (inspect.isclass(found) and issubclass(found, keras.layers.Layer)):
         known = [each for each in dir(keras.layers) if each not in MIXING and _is_of_images(each)]
         missing = "" if _keras_cv_layers() else " keras-cv is not installed; it is the extra keras-cv."
-        raise ValueError(f"Unknown layer {name!r}.{_nearest(short, known)} Keras has {', '.join(known)}.{missing}")
+        raise ValueError(f"Unknown layer {name!r}.{nearest(short, known)} Keras has {', '.join(known)}.{missing}")
     if short in MIXING:
         raise ValueError(
             f"layer({name!r}) mixes images of a batch and their labels, which metric learning cannot: an image has "
@@ -102,7 +100,7 @@ def _made(written, kind, arguments):
         if name not in parameters:
             own = [each for each in parameters if each not in OURS]
             raise ValueError(
-                f"{written} takes no argument {name!r}.{_nearest(name, own)} Its arguments: {', '.join(own) or 'none'}."
+                f"{written} takes no argument {name!r}.{nearest(name, own)} Its arguments: {', '.join(own) or 'none'}."
             )
     range_needed = "value_range" in parameters and parameters["value_range"].default is inspect.Parameter.empty
     offered = {"value_range": (0, 255)} if range_needed else {}
@@ -130,8 +128,3 @@ def _keras_cv_layers():
 
 def _is_of_images(name):
     return "image_preprocessing" in getattr(getattr(keras.layers, name), "__module__", "")
-
-
-def _nearest(word, known):
-    close = difflib.get_close_matches(word, known, n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""

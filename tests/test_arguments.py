@@ -77,7 +77,10 @@ def parameters_of(thing):
 
 def make(thing, argument, value):
     needed = [name for name, default in parameters_of(thing).items() if default is inspect.Parameter.empty]
-    return thing(**{**{name: FITTING[name] for name in needed}, argument: value})
+    given = {**{name: FITTING[name] for name in needed}, argument: value}
+    parameters = inspect.signature(thing).parameters
+    nameless = [given.pop(name) for name in list(given) if parameters[name].kind is inspect.Parameter.POSITIONAL_ONLY]
+    return thing(*nameless, **given)
 
 
 def impossible(kind, name, argument, default):

@@ -139,14 +139,14 @@ def describe(kind):
 def _create(kind, name, arguments, offers):
     things = _room(kind)
     if name not in things:
-        raise ValueError(f"Unknown {kind} {name!r}.{_nearest(name, things)} Known: {', '.join(sorted(things))}.")
+        raise ValueError(f"Unknown {kind} {name!r}.{nearest(name, things)} Known: {', '.join(sorted(things))}.")
     if name in _taking_first(kind):
         return _create_with_first(kind, name, dict(arguments))
     parameters = _parameters(things[name])
     for argument in arguments:
         if argument not in parameters:
             raise ValueError(
-                f"The {kind} {name!r} takes no argument {argument!r}.{_nearest(argument, parameters)} "
+                f"The {kind} {name!r} takes no argument {argument!r}.{nearest(argument, parameters)} "
                 f"Its arguments: {', '.join(parameters) or 'none'}."
             )
     given = arguments
@@ -195,6 +195,7 @@ def _without_annotation(parameter):
     return parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
 
 
-def _nearest(word, known):
+def nearest(word, known):
+    """A suggestion for a word that is not known, or nothing where none is near."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""
