@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import tensorflow as tf
 from absl import flags as absl_flags
 
 from pipelines.images import reason_of
-from tests.run_helpers import Command, train_flags
+from tests.run_helpers import PATIENCE, ROOT, Command, train_flags
 from tfdml import flags, startup
 
 COMMAND_LINES = [
@@ -22,7 +23,6 @@ COMMAND_LINES = [
     "tfdml.report",
     "tfdml.convert_weights",
     "pipelines.check",
-    "pipelines.show",
     "pipelines.show",
     "benchmarks.study",
 ]
@@ -60,6 +60,18 @@ def test_help_of_each_command_line(module):
     assert f"python -m {module}" in done.stdout.splitlines()[0] + done.stdout.splitlines()[2]
     assert "debug" in shown_flags(done.stdout) and "logtostderr" not in done.stdout
     assert f"Usage: python -m {module} " in done.stdout
+
+
+@pytest.mark.parametrize("flag", ["--help", "--list"])
+def test_a_reader_who_has_seen_enough_gets_no_error(flag):
+    """As in `... --help | head`."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "tfdml.train", flag], stdout=write, stderr=subprocess.PIPE, cwd=ROOT, timeout=PATIENCE
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr.decode()) == (-signal.SIGPIPE, "")
 
 
 def test_helpfull_shows_flags_of_absl_too():

@@ -3,6 +3,7 @@
 import gc
 import logging
 import operator
+import signal
 import sys
 
 from absl import app, flags
@@ -10,6 +11,8 @@ from absl import app, flags
 from tfdml import command_help, startup
 
 STOPPED_STATUS = 75
+# What prints long text and does nothing else.
+READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
 
 
 def run(main, arguments=""):
@@ -53,6 +56,9 @@ def run(main, arguments=""):
 def _parse(given, arguments):
     """The arguments that are no flags; help is told at once."""
     asked = given[: given.index("--")] if "--" in given else given
+    if READ_BY_PEOPLE & set(asked):
+        # Where it is piped to `head`, the process ends with its reader, as other commands do.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if set(command_help.ASKED_BY) & set(asked):
         main = sys.modules["__main__"]
         # absl calls the module that is run by its file.
