@@ -11,6 +11,7 @@ from pipelines.cluster_sampling import WithinClusters
 from pipelines.images import reason_of
 from tfdml import callbacks as tfdml_callbacks
 from tfdml import registry
+from tfdml.batch_pairs import check_pairs
 from tfdml.checkpoint import CheckpointFolder
 from tfdml.devices import is_chief
 from tfdml.evaluation import Embedder
@@ -78,7 +79,9 @@ class Experiment:
                 ) from None
             loss = registry.create("loss", settings.loss, classes=self.train.num_classes)
             check_loss(loss, self.train.num_classes, settings)
-            optimizer = make_optimizer(settings, self.make_sampler()[1])
+            sampler, steps_per_epoch = self.make_sampler()
+            check_pairs(loss, sampler, self.train.labels, settings)
+            optimizer = make_optimizer(settings, steps_per_epoch)
             model.compile(optimizer=optimizer, loss=loss, jit_compile=settings.jit_compile)
             optimizer.build(model.trainable_variables)
         return model

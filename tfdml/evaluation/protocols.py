@@ -81,5 +81,5 @@ def one_of_each(labels, random):
 def _checked(ks):
     ks = (ks,) if isinstance(ks, int) else ks
     if 1 not in ks:
-        raise ValueError(f"Expected 1 among ks, because Recall@1 chooses the best model; received {ks}.")
+        raise ValueError(f"Expected ks with 1 among them, because Recall@1 chooses the best model; received {ks}.")
     return ks

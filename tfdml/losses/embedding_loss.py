@@ -18,6 +18,9 @@ class EmbeddingLoss(keras.losses.Loss):
         dtype: precision of the values, float32 or float64.
     """
 
+    # Whether it learns nothing from an image without another one of its class in the batch.
+    needs_pairs = True
+
     def __init__(self, *, reduction="sum_over_batch_size", name=None, dtype="float32"):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
         # Keras casts labels to it, too: half precision would make one of several classes of a large batch.

@@ -24,6 +24,8 @@ class ProxyLoss(EmbeddingLoss):
     # Proxies of each class; with more than one, similarities are [B, C, per_class].
     per_class = 1
 
+    needs_pairs = False
+
     def __init__(self, classes=None, **kwargs):
         super().__init__(**kwargs)
         self.classes = classes

@@ -38,6 +38,11 @@ class WeightedSum(EmbeddingLoss):
         # Made for the shapes that it tells; models make their own.
         self._shapes = self.make_layer()
 
+    @property
+    def needs_pairs(self):
+        """Whether one of the losses does."""
+        return any(getattr(loss, "needs_pairs", False) for _, loss in self.terms)
+
     def __call__(self, labels, taken, sample_weight=None):
         if self._shapes is None:
             return super().__call__(labels, taken, sample_weight=sample_weight)
