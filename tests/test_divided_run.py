@@ -1,16 +1,16 @@
-"""A run of Divide and Conquer through the command line, killed and taken up again between two clusterings."""
+"""A run of Divide and Conquer through the command line, killed and taken up again between two clusterings and after."""
 
 from PIL import Image
 
 from tests.run_helpers import Forked, assert_same_run, events, result, run, steps, train, train_flags
 
 MORE = [
-    "--method=divide_and_conquer(learners=2, recluster_every=2, divide_at=1, dropout=0.2)",
+    "--method=divide_and_conquer(learners=2, recluster_every=2, divide_at=1, merge_at=4, finetune='embedding', dropout=0.2)",
     "--sampler=pxk(classes=2, per_class=4)",
-    "--loss=margin",
+    "--loss=proxy_nca",
     "--steps_per_epoch=10",
-    "--epochs=4",
-    "--eval_every=4",
+    "--epochs=5",
+    "--eval_every=5",
     "--checkpoint_every=3",
 ]
 
@@ -33,6 +33,9 @@ def test_it_ends_with_the_same_bits(tmp_path):
         Forked("tfdml.train", *train_flags(killed, *MORE)).until(lambda: max(steps(killed), default=0) >= 12).kill()
     )
     assert stopped.returncode == -9 and 12 <= max(steps(killed)) < 30
+    # Then where the learners' proxies have been joined and the embedding layer is fine-tuned.
+    Forked("tfdml.train", *train_flags(killed, *MORE)).until(lambda: max(steps(killed)) >= 42).kill()
+    assert 42 <= max(steps(killed)) < 50
     done = train(killed, *MORE)
     assert done.returncode == 0, done.stderr
     assert_same_run(killed, straight)

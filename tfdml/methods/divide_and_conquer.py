@@ -92,7 +92,7 @@ class DivideAndConquer(EmbeddingModel):
             )
         optimizer = _inner(self.optimizer)
         count_apart(optimizer, self._steps_of)
-        if int(optimizer.iterations) == 0:
+        if not optimizer.iterations.numpy():
             self.steps.reset()
 
     def begin_epoch(self, epoch, goes_on=False):
