@@ -5,7 +5,7 @@ from PIL import Image
 from tests.run_helpers import Forked, assert_same_run, events, result, run, steps, train, train_flags
 
 MORE = [
-    "--method=divide_and_conquer(learners=2, recluster_every=2, divide_at=1, merge_at=4, finetune='embedding', dropout=0.2)",
+    "--method=divide_and_conquer(learners=2, divide_at=1, merge_at=4, finetune='embedding', dropout=0.2)",
     "--sampler=pxk(classes=2, per_class=4)",
     "--loss=proxy_nca",
     "--steps_per_epoch=10",
