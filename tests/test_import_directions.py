@@ -30,7 +30,7 @@ ROOMS = {
     "tfdml.preprocessing": ("", ""),
     "tfdml.optimizers": (f"tfdml.optimizers {DECLARED}", "keras"),
     "tfdml.methods": (
-        f"tfdml.methods tfdml.layers tfdml.functional tfdml.optimizers.own_steps {DECLARED}",
+        f"tfdml.methods tfdml.layers tfdml.functional tfdml.optimizers.own_steps tfdml.preprocessing {DECLARED}",
         "keras numpy tensorflow",
     ),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),

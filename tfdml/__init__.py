@@ -13,8 +13,9 @@ if startup.begin():
     import keras
 
     from tfdml import backbones, layers, losses, registry
+    from tfdml.preprocessing import Preprocessing
 
-    __all__ = ["backbones", "layers", "losses", "registry"]
+    __all__ = ["Preprocessing", "backbones", "layers", "losses", "registry"]
 
     # Losses, layers and backbones run on any Keras backend; training and what follows it are TensorFlow's.
     if keras.backend.backend() == "tensorflow":
@@ -22,11 +23,16 @@ if startup.begin():
         from tfdml.methods import AttentionEnsemble, DivideAndConquer, EmbeddingModel, MultiHead, MultiTail, Single
 
         __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Single"]
-        __all__ += ["callbacks", "data", "evaluation", "methods", "optimizers"]
+        __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
+
+
+# Imported when they are asked for: the pipelines that they import import the registry from here.
+_LATER = {"ImageEmbedder": "tfdml.image_embedder", "load": "tfdml.loading"}
 
 
 def __getattr__(name):
-    # Not above: the pipelines that it imports import the registry from here.
     if name == "data":
         return importlib.import_module("tfdml.data")
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -69,6 +69,7 @@ class Experiment:
                 freeze_batch_norm=settings.freeze_batch_norm,
             )
             check_frozen_batch_norm(model, settings)
+            model.preprocessing = self.image_data.preprocessing(model)
             size = image_size_of(backbone, settings.image_size)
             try:
                 model(np.zeros((1, size, size, 3), np.float32))
@@ -115,10 +116,6 @@ class Experiment:
     def training_data(self, model, sampler, progress, length):
         """The training dataset, whose passes have `length` steps."""
         return self.image_data.training(self.train, model, sampler, progress, length)
-
-    def preparation(self, model, transform):
-        """How images are prepared for the model's backbone."""
-        return self.image_data.preparation(model, transform)
 
     def evaluation_data(self, model, split):
         """Batches of a split's images, as evaluation sees them."""
@@ -224,7 +221,10 @@ def trained(run_dir, which, changes=()):
     # A cache is of use where images are seen more than once.
     vars(settings).update({"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", **changes})
     experiment = Experiment(settings, classes=recorded.get("classes"), test_only=True)
-    return experiment, keras.models.load_model(run.model_file(which), compile=False)
+    model = keras.models.load_model(run.model_file(which), compile=False)
+    # Models of older runs do not say it themselves.
+    model.preprocessing = model.preprocessing or experiment.image_data.preprocessing(model)
+    return experiment, model
 
 
 def verbosity():

@@ -16,19 +16,20 @@ flags.DEFINE_string("out", "", "Folder to write the SavedModel to; must not exis
 def main():
     from tfdml import serving
     from tfdml.experiment import trained
+    from tfdml.image_data import preparation_of
 
     out = Path(flags.FLAGS.out)
     if not flags.FLAGS.out:
         raise ValueError("--out is missing: the folder to write the SavedModel to.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"--out={out} exists and is not empty; give a new folder.")
-    experiment, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model)
+    _, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model)
     # Its failure is told by its path; TensorFlow's would be a traceback, after much work.
     out.mkdir(parents=True, exist_ok=True)
     unfinished = out.with_name(f".writing-{out.name}")
     # TensorFlow tells how it names and shards what it saves.
     logging.set_verbosity(logging.WARNING)
-    serving.export(model, experiment.preparation(model, experiment.settings.test_transform), unfinished)
+    serving.export(model, preparation_of(model.preprocessing), unfinished)
     unfinished.rename(out)
     print(f"Exported {flags.FLAGS.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
 

@@ -1,14 +1,21 @@
 """Batches of a run's images, as its settings say."""
 
+import dataclasses
+
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.cache import Cache
 from pipelines.datasets.cache_folder import cache_folder
 from pipelines.images import preparation, why_unreadable
 from pipelines.substitutes import Substitutes
 from tfdml.callbacks import BadImages
-from tfdml.preprocessing import image_size_of, preprocessing_of
+from tfdml.preprocessing import Preprocessing
 
 GIBIBYTE = 2**30
+
+
+def preparation_of(preprocessing):
+    """The `Preparation` that a `Preprocessing` describes."""
+    return preparation(**dataclasses.asdict(preprocessing))
 
 
 class ImageData:
@@ -31,11 +38,15 @@ class ImageData:
         )
         self._substitutes = None
 
+    def preprocessing(self, model, transform=None):
+        """How images are prepared for the model's backbone, as data; without a transform that of evaluation."""
+        settings = self.settings
+        about = {"transform": transform or settings.test_transform, "shrink": settings.shrink_decoding}
+        return Preprocessing.of(model, settings.image_size, **about)
+
     def preparation(self, model, transform):
-        """How images are prepared for the model's backbone."""
-        size = image_size_of(getattr(model, "backbone", None), self.settings.image_size)
-        about = preprocessing_of(model)
-        return preparation(transform, image_size=size, shrink=self.settings.shrink_decoding, **about)
+        """How images are prepared for the model's backbone, as a function."""
+        return preparation_of(self.preprocessing(model, transform))
 
     def training(self, split, model, sampler, progress, length):
         """The training dataset, whose passes have `length` steps."""

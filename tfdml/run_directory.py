@@ -87,11 +87,7 @@ class RunDirectory:
         path = {"best": self.model, "final": self.final_model}[which]
         if not path.is_file():
             raise FileNotFoundError(f"{path} does not exist: the run has no {which} model yet.")
-        try:
-            with zipfile.ZipFile(path) as archive:
-                damaged = archive.testzip()
-        except zipfile.BadZipFile as error:
-            damaged = error
+        damaged = damage_of(path)
         if damaged:
             raise ValueError(f"{path} is damaged ({damaged}); use the run's other model, or train again.")
         return path
@@ -171,3 +167,12 @@ def _read_json(path, advice):
         return json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is damaged ({error}); {advice}.") from None
+
+
+def damage_of(path):
+    """What is wrong with the archive in which Keras saves a model, or None."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip()
+    except zipfile.BadZipFile as error:
+        return error

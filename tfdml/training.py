@@ -60,7 +60,7 @@ def _train(experiment, run, serialized, stop):
     model = experiment.build_model()
     progress = Progress(steps_per_epoch)
     for transform in (settings.train_transform, settings.test_transform):
-        prepare = tf.function(experiment.preparation(model, transform), autograph=False)
+        prepare = tf.function(experiment.image_data.preparation(model, transform), autograph=False)
         prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
     sampler = experiment.divided(sampler, model)
     # Only now, when all flags have proven to work together, does the folder become this run's.

@@ -204,7 +204,7 @@ def test_nu_counts_only_where_the_boundary_is_learned(make_batch):
     labels, embeddings = make_batch()
     assert Margin(nu=3.0)(labels, embeddings) == Margin()(labels, embeddings)
     with_boundary = np.concatenate([embeddings, np.full((12, 1), 1.2, "float32")], axis=1)
-    learned = Margin(nu=3.0, learn_beta="one", reduction=None)(labels, with_boundary)
+    learned = Margin(nu=3.0, learn_beta="one", reduction=None)(labels, with_boundary[:, None])
     np.testing.assert_allclose(learned, margin_loss(labels, embeddings, nu=3.0), rtol=1e-5)
     assert np.all(learned.numpy() >= Margin(reduction=None)(labels, embeddings).numpy())
 

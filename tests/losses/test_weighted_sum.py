@@ -169,8 +169,10 @@ def test_labels_are_checked_against_the_fewest_classes():
     assert WeightedSum(terms).make_layer().classes == 3
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=1), embedding_size=4)
     model.compile("sgd", loss=WeightedSum(terms), run_eagerly=True)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="classes from 0 to 2"):
+    with pytest.raises(ValueError, match="classes from 0 to 2; label 3, at position 3, is another one"):
         model.fit(np.zeros((4, 8, 8, 3)), np.arange(4), verbose=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="classes from 0 to 2"):
+        model.fit(tf.data.Dataset.from_tensors((np.zeros((4, 8, 8, 3)), np.arange(4))), verbose=0)
 
 
 def test_a_method_trains_saves_and_loads_with_it(tmp_path):

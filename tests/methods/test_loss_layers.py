@@ -77,8 +77,10 @@ def test_saved_with_the_model_and_left_out_of_what_serves(batch, tmp_path):
 
 def test_a_label_that_is_no_class_is_named(batch):
     model = model_with(ProxyNCA(classes=3))
-    with pytest.raises(tf.errors.InvalidArgumentError, match="classes from 0 to 2"):
+    with pytest.raises(ValueError, match="classes from 0 to 2; label 3, at position 12, is another one"):
         model.fit(*batch, batch_size=16, verbose=0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="classes from 0 to 2"):
+        model.fit(tf.data.Dataset.from_tensors(batch), verbose=0)
 
 
 def test_without_a_number_of_classes_it_is_refused():

@@ -79,7 +79,7 @@ def test_pooling_norm_and_dropout_of_levels(batch, tmp_path):
 
 def test_an_unknown_endpoint_is_told():
     with pytest.raises(ValueError, match="Unknown endpoint 'inception_3c' of small. Known: stage1, stage2, stage3"):
-        tfdml.methods.Multilevel(tfdml.backbones.Small(width=8, stages=3))
+        make_model(endpoints=("inception_3c", "stage3"))
 
 
 def test_one_level_is_no_case_for_it():

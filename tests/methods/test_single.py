@@ -240,3 +240,30 @@ def test_mixed_precision_keeps_the_loss_in_float32(precision, batch):
         assert np.isfinite(logs["loss"]) and 0 < logs["gradient_norm"] < 10
     finally:
         keras.config.set_dtype_policy(before)
+
+
+@pytest.mark.parametrize("use", ["fit", "evaluate"])
+def test_a_missing_loss_is_named(batch, use):
+    model = small_model()
+    model.compile("adam")
+    with pytest.raises(ValueError, match="compiled without a loss: expected compile"):
+        getattr(model, use)(*batch, batch_size=16, verbose=0)
+
+
+@pytest.mark.parametrize("as_dataset", [False, True])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda labels: np.eye(4)[labels], r"received shape \(.*, 4\).*one-hot.*argmax"),
+        (lambda labels: np.array(list("abcd"))[labels], "received text.*np.unique"),
+    ],
+)
+def test_labels_that_are_no_class_numbers_are_named(batch, make, message, as_dataset):
+    images, labels = batch[0], make(batch[1])
+    model = small_model()
+    model.compile("sgd", loss="triplet")
+    with pytest.raises(ValueError, match=message):
+        if as_dataset:
+            model.fit(tf.data.Dataset.from_tensor_slices((images, labels)).batch(16), verbose=0)
+        else:
+            model.fit(images, labels, batch_size=16, verbose=0)

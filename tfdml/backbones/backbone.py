@@ -23,6 +23,8 @@ class Backbone(keras.Model):
 
     # Name to file of the pretrained weights that come with tfdml.
     shipped_weights = {}
+    # What methods take unless they are told, where it is not what `suggested` finds.
+    suggestions = {}
 
     def __init__(self, inputs, endpoints, *, mean, std, channels="rgb", image_size, **kwargs):
         if channels not in CHANNELS:
@@ -33,6 +35,23 @@ class Backbone(keras.Model):
         self.std = tuple(std)
         self.channels = channels
         self.image_size = image_size
+
+    def suggested(self, what):
+        """What methods take of this backbone unless they are told.
+
+        Args:
+            what: `branch`, the endpoint where ensembles cut it, by default the one in the middle; `attention_depth`,
+                how many blocks behind the branch their attention copies, by default 1; `levels`, the endpoints that
+                `multilevel` embeds, from shallow to deep, by default the last three.
+        """
+        names = list(self.endpoints)
+        if len(names) < 2:
+            raise ValueError(
+                f"{self.name} has one endpoint, {names[0]!r}; this method needs two or more. Give the backbone more "
+                "endpoints, such as keras_applications(name='ResNet50', endpoints=('conv3_block4_out',))."
+            )
+        found = {"branch": names[(len(names) - 1) // 2], "attention_depth": 1, "levels": tuple(names[-3:])}
+        return self.suggestions.get(what, found[what])
 
     def split_at(self, endpoint):
         """Two Keras models, from images to an endpoint and from there to the features; their layers are those here."""

@@ -33,6 +33,13 @@ class BNInception(Backbone):
     only where features have even sides: with images of 224, 227, 256 or other multiples of 32 pixels.
     """
 
+    # The levels are Ranked List Loss's; `inception_3c` ends where `pool3` of `googlenet` does.
+    suggestions = {
+        "branch": "inception_3c",
+        "attention_depth": 5,
+        "levels": ("inception_3c", "inception_4e", "inception_5b"),
+    }
+
     def __init__(self, **kwargs):
         inputs = layers.Input((None, None, 3), name="images")
         endpoints = {}

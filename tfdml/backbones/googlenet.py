@@ -34,6 +34,13 @@ class GoogLeNet(Backbone):
         batch_norm: True for torchvision's network, False for Caffe's.
     """
 
+    # Attention-based Ensemble's, and those of Ranked List Loss in bn_inception, before the same poolings.
+    suggestions = {
+        "branch": "pool3",
+        "attention_depth": 5,
+        "levels": ("inception_3b", "inception_4e", "inception_5b"),
+    }
+
     def __init__(self, batch_norm=False, **kwargs):
         step = {"bias": False, "norm_epsilon": 1e-3} if batch_norm else {"bias": True}
         inputs = layers.Input((None, None, 3), name="images")

@@ -14,7 +14,8 @@ from tfdml.evaluation.retrieval import recall_at_k
 class RetrievalEvaluation(keras.callbacks.Callback):
     """Recall@K of a held-out split at the start and every so many epochs or steps.
 
-    Epoch logs gain `val_recall_at_1` and so on, so that Keras' own callbacks can watch them.
+    Epoch logs gain `val_recall_at_1` and so on, so that Keras' own callbacks can watch them. In the list of callbacks
+    it stands before these.
 
     Example: `model.fit(batches, callbacks=[RetrievalEvaluation(test_images, test_labels)])`.
 
@@ -29,6 +30,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         patience: training stops after that many evaluations without a better one; None never stops.
         on_evaluation: function `(step, metrics, is_best, seconds)` called after each evaluation.
         step: function that gives the number of steps taken; Keras' count of the optimizer if None.
+        embedder: Keras model from images to embeddings that shares its layers with the one that is trained, where that
+            has other outputs; None: the model that is trained.
         average: `WeightAverage` whose weights are evaluated, and stay in the model during `on_evaluation`; or None.
         verbose: Keras' verbosity of the embedding pass.
     """
@@ -46,6 +49,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         patience=None,
         on_evaluation=None,
         step=None,
+        embedder=None,
         average=None,
         verbose=0,
     ):
@@ -61,6 +65,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.measure = measure or (lambda embeddings: recall_at_k(embeddings, labels))
         self.monitor, self.patience = monitor, patience
         self.on_evaluation = on_evaluation
+        self.embedder = embedder
         self.average = average
         self.verbose = verbose
         self.history = []
@@ -70,7 +75,19 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
     def set_model(self, model):
         super().set_model(model)
-        self._embedder = Embedder(model, verbose=self.verbose)
+        self._embedder = Embedder(self.embedder or model, verbose=self.verbose)
+
+    def check_order(self, callbacks, model):
+        """Raises a ValueError where a callback that watches these metrics stands before this one in the list."""
+        for callback in callbacks[: callbacks.index(self)]:
+            watched = getattr(callback, "monitor", None)
+            name = watched.removeprefix(f"{self.prefix}_") if isinstance(watched, str) else watched
+            # Keras measures the model's own metrics itself, on `validation_data`.
+            if name != watched and name not in [metric.name for metric in model.metrics]:
+                raise ValueError(
+                    f"{type(callback).__name__}(monitor={watched!r}) stands before RetrievalEvaluation: "
+                    "it would look for this metric before it is measured. Put RetrievalEvaluation first."
+                )
 
     def on_train_begin(self, logs=None):
         if self._step() == 0:

@@ -22,10 +22,16 @@ class Embedder:
         self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
 
     def __call__(self, batches, count):
-        """Embeddings `[count, D]` of the first `count` images in `batches`, a dataset of full batches of images."""
+        """Embeddings `[count, D]` of the first `count` images in `batches`, a dataset of batches; None: all."""
         if is_multi_worker(self.model.distribute_strategy):
             # Each worker embeds everything on its own, so that all know the same result without waiting for another.
             embeddings = np.concatenate([self._forward(images).numpy() for images in batches])
         else:
             embeddings = self.model.predict(batches, verbose=self.verbose)
+        if not isinstance(embeddings, np.ndarray) or embeddings.ndim != 2:
+            received = embeddings.shape if isinstance(embeddings, np.ndarray) else f"{len(embeddings)} outputs"
+            raise ValueError(
+                f"Expected a model from images to embeddings [batch, dim]; {self.model.name} gives {received}. "
+                "Evaluate the part with these: RetrievalEvaluation(..., embedder=keras.Model(inputs, embeddings))."
+            )
         return embeddings[:count]

@@ -35,6 +35,14 @@ def loss_dtype(dtype):
     return "float64" if standardize_dtype(dtype) == "float64" else "float32"
 
 
+def concrete(values):
+    """The values as a NumPy array, or None inside of a compiled function, where there are none yet."""
+    try:
+        return ops.convert_to_numpy(values)
+    except (TypeError, ValueError, NotImplementedError, AttributeError):
+        return None
+
+
 def _check(labels, values, name, axes):
     labels, values = ops.convert_to_tensor(labels), ops.convert_to_tensor(values)
     if len(values.shape) != len(axes):

@@ -10,9 +10,10 @@ from tfdml.registry import register
 
 @register("layer", "class_margins", classes=integer(1))
 class ClassMargins(keras.layers.Layer):
-    """Puts the learnable margin β of each row's class behind its embedding, `[B, d + 1]`, as `Margin` takes them.
+    """Puts the learnable margin β of each row's class behind its embedding, as `Margin` takes them: `[B, 1, d + 1]`.
 
-    It needs the labels, so in plain Keras these are an input of the model, too.
+    The axis of one tells `Margin` that these are not embeddings alone. The layer needs the labels, so in
+    plain Keras these are an input of the model, too.
 
     Example: `ClassMargins(classes=100)(embeddings, labels)`.
 
@@ -45,7 +46,7 @@ class ClassMargins(keras.layers.Layer):
         inside = ops.logical_and(numbers >= 0, numbers < self.classes)
         # A label out of range gives no number, because nothing can be raised inside a compiled function.
         chosen = ops.where(inside, ops.take(margins, ops.where(inside, numbers, 0)), float("nan"))
-        return ops.concatenate([embeddings, chosen[:, None]], axis=1)
+        return ops.concatenate([embeddings, chosen[:, None]], axis=1)[:, None]
 
     def join_slices(self, parts):
         """Begins as the margins of an embedding's slices come together: its squared distance is the mean of theirs.
@@ -62,7 +63,7 @@ class ClassMargins(keras.layers.Layer):
             part.margins.assign(self.margins)
 
     def compute_output_shape(self, embeddings_shape, labels_shape=None):
-        return (embeddings_shape[0], embeddings_shape[1] + 1)
+        return (embeddings_shape[0], 1, embeddings_shape[1] + 1)
 
     def get_config(self):
         return {**super().get_config(), "classes": self.classes, "beta": self.beta}

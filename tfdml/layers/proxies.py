@@ -23,7 +23,7 @@ class Proxies(keras.layers.Layer):
     Embeddings and proxies are brought to unit length here. In plain Keras it is the last layer of the model that is
     trained; the layer before it gives the embedding.
 
-    Example: `similarities = Proxies(classes=100)(embeddings)`, then `model.compile(loss=tfdml.losses.ProxyNCA())`.
+    Example: `similarities = Proxies(classes=100)(embeddings)`, then `model.compile(loss=ProxyNCA(classes=100))`.
 
     Args:
         classes: number of classes; labels are 0 to `classes - 1`.

@@ -28,8 +28,12 @@ class EmbeddingLoss(keras.losses.Loss):
             raise ValueError(f"Losses are computed in float32 or float64, received {dtype!r}.")
 
     def __call__(self, labels, embeddings, sample_weight=None):
-        labels, embeddings = check_pairs_input(labels, embeddings)
+        labels, embeddings = self.check_input(labels, embeddings)
         return super().__call__(batch_ids(labels), embeddings, sample_weight=sample_weight)
+
+    def check_input(self, labels, embeddings):
+        """Returns both as `call` computes with them, or raises a ValueError; a loss may take other than embeddings."""
+        return check_pairs_input(labels, embeddings)
 
     def make_layer(self):
         """The layer that holds the loss' variables and gives what `call` takes, or None where it takes embeddings.

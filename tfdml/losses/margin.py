@@ -96,7 +96,8 @@ class Margin(EmbeddingLoss):
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Margin(beta=1.2))`.
 
     A boundary that is learned is a variable of the layer that `make_layer` gives. The models of `tfdml.methods` make it
-    themselves; in plain Keras the model ends with it: `outputs = loss.make_layer()(embeddings, labels)`.
+    themselves; in plain Keras the model ends with it, `outputs = loss.make_layer()(embeddings, labels)`, and the loss
+    takes its `[B, 1, d + 1]`. A label that is no class gives NaN there.
 
     Args:
         beta: the boundary, or where it begins.
@@ -141,11 +142,26 @@ class Margin(EmbeddingLoss):
             )
         return ClassMargins(self.classes, beta=self.beta)
 
+    def check_input(self, labels, embeddings):
+        if self.learn_beta == "no":
+            return super().check_input(labels, embeddings)
+        embeddings = ops.convert_to_tensor(embeddings)
+        if len(embeddings.shape) != 3 or embeddings.shape[1] != 1:
+            raise ValueError(
+                f"Margin(learn_beta={self.learn_beta!r}) takes embeddings with the margins of their classes behind "
+                f"them: expected shape [batch, 1, dim + 1], received shape {tuple(embeddings.shape)}. The layer "
+                "ClassMargins puts them there, with which the model that is trained has to end: "
+                "loss.make_layer()(embeddings, labels), where `loss` is this Margin."
+            )
+        labels, rows = check_pairs_input(labels, embeddings[:, 0])
+        return labels, rows[:, None]
+
     def call(self, labels, embeddings):
         if self.learn_beta == "no":
             return margin_loss(labels, embeddings, **{**self._arguments(), "nu": 0.0})
-        labels, embeddings = check_pairs_input(labels, embeddings)
-        return margin_loss(labels, embeddings[:, :-1], **{**self._arguments(), "beta": embeddings[:, -1]})
+        labels, embeddings = self.check_input(labels, embeddings)
+        margins = {**self._arguments(), "beta": embeddings[:, 0, -1]}
+        return margin_loss(labels, embeddings[:, 0, :-1], **margins)
 
     def get_config(self):
         return {**super().get_config(), **self._arguments(), "learn_beta": self.learn_beta, "classes": self.classes}

@@ -1,9 +1,13 @@
 """What all losses on similarities to class proxies share."""
 
+import warnings
+
 import keras
+import numpy as np
+from keras import ops
 
 from tfdml.arguments import integer, optional
-from tfdml.functional.checks import check_similarities_input
+from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.embedding_loss import EmbeddingLoss
 
@@ -14,10 +18,13 @@ class ProxyLoss(EmbeddingLoss):
     """Base of losses on `(labels [B], similarities [B, C])`, the similarities being those of a `Proxies` layer.
 
     The models of `tfdml.methods` make that layer themselves, with `make_layer`; in plain Keras it is the model's last.
-    Labels are class numbers from 0 to C - 1; the loss of another one is not a number.
+    What is given as similarities must have a column for each of the `classes`, which tells it from embeddings.
+
+    Labels are class numbers from 0 to C - 1. Another one is an error where the loss is called with NumPy arrays or
+    eager tensors; inside a compiled function, where nothing can be raised, the loss of its row is NaN.
 
     Args:
-        classes: number of classes, for `make_layer`; the training command fills it in.
+        classes: number of classes; the training command fills it in.
         **kwargs: see `EmbeddingLoss`.
     """
 
@@ -31,9 +38,45 @@ class ProxyLoss(EmbeddingLoss):
         self.classes = classes
 
     def __call__(self, labels, similarities, sample_weight=None):
-        labels, similarities = check_similarities_input(labels, similarities, several=self.per_class > 1)
+        labels, similarities = self.check_input(labels, similarities)
+        self._check_labels(labels, similarities.shape[1])
         # Not the parent's, which numbers classes anew in every batch.
         return keras.losses.Loss.__call__(self, labels, similarities, sample_weight=sample_weight)
+
+    def check_input(self, labels, similarities):
+        similarities = ops.convert_to_tensor(similarities)
+        received, name = tuple(similarities.shape), type(self).__name__
+        if self.classes is None:
+            warnings.warn(
+                f"{name} was not told the number of classes, so it takes what it receives, of shape {received}, for "
+                f"similarities to the classes' proxies. Write {name}(classes=...), so that this is checked.",
+                stacklevel=3,
+            )
+            return check_similarities_input(labels, similarities, several=self.per_class > 1)
+        expected = (None, self.classes, *[self.per_class] * (self.per_class > 1))
+        if len(received) != len(expected) or any(
+            None not in sizes and sizes[0] != sizes[1] for sizes in zip(received, expected, strict=True)
+        ):
+            axes = ", ".join(("batch", "classes", "per_class")[: len(expected)])
+            layer = type(self.make_layer())
+            raise ValueError(
+                f"{name} takes similarities to proxies: expected shape [{axes}] = [batch, "
+                f"{', '.join(map(str, expected[1:]))}], received shape {received}. Embeddings become similarities in "
+                f"the layer {layer.__name__}, with which the model that is trained has to end: "
+                f"keras.Model(inputs, loss.make_layer()(embeddings)), where `loss` is this {name}."
+            )
+        return check_similarities_input(labels, similarities, several=self.per_class > 1)
+
+    def _check_labels(self, labels, classes):
+        known = concrete(labels)
+        if known is None or classes is None:
+            return
+        (wrong,) = np.nonzero((known < 0) | (known >= classes))
+        if len(wrong):
+            raise ValueError(
+                f"{type(self).__name__} was made for {classes} classes: expected labels from 0 to {classes - 1}, "
+                f"received {known[wrong[0]]} at position {wrong[0]} of the batch."
+            )
 
     def make_layer(self):
         return Proxies(self.known_classes(), per_class=self.per_class)

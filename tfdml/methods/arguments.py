@@ -2,7 +2,7 @@
 
 import keras
 
-from tfdml.arguments import instance, integer, number, one_of, text
+from tfdml.arguments import instance, integer, number, one_of, optional, text
 from tfdml.layers.frozen_batch_norm import WHICH
 from tfdml.layers.pooled_features import FEATURES
 
@@ -15,7 +15,7 @@ METHOD = {
 ENSEMBLE = {
     **METHOD,
     "learners": integer(1),
-    "branch": text(),
+    "branch": optional(text()),
     "divergence_weight": number(at_least=0),
     "divergence_margin": number(at_least=0),
 }

@@ -1,12 +1,12 @@
 """Attention-based Ensemble for Deep Metric Learning (ECCV 2018)."""
 
-from tfdml.arguments import integer
+from tfdml.arguments import integer, optional
 from tfdml.methods.arguments import ENSEMBLE
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
 
 
-@register("method", "attention_ensemble", attention_depth=integer(1), **ENSEMBLE)
+@register("method", "attention_ensemble", attention_depth=optional(integer(1)), **ENSEMBLE)
 class AttentionEnsemble(Ensemble):
     """ABE-M: learners that look at different parts of an image, through masks, and share everything else.
 
@@ -18,8 +18,9 @@ class AttentionEnsemble(Ensemble):
         backbone: one of `tfdml.backbones`.
         embedding_size: dimensions of all learners together.
         learners: number M.
-        branch: the endpoint where S ends.
-        attention_depth: blocks of the backbone that attention has, 1 or more.
+        branch: the endpoint where S ends; None: the one that the backbone suggests, the paper's `pool3` of `googlenet`.
+        attention_depth: blocks of the backbone that attention has, 1 or more; None: as many as the backbone suggests,
+            5 of `googlenet` as in the paper.
         divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
         pooling, norm, dropout: of the embedding layer, see `Single`.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
@@ -30,8 +31,8 @@ class AttentionEnsemble(Ensemble):
         backbone,
         embedding_size=512,
         learners=8,
-        branch="pool3",
-        attention_depth=5,
+        branch=None,
+        attention_depth=None,
         divergence_weight=1.0,
         divergence_margin=1.0,
         pooling="avg",
@@ -40,6 +41,8 @@ class AttentionEnsemble(Ensemble):
         freeze_batch_norm="none",
         **kwargs,
     ):
+        if attention_depth is None:
+            attention_depth = backbone.suggested("attention_depth")
         super().__init__(
             backbone,
             embedding_size,

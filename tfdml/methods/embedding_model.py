@@ -9,19 +9,21 @@ from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.layers.precision import layers_in
+from tfdml.methods.keras_model import KerasModel
 from tfdml.methods.loss_layers import LossLayers
 from tfdml.methods.measures import Measures, measure
+from tfdml.methods.pixel_check import PixelCheck
 from tfdml.methods.replicas import (
     apply_summed_gradients,
     average_moving_statistics,
     gather,
-    mean_of_replicas,
     sum_gradients,
 )
-from tfdml.methods.restrictions import check_compile_arguments, is_multi_worker
+from tfdml.methods.restrictions import check_compile_arguments, check_fit_arguments, check_targets
+from tfdml.preprocessing import Preprocessing
 
 
-class EmbeddingModel(keras.Model):
+class EmbeddingModel(KerasModel):
     """Maps images to K learner embeddings `[B, K, d]`, and trains them with a loss on the global batch.
 
     A subclass says how: `learner_embeddings`. Calling the model gives `[B, K * d]`, the learners side by side at
@@ -33,12 +35,16 @@ class EmbeddingModel(keras.Model):
     Args:
         backbone: the network that may begin with pretrained weights, saved with the model; None where there is none.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
+        preprocessing: `tfdml.Preprocessing` of the images that the model takes, saved with it for `tfdml.load`; None
+            where it is not known.
     """
 
-    def __init__(self, backbone=None, freeze_batch_norm="none", **kwargs):
+    def __init__(self, backbone=None, freeze_batch_norm="none", preprocessing=None, **kwargs):
         super().__init__(**kwargs)
         self.backbone = backbone
         self.freeze_batch_norm = freeze_batch_norm
+        self.preprocessing = Preprocessing(**preprocessing) if isinstance(preprocessing, dict) else preprocessing
+        self._check_pixels = PixelCheck(self)
         self._measures = Measures()
         self.loss_layers = LossLayers(name="loss_layers")
         self._learners_shape = None
@@ -59,6 +65,8 @@ class EmbeddingModel(keras.Model):
         return {"backbone": backbones, "embedding": embedding, "loss": self.loss_layers.variables}
 
     def call(self, images, training=False, merged=True):
+        if tf.executing_eagerly():
+            self._check_pixels(images)
         if self._learners_shape is None:
             for number, backbone in enumerate(self.backbones()):
                 # Copies of a part may have none; the backbone itself has to.
@@ -96,9 +104,18 @@ class EmbeddingModel(keras.Model):
             optimizer.name_groups(self.variable_groups)
         self._make_loss_layers()
 
+    def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, *args, **kwargs):
+        """Keras' fit. Targets are class numbers `[N]`; `x` may be a dataset of `(images, labels)`."""
+        check_fit_arguments(self, y, callbacks)
+        return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **kwargs)
+
     def get_config(self):
-        backbone = {} if self.backbone is None else {"backbone": keras.saving.serialize_keras_object(self.backbone)}
-        return {**super().get_config(), **backbone, "freeze_batch_norm": self.freeze_batch_norm}
+        own = {"freeze_batch_norm": self.freeze_batch_norm}
+        if self.backbone is not None:
+            own["backbone"] = keras.saving.serialize_keras_object(self.backbone)
+        if self.preprocessing is not None:
+            own["preprocessing"] = self.preprocessing.get_config()
+        return {**super().get_config(), **own}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
@@ -107,11 +124,6 @@ class EmbeddingModel(keras.Model):
             config = {**config, "backbone": backbone}
         with layers_in(config.get("dtype")):
             return cls(**config)
-
-    def compile_from_config(self, config):
-        self.compile(**keras.saving.deserialize_keras_object(config))
-        if self.optimizer is not None and self.built:
-            self.optimizer.build(self.trainable_variables)
 
     @property
     def metrics(self):
@@ -148,32 +160,6 @@ class EmbeddingModel(keras.Model):
             _, measured = self._global_loss(images, batch, training=False)
             return self.update_measures(batch, measured)
 
-    def make_train_function(self, force=False):
-        """Keras' own, except with several workers, where Keras' reduction of the step's results fails."""
-        if not is_multi_worker(self.distribute_strategy):
-            super().make_train_function(force)
-        elif self.train_function is None or force:
-            strategy = self.distribute_strategy
-
-            @tf.function(reduce_retracing=True)
-            def one_step(iterator):
-                logs = strategy.run(lambda data: mean_of_replicas(self.train_step(data)), args=(next(iterator),))
-                return {name: strategy.experimental_local_results(value)[0] for name, value in logs.items()}
-
-            self.train_function = one_step
-
-    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
-        # A built model needs no example batch.
-        if self.built and self.compiled and self.optimizer.built:
-            return
-        if iterator is not None:
-            # Keras would average an example over replicas, which fails with several workers and for uneven batches.
-            example = next(next(iter(iterator))[-1])
-            data_batch = tf.nest.map_structure(
-                lambda value: self.distribute_strategy.experimental_local_results(value)[0], example
-            )
-        super()._maybe_symbolic_build(data_batch=data_batch)
-
     def _make_loss_layers(self):
         if self._learners_shape is not None and self.compiled:
             with self.distribute_strategy.scope():
@@ -201,6 +187,11 @@ class EmbeddingModel(keras.Model):
         return [variable for variable in self.non_trainable_variables if id(variable) not in frozen]
 
     def _global_loss(self, images, batch, training):
+        if self.loss is None:
+            raise ValueError(
+                "The model was compiled without a loss: expected compile(loss=...) with one of tfdml.losses, such as "
+                "loss=tfdml.losses.Triplet(), or its spec, loss='triplet'."
+            )
         learners = gather(at_least_float32(self(images, training=training, merged=False)))
         batch = {name: gather(value) for name, value in batch.items()}
         values = self.loss_values(batch, learners)
@@ -229,4 +220,5 @@ def _unpack(data):
     batch = batch if isinstance(batch, dict) else {"label": batch}
     if "label" not in batch:
         raise ValueError(f"A dictionary of targets needs the key 'label', received {', '.join(batch)}.")
+    check_targets(batch)
     return images, {name: tf.reshape(value, [-1]) for name, value in batch.items()}

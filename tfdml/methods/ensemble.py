@@ -20,7 +20,7 @@ class Ensemble(EmbeddingModel):
         backbone: one of `tfdml.backbones`.
         embedding_size: dimensions of all learners together.
         learners: number M.
-        branch: the endpoint where S ends.
+        branch: the endpoint where S ends; None: the one that the backbone suggests.
         shares_first, shares_second: whether S and G are shared.
         attention_depth: blocks of the backbone, behind the branch, whose copy looks at S before the masks; 0: no masks.
         divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
@@ -47,6 +47,7 @@ class Ensemble(EmbeddingModel):
         **kwargs,
     ):
         super().__init__(backbone, freeze_batch_norm, **kwargs)
+        branch = backbone.suggested("branch") if branch is None else branch
         size_of_each = size_of_slice(embedding_size, learners)
         self.embedding_size, self.learners, self.branch = embedding_size, learners, branch
         self.divergence_weight, self.divergence_margin = divergence_weight, divergence_margin

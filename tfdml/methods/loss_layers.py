@@ -3,16 +3,16 @@
 import keras
 import tensorflow as tf
 
+from tfdml.methods.variable_holder import VariableHolder
+
 
 @keras.saving.register_keras_serializable(package="tfdml")
-class LossLayers(keras.layers.Layer):
+class LossLayers(VariableHolder):
     """Holds the layers of a model's loss, one for each learner, or none: most losses have no variables."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.learners = []
-        # Never built, hence never locked: a model can be compiled again with another loss.
-        self.built = True
 
     def make(self, loss, dims):
         """Makes the layers of a loss, each for embeddings of one of these dimensions, in place of those before."""

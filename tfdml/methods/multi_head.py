@@ -1,12 +1,12 @@
 """M-heads, which Attention-based Ensemble is compared with."""
 
-from tfdml.arguments import integer
+from tfdml.arguments import integer, optional
 from tfdml.methods.arguments import ENSEMBLE
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
 
 
-@register("method", "multi_head", attention_depth=integer(1), **ENSEMBLE)
+@register("method", "multi_head", attention_depth=optional(integer(1)), **ENSEMBLE)
 class MultiHead(Ensemble):
     """Learners that share the backbone up to `branch`, each with the rest of it and a linear layer of its own.
 
@@ -28,8 +28,8 @@ class MultiHead(Ensemble):
         embedding_size=512,
         learners=8,
         attention=False,
-        branch="pool3",
-        attention_depth=5,
+        branch=None,
+        attention_depth=None,
         divergence_weight=0.0,
         divergence_margin=1.0,
         pooling="avg",
@@ -38,6 +38,8 @@ class MultiHead(Ensemble):
         freeze_batch_norm="none",
         **kwargs,
     ):
+        if attention and attention_depth is None:
+            attention_depth = backbone.suggested("attention_depth")
         super().__init__(
             backbone,
             embedding_size,

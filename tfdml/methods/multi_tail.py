@@ -24,7 +24,7 @@ class MultiTail(Ensemble):
         backbone,
         embedding_size=512,
         learners=8,
-        branch="pool3",
+        branch=None,
         divergence_weight=1.0,
         divergence_margin=1.0,
         pooling="avg",

@@ -1,6 +1,6 @@
 """Embeddings of several depths of a network, as Ranked List Loss has them."""
 
-from tfdml.arguments import integer, several, text
+from tfdml.arguments import integer, optional, several, text
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.methods.arguments import METHOD
 from tfdml.methods.embedding_model import EmbeddingModel
@@ -8,18 +8,23 @@ from tfdml.registry import register
 
 
 @register(
-    "method", "multilevel", endpoints=several(text(), at_least=2), reduced=integer(1), hidden=integer(1), **METHOD
+    "method",
+    "multilevel",
+    endpoints=optional(several(text(), at_least=2)),
+    reduced=integer(1),
+    hidden=integer(1),
+    **METHOD,
 )
 class Multilevel(EmbeddingModel):
     """One learner at each of several endpoints, each with the loss of its own; side by side for retrieval.
 
-    The embeddings L, M and H of Ranked List Loss (Sec. 4.1.3), of 512 dimensions each; the default endpoints are those
-    of `bn_inception`. Images need one size.
+    The embeddings L, M and H of Ranked List Loss (Sec. 4.1.3), of 512 dimensions each. Images need one size.
 
     Args:
         backbone: one of `tfdml.backbones`.
         embedding_size: dimensions of all levels together.
-        endpoints: names of the backbone's endpoints, from shallow to deep.
+        endpoints: names of the backbone's endpoints, from shallow to deep; None: those that it suggests, of
+            `bn_inception` the paper's `inception_3c`, `inception_4e` and `inception_5b`.
         reduced: channels that all levels but the last are reduced to.
         hidden: units of their hidden layers.
         pooling, norm, dropout: see `tfdml.layers.MultilevelEmbedding`.
@@ -30,7 +35,7 @@ class Multilevel(EmbeddingModel):
         self,
         backbone,
         embedding_size=1536,
-        endpoints=("inception_3c", "inception_4e", "inception_5b"),
+        endpoints=None,
         reduced=128,
         hidden=1024,
         pooling="avg",
@@ -40,6 +45,7 @@ class Multilevel(EmbeddingModel):
         **kwargs,
     ):
         super().__init__(backbone, freeze_batch_norm, **kwargs)
+        endpoints = backbone.suggested("levels") if endpoints is None else endpoints
         self.embedding_size = embedding_size
         self.endpoints = tuple(endpoints)
         self.levels = backbone.taps(endpoints)

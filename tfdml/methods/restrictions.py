@@ -1,6 +1,7 @@
 """What a method refuses to compile with, because it would be computed wrong or not at all."""
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 # Keras applies these to each replica's own gradient or variables, so several replicas would differ from one.
@@ -32,6 +33,53 @@ def check_compile_arguments(strategy, optimizer, loss, unsupported, options):
         raise ValueError(f"The step averages over anchors; expected such a reduction, received {loss.reduction!r}.")
     if strategy.num_replicas_in_sync > 1:
         _check_replicated(strategy.num_replicas_in_sync, optimizer, options)
+
+
+def check_fit_arguments(model, targets, callbacks):
+    """Raises a ValueError that names labels, or an order of callbacks, with which `fit` would fail or come to nothing.
+
+    Args:
+        model: model of a method.
+        targets: labels `[N]`, or a dictionary with the key `label`, where these are arrays.
+        callbacks: what `fit` was given as callbacks.
+    """
+    labels = targets.get("label") if isinstance(targets, dict) else targets
+    if isinstance(labels, np.ndarray | list):
+        _check_labels(np.asarray(labels), model.loss)
+    for callback in callbacks if isinstance(callbacks, list | tuple) else ():
+        if hasattr(callback, "check_order"):
+            callback.check_order(callbacks, model)
+
+
+def check_targets(batch):
+    """Raises a ValueError where the targets of a batch, name to tensor, are not `[B]` or `[B, 1]` numbers."""
+    for name, values in batch.items():
+        if values.dtype == tf.string:
+            raise ValueError(_TEXT.format(name=name))
+        if values.shape.rank is not None and values.shape.rank > 1 and values.shape[1:] not in ([1], [None]):
+            raise ValueError(
+                f"Expected class numbers of shape [batch] as {name!r}, received shape {tuple(values.shape)}. Of "
+                "one-hot labels take the class number: labels.argmax(axis=1), or tf.argmax in a dataset."
+            )
+
+
+_TEXT = (
+    "Expected class numbers as {name!r}, received text. Number the classes: np.unique(labels, return_inverse=True)[1], "
+    "or keras.layers.StringLookup in a dataset."
+)
+
+
+def _check_labels(labels, loss):
+    if labels.dtype.kind in "USO":
+        raise ValueError(_TEXT.format(name="label"))
+    layer = loss.make_layer() if hasattr(loss, "make_layer") else None
+    classes = getattr(layer, "classes", 1)
+    if classes > 1 and labels.ndim == 1 and labels.size and not 0 <= labels.min() <= labels.max() < classes:
+        wrong = int(np.flatnonzero((labels < 0) | (labels >= classes))[0])
+        raise ValueError(
+            f"The loss was made for {classes} classes from 0 to {classes - 1}; label {labels[wrong]}, at position "
+            f"{wrong}, is another one."
+        )
 
 
 def _check_replicated(replicas, optimizer, options):

@@ -3,9 +3,11 @@
 import keras
 import tensorflow as tf
 
+from tfdml.methods.variable_holder import VariableHolder
+
 
 @keras.saving.register_keras_serializable(package="tfdml")
-class TurnSteps(keras.layers.Layer):
+class TurnSteps(VariableHolder):
     """Counts the steps that slices of an embedding have learned in, and the layers that the loss has for them.
 
     Args:
@@ -27,7 +29,6 @@ class TurnSteps(keras.layers.Layer):
             )
             for name, size in counts.items()
         )
-        self.built = True
 
     def add(self, slices, layers):
         """Counts one more step where these masks `[slices]` and `[slices + 1]` are 1."""

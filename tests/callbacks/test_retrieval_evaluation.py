@@ -1,0 +1,64 @@
+"""Where retrieval cannot be measured, or too late, is told."""
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from tfdml.callbacks import RetrievalEvaluation
+
+IMAGES = np.random.default_rng(0).normal(size=(8, 4, 4, 3)).astype(np.float32)
+LABELS = np.repeat(np.arange(4), 2)
+
+
+def single():
+    model = tfdml.Single(keras.Sequential([keras.layers.Flatten()]), embedding_size=4)
+    model.compile("sgd", loss="triplet(mining='all')")
+    return model
+
+
+@pytest.mark.parametrize(
+    "watching",
+    [
+        lambda: keras.callbacks.EarlyStopping("val_recall_at_1", mode="max"),
+        lambda: keras.callbacks.ModelCheckpoint("model.keras", "val_recall_at_1", mode="max", save_best_only=True),
+    ],
+)
+def test_behind_a_callback_that_watches_its_metrics_it_is_refused(watching):
+    evaluation = RetrievalEvaluation(IMAGES, LABELS)
+    with pytest.raises(ValueError, match=r"monitor='val_recall_at_1'.*stands before.*Put RetrievalEvaluation first"):
+        single().fit(IMAGES, LABELS, batch_size=8, callbacks=[watching(), evaluation], verbose=0)
+
+
+def test_callbacks_that_watch_other_metrics_may_stand_before_it():
+    before = [
+        keras.callbacks.EarlyStopping("val_positive_distance", mode="min"),
+        keras.callbacks.EarlyStopping("loss"),
+        RetrievalEvaluation(IMAGES, LABELS),
+        keras.callbacks.EarlyStopping("val_recall_at_1", mode="max"),
+    ]
+    data = {"validation_data": (IMAGES, LABELS), "validation_batch_size": 8}
+    history = single().fit(IMAGES, LABELS, batch_size=8, callbacks=before, verbose=0, **data).history
+    assert {"val_recall_at_1", "val_positive_distance"} <= history.keys()
+
+
+def test_in_plain_keras_keras_warns_of_the_order():
+    inputs = keras.Input((4, 4, 3))
+    model = keras.Model(inputs, keras.layers.Dense(4)(keras.layers.Flatten()(inputs)))
+    model.compile("sgd", loss=tfdml.losses.Triplet())
+    watching = keras.callbacks.EarlyStopping("val_recall_at_1", mode="max")
+    with pytest.warns(UserWarning, match="val_recall_at_1.*not available"):
+        model.fit(IMAGES, LABELS, callbacks=[watching, RetrievalEvaluation(IMAGES, LABELS)], verbose=0)
+
+
+def test_of_several_outputs_the_embedder_is_asked_for():
+    inputs = keras.Input((4, 4, 3))
+    embeddings = keras.layers.Dense(4)(keras.layers.Flatten()(inputs))
+    model = keras.Model(inputs, [embeddings, keras.layers.Dense(2)(embeddings)])
+    model.compile("sgd", loss=[tfdml.losses.Triplet(), "mse"])
+    targets = [LABELS, np.zeros((8, 2))]
+    with pytest.raises(ValueError, match="gives 2 outputs.*embedder=keras.Model"):
+        model.fit(IMAGES, targets, callbacks=[RetrievalEvaluation(IMAGES, LABELS)], verbose=0)
+    evaluation = RetrievalEvaluation(IMAGES, LABELS, embedder=keras.Model(inputs, embeddings))
+    model.fit(IMAGES, targets, callbacks=[evaluation], verbose=0)
+    assert len(evaluation.history) == 2 and evaluation.history[0]["metrics"]["queries"] == 8

@@ -1,0 +1,66 @@
+"""Losses with variables in plain Keras: what is not their layer's output is refused in the first step."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.losses import ArcFace, IntrinsicManifold, Margin, NormSoftmax, ProxyAnchor, ProxyNCA, SoftTriple
+
+IMAGES = np.random.default_rng(0).normal(size=(8, 4, 4, 3)).astype(np.float32)
+LABELS = np.repeat(np.arange(4), 2)
+LOSSES = [
+    ArcFace(classes=8),
+    IntrinsicManifold(classes=8),
+    Margin(learn_beta="one", nu=0.1),
+    Margin(learn_beta="per_class", classes=8),
+    NormSoftmax(classes=8),
+    ProxyAnchor(classes=8),
+    ProxyNCA(classes=8),
+    SoftTriple(classes=8),
+    SoftTriple(classes=8, per_class=1),
+]
+
+
+def embedder_of_16_dimensions():
+    images = keras.Input((4, 4, 3))
+    embeddings = keras.layers.UnitNormalization()(keras.layers.Dense(16)(keras.layers.Flatten()(images)))
+    return images, embeddings
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_an_embedding_in_place_of_what_the_layer_gives_is_an_error_that_names_the_layer(loss):
+    model = keras.Model(*embedder_of_16_dimensions())
+    model.compile("sgd", loss=loss)
+    layer = type(loss.make_layer()).__name__
+    with pytest.raises(ValueError, match=rf"received shape \(.*16\).*{layer}.*loss.make_layer\(\)\(embeddings"):
+        model.fit(IMAGES, LABELS, batch_size=8, verbose=0)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_the_way_out_trains(loss):
+    images, embeddings = embedder_of_16_dimensions()
+    labels = keras.Input((), dtype="int32")
+    needs_labels = isinstance(loss, Margin)
+    outputs = loss.make_layer()(embeddings, labels) if needs_labels else loss.make_layer()(embeddings)
+    model = keras.Model([images, labels] if needs_labels else images, outputs)
+    model.compile("sgd", loss=loss)
+    variable = model.trainable_variables[-1]
+    before = np.array(variable)
+    history = model.fit([IMAGES, LABELS] if needs_labels else IMAGES, LABELS, batch_size=8, verbose=0).history
+    assert np.isfinite(history["loss"][0]) and np.abs(variable - before).max() > 0
+
+
+def test_without_a_number_of_classes_there_is_a_warning():
+    similarities = np.eye(4, dtype=np.float32)
+    with pytest.warns(UserWarning, match=r"ProxyAnchor was not told the number of classes.*\(4, 4\)"):
+        ProxyAnchor()(np.arange(4), similarities)
+
+
+@pytest.mark.parametrize("label", [-1, 4, 2**40])
+def test_a_label_beyond_the_classes(label):
+    """Named where something can be raised, NaN in a compiled function."""
+    loss, similarities, labels = ProxyNCA(classes=4), np.eye(4, dtype=np.float32), np.array([0, 1, label, 3])
+    with pytest.raises(ValueError, match=f"expected labels from 0 to 3, received {label} at position 2"):
+        loss(labels, similarities)
+    assert np.isnan(tf.function(loss)(tf.constant(labels), similarities))

@@ -1,0 +1,190 @@
+"""A trained model that embeds image files, pixels and datasets, prepared as it was trained to have them."""
+
+import itertools
+import math
+import warnings
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipelines.build import CORES, evaluation_batches
+from pipelines.datasets.dataset import Split
+from pipelines.images import find_unreadable
+from tfdml.evaluation.embed import Embedder
+from tfdml.image_data import preparation_of
+from tfdml.unreadable import READING_ERRORS
+
+# Beyond 0 to 255 by so much pixels may be that were resized with overshoot.
+OVERSHOOT = 32
+
+
+class ImageEmbedder:
+    """Embeds images with a model, after the preprocessing that the model's file tells; `tfdml.load` makes it.
+
+    Args:
+        model: model of a method.
+        preprocessing: `tfdml.Preprocessing` of its images; None: `model.preprocessing`.
+        source: the file that the model comes from, for messages.
+    """
+
+    def __init__(self, model, preprocessing=None, source=""):
+        self.model, self.source = model, str(source)
+        self.preprocessing = preprocessing or model.preprocessing
+        if self.preprocessing is None:
+            raise ValueError(
+                f"{source or model.name} does not say how its images are prepared. Say it with "
+                "tfdml.load(file, preprocessing=tfdml.Preprocessing(image_size=...)), or before saving with "
+                "model.preprocessing = tfdml.Preprocessing(...)."
+            )
+        self._prepare = preparation_of(self.preprocessing)
+
+    def embed(self, images, batch_size=128, verbose="auto"):
+        """Embeddings `[N, D]` of images, float32, of unit length: those that evaluation measures.
+
+        Args:
+            images: one of
+
+                - the path of an image file (`str` or `Path`), or a list of paths;
+                - an array `[H, W, 3]` or `[N, H, W, 3]` of RGB pixels from 0 to 255, of whatever type, or a list of
+                  arrays of any sizes;
+                - a `tf.data.Dataset` of paths or such pixels, one by one or in batches; of tuples it takes the first.
+
+            batch_size: images that the network sees at once.
+            verbose: Keras' verbosity of the progress bar: 1 or "auto" shows it, 0 does not.
+
+        Example: `tfdml.load("runs/quickstart").embed(["car.jpg", "other_car.jpg"])`.
+        """
+        if isinstance(images, tf.data.Dataset):
+            images = _first_of_tuples(images)
+            if getattr(images.element_spec, "dtype", None) != tf.string:
+                return self._embed_dataset(images, batch_size, verbose)
+            images = [path.decode() for batch in images.as_numpy_iterator() for path in np.atleast_1d(batch)]
+        images = _listed(images)
+        if not len(images):
+            return self._nothing()
+        if isinstance(images[0], str | Path):
+            return self._embed_files(images, batch_size, verbose)
+        return self._embed_arrays(images, batch_size, verbose)
+
+    def __repr__(self):
+        about, name = self.preprocessing, type(self.model).__name__
+        source = f" of {self.source}" if self.source else ""
+        return (
+            f"<ImageEmbedder{source}: {name}, {self._nothing().shape[1]} dimensions, images of {about.image_size} x "
+            f"{about.image_size} pixels by {about.transform!r}>"
+        )
+
+    def _embed_files(self, paths, batch_size, verbose):
+        for position, path in enumerate(paths):
+            if not isinstance(path, str | Path):
+                raise ValueError(f"Expected paths only, received {type(path).__name__} at position {position}.")
+            if not Path(path).is_file():
+                what = "is a folder; give its image files" if Path(path).is_dir() else "does not exist"
+                raise FileNotFoundError(f"Image {position}, {path}, {what}.")
+        split = Split(np.array([str(path) for path in paths], dtype=object), np.zeros(len(paths), np.int64))
+        batches = evaluation_batches(split, self._prepare, batch_size=min(batch_size, len(paths)))
+        try:
+            return self._run(batches, len(paths), verbose)
+        except READING_ERRORS as error:
+            found = find_unreadable(split)
+            if found is None:
+                raise
+            raise ValueError(f"Image {found[0]}, {paths[found[0]]}, cannot be read: {found[1]}.") from error
+
+    def _embed_arrays(self, arrays, batch_size, verbose):
+        count = len(arrays)
+        reasons = [_why_no_pixels(np.asarray(array), position) for position, array in enumerate(arrays)]
+        _warn(next(filter(None, reasons), None))
+        padding = -count % min(batch_size, count)
+
+        def pixels():
+            yield from (np.asarray(array, np.float32) for array in itertools.chain(arrays, [arrays[-1]] * padding))
+
+        dataset = tf.data.Dataset.from_generator(pixels, output_signature=tf.TensorSpec([None, None, 3]))
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(count + padding))
+        return self._run(self._batches(dataset, min(batch_size, count)), count, verbose)
+
+    def _embed_dataset(self, dataset, batch_size, verbose):
+        shape = getattr(dataset.element_spec, "shape", tf.TensorShape(None))
+        if shape.rank not in (3, 4) or shape[-1] not in (3, None):
+            raise ValueError(
+                "Expected a dataset of paths, or of pixels [height, width, 3] or [batch, height, width, 3]; received "
+                f"elements {dataset.element_spec}."
+            )
+        if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+            raise ValueError("Expected a dataset that ends, received one that repeats for ever; use dataset.take(...).")
+        for first in dataset.take(1):
+            _warn(_why_no_pixels(np.asarray(first if shape.rank == 3 else first[0]), 0))
+            dataset = dataset.unbatch() if shape.rank == 4 else dataset
+            return self._embed_batches(self._batches(dataset, batch_size), verbose)
+        return self._nothing()
+
+    def _embed_batches(self, batches, verbose):
+        # Keras' `predict` takes the end of a dataset of unknown length for a mistake.
+        bar = keras.utils.Progbar(None, verbose=1 if verbose == "auto" else verbose)
+        embeddings = []
+        for images in batches:
+            embeddings.append(self.model.predict_on_batch(images))
+            bar.add(1)
+        bar.update(len(embeddings), finalize=True)
+        return np.concatenate(embeddings).astype(np.float32, copy=False)
+
+    def _batches(self, pixels, batch_size):
+        seed = tf.zeros([2], tf.int64)
+
+        def prepared(image):
+            return self._prepare.of_pixels(tf.ensure_shape(tf.cast(image, tf.float32), [None, None, 3]), seed)
+
+        return pixels.map(prepared, num_parallel_calls=CORES).batch(batch_size).prefetch(2)
+
+    def _run(self, batches, count, verbose):
+        return Embedder(self.model, verbose=verbose)(batches, count).astype(np.float32, copy=False)
+
+    def _nothing(self):
+        size = self.preprocessing.image_size
+        return np.zeros((0, self.model(keras.KerasTensor((None, size, size, 3))).shape[-1]), np.float32)
+
+
+def _why_no_pixels(array, position):
+    """Why an image's numbers cannot be pixels from 0 to 255, or None; raises a ValueError where it is no image."""
+    if array.ndim != 3 or array.shape[-1] != 3 or not array.size:
+        raise ValueError(f"Image {position}: expected pixels [height, width, 3], received shape {array.shape}.")
+    if array.dtype == np.uint8:
+        return None
+    low, high = float(np.min(array)), float(np.max(array))
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"Image {position} has pixels that are NaN or infinite.")
+    # Black pixels of 0 and 1 are whole numbers; resizing with overshoot goes below 0 where there are bright ones, too.
+    scaled = low < 0 and high <= OVERSHOOT or high <= 1 and np.any(array != np.round(array))
+    if scaled or low < -OVERSHOOT or high > 255 + OVERSHOOT:
+        return (
+            f"Image {position} has pixels from {low:.3g} to {high:.3g}; expected 0 to 255, to which the model's own "
+            "preprocessing is applied."
+        )
+    return None
+
+
+def _warn(reason):
+    if reason:
+        warnings.warn(reason, stacklevel=4)
+
+
+def _listed(images):
+    """A list of what may be one."""
+    if isinstance(images, str | Path):
+        return [images]
+    if tf.is_tensor(images):
+        images = images.numpy()
+    if isinstance(images, np.ndarray):
+        return images[None] if images.ndim == 3 and images.dtype.kind not in "OSU" else list(images)
+    if hasattr(images, "__array_interface__"):
+        return [np.asarray(images)]
+    return list(images)
+
+
+def _first_of_tuples(dataset):
+    if not isinstance(dataset.element_spec, tuple):
+        return dataset
+    return dataset.map(lambda first, *rest: first)

@@ -1,0 +1,83 @@
+"""`keras.Model`, with variables made before the step is traced, and a step that several workers can take."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfdml.methods.replicas import mean_of_replicas
+from tfdml.methods.restrictions import is_multi_worker
+
+
+class KerasModel(keras.Model):
+    """What the models of the methods need of Keras and Keras does otherwise; all uses of its private names are here.
+
+    The model's and the optimizer's variables are made before the first step is traced: XLA, which `jit_compile="auto"`
+    chooses where there is a GPU, cannot make them inside the step. A model that is loaded has been called, so that
+    `summary` and `export` know its shapes.
+    """
+
+    def make_train_function(self, force=False):
+        # Keras' reduction of the step's results fails with several workers.
+        if not is_multi_worker(self.distribute_strategy):
+            super().make_train_function(force)
+        elif self.train_function is None or force:
+            strategy = self.distribute_strategy
+
+            @tf.function(reduce_retracing=True)
+            def one_step(iterator):
+                logs = strategy.run(lambda data: mean_of_replicas(self.train_step(data)), args=(next(iterator),))
+                return {name: strategy.experimental_local_results(value)[0] for name, value in logs.items()}
+
+            self.train_function = one_step
+
+    def make_predict_function(self, force=False):
+        if self.predict_function is None or force:
+            super().make_predict_function(force)
+            self.predict_function = _ChecksFirst(self.predict_function, self._check_pixels)
+        # Keras asks for it once for each pass.
+        self.predict_function.unchecked = True
+
+    def build_from_config(self, config):
+        if config:
+            self(keras.KerasTensor(config["input_shape"]))
+
+    def compile_from_config(self, config):
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self._build_optimizer()
+
+    def _build_optimizer(self):
+        if self.optimizer is not None and self.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        with self.distribute_strategy.scope():
+            if not self.built:
+                batch = data_batch if iterator is None else _of_one_replica(iterator._distributed_dataset.element_spec)
+                images = keras.utils.unpack_x_y_sample_weight(batch)[0]
+                self(tf.nest.map_structure(_symbolic, images))
+            self._build_optimizer()
+
+
+class _ChecksFirst:
+    """A function of lists of batches of images that looks at the first one of a pass, outside of what is compiled."""
+
+    def __init__(self, function, check):
+        self._function, self._check = function, check
+        self.unchecked = True
+
+    def __call__(self, batches):
+        if self.unchecked:
+            self.unchecked = False
+            images = keras.utils.unpack_x_y_sample_weight(batches[0])[0]
+            if tf.is_tensor(images) or isinstance(images, np.ndarray):
+                self._check(images)
+        return self._function(batches)
+
+
+def _of_one_replica(specs):
+    """The specs of a batch, where those of a distributed dataset name every replica's."""
+    return tf.nest.map_structure(lambda spec: getattr(spec, "_value_specs", [spec])[0], specs)
+
+
+def _symbolic(values):
+    return keras.KerasTensor(values.shape, keras.backend.standardize_dtype(values.dtype))
