@@ -14,7 +14,7 @@ from tfdml.registry import register
 EXPECTED = {
     "alpha": number(above=0),
     "beta": number(above=0),
-    "epsilon": number(at_least=0),
+    "epsilon": number(),
 }
 
 
