@@ -220,5 +220,7 @@ def _unpack(data):
     batch = batch if isinstance(batch, dict) else {"label": batch}
     if "label" not in batch:
         raise ValueError(f"A dictionary of targets needs the key 'label', received {', '.join(batch)}.")
+    # Keras passes arrays as they are where it runs eagerly.
+    batch = {name: tf.convert_to_tensor(values) for name, values in batch.items()}
     check_targets(batch)
     return images, {name: tf.reshape(value, [-1]) for name, value in batch.items()}
