@@ -187,7 +187,9 @@ def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss,
         tf.function(both, jit_compile=True),
     ):
         for got, expected in zip(compiled(tf.constant(labels), tf.constant(embeddings)), eager, strict=True):
-            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+            # Rounding of a cosine moves a gradient in proportion to its largest entries, 75 for cos_face, which has
+            # cosines times 64. Small entries are sums in which these cancel.
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6 * max(10.0, np.abs(expected).max()))
 
 
 def test_plain_keras_trains_saves_and_loads_with_it(one_spec_a_loss, make_batch, tmp_path):

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.goldens.comparisons import BATCHES, read
 from tfdml.losses import NPair, n_pair_loss
 
-NEGATIVES = ["all", "one_per_class"]
+NEGATIVES = ["all", "one_per_class", "first_pair_per_class"]
 
 
 def dot(x, y):
@@ -18,6 +19,15 @@ def naive(labels, embeddings, margin=0.0, negatives="all", normalize=False, regu
     given = np.asarray(embeddings, np.float64)
     rows = [x / math.sqrt(dot(x, x)) for x in given] if normalize else given
     members = {label: [j for j, other in enumerate(labels) if other == label] for label in labels}
+    if negatives == "first_pair_per_class":
+        # The mean over the batch's rows is the mean over pairs.
+        pairs = [own[:2] for own in members.values() if len(own) > 1]
+        values = [0.0] * len(labels)
+        for a, p in pairs if len(pairs) > 1 else []:
+            gaps = [dot(rows[a], rows[n]) - dot(rows[a], rows[p]) + margin for _, n in pairs if n != p]
+            cost = math.log(1 + sum(math.exp(gap) for gap in gaps)) + regularization * dot(given[a], given[a])
+            values[a] = cost * len(labels) / len(pairs)
+        return values
     values = []
     for i, label in enumerate(labels):
         positives = [j for j in members[label] if j != i]
@@ -71,6 +81,18 @@ def test_a_batch_of_pairs_is_the_equation_of_n_pairs_read_both_ways(make_batch):
     np.testing.assert_allclose(n_pair_loss(labels, embeddings, negatives="one_per_class"), both, rtol=1e-10)
 
 
+@pytest.mark.parametrize("which", BATCHES)
+@pytest.mark.parametrize("name, normalize", [("n_pairs", True), ("n_pairs_as_it_is", False)])
+def test_first_pairs_are_what_pytorch_metric_learning_takes(name, normalize, which):
+    batch, golden = read("inputs")[which], read("pytorch_metric_learning")[name][which]
+    variable = tf.Variable(np.array(batch["embeddings"]))
+    with tf.GradientTape() as tape:
+        value = NPair(negatives="first_pair_per_class", normalize=normalize, dtype="float64")(batch["labels"], variable)
+    gradient = tf.convert_to_tensor(tape.gradient(value, variable))
+    np.testing.assert_allclose(value, golden["value"], rtol=1e-5)
+    np.testing.assert_allclose(gradient, golden["gradient"], rtol=1e-5, atol=1e-5)
+
+
 def test_by_hand():
     # Dot products with the first: 2 (its class), 0 and 1. With the second: 2, 0 and 2.
     embeddings = np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -103,14 +125,15 @@ def test_long_embeddings_do_not_overflow_and_make_it_a_hinge(make_batch):
     assert np.all(np.isfinite(tape.gradient(values, variable)))
 
 
-def test_one_per_class_compiles_and_has_the_gradient_of_its_values(make_batch):
+@pytest.mark.parametrize("negatives", NEGATIVES[1:])
+def test_one_per_class_compiles_and_has_the_gradient_of_its_values(make_batch, negatives):
     labels, embeddings = make_batch(9, 3, dtype="float64")
 
     def gradient(labels, embeddings):
         with tf.GradientTape() as tape:
             tape.watch(embeddings)
-            values = n_pair_loss(labels, embeddings, negatives="one_per_class")
-        return tape.gradient(values, embeddings)
+            values = n_pair_loss(labels, embeddings, negatives=negatives)
+        return tf.convert_to_tensor(tape.gradient(values, embeddings))
 
     eager = gradient(tf.constant(labels), tf.constant(embeddings)).numpy()
     signature = [tf.TensorSpec([None], tf.int64), tf.TensorSpec([None, 5], tf.float64)]
@@ -119,14 +142,20 @@ def test_one_per_class_compiles_and_has_the_gradient_of_its_values(make_batch):
     for place in np.ndindex(embeddings.shape):
         step = np.zeros_like(embeddings)
         step[place] = 1e-6
-        high, low = (sum(naive(labels, embeddings + sign * step, negatives="one_per_class")) for sign in (1, -1))
+        high, low = (sum(naive(labels, embeddings + sign * step, negatives=negatives)) for sign in (1, -1))
         assert eager[place] == pytest.approx((high - low) / 2e-6, abs=1e-6)
 
 
 def test_a_class_passes_its_arguments_on(make_batch):
     labels, embeddings = make_batch(normalised=False)
     plain = n_pair_loss(labels, embeddings)
-    for arguments in ({"margin": 0.7}, {"negatives": "one_per_class"}, {"normalize": True}, {"regularization": 0.1}):
+    for arguments in (
+        {"margin": 0.7},
+        {"negatives": "one_per_class"},
+        {"negatives": "first_pair_per_class"},
+        {"normalize": True},
+        {"regularization": 0.1},
+    ):
         values = NPair(reduction=None, **arguments)(labels, embeddings)
         np.testing.assert_allclose(values, n_pair_loss(labels, embeddings, **arguments), rtol=1e-6)
         assert np.abs(values - plain).max() > 1e-3
@@ -140,7 +169,8 @@ def test_defaults_of_function_and_class_agree(make_batch):
 
 def test_bad_arguments_are_told(make_batch):
     for use in (NPair, lambda **arguments: n_pair_loss(*make_batch(), **arguments)):
-        with pytest.raises(ValueError, match="negatives to be one of 'all', 'one_per_class'; received 'some'"):
+        known = ", ".join(map(repr, NEGATIVES))
+        with pytest.raises(ValueError, match=f"negatives to be one of {known}; received 'some'"):
             use(negatives="some")
         with pytest.raises(ValueError, match="regularization to be a number of 0 or more; received -1"):
             use(regularization=-1)

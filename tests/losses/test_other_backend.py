@@ -23,6 +23,7 @@ JAX = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZ
 BATCH = "uneven"
 
 SPECS = [*(spec for name in registry.names("loss") for spec in LOSS_SPECS.get(name, [name])), *SUM_SPECS]
+SPECS += ["n_pair(negatives='first_pair_per_class', normalize=True)"]
 COMPARED = [name for name in AGREE if BATCH in batches_of(name)[1]]
 
 

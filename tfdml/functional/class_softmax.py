@@ -1,24 +1,63 @@
 """What softmax losses over class proxies share: an anchor's own class against all others."""
 
+import math
+
 from keras import ops
 
-from tfdml.functional.log_sums import log_one_plus_sum_exp
-from tfdml.functional.pairs import class_mask, nan_outside
+from tfdml.functional.known_gradient import known_gradient
+from tfdml.functional.pairs import nan_outside
 
 
-def of_own_class(labels, similarities):
-    """The value `[B]` of each row of `[B, C]` in its own class; 0 where the label is not from 0 to C - 1."""
-    own = class_mask(labels, similarities.shape[1])
-    return ops.sum(ops.where(own, similarities, 0.0), axis=1)
-
-
-def own_against_others(labels, similarities, own, *, scale=1.0):
+def own_against_others(labels, similarities, *, scale=1.0, own=lambda cosines: cosines):
     """`log(1 + sum_j exp(scale (similarities_j - own)))` `[B]` over each row's other classes j.
 
-    It is the cross-entropy of a softmax in which `own` `[B]` stands in for the similarity to the own class; no number
-    where a label is not from 0 to C - 1, 0 where there is no other class.
+    It is the cross-entropy of a softmax over `[B, C]`, with all its digits where a row is right by far. NaN where a
+    label is not from 0 to C - 1, 0 where there is no other class.
+
+    Args:
+        labels: `[B]` class numbers.
+        similarities: `[B, C]`.
+        scale: factor of all similarities.
+        own: function of the similarities to the own classes, `[B]`, whose values take their place.
     """
-    classes = similarities.shape[1]
-    others = ops.logical_not(class_mask(labels, classes))
-    values = log_one_plus_sum_exp(others, scale * (similarities - own[:, None]))
-    return nan_outside(labels, classes, values)
+    if similarities.shape[1] == 1:
+        return nan_outside(labels, 1, 0.0 * similarities[:, 0])
+    return ops.softplus(others_over_own(labels, similarities, scale=scale, own=own))
+
+
+def others_over_own(labels, similarities, *, scale=1.0, own=lambda cosines: cosines):
+    """`log sum_j exp(scale (similarities_j - own))` `[B]`, with the arguments of `own_against_others`.
+
+    NaN where a label is not from 0 to C - 1. There must be two classes or more.
+    """
+    of_own, highest, log_sum = ops.unstack(_split(labels, similarities, scale), 3, axis=0)
+    return nan_outside(labels, ops.shape(similarities)[1], scale * (highest - own(of_own)) + log_sum)
+
+
+def _split(labels, similarities, scale):
+    """`[3, B]`: a row's similarity to its own class, the highest h to another, `log sum_j exp(scale (s_j - h))`.
+
+    The gradient of h is left out, since h cancels out of `scale h + log sum_j exp(scale (s_j - h))`.
+    """
+    rows, classes = ops.shape(similarities)
+    # Indices must exist; what a wrong label gives is replaced by NaN later.
+    columns = ops.clip(ops.cast(labels, "int32"), 0, classes - 1)
+    numbers = ops.arange(rows, dtype="int32")
+    places = ops.stack([numbers, columns], axis=1)
+
+    @known_gradient
+    def split(similarities):
+        own = ops.take(ops.reshape(similarities, (-1,)), numbers * classes + columns)
+        others = ops.scatter_update(similarities, places, ops.full_like(own, -math.inf))
+        highest = ops.max(others, axis=1)
+        exponentials = ops.exp(scale * (others - highest[:, None]))
+        total = ops.sum(exponentials, axis=1)
+
+        def gradient(upstream):
+            of_own, _, of_log_sum = ops.unstack(upstream, 3, axis=0)
+            # One pass over [B, C], where automatic differentiation takes eight.
+            return ops.scatter_update(exponentials * (scale * of_log_sum / total)[:, None], places, of_own)
+
+        return ops.stack([own, highest, ops.log(total)], axis=0), gradient
+
+    return split(similarities)

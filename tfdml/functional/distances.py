@@ -2,6 +2,8 @@
 
 from keras import ops
 
+from tfdml.functional.known_gradient import known_gradient
+
 # Squared length up to which a row counts as zeros. Above it the gradient, with the inverse's cube, is a number.
 LEAST_SQUARED_LENGTH = 1e-24
 
@@ -11,12 +13,19 @@ def squared_distances(embeddings, constant_gallery=False):
 
     With `constant_gallery` the gradient of a distance moves the first of its rows only, the query.
     """
-    gallery = ops.stop_gradient(embeddings) if constant_gallery else embeddings
-    squared_norms = ops.sum(ops.square(embeddings), axis=1)[:, None] + ops.sum(ops.square(gallery), axis=1)[None, :]
-    squared = squared_norms - 2.0 * ops.matmul(embeddings, ops.transpose(gallery))
-    # Rounding leaves small values of either sign where a row meets itself.
-    off_diagonal = 1.0 - ops.eye(ops.shape(embeddings)[0], dtype=embeddings.dtype)
-    return ops.maximum(squared, 0.0) * off_diagonal
+
+    @known_gradient
+    def compute(embeddings):
+        squared = _squared_distances(embeddings, constant_gallery)
+
+        def gradient(upstream):
+            # Written so that what is no number stays none.
+            pulls = ops.where(squared <= 0.0, 0.0, upstream)
+            return 2.0 * _moved(pulls, embeddings, constant_gallery)
+
+        return squared, gradient
+
+    return compute(embeddings)
 
 
 def distances(embeddings, constant_gallery=False):
@@ -24,10 +33,17 @@ def distances(embeddings, constant_gallery=False):
 
     With `constant_gallery` the gradient of a distance moves the first of its rows only, the query.
     """
-    squared = squared_distances(embeddings, constant_gallery)
-    # Written so that what is no number stays none.
-    positive = ops.logical_not(squared <= 0.0)
-    return ops.where(positive, ops.sqrt(ops.where(positive, squared, 1.0)), 0.0)
+
+    @known_gradient
+    def compute(embeddings):
+        distance = ops.sqrt(_squared_distances(embeddings, constant_gallery))
+
+        def gradient(upstream):
+            return _moved(ops.divide_no_nan(upstream, distance), embeddings, constant_gallery)
+
+        return distance, gradient
+
+    return compute(embeddings)
 
 
 def unit_length(embeddings):
@@ -35,4 +51,23 @@ def unit_length(embeddings):
     squared = ops.sum(ops.square(embeddings), axis=-1, keepdims=True)
     # Written so that what is no number stays none.
     present = ops.logical_not(squared <= LEAST_SQUARED_LENGTH)
-    return ops.where(present, embeddings * ops.rsqrt(ops.where(present, squared, 1.0)), 0.0)
+    return embeddings * ops.where(present, ops.rsqrt(ops.where(present, squared, 1.0)), 0.0)
+
+
+def _squared_distances(embeddings, constant_gallery):
+    gallery = ops.stop_gradient(embeddings) if constant_gallery else embeddings
+    squared = ops.matmul(-2.0 * embeddings, ops.transpose(gallery))
+    squared = squared + ops.sum(ops.square(embeddings), axis=1)[:, None]
+    squared = squared + ops.sum(ops.square(gallery), axis=1)[None, :]
+    # Rounding leaves small values of either sign where a row meets itself.
+    rows = ops.arange(ops.shape(embeddings)[0], dtype="int32")
+    zeros = ops.zeros_like(embeddings[:, 0])
+    return ops.scatter_update(ops.maximum(squared, 0.0), ops.stack([rows, rows], axis=1), zeros)
+
+
+def _moved(pulls, embeddings, constant_gallery):
+    """`[B, d]`: the sum of all `pulls_ij (x_i - x_j)`, and of `pulls_ji (x_i - x_j)` where both rows move."""
+    gallery = ops.stop_gradient(embeddings) if constant_gallery else embeddings
+    if not constant_gallery:
+        pulls = pulls + ops.transpose(pulls)
+    return ops.sum(pulls, axis=1, keepdims=True) * embeddings - ops.matmul(pulls, gallery)

@@ -8,6 +8,7 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.arguments import number, one_of
 from tfdml.functional.cosines import cosines
+from tfdml.functional.known_gradient import known_gradient
 
 VIEWS = ("intrinsic", "contextual")
 WALK = {"restart": number(above=0, below=1), "affinity": one_of("clipped", "shifted")}
@@ -28,6 +29,10 @@ def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8,
         view: one of the above.
         restart, affinity: see `random_walk`.
     """
+    rows, classes = embeddings.shape[0], proxies.shape[0]
+    if view == "intrinsic" and rows is not None and rows < classes:
+        # F is symmetric, so that the fewer walks, from the rows to the proxies, say the same.
+        return ops.transpose(_reached(embeddings, proxies, restart, affinity, from_rows=True)[rows:])
     of_rows, of_proxies = random_walk(embeddings, proxies, restart=restart, affinity=affinity)
     return of_rows if view == "intrinsic" else ops.matmul(of_rows, of_proxies)
 
@@ -40,7 +45,8 @@ def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped"):
     text the diagonal is cleared after normalising, so a node's affinity to itself counts for its degree. Affinities
     are the cosines, as in the paper, but never negative: else degrees can be 0 or below, S̄ is no number, and
     `I - α S̄` can be singular. Here the eigenvalues of S̄ lie from -1 to 1, those of `I - α S̄` from `1 - α` to
-    `1 + α`, so the system is well conditioned. It is solved for the proxies' columns alone; F is symmetric.
+    `1 + α`, so the system is well conditioned and positive definite. It is solved for the proxies' columns alone; F is
+    symmetric.
 
     Args:
         embeddings: `[B, d]` of any length.
@@ -54,14 +60,21 @@ def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped"):
         Similarities `[B, C]` of rows to proxies and `[C, C]` of proxies to each other, f_n and f_p of equation (10). A
         node without neighbours, such as a row of zeros, has none to others.
     """
+    reached = _reached(embeddings, proxies, restart, affinity)
+    rows = ops.shape(embeddings)[0]
+    return reached[:rows], reached[rows:]
+
+
+def _reached(embeddings, proxies, restart, affinity, from_rows=False):
+    """The columns of F for walks from the proxies, or for those from the rows."""
     nodes = ops.concatenate([embeddings, proxies], axis=0)
     rows, classes = ops.shape(embeddings)[0], proxies.shape[0]
-    identity = ops.eye(rows + classes, dtype=nodes.dtype)
-    adjacency = _normalised(_affinities(nodes, affinity)) * (1.0 - identity)
-    # The identity's last columns; cut from it, their number would not be known before a batch is.
-    starts = ops.concatenate([ops.zeros((rows, classes), nodes.dtype), ops.eye(classes, dtype=nodes.dtype)], axis=0)
-    reached = (1.0 - restart) * _solve(identity - restart * adjacency, identity, starts)
-    return reached[:rows], reached[rows:]
+    system = -restart * _normalised(_affinities(nodes, affinity))
+    # Cut from the identity, the number of columns would not be known before a batch is.
+    size, others = (rows, classes) if from_rows else (classes, rows)
+    parts = [ops.eye(size, dtype=nodes.dtype), ops.zeros((others, size), nodes.dtype)]
+    starts = ops.concatenate(parts if from_rows else parts[::-1], axis=0)
+    return (1.0 - restart) * _solve(system, starts)
 
 
 def _affinities(nodes, affinity):
@@ -78,8 +91,29 @@ def _normalised(affinities):
     return affinities * scale[:, None] * scale[None, :]
 
 
-def _solve(system, stand_in, right_sides):
-    """Solves the system; the solution of what is no number is none, where TensorFlow would raise."""
+def _solve(system, right_sides):
+    """Solves the symmetric system, with ones on its diagonal; that of NaN has a solution of NaN, and does not raise."""
     is_number = ops.isfinite(ops.sum(system))
-    solution = ops.solve(ops.where(is_number, system, stand_in), right_sides)
-    return ops.where(is_number, solution, float("nan"))
+    diagonal = ops.arange(ops.shape(system)[0], dtype="int32")
+    ones = ops.ones_like(system[0])
+    system = ops.where(is_number, system, 0.0)
+    system = ops.scatter_update(system, ops.stack([diagonal, diagonal], axis=1), ones)
+
+    @known_gradient
+    def solve(system):
+        lower = ops.cholesky(system)
+        solution = _substitute(lower, right_sides)
+
+        def gradient(upstream):
+            # With the factor that is there; automatic differentiation would make it again.
+            return -ops.matmul(_substitute(lower, upstream), ops.transpose(solution))
+
+        return solution, gradient
+
+    return ops.where(is_number, solve(system), float("nan"))
+
+
+def _substitute(lower, right_sides):
+    """The solution of a system with this Cholesky factor."""
+    forward = ops.solve_triangular(lower, right_sides, lower=True)
+    return ops.solve_triangular(ops.transpose(lower), forward)

@@ -9,8 +9,8 @@ SMALL_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")
 
 def positive_pairs(labels):
     """True where two different rows share a class."""
-    same = labels[:, None] == labels[None, :]
-    return ops.logical_and(same, ops.logical_not(_diagonal(labels)))
+    rows = ops.arange(ops.shape(labels)[0], dtype="int32")
+    return ops.logical_and(labels[:, None] == labels[None, :], rows[:, None] != rows[None, :])
 
 
 def negative_pairs(labels):
@@ -41,8 +41,3 @@ def nan_outside(labels, classes, values):
         labels = ops.cast(labels, "int32")
     inside = ops.logical_and(labels >= 0, labels < classes)
     return ops.where(inside, values, float("nan"))
-
-
-def _diagonal(labels):
-    rows = ops.arange(ops.shape(labels)[0])
-    return rows[:, None] == rows[None, :]

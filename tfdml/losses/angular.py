@@ -7,7 +7,7 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.cosines import cosines
+from tfdml.functional.cosines import cosines, dot_products
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
@@ -38,23 +38,24 @@ def angular_loss(labels, embeddings, *, alpha=45.0):
     similarity = cosines(embeddings)
     tangent = math.tan(math.radians(alpha)) ** 2
     pairs = ops.logical_and(positives, ops.any(negatives, axis=1)[:, None])
-    exponents = _log_sum_of_products(4.0 * tangent * similarity, negatives, pairs) - 2.0 * (1.0 + tangent) * similarity
+    exponents = _log_sum_of_products(similarity, 4.0 * tangent, negatives, pairs) - 2.0 * (1.0 + tangent) * similarity
     values = ops.sum(ops.where(pairs, ops.softplus(exponents), 0.0), axis=1)
     return values / ops.maximum(ops.sum(ops.cast(positives, values.dtype), axis=1), 1.0)
 
 
-def _log_sum_of_products(exponents, negatives, pairs):
-    """`log sum_n exp(e_an + e_pn)` `[B, B]` for pairs (a, p), over their negatives n, which they share.
+def _log_sum_of_products(similarity, scale, negatives, pairs):
+    """`log sum_n exp(scale (s_an + s_pn))` `[B, B]` for pairs (a, p), over their negatives n, which they share.
 
     The sum is a product of matrices, `exp(e) exp(e)^T`, so that no triplet needs memory of its own.
     """
-    lowest = ops.min(exponents, axis=1, keepdims=True)
-    highest = ops.stop_gradient(ops.max(ops.where(negatives, exponents, lowest), axis=1, keepdims=True))
+    among = ops.where(negatives, similarity, -math.inf)
+    highest = ops.stop_gradient(ops.max(among, axis=1, keepdims=True))
+    # Where an anchor has no negative.
+    highest = ops.where(highest == -math.inf, 0.0, highest)
     # After this shift an entry is above exp(-24), and a sum above exp(-48), since alpha has its bound.
-    shifted = ops.where(negatives, exponents - highest, 0.0)
-    factors = ops.where(negatives, ops.exp(shifted), 0.0)
-    sums = ops.matmul(factors, ops.transpose(factors))
-    return ops.log(ops.where(pairs, sums, 1.0)) + highest + ops.transpose(highest)
+    sums = dot_products(ops.exp(scale * (among - highest)))
+    shift = scale * highest
+    return ops.log(ops.where(pairs, sums, 1.0)) + shift + ops.transpose(shift)
 
 
 @register("loss", "angular", **EXPECTED)

@@ -7,7 +7,7 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
-from tfdml.functional.class_softmax import of_own_class, own_against_others
+from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
@@ -37,8 +37,9 @@ def arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, monotonic=Tru
         `[B]`; 0 where there is only one class.
     """
     labels, similarities = check_similarities_input(labels, similarities)
-    own = of_own_class(labels, similarities)
-    return own_against_others(labels, similarities, _widened(own, margin, monotonic), scale=scale)
+    return own_against_others(
+        labels, similarities, scale=scale, own=lambda cosines: _widened(cosines, margin, monotonic)
+    )
 
 
 def _widened(cosine, margin, monotonic):

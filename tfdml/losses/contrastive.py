@@ -6,7 +6,6 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
-from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
@@ -41,13 +40,12 @@ def contrastive_loss(
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
     distance = distances(embeddings)
-    pull = ops.maximum(distance - positive_margin, 0.0)
+    pull = ops.maximum(distance - positive_margin, 0.0) if positive_margin else distance
     push = ops.maximum(margin - distance, 0.0)
     pull = ops.square(pull) if squared_positives else pull
     push = ops.square(push) if squared_negatives else push
-    pull = ops.where(positive_pairs(labels), pull, 0.0)
-    push = ops.where(negative_pairs(labels), push, 0.0)
-    return ops.sum(pull + push, axis=1)
+    # A row is at a distance of 0 from itself, which costs nothing.
+    return ops.sum(ops.where(labels[:, None] == labels[None, :], pull, push), axis=1)
 
 
 @register("loss", "contrastive", **EXPECTED)

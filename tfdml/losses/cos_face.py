@@ -3,7 +3,7 @@
 from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
-from tfdml.functional.class_softmax import of_own_class, own_against_others
+from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
@@ -30,8 +30,7 @@ def cos_face_loss(labels, similarities, *, scale=64.0, margin=0.35):
         `[B]`; 0 where there is only one class.
     """
     labels, similarities = check_similarities_input(labels, similarities)
-    own = of_own_class(labels, similarities)
-    return own_against_others(labels, similarities, own - margin, scale=scale)
+    return own_against_others(labels, similarities, scale=scale, own=lambda cosines: cosines - margin)
 
 
 @register("loss", "cos_face", **EXPECTED, classes=CLASSES)

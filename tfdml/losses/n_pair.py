@@ -5,13 +5,14 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.arguments import number, one_of
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.cosines import cosines
+from tfdml.functional.cosines import dot_products
+from tfdml.functional.distances import unit_length
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-NEGATIVES = ("all", "one_per_class")
+NEGATIVES = ("all", "one_per_class", "first_pair_per_class")
 
 EXPECTED = {
     "margin": number(at_least=0),
@@ -32,6 +33,10 @@ def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=Fa
       in the batch, for the last one the first; n is the row at p's place, counted within classes, of each other class.
       So a batch of pairs is read as N pairs twice, each row being the anchor once; with K rows a class it is K such
       batches. The mean over anchors is the equation's mean.
+    - `first_pair_per_class`: the same equation once, with the first two rows of each class: the first is the anchor,
+      the second is p, and those of other classes are n. All other rows cost 0. The values are multiplied by B / N for N
+      such classes, so that their mean over the batch is the mean over pairs, as pytorch-metric-learning computes it. It
+      takes `[B / 2, B / 2]` similarities, where the others take `[B, B]`.
 
     Args:
         labels: `[B]` class numbers.
@@ -46,18 +51,61 @@ def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=Fa
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
-    similarity = cosines(embeddings) if normalize else ops.matmul(embeddings, ops.transpose(embeddings))
+    rows = unit_length(embeddings) if normalize else embeddings
+    if negatives == "first_pair_per_class":
+        values, weights = _of_first_pairs(labels, rows, margin)
+    else:
+        values, weights = _of_all_rows(labels, rows, margin, negatives)
+    if regularization:
+        values = values + regularization * ops.sum(ops.square(embeddings), axis=1)
+    return ops.where(weights > 0.0, weights * values, 0.0)
+
+
+def _of_all_rows(labels, rows, margin, negatives):
+    """Values `[B]`, and 1 for anchors that have one, 0 for others."""
+    similarity = dot_products(rows)
     near, far = positive_pairs(labels), negative_pairs(labels)
     if negatives == "one_per_class":
         place = _at_the_next_place(labels)
         near, far = ops.logical_and(near, place), ops.logical_and(far, place)
-    gap = log_sum_exp(far, similarity)[:, None] - similarity + margin
+    gap = (log_sum_exp(far, similarity) + margin)[:, None] - similarity
     count = ops.sum(ops.cast(near, gap.dtype), axis=1)
     values = ops.sum(ops.where(near, ops.softplus(gap), 0.0), axis=1) / ops.maximum(count, 1.0)
-    if regularization:
-        values = values + regularization * ops.sum(ops.square(embeddings), axis=1)
-    has_pairs = ops.logical_and(ops.any(near, axis=1), ops.any(far, axis=1))
-    return ops.where(has_pairs, values, 0.0)
+    return values, ops.cast(ops.logical_and(count > 0.0, ops.any(far, axis=1)), gap.dtype)
+
+
+def _of_first_pairs(labels, rows, margin):
+    """Values `[B]`, and B / N for anchors that have one, 0 for others."""
+    size = ops.shape(rows)[0]
+    anchors, positives, count = _first_pairs(labels)
+    places = ops.arange(ops.shape(anchors)[0], dtype="int32")
+    holds_pair = ops.logical_and(places < count, count > 1)
+    near, far = ops.take(rows, anchors, axis=0), ops.take(rows, positives, axis=0)
+    among = ops.logical_and(holds_pair[None, :], places[:, None] != places[None, :])
+    others = log_sum_exp(among, ops.matmul(near, ops.transpose(far)))
+    values = ops.softplus(others + margin - ops.sum(near * far, axis=1))
+    weight = ops.cast(size, rows.dtype) / ops.cast(ops.maximum(count, 1), rows.dtype)
+    both = ops.where(holds_pair[:, None], ops.stack([values, ops.ones_like(values) * weight], axis=1), 0.0)
+    both = ops.segment_sum(both, anchors, num_segments=size)
+    return both[:, 0], both[:, 1]
+
+
+def _first_pairs(labels):
+    """Numbers of the first and the second row of each class that has two, and how many such classes there are.
+
+    There are `B // 2 + 1` places, more than pairs; those past the last pair hold rows without meaning.
+    """
+    size = ops.shape(labels)[0]
+    order = ops.argsort(labels)
+    ascending = ops.take(labels, order)
+    no = ops.zeros((1,), dtype="bool")
+    repeated = ops.concatenate([no, ascending[1:] == ascending[:-1], no], axis=0)
+    # The class begins at this place, and goes on at the next one.
+    begins = ops.logical_and(ops.logical_not(repeated[:-1]), repeated[1:])
+    number = ops.cumsum(ops.cast(begins, "int32"))
+    found = ops.searchsorted(number, ops.arange(1, size // 2 + 2, dtype="int32"))
+    found = ops.minimum(ops.cast(found, "int32"), size - 1)
+    return ops.take(order, found), ops.take(order, ops.minimum(found + 1, size - 1)), number[-1]
 
 
 def _at_the_next_place(labels):

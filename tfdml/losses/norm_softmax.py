@@ -3,7 +3,7 @@
 from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
-from tfdml.functional.class_softmax import of_own_class, own_against_others
+from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
@@ -27,8 +27,7 @@ def norm_softmax_loss(labels, similarities, *, temperature=0.05):
         `[B]`; 0 where there is only one class.
     """
     labels, similarities = check_similarities_input(labels, similarities)
-    own = of_own_class(labels, similarities)
-    return own_against_others(labels, similarities, own, scale=1.0 / temperature)
+    return own_against_others(labels, similarities, scale=1.0 / temperature)
 
 
 @register("loss", "norm_softmax", **EXPECTED, classes=CLASSES)

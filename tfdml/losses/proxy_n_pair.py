@@ -3,7 +3,7 @@
 from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
-from tfdml.functional.class_softmax import of_own_class, own_against_others
+from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
@@ -27,8 +27,7 @@ def proxy_n_pair_loss(labels, similarities, *, margin=5e-4):
         `[B]`; 0 where there is only one class.
     """
     labels, similarities = check_similarities_input(labels, similarities)
-    own = of_own_class(labels, similarities)
-    return own_against_others(labels, similarities, own - margin)
+    return own_against_others(labels, similarities, own=lambda cosines: cosines - margin)
 
 
 @register("loss", "proxy_n_pair", **EXPECTED, classes=CLASSES)

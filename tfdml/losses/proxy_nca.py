@@ -1,12 +1,9 @@
 """Proxy-NCA loss."""
 
-from keras import ops
-
 from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
-from tfdml.functional.log_sums import log_sum_exp
-from tfdml.functional.pairs import class_mask, nan_outside
+from tfdml.functional.class_softmax import others_over_own, own_against_others
 from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
 from tfdml.registry import register
 
@@ -33,14 +30,10 @@ def proxy_nca_loss(labels, similarities, *, scale=1.0, exclude_positive=True):
         `[B]`; below 0 where the own proxy is nearer than all others by more than their number makes up for.
     """
     labels, similarities = check_similarities_input(labels, similarities)
-    classes = similarities.shape[1]
-    own = class_mask(labels, classes)
-    negated = -scale * (2.0 - 2.0 * similarities)
-    among = ops.logical_not(own) if exclude_positive else ops.ones_like(own)
-    values = log_sum_exp(among, negated) - ops.sum(ops.where(own, negated, 0.0), axis=1)
-    # With one class there is nothing to compare with.
-    values = ops.where(ops.any(among, axis=1), values, 0.0)
-    return nan_outside(labels, classes, values)
+    # Of a difference of distances, 2 - 2 cos, the cosines remain. With one class there is nothing to compare with.
+    if exclude_positive and similarities.shape[1] > 1:
+        return others_over_own(labels, similarities, scale=2.0 * scale)
+    return own_against_others(labels, similarities, scale=2.0 * scale)
 
 
 @register("loss", "proxy_nca", **EXPECTED, classes=CLASSES)

@@ -5,7 +5,8 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.arguments import integer, number
 from tfdml.functional.checks import check_similarities_input
-from tfdml.functional.class_softmax import of_own_class, own_against_others
+from tfdml.functional.class_softmax import own_against_others
+from tfdml.functional.known_gradient import known_gradient
 from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
@@ -40,10 +41,29 @@ def soft_triple_loss(labels, similarities, *, scale=20.0, center_temperature=0.1
     similarities = ops.convert_to_tensor(similarities)
     labels, similarities = check_similarities_input(labels, similarities, several=len(similarities.shape) == 3)
     if len(similarities.shape) == 3:
-        weights = ops.softmax(similarities / center_temperature, axis=2)
-        similarities = ops.sum(weights * similarities, axis=2)
-    own = of_own_class(labels, similarities)
-    return own_against_others(labels, similarities, own - margin, scale=scale)
+        similarities = _to_classes(similarities, center_temperature)
+    return own_against_others(labels, similarities, scale=scale, own=lambda cosines: cosines - margin)
+
+
+def _to_classes(similarities, temperature):
+    """The mean `[B, C]` of similarities `[B, C, n]`, weighted by their softmax."""
+
+    @known_gradient
+    def weighted_mean(similarities):
+        highest = ops.max(similarities, axis=2, keepdims=True)
+        exponentials = ops.exp((similarities - highest) * (1.0 / temperature))
+        total = ops.sum(exponentials, axis=2)
+        mean = ops.sum(exponentials * similarities, axis=2) / total
+
+        def gradient(upstream):
+            # Of a weight q_k: (1 + (s_k - mean) / temperature) q_k. What is [B, C] is computed first.
+            factor = upstream / total
+            slope = factor / temperature
+            return exponentials * (similarities * slope[:, :, None] + (factor - slope * mean)[:, :, None])
+
+        return mean, gradient
+
+    return weighted_mean(similarities)
 
 
 @register("loss", "soft_triple", **EXPECTED, per_class=integer(1), merging=number(at_least=0), classes=CLASSES)
