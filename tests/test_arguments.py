@@ -51,6 +51,7 @@ IMPOSSIBLE = {
 IMPOSSIBLE_FOR_ALL = [True, math.nan, math.inf, 1j, {1: object()}, (object(),), b"bytes"]
 # Arguments that take -1; for every other number it is impossible.
 MAY_BE_NEGATIVE = {
+    ("loss", "multi_similarity", "epsilon"),
     ("layer", "class_margins", "beta"),
     ("loss", "binomial_deviance", "beta"),
     ("loss", "circle", "margin"),

@@ -83,7 +83,7 @@ def test_an_unknown_endpoint_is_told():
 
 
 def test_one_level_is_no_case_for_it():
-    with pytest.raises(ValueError, match="endpoints to be a tuple of 2 or more texts; received"):
+    with pytest.raises(ValueError, match="endpoints to be None or a tuple of 2 or more texts; received"):
         make_model(endpoints=("stage3",))
 
 
