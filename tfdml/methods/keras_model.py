@@ -46,7 +46,8 @@ class KerasModel(keras.Model):
         self._build_optimizer()
 
     def _build_optimizer(self):
-        if self.optimizer is not None and self.built:
+        # Built again, a LossScaleOptimizer would begin with its first scale.
+        if self.optimizer is not None and self.built and not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
