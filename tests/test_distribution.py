@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.programs.three_steps import CASES, IN_FLOAT64
+from tests.programs.three_steps import CASES, IN_FLOAT32
 from tests.run_helpers import PATIENCE, Forked, assert_same_run, steps, train_flags
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -64,7 +64,7 @@ def three_steps(devices, folder, cases, settings=None):
 
 @pytest.fixture(scope="module")
 def one_device(tmp_path_factory):
-    return three_steps("cpu:1", tmp_path_factory.mktemp("one"), [*CASES, *IN_FLOAT64])
+    return three_steps("cpu:1", tmp_path_factory.mktemp("one"), [*CASES, *IN_FLOAT32])
 
 
 # How other processors sum: without AVX-512 and in two threads; without oneDNN.
@@ -75,13 +75,13 @@ NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
 # Several workers train one model in a process: their collective operations are numbered once.
 @pytest.mark.parametrize(
     "devices, cases, settings",
-    [("cpu:2", [*CASES, *IN_FLOAT64], AVX2), ("workers", ["pairs"], NO_ONEDNN)],
+    [("cpu:2", [*CASES, *IN_FLOAT32], AVX2), ("workers", ["pairs"], NO_ONEDNN)],
     ids=["replicas", "workers"],
 )
 def test_same_weights_as_one_device(devices, cases, settings, one_device, tmp_path):
     three_steps(devices, tmp_path, cases, settings)
     for case in cases:
-        tolerance = 1e-12 if case in IN_FLOAT64 else 1e-5
+        tolerance = 1e-5 if case in IN_FLOAT32 else 1e-12
         check_same_weights(np.load(tmp_path / f"{case}.npz"), np.load(one_device / f"{case}.npz"), tolerance)
 
 

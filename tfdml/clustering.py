@@ -3,7 +3,6 @@
 import logging
 
 import numpy as np
-from scipy.optimize import linear_sum_assignment
 
 
 def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
@@ -60,6 +59,9 @@ def matched(before, after, clusters):
     Returns:
         `[N]` learner of each row from now on.
     """
+    # Imported where it is used, as faiss is: `import tfdml` does without scipy.
+    from scipy.optimize import linear_sum_assignment
+
     learners, found = linear_sum_assignment(overlap(before, after, clusters), maximize=True)
     learner_of = np.empty(clusters, np.int64)
     learner_of[found] = learners

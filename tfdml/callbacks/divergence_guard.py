@@ -3,6 +3,8 @@
 import keras
 import numpy as np
 
+from tfdml.callbacks.steps_taken import steps_taken
+
 
 class TrainingDiverged(RuntimeError):
     """The loss, the gradient, or what they led to is not finite.
@@ -28,7 +30,7 @@ class DivergenceGuard(keras.callbacks.Callback):
 
     def __init__(self, step=None):
         super().__init__()
-        self._step = step or (lambda: int(self.model.optimizer.iterations))
+        self._step = step or (lambda: steps_taken(self.model))
 
     def on_train_batch_end(self, batch, logs=None):
         # With loss scaling a step whose gradient overflows is skipped, as it should be.

@@ -23,6 +23,6 @@ class EpochLog(keras.callbacks.Callback):
 
     def on_epoch_end(self, epoch, logs=None):
         values = {name: float(value) for name, value in (logs or {}).items()}
-        values["learning_rate"] = float(self.model.optimizer.learning_rate)
+        values["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         seconds = round(time.monotonic() - self._began, 3)
         self.log.write("train", self._step(), values, epoch=epoch + 1, seconds=seconds)

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from absl import logging
 
+from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.clustering import kmeans, matched, overlap
 from tfdml.evaluation.diversity import negative_distances
 from tfdml.evaluation.embed import Embedder
@@ -43,7 +44,7 @@ class Recluster(keras.callbacks.Callback):
         self._epoch = self._goes_on_in = None
         self._seconds = 0.0
         self._warned = False
-        self._step = step or (lambda: int(self.model.optimizer.iterations))
+        self._step = step or (lambda: steps_taken(self.model))
 
     def set_model(self, model):
         super().set_model(model)

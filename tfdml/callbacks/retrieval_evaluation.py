@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from tfdml.callbacks.divergence_guard import TrainingDiverged
+from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.evaluation.embed import Embedder
 from tfdml.evaluation.retrieval import recall_at_k
 
@@ -71,7 +72,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.history = []
         self.best = None
         self._waited = 0
-        self._step = step or (lambda: int(self.model.optimizer.iterations))
+        self._step = step or (lambda: steps_taken(self.model))
 
     def set_model(self, model):
         super().set_model(model)

@@ -2,6 +2,8 @@
 
 import keras
 
+from tfdml.callbacks.steps_taken import steps_taken
+
 
 class TemperatureSchedule(keras.callbacks.Callback):
     """Brings the loss' `negative_temperature` evenly from one value to another, equation (15) of Ranked List Loss.
@@ -24,7 +26,7 @@ class TemperatureSchedule(keras.callbacks.Callback):
             raise ValueError(f"Expected at least one step, received steps={steps}.")
         self.first, self.last, self.steps = first, last, steps
         self._loss = loss
-        self._step = step or (lambda: int(self.model.optimizer.iterations))
+        self._step = step or (lambda: steps_taken(self.model))
 
     def on_train_begin(self, logs=None):
         loss = self._loss or self.model.loss
