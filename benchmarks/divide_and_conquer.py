@@ -9,8 +9,8 @@ learners, as in the paper's Table 7. Runs are kept; see `benchmarks.runs`.
 import statistics
 
 from benchmarks.runs import compare, recall_of_learners, spread
-from tfdml.experiment import trained
-from tfdml.result import learners_of
+from tfdml.run.experiment import trained
+from tfdml.run.result import learners_of
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4

@@ -17,7 +17,7 @@ import tensorflow as tf
 from benchmarks.pictures import picture
 from pipelines.build import training_batches
 from pipelines.datasets.loading import load
-from pipelines.images import preparation
+from pipelines.preparation import preparation
 from pipelines.sampling import PxK
 
 SIZES = {"train": (59_551, 11_318), "test": (60_502, 11_316)}

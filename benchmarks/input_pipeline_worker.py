@@ -24,11 +24,11 @@ def passes_of_ours(folder, mode, cache="none", shrink=False):
     import tensorflow as tf
 
     from pipelines.build import evaluation_batches, training_batches
-    from pipelines.cache import Cache
     from pipelines.datasets import Split
-    from pipelines.images import preparation
+    from pipelines.preparation import preparation
+    from pipelines.reading.cache import Cache
     from pipelines.sampling import Uniform
-    from tfdml.runtime import start_tensorflow
+    from tfdml.run.tensorflow_setup import start_tensorflow
 
     # As beside a GPU, where the cores have nothing else to do.
     tf.config.threading.set_intra_op_parallelism_threads(1)

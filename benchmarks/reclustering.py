@@ -13,8 +13,7 @@ import time
 import numpy as np
 from sklearn.cluster import KMeans
 
-from pipelines.cluster_sampling import WithinClusters
-from pipelines.sampling import PxK
+from pipelines.sampling import PxK, WithinClusters
 from tfdml.clustering import kmeans, matched
 
 

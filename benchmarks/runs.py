@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tfdml.flags import resolve
-from tfdml.run_directory import RunDirectory
+from tfdml.run.run_directory import RunDirectory
 
 
 class Run(NamedTuple):

@@ -4,6 +4,8 @@ import os
 
 import tensorflow as tf
 
+from pipelines.reading.file_reader import file_reader
+
 # Row arithmetic costs little more for many steps than for one, so several are computed in one call: at most this many,
 # and fewer where batches are large, because its memory grows with the square of a batch.
 STEPS_AT_ONCE = 32
@@ -126,16 +128,6 @@ def evaluation_batches(split, prepare, *, batch_size, read=None, tolerant=False)
     else:
         images = rows.map(image_of, num_parallel_calls=READS)
     return _deterministic(images.batch(batch_size, drop_remainder=True).prefetch(BATCHES_AHEAD))
-
-
-def file_reader(split):
-    """The function of a row that gives the contents of its image file."""
-    images, encoded = tf.constant(split.images), split.encoded
-
-    def read(row):
-        return images[row] if encoded else tf.io.read_file(images[row])
-
-    return read
 
 
 def _boxes(split):

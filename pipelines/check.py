@@ -48,7 +48,7 @@ def check(splits, settings):
     import keras
 
     from pipelines.datasets.ignoring import names_in_list
-    from pipelines.verification import classes_without_image, copies, verify
+    from pipelines.reading.verification import classes_without_image, copies, verify
 
     # A bar is for someone who looks; in a file it would be noise.
     bar = keras.utils.Progbar(sum(map(len, splits.values())), verbose=int(sys.stdout.isatty()), unit_name="image")

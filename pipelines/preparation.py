@@ -1,16 +1,56 @@
-"""What is done to an image file, in one go or in two."""
+"""Encoded images to what a network takes: decode, transform, normalise.
 
+Training, evaluation and serving all prepare images here, so that they agree in every pixel. A transform is a chain
+of steps, written as `random_resized_crop(area=(0.5, 1.0))|flip`; `pipelines.transforms` has them.
+"""
+
+import numpy as np
 import tensorflow as tf
 
-from pipelines.cut import Cut
-from pipelines.decoding import decode, decode_cut
+from pipelines.images.cut import Cut
+from pipelines.images.decoding import decode, decode_cut
+from tfdml.registry import create_chain
+
+
+def preparation(transform, *, image_size, mean, std, channels="rgb", shrink=False):
+    """Makes the function `(contents, seed) -> image` of a transform.
+
+    Args:
+        transform: chain of transform specs; their `size` is `image_size` where they do not set it.
+        image_size: side of the square that the chain ends with, pixels.
+        mean, std: per-channel numbers; the result is `(pixels - mean) / std` with pixels from 0 to 255.
+        channels: "rgb" or "bgr", the order of the result's channels and of `mean` and `std`.
+        shrink: decode JPEGs at 1/2, 1/4 or 1/8 where they are resized to that or less: faster, other pixels.
+
+    Returns:
+        A function of an encoded image (scalar string), a seed (`[2]` int64) and where wanted a box that the image is
+        cropped to first (`[4]`, see `decode`), which gives float32 `[image_size, image_size, 3]`; a `Preparation`.
+    """
+    if channels not in ("rgb", "bgr"):
+        raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {channels!r}.")
+    steps = create_chain("transform", transform, size=image_size)
+    shape = (image_size, image_size, 3)
+    # As large as the image: where TensorFlow must repeat three numbers it takes five times as long.
+    mean, std = (np.broadcast_to(np.asarray(numbers, np.float32), shape).copy() for numbers in (mean, std))
+
+    def normalise(image):
+        if image.shape != shape:
+            raise ValueError(
+                f"The transform {transform!r} ends with images of shape {tuple(image.shape)}; expected "
+                f"({image_size}, {image_size}, 3). End it with a crop, or with warp."
+            )
+        if channels == "bgr":
+            image = tf.reverse(image, axis=[2])
+        return (image - mean) / std
+
+    return Preparation(steps, normalise, shape=shape, shrink=shrink, name=f"{transform} {image_size} {shrink}")
 
 
 class Preparation:
     """A function `(contents, seed, box=None) -> image`, and the same in two parts, between which pixels may be kept.
 
     Args:
-        steps: functions `(image, seed) -> image` in order, see `pipelines.transforms`.
+        steps: functions `(image, seed) -> image` in order, see `pipelines.transforms.crops`.
         finish: function `image -> image` that comes after them.
         shrink: decode a JPEG smaller where the first step does not need more, see `decode_cut`.
         shape: of the images that the steps end with.

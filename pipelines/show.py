@@ -19,10 +19,10 @@ flags.DEFINE_integer("images", 128, "How many images of the batch are drawn at m
 
 def main():
     from tfdml import registry
-    from tfdml.experiment import Experiment
-    from tfdml.pictures import pixels_of
     from tfdml.preprocessing import preprocessing_of
     from tfdml.reporting import draw_batch
+    from tfdml.run.experiment import Experiment
+    from tfdml.run.pictures import pixels_of
 
     out = Path(flags.FLAGS.out)
     if not out.absolute().parent.is_dir():

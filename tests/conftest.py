@@ -103,7 +103,7 @@ def pytest_generate_tests(metafunc):
 
 
 # Files of few tests that take minutes, and so come first: at the end one process would wait for the other.
-LONGEST = ("test_distribution.py", "test_resume.py", "test_command_lines.py", "test_optimization.py")
+LONGEST = ("test_distribution.py", "test_resume.py", "test_command_lines.py", "test_optimizer.py")
 
 
 @pytest.hookimpl(trylast=True)

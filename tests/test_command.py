@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 from absl import flags as absl_flags
 
-from pipelines.images import reason_of
+from pipelines.images.errors import reason_of
 from tests.run_helpers import PATIENCE, ROOT, Command, train_flags
 from tfdml import flags, startup
 

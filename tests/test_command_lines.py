@@ -25,7 +25,7 @@ from tests.run_helpers import (
     train_flags,
 )
 from tfdml.backbones import Small
-from tfdml.checkpoint import CheckpointFolder
+from tfdml.run.checkpoint_folder import CheckpointFolder
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "queries")
 

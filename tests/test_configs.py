@@ -8,7 +8,7 @@ from absl import flags as absl_flags
 
 from tfdml import flags, registry
 from tfdml.losses.proxy_loss import ProxyLoss
-from tfdml.optimization import parse_multipliers
+from tfdml.run.optimizer import parse_multipliers
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.flags"))
 DIVIDED = [path for path in CONFIGS if "_dnc" in path.stem and not path.stem.startswith("toycars")]

@@ -6,8 +6,8 @@ import pytest
 from tests.run_helpers import assert_one_error, run, train
 from tests.weights.published_files import caffe_tensors, caffemodel
 from tfdml.backbones import Small
-from tfdml.model_files import load_weights
 from tfdml.registry import create
+from tfdml.run.model_files import load_weights
 
 
 def test_caffes_googlenet(tmp_path):

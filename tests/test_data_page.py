@@ -10,7 +10,7 @@ from pathlib import Path
 from pipelines.datasets import load
 from tests.pipelines.tiny_datasets import picture
 from tests.run_helpers import MODEL_FLAGS, ROOT, assert_one_error, result, run
-from tfdml.splits import held_out
+from tfdml.run.splits import held_out
 
 PAGE = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## Your own images") : PAGE.index("## Published datasets")]

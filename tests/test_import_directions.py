@@ -21,6 +21,7 @@ ROOMS = {
     "tfdml.registry": ("tfdml.specs tfdml.argument_checks", "keras.saving"),
     "tfdml.flags": ("", "absl"),
     "tfdml.startup": ("", "keras"),
+    "tfdml.errors": ("", ""),
     "tfdml.clustering": ("", "faiss numpy scipy"),
     "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),
     "tfdml.losses": (f"tfdml.losses tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
@@ -37,12 +38,17 @@ ROOMS = {
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags", None),
     # Draws what a run would see, so it joins rooms as the commands of tfdml do.
     "pipelines.show": ("pipelines tfdml", None),
+    "pipelines.images": ("pipelines.images pipelines.datasets.headers", "numpy tensorflow"),
+    "pipelines.transforms": (f"pipelines.transforms pipelines.images {DECLARED}", "keras keras_cv numpy tensorflow"),
+    "pipelines.sampling": (f"pipelines.sampling {DECLARED}", "absl numpy tensorflow"),
+    "pipelines.reading": ("pipelines.reading pipelines.images pipelines.sampling pipelines.datasets", None),
+    "pipelines.datasets": (f"pipelines.datasets {DECLARED}", None),
     "pipelines": (f"pipelines {DECLARED}", None),
 }
 # Rooms that are no leaves: what they must not import.
 FORBIDDEN = {
-    "tfdml.evaluation": "tfdml.callbacks tfdml.experiment tfdml.losses tfdml.backbones pipelines",
-    "tfdml.callbacks": "tfdml.experiment tfdml.methods tfdml.losses tfdml.backbones tfdml.layers pipelines",
+    "tfdml.evaluation": "tfdml.callbacks tfdml.run.experiment tfdml.losses tfdml.backbones pipelines",
+    "tfdml.callbacks": "tfdml.run.experiment tfdml.methods tfdml.losses tfdml.backbones tfdml.layers pipelines",
 }
 COMMANDS = ("train", "evaluate", "export", "convert_weights", "search", "report", "command")
 COMMAND_LINES = {*(f"tfdml/{name}.py" for name in COMMANDS), "pipelines/check.py", "pipelines/show.py"}

@@ -14,9 +14,9 @@ from pipelines.build import evaluation_batches
 from pipelines.datasets import Split
 from tfdml import flags
 from tfdml.evaluation import Embedder
-from tfdml.image_data import ImageData
 from tfdml.preprocessing import Preprocessing, why_not_prepared
-from tfdml.run_directory import RunDirectory
+from tfdml.run.image_data import ImageData
+from tfdml.run.run_directory import RunDirectory
 
 OWN = {"transform": "resize_short(size=20)|center_crop", "image_size": 16, "channels": "bgr", "mean": (104, 117, 123)}
 

@@ -14,8 +14,8 @@ from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
 from pipelines.sampling import PxK
 from tfdml import flags, serving
-from tfdml.image_data import ImageData
 from tfdml.preprocessing import image_size_of, preprocessing_of
+from tfdml.run.image_data import ImageData
 
 COLOURS = np.array([[200, 100, 50], [10, 250, 30], [0, 80, 160], [255, 255, 0]])
 MEAN, STD = (104.0, 117.0, 123.0), (2.0, 4.0, 5.0)

@@ -12,7 +12,7 @@ from PIL import Image
 import tfdml
 from pipelines.build import evaluation_batches
 from pipelines.datasets import Split
-from pipelines.images import preparation
+from pipelines.preparation import preparation
 from tfdml.evaluation import Embedder
 from tfdml.preprocessing import preprocessing_of
 from tfdml.registry import create

@@ -17,7 +17,7 @@ from tests.run_helpers import (
     straight_run,
     train_flags,
 )
-from tfdml.callbacks import StopRequest
+from tfdml.run.stop_request import StopRequest
 
 STOPPED_STATUS = 75
 

@@ -2,13 +2,13 @@
 
 import gc
 import logging
-import operator
 import signal
 import sys
 
 from absl import app, flags
 
 from tfdml import command_help, startup
+from tfdml.errors import TrainingDiverged, TrainingStopped
 
 STOPPED_STATUS = 75
 # What prints long text and does nothing else.
@@ -37,13 +37,13 @@ def run(main, arguments=""):
         except KeyboardInterrupt:
             print("Interrupted.", file=sys.stderr)
             sys.exit(startup.INTERRUPTED_STATUS)
-        except _if_imported("tfdml.callbacks", "TrainingStopped") as stopped:
+        except TrainingStopped as stopped:
             print(stopped, file=sys.stderr)
             sys.exit(STOPPED_STATUS)
-        except (ValueError, OSError, ImportError, *_if_imported("tfdml.callbacks", "TrainingDiverged")) as error:
+        except (ValueError, OSError, ImportError, TrainingDiverged) as error:
             _end(str(error))
-        except _if_imported("tensorflow", "errors.OpError") as error:
-            from pipelines.images import reason_of
+        except _tensorflow_errors() as error:
+            from pipelines.images.errors import reason_of
 
             _end(f"TensorFlow failed: {reason_of(error)} (--debug shows where)")
         finally:
@@ -77,10 +77,10 @@ def _import_package():
     logging.getLogger("tensorflow").setLevel(logging.WARNING)
 
 
-def _if_imported(module, name):
-    """A class of a module, for an `except`: a tuple of it, empty where the module has not been imported."""
-    module = sys.modules.get(module)
-    return (operator.attrgetter(name)(module),) if module else ()
+def _tensorflow_errors():
+    """What TensorFlow raises, for an `except`; a command that did not import it does without it."""
+    module = sys.modules.get("tensorflow")
+    return (module.errors.OpError,) if module else ()
 
 
 def _end(message):

@@ -4,9 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.build import as_it_is, evaluation_batches, training_batches
-from pipelines.images import preparation
+from pipelines.preparation import preparation
+from pipelines.reading.sources import Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK
-from pipelines.sources import Rows, class_numbers, read_dataset, source_of
 
 # Images whose pixels are looked at beforehand.
 LOOKED_AT = 8

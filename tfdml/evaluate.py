@@ -16,7 +16,7 @@ flags.DEFINE_string("protocol", "", "Protocol spec; empty: the run's own, or the
 
 
 def main():
-    from tfdml.experiment import trained
+    from tfdml.run.experiment import trained
 
     changes = {name: flags.FLAGS[name].value for name in ("dataset", "data_dir", "protocol") if flags.FLAGS[name].value}
     if "dataset" in changes:

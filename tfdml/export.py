@@ -15,8 +15,8 @@ flags.DEFINE_string("out", "", "Folder to write the SavedModel to; must not exis
 
 def main():
     from tfdml import serving
-    from tfdml.experiment import trained
-    from tfdml.image_data import preparation_of
+    from tfdml.run.experiment import trained
+    from tfdml.run.image_data import preparation_of
 
     out = Path(flags.FLAGS.out)
     if not flags.FLAGS.out:

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from pipelines.build import CORES, evaluation_batches
 from pipelines.datasets.dataset import Split
-from pipelines.images import find_unreadable
+from pipelines.reading.unreadable import find_unreadable
 from tfdml.evaluation.embed import Embedder
-from tfdml.image_data import preparation_of
-from tfdml.unreadable import READING_ERRORS
+from tfdml.run.image_data import preparation_of
+from tfdml.run.unreadable import READING_ERRORS
 
 # Beyond 0 to 255 by so much pixels may be that were resized with overshoot.
 OVERSHOOT = 32

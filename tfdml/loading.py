@@ -8,7 +8,7 @@ import keras
 from tfdml.image_embedder import ImageEmbedder
 from tfdml.methods import EmbeddingModel
 from tfdml.preprocessing import Preprocessing
-from tfdml.run_directory import RunDirectory, damage_of
+from tfdml.run.run_directory import RunDirectory, damage_of
 
 
 def load(run_or_file, model="best", preprocessing=None):

@@ -18,7 +18,7 @@ from tfdml.specs import FIRST, parse, parse_sum
 ROOMS = {
     "dataset": "pipelines.datasets",
     "sampler": "pipelines.sampling",
-    "transform": "pipelines.images",
+    "transform": "pipelines.transforms",
     "protocol": "tfdml.evaluation",
     "backbone": "tfdml.backbones",
     "method": "tfdml.methods",

@@ -13,9 +13,9 @@ flags.DEFINE_list("learners", [], "Learners whose attention is drawn, such as 0,
 
 
 def main():
-    from tfdml.experiment import trained
-    from tfdml.pictures import PICTURES
-    from tfdml.run_directory import RunDirectory
+    from tfdml.run.experiment import trained
+    from tfdml.run.pictures import PICTURES
+    from tfdml.run.run_directory import RunDirectory
 
     unknown = [name for name in flags.FLAGS.only if name not in PICTURES]
     if unknown:

@@ -15,8 +15,8 @@ flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, s
 
 def main():
     from tfdml import registry
-    from tfdml.run_directory import RunDirectory
-    from tfdml.training import train
+    from tfdml.run.run_directory import RunDirectory
+    from tfdml.run.training import train
 
     if flags.FLAGS.list:
         registry.import_modules(flags.FLAGS.import_modules)

@@ -6,8 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from pipelines.cluster_sampling import WithinClusters
-from pipelines.sampling import PxK
+from pipelines.sampling import PxK, WithinClusters
 from tfdml.clustering import kmeans, matched, overlap
 
 CLASSES, PER_CLASS, LEARNERS, STEPS = 12, 4, 3, 6

@@ -8,8 +8,8 @@ from tests.run_helpers import events, newest_arrays
 from tests.run_helpers import train as train_to_the_end
 from tfdml.callbacks import TemperatureSchedule
 from tfdml.callbacks.temperature_schedule import temperature_at
-from tfdml.experiment import Experiment
 from tfdml.losses import RankedList, Triplet, WeightedSum
+from tfdml.run.experiment import Experiment
 
 
 def test_the_equation_by_hand():

@@ -8,11 +8,11 @@ import tensorflow as tf
 import tfdml
 from tests.run_helpers import Forked, assert_one_error, assert_same_run, result, run, steps, train, train_flags
 from tfdml.backbones import GoogLeNet, Small
-from tfdml.checkpoint import CheckpointFolder, restore, snapshot
 from tfdml.evaluation import cost
 from tfdml.layers.copies import copied
 from tfdml.losses import Contrastive
 from tfdml.methods import AttentionEnsemble, MultiHead, MultiTail, ensemble
+from tfdml.run.checkpoint_folder import CheckpointFolder, restore, snapshot
 
 IMAGES = np.random.default_rng(0).normal(size=(6, 16, 16, 3)).astype(np.float32)
 LABELS = np.array([0, 0, 1, 1, 2, 2])

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tests.run_helpers import PATIENCE
-from tfdml.model_files import load_weights
 from tfdml.registry import create
+from tfdml.run.model_files import load_weights
 from tfdml.weights import SOURCES, convert
 
 TOLERANCE = 1e-4

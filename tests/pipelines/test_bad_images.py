@@ -8,8 +8,10 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from pipelines import image_headers
-from pipelines.images import decode, preparation, reason_of
+from pipelines.images import image_headers
+from pipelines.images.decoding import decode
+from pipelines.images.errors import reason_of
+from pipelines.preparation import preparation
 from tests.pipelines.image_files import claiming, encoded, gradient, moving, noise, with_orientation
 from tfdml.serving import export
 

@@ -7,7 +7,7 @@ from PIL import Image
 
 from pipelines.build import STEPS_AT_ONCE, evaluation_batches, training_batches
 from pipelines.datasets import Split
-from pipelines.images import preparation
+from pipelines.preparation import preparation
 from pipelines.sampling import PxK, Uniform
 
 SIDE = 6

@@ -10,7 +10,7 @@ from PIL import Image
 
 from pipelines.datasets import Split
 from pipelines.datasets.ignoring import list_path
-from pipelines.verification import classes_without_image, copies, verify
+from pipelines.reading.verification import classes_without_image, copies, verify
 from tests.pipelines import tiny_datasets as tiny
 from tests.run_helpers import MODEL_FLAGS, Command, assert_one_error, run
 

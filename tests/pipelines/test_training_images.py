@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.images import preparation
+from pipelines.preparation import preparation
 from tests.pipelines.image_files import encoded
 from tests.pipelines.steps import IMAGE, apply
 from tests.pipelines.test_build import SPLIT, assert_same, collected, make

@@ -17,14 +17,14 @@ import tensorflow as tf
 
 import tfdml
 from pipelines.build import training_batches
-from pipelines.cluster_sampling import WithinClusters
 from pipelines.datasets import Split
-from pipelines.images import preparation
-from pipelines.sampling import PxK
+from pipelines.preparation import preparation
+from pipelines.sampling import PxK, WithinClusters
 from tfdml import registry
 from tfdml.backbones.backbone import Backbone
-from tfdml.callbacks import Progress, WeightAverage
-from tfdml.devices import is_chief, strategy_for
+from tfdml.callbacks import WeightAverage
+from tfdml.run.devices import is_chief, strategy_for
+from tfdml.run.progress import Progress
 
 CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3
 

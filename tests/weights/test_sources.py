@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from tests.weights.published_files import caffe_shapes, caffe_tensors, caffemodel
-from tfdml.model_files import load_weights
 from tfdml.registry import create
+from tfdml.run.model_files import load_weights
 from tfdml.weights import SOURCES, convert
 
 

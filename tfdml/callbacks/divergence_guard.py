@@ -1,24 +1,10 @@
-"""Stops a run whose loss is no number any more."""
+"""Stops a run whose loss is NaN or infinite."""
 
 import keras
 import numpy as np
 
 from tfdml.callbacks.steps_taken import steps_taken
-
-
-class TrainingDiverged(RuntimeError):
-    """The loss, the gradient, or what they led to is not finite.
-
-    Args:
-        problem: what is not finite.
-        step: steps taken.
-    """
-
-    def __init__(self, problem, step):
-        super().__init__(
-            f"{problem} at step {step}. Try a lower learning rate, a larger margin of the loss, or "
-            "--precision=float32; checkpoints from before are whole."
-        )
+from tfdml.errors import TrainingDiverged
 
 
 class DivergenceGuard(keras.callbacks.Callback):

@@ -27,7 +27,7 @@ class Recluster(keras.callbacks.Callback):
         images: all training images in the order of the sampler's rows, as evaluation prepares them: a dataset of full
             batches, which may go on beyond the last row, or an array.
         labels: `[N]` their classes.
-        sampler: `pipelines.cluster_sampling.WithinClusters`, bound to these labels.
+        sampler: `pipelines.sampling.WithinClusters`, bound to these labels.
         seed: integer; decides the first centroids.
         log: object with `write(event, step, values)`, or None.
         step: function that gives the number of steps taken; Keras' count of the optimizer if None.

@@ -20,7 +20,7 @@ class DivideAndConquer(EmbeddingModel):
     """K learners, slices of one linear layer, each of which learns from a cluster of the data of its own.
 
     A batch tells whose turn it is: its targets are `{"label": [B], "learner": [B]}`, the same learner for all of them;
-    -1, or no learner at all: the whole embedding. `pipelines.cluster_sampling.WithinClusters` draws such batches, and
+    -1, or no learner at all: the whole embedding. `pipelines.sampling.WithinClusters` draws such batches, and
     `tfdml.callbacks.Recluster` divides the data (Algorithm 1).
 
     A step changes the backbone and the slice whose turn it is. Other slices, and what the loss keeps for them, stay:

@@ -1,0 +1,133 @@
+"""Image files to pixels: of a JPEG no more is decoded than a transform takes."""
+
+import tensorflow as tf
+
+from pipelines.images.cut import slice_window
+from pipelines.images.image_headers import bearable_file, jpeg_orientation, jpeg_size, refuse_unbearable
+from pipelines.images.seldom import seldom
+
+# The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
+JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
+# A box around any image.
+WHOLE = (0, 0, 2**30, 2**30)
+# How many times smaller libjpeg can decode, by leaving out fine waves.
+SHRINKS = (1, 2, 4, 8)
+
+
+def decode(contents, box=None):
+    """Decodes JPEG, PNG, GIF (first frame), BMP or WebP to uint8 `[H, W, 3]`, a JPEG upright as its EXIF data say.
+
+    Args:
+        contents: the encoded image.
+        box: `[4]` int32, left, top, right and bottom of the part that is wanted, as far as it is inside; None for all.
+            It is of the image as it is stored, before it is turned upright.
+    """
+    contents = bearable_file(contents)
+    return _decode(contents, tf.io.is_jpeg(contents), box)
+
+
+def decode_cut(contents, cut, seed, *, box=None, shrink=False):
+    """What a `Cut` makes of an image: `cut(decode(contents, box), seed)`, in less time where that is possible.
+
+    Args:
+        contents: the encoded image.
+        cut: `pipelines.images.cut.Cut`.
+        seed: `[2]` int64, for the cut.
+        box: as `decode` takes it.
+        shrink: decode a JPEG at 1/2, 1/4 or 1/8 where its window is resized to that or less; gives other pixels.
+    """
+    contents = bearable_file(contents)
+    jpeg = tf.io.is_jpeg(contents)
+    upright = tf.cond(jpeg, lambda: jpeg_orientation(contents) == 1, lambda: False)
+
+    # Of an image that can be decoded in parts only the size is wanted at first.
+    def unread():
+        size = jpeg_size(contents)
+        corner, size = (tf.zeros([2], tf.int32), size) if box is None else _inside(size, box)
+        return tf.zeros([0, 0, 3], tf.uint8), corner, size
+
+    def read():
+        image = _decode_all(contents, WHOLE if box is None else box)
+        return image, tf.zeros([2], tf.int32), tf.shape(image)[:2]
+
+    image, corner, size = tf.cond(upright, unread, read)
+    window, complete = cut.plan(*tf.unstack(tf.cast(size, tf.float32)), seed)
+    corner += tf.cast(tf.stack(window[:2]), tf.int32)
+    smaller = _smaller(cut, *window[2:]) if shrink and cut.target else None
+    pixels = tf.cond(
+        upright,
+        lambda: _decode_window(contents, corner, tf.cast(tf.stack(window[2:]), tf.int32), smaller),
+        lambda: slice_window(image, *window),
+    )
+    return complete(pixels)
+
+
+def _smaller(cut, height, width):
+    """The place in `SHRINKS` of the most that leaves a window at least as large as it is needed."""
+    rows, columns = cut.target(height, width)
+    spare = tf.minimum(height / tf.cast(rows, tf.float32), width / tf.cast(columns, tf.float32))
+    return tf.reduce_sum(tf.cast(spare >= SHRINKS[1:], tf.int32))
+
+
+def _decode_window(contents, corner, size, smaller):
+    """Pixels of the window with this top left corner and size, decoded smaller by that place in `SHRINKS`."""
+
+    def at(ratio):
+        first, beyond = corner // ratio, -(-(corner + size) // ratio)
+        window = tf.concat([first, beyond - first], 0)
+        return lambda: tf.io.decode_and_crop_jpeg(contents, window, ratio=ratio, **JPEG)
+
+    return at(1)() if smaller is None else tf.switch_case(smaller, [at(ratio) for ratio in SHRINKS])
+
+
+@seldom(tf.TensorSpec([], tf.string), tf.TensorSpec([4], tf.int32))
+def _decode_all(contents, box):
+    return _decode(contents, tf.io.is_jpeg(contents), box)
+
+
+def _decode(contents, jpeg, box):
+    image = tf.cond(jpeg, lambda: _decode_jpeg(contents), lambda: _decode_other(contents))
+    image = tf.ensure_shape(image, [None, None, 3])
+    image = image if box is None else _crop(image, box)
+    orientation = tf.cond(jpeg, lambda: jpeg_orientation(contents), lambda: 1)
+    return tf.cond(orientation == 1, lambda: image, lambda: _upright(image, orientation))
+
+
+def _decode_jpeg(contents):
+    with tf.control_dependencies([jpeg_size(contents)]):
+        return tf.io.decode_jpeg(contents, **JPEG)
+
+
+@seldom(tf.TensorSpec([], tf.string))
+def _decode_other(contents):
+    contents = refuse_unbearable(contents)
+
+    def decoded(channels):
+        return tf.io.decode_image(contents, channels=channels, expand_animations=False)
+
+    # TensorFlow leaves out the transparency of all others by itself.
+    webp = tf.equal(tf.strings.substr(contents, 0, 4), "RIFF")
+    return tf.cond(webp, lambda: decoded(0)[:, :, :3], lambda: decoded(3))
+
+
+@seldom(tf.TensorSpec([None, None, 3], tf.uint8), tf.TensorSpec([], tf.int32))
+def _upright(image, orientation):
+    """Undoes what EXIF's orientation says was done: 2 mirrored, 3 half a turn, 4 both; 5 to 8 with sides exchanged."""
+    lying = orientation >= 5
+    mirrored = tf.reduce_any(orientation == [2, 3, 6, 7])
+    upside_down = tf.reduce_any(orientation == [3, 4, 7, 8])
+    image = tf.cond(lying, lambda: tf.transpose(image, [1, 0, 2]), lambda: image)
+    image = tf.cond(mirrored, lambda: tf.reverse(image, [1]), lambda: image)
+    return tf.cond(upside_down, lambda: tf.reverse(image, [0]), lambda: image)
+
+
+def _crop(image, box):
+    corner, size = _inside(tf.shape(image)[:2], box)
+    return slice_window(image, *tf.unstack(corner), *tf.unstack(size))
+
+
+def _inside(size, box):
+    """Top left corner and size, `[2]` each, of the part of an image that is in a box, one pixel at least."""
+    left, top, right, bottom = tf.unstack(tf.cast(box, tf.int32))
+    corner = tf.clip_by_value(tf.stack([top, left]), 0, size - 1)
+    return corner, tf.maximum(tf.minimum(tf.stack([bottom, right]), size), corner + 1) - corner

@@ -1,0 +1,1 @@
+"""Reading rows: sources, caches, what cannot be read."""

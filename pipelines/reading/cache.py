@@ -1,0 +1,122 @@
+"""Keeps what rows come to when they are read, so that images are fetched, or decoded, once."""
+
+import hashlib
+import itertools
+import os
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+from pipelines.images.errors import reason_of
+from pipelines.reading.file_reader import file_reader
+from pipelines.reading.kept_rows import rows_in_memory, rows_on_disk, write_rows
+
+KINDS = ("none", "bytes", "pixels")
+# Part of the name of what is kept on disk: raise it with every change of what is kept.
+VERSION = 1
+# Rows that are made at once, and that wait for it.
+THREADS = 16
+ROWS_AT_ONCE = 256
+
+
+class Cache:
+    """Reads rows, and keeps them for the next time: in memory as far as they fit, or else on disk.
+
+    Args:
+        kind: `bytes` keeps files as they are, `pixels` keeps them decoded, and after those first steps of the
+            transform that do the same every time; `none` keeps nothing.
+        memory: bytes that may be kept in memory, of all splits together.
+        folder: folder for splits that do not fit, where the next run finds them.
+        tolerant: whether rows that cannot be read are kept as such; they are an error otherwise.
+        verbose: Keras' verbosity of the progress bar.
+    """
+
+    def __init__(self, kind, *, memory, folder, tolerant=False, verbose=0):
+        if kind not in KINDS:
+            raise ValueError(f"Expected a cache of one of {', '.join(KINDS)}, received {kind!r}.")
+        self.kind, self.folder, self.tolerant, self.verbose = kind, Path(folder), tolerant, verbose
+        self._memory, self._readers = memory, {}
+
+    def through(self, split, preparation):
+        """What `pipelines.build` takes as `read` and `prepare` to get a split's rows from here; fills it first.
+
+        Args:
+            split: `pipelines.datasets.Split`.
+            preparation: `pipelines.preparation.Preparation`.
+        """
+        if self.kind == "none" or (self.kind == "bytes" and split.encoded):
+            return None, preparation
+        fetch = file_reader(split)
+        if self.kind == "bytes":
+            return self._reader(split, "", lambda row: fetch(row)), preparation
+
+        def make(row):
+            box = None if split.boxes is None else split.boxes[row]
+            return tf.io.serialize_tensor(preparation.keep(fetch(row), box))
+
+        def prepare(kept, seed, box=None):
+            del box  # What is kept is cropped already.
+            pixels = tf.io.parse_tensor(kept, preparation.kept_type)
+            return preparation.go_on(pixels, seed)
+
+        return self._reader(split, preparation.name, make), prepare
+
+    def _reader(self, split, name, make):
+        """The function of a row that gives what `make` makes of it, the same one for the same split and name."""
+        known = self._readers.get((id(split), name))
+        if known is None:
+            # The split is held so that no other can have its id.
+            known = self._readers[id(split), name] = (self._filled(split, name, make), split)
+        return known[0]
+
+    def _filled(self, split, name, make):
+        # Where rows may be missing they are nobody else's.
+        tolerant = " tolerant" if self.tolerant else ""
+        place = self.folder / f"{self.kind}-{_digest(split, name + tolerant)}"
+        if place.exists():
+            return rows_on_disk(place)
+        rows, held, size = self._made(split, make), [], 0
+        for row in rows:
+            held.append(row)
+            size += len(row)
+            if size > self._memory:
+                write_rows(place, itertools.chain(held, rows), len(split))
+                return rows_on_disk(place)
+        self._memory -= size
+        return rows_in_memory(held)
+
+    def _made(self, split, make):
+        """What `make` makes of each row, as bytes, in order."""
+        bar = keras.utils.Progbar(len(split), verbose=self.verbose, unit_name="image")
+        with ThreadPoolExecutor(THREADS) as threads:
+            for first in range(0, len(split), ROWS_AT_ONCE):
+                rows = range(first, min(first + ROWS_AT_ONCE, len(split)))
+                yield from threads.map(lambda row: self._attempt(split, row, make), rows)
+                bar.add(len(rows))
+
+    def _attempt(self, split, row, make):
+        try:
+            return make(row).numpy()
+        except tf.errors.OpError as error:
+            if self.tolerant:
+                # No file and no image is empty, so it is found to be unreadable again.
+                return b""
+            raise ValueError(
+                f"Cannot read {split.name_of(row)}: {reason_of(error)}. Replace it or remove it."
+            ) from error
+
+
+def _digest(split, name):
+    """What tells a split's rows, as they are now, from all others."""
+    digest = hashlib.sha256(f"{VERSION} {name}".encode())
+    for row, image in enumerate(split.images):
+        if split.encoded:
+            about = hashlib.sha256(image).hexdigest()
+        else:
+            found = os.stat(image) if os.path.exists(image) else None
+            about = (os.path.abspath(image), found and (found.st_size, found.st_mtime_ns))
+        box = None if split.boxes is None else split.boxes[row].tolist()
+        digest.update(repr((about, box)).encode(errors="surrogateescape"))
+    return digest.hexdigest()[:32]

@@ -1,0 +1,13 @@
+"""The contents of a split's image files."""
+
+import tensorflow as tf
+
+
+def file_reader(split):
+    """The function of a row that gives the contents of its image file."""
+    images, encoded = tf.constant(split.images), split.encoded
+
+    def read(row):
+        return images[row] if encoded else tf.io.read_file(images[row])
+
+    return read

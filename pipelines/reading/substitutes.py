@@ -1,0 +1,53 @@
+"""Other images in the place of those that cannot be read, so that batches keep their shape and their classes."""
+
+import numpy as np
+import tensorflow as tf
+
+from pipelines.sampling import group_by_class
+from pipelines.sampling.index_shuffle import shuffled_index
+from pipelines.sampling.streams import Stream, stream_key
+
+# Images of a class that are tried in turn before the run stops.
+TRIES = 32
+
+
+class Substitutes:
+    """Decides which rows stand in for an unreadable one, and remembers the unreadable ones.
+
+    Which they are depends on the seed and the number of the place in the run alone, so a run that goes on sees the
+    images that it would have seen.
+
+    Args:
+        labels: `[N]` class numbers of the rows.
+    """
+
+    def __init__(self, labels):
+        rows, starts, sizes = group_by_class(labels)
+        places = np.empty_like(rows)
+        places[rows] = np.arange(len(rows)) - np.repeat(starts, sizes)
+        self._rows = tf.constant(rows)
+        of_class = np.unique(labels, return_inverse=True)[1]
+        self._tables = [tf.constant(table) for table in (starts[of_class], sizes[of_class], places)]
+        # Where rows are counted, and not on a device, since the pipeline runs on the host.
+        with tf.device("CPU:0"):
+            self.unreadable = tf.Variable(tf.zeros(len(rows), tf.bool), trainable=False)
+
+    def candidates(self, row, seed, number):
+        """Rows `[1 + TRIES]` to be tried in turn: the row itself, then others of its class in an order of their own.
+
+        Args:
+            row: int64 scalar.
+            seed: seed of the run, int64.
+            number: int64, the number of the place, counted over all batches of the run.
+        """
+        start, size, place = (table[row] for table in self._tables)
+        others = tf.maximum(size - 1, 1)
+        turns = tf.range(TRIES, dtype=tf.int64) % others
+        keys = tf.fill([TRIES], stream_key(seed, Stream.SUBSTITUTES, number))
+        steps = 1 + shuffled_index(turns, keys, tf.fill([TRIES], others))
+        return tf.concat([[row], tf.gather(self._rows, start + (place + steps) % size)], 0)
+
+    def note(self, rows, taken):
+        """Remembers those of `rows` `[B]` for which another row was taken."""
+        missing = tf.boolean_mask(rows, rows != taken)
+        self.unreadable.scatter_update(tf.IndexedSlices(tf.ones_like(missing, tf.bool), missing))

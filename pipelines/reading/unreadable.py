@@ -1,0 +1,47 @@
+"""Images that cannot be read or decoded."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import tensorflow as tf
+
+from pipelines.images.errors import reason_of
+from pipelines.images.pictures import image_of
+from pipelines.sampling import group_by_class
+
+# Images that are looked at at once, in search of one that cannot be read.
+THREADS = 8
+
+
+def find_unreadable(split):
+    """The first row of a split that cannot be read or decoded and why, `(row, reason)`, or None."""
+    return _first(range(len(split)), lambda row: why_unreadable(split, row))
+
+
+def find_unreadable_class(split):
+    """The rows of the first class without an image that can be read and why, `(rows, reason)`, or None."""
+    rows, starts, sizes = group_by_class(split.labels)
+
+    def why(group):
+        reason = why_unreadable(split, group[0])
+        return reason if reason and all(why_unreadable(split, row) for row in group[1:]) else None
+
+    return _first([rows[start : start + size] for start, size in zip(starts, sizes, strict=True)], why)
+
+
+def _first(items, why):
+    """The first item that there is a reason against, and the reason; None where there is none."""
+    threads = ThreadPoolExecutor(THREADS)
+    try:
+        found = zip(items, threads.map(why, items), strict=True)
+        return next(((item, reason) for item, reason in found if reason), None)
+    finally:
+        threads.shutdown(cancel_futures=True)
+
+
+def why_unreadable(split, row):
+    """Why a row cannot be read or decoded, or None."""
+    try:
+        image_of(split, row)
+    except tf.errors.OpError as error:
+        return reason_of(error)
+    return None

@@ -1,0 +1,96 @@
+"""Looks at every image of a split: is it there, can it be decoded, is it large enough."""
+
+import hashlib
+import io
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from pipelines.datasets.headers import wrong_header
+from pipelines.images.decoding import decode
+from pipelines.images.errors import reason_of
+from pipelines.images.image_headers import jpeg_orientation
+
+# Rows that wait for a thread at once: enough to keep threads busy, few enough to be stopped soon.
+ROWS_AT_ONCE = 256
+
+
+class Verdict(NamedTuple):
+    """What was found about an image: why it is bad, or None; and the digest of its file, or None if there is none."""
+
+    reason: str | None
+    digest: bytes | None
+
+
+def verify(split, *, min_side, threads, on_rows=lambda count: None):
+    """Verdicts on all rows of a split, in order.
+
+    Args:
+        split: `pipelines.datasets.Split`.
+        min_side: the shortest side that is not too small, in pixels.
+        threads: how many images are looked at at once.
+        on_rows: function that is told how many more rows are done.
+    """
+    # Before the threads begin, each of which would trace it otherwise.
+    _decoded_size.get_concrete_function()
+    verdicts = []
+    with ThreadPoolExecutor(threads) as pool:
+        for first in range(0, len(split), ROWS_AT_ONCE):
+            rows = range(first, min(first + ROWS_AT_ONCE, len(split)))
+            verdicts += pool.map(lambda row: _verdict(split, row, min_side), rows)
+            on_rows(len(rows))
+    return verdicts
+
+
+def _verdict(split, row, min_side):
+    contents = split.images[row]
+    if not split.encoded:
+        try:
+            with open(contents, "rb") as file:
+                contents = file.read()
+        except OSError as error:
+            return Verdict(error.strerror, None)
+    box = None if split.boxes is None else split.boxes[row]
+    return Verdict(_fault(contents, box, min_side), hashlib.blake2b(contents, digest_size=16).digest())
+
+
+@tf.function(input_signature=[tf.TensorSpec([], tf.string)])
+def _decoded_size(contents):
+    """Height and width upright, and whether they are exchanged in the image as it is stored, of which boxes are."""
+    size = tf.shape(decode(contents))[:2]
+    turned = tf.cond(tf.io.is_jpeg(contents), lambda: jpeg_orientation(contents) > 4, lambda: False)
+    return size, turned
+
+
+def _fault(contents, box, min_side):
+    """Why an image file is bad, or None."""
+    if not contents:
+        return "is empty"
+    fault = wrong_header(io.BytesIO(contents))
+    if fault:
+        return fault
+    try:
+        (height, width), turned = (part.numpy() for part in _decoded_size(tf.constant(contents)))
+    except tf.errors.OpError as error:
+        return f"cannot be decoded ({reason_of(error)})"
+    if min(height, width) < min_side:
+        return f"is {width} x {height} pixels; expected at least {min_side} on each side"
+    if turned:
+        height, width = width, height
+    if box is not None and not (box[0] < min(box[2], width) and box[1] < min(box[3], height) and min(box[2:]) > 0):
+        return f"is {width} x {height} pixels, and its box {box.tolist()} is not inside"
+    return None
+
+
+def classes_without_image(split, verdicts):
+    """Names of the classes all of whose images are bad."""
+    usable = {label for label, verdict in zip(split.labels.tolist(), verdicts, strict=True) if not verdict.reason}
+    names = split.class_names or {}
+    return [names.get(label, str(label)) for label in sorted(set(split.labels.tolist()) - usable)]
+
+
+def copies(train, test):
+    """Pairs of rows, of training and of test, whose files are equal byte for byte."""
+    rows = {verdict.digest: row for row, verdict in enumerate(train) if verdict.digest}
+    return [(rows[verdict.digest], row) for row, verdict in enumerate(test) if verdict.digest in rows]

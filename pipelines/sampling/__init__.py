@@ -1,0 +1,13 @@
+"""Samplers: which rows make up a batch, as a pure function of (seed, step) and tables that may be replaced.
+
+A sampler is bound to labels once; that makes its tables, which are variables. `tables()` reads them, at the start of
+an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in any order, with the same result.
+"""
+
+from pipelines.sampling.class_groups import group_by_class
+from pipelines.sampling.pairs import Pairs
+from pipelines.sampling.pxk import PxK
+from pipelines.sampling.uniform import Uniform
+from pipelines.sampling.within_clusters import WithinClusters
+
+__all__ = ["Pairs", "PxK", "Uniform", "WithinClusters", "group_by_class"]

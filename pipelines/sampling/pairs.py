@@ -1,0 +1,77 @@
+"""Batches of images and partners for them."""
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from pipelines.sampling.class_groups import group_by_class
+from pipelines.sampling.draws import draw
+from pipelines.sampling.streams import Stream, arguments_of, as_long_as, stream_key, stream_keys
+from tfdml.arguments import integer
+from tfdml.registry import register
+
+
+@register("sampler", "pairs", images=integer(2))
+class Pairs:
+    """Batches of `images` random rows, then their partners: the first half gets one of its class, the rest of others.
+
+    The mini-batches of Attention-based Ensemble (Sec. 4). Every row whose class has another one comes once before any
+    comes twice; partners are drawn with replacement, the negative ones from all rows of other classes.
+
+    Args:
+        images: rows that get a partner, even.
+    """
+
+    def __init__(self, images=32):
+        if images % 2:
+            raise ValueError(f"The sampler 'pairs' expects images to be even; received {images}.")
+        self.images = images
+
+    @property
+    def batch_size(self):
+        return 2 * self.images
+
+    def bind(self, labels):
+        """Makes the tables for rows with these labels `[N]`."""
+        by_class, starts, sizes = group_by_class(labels)
+        place, size = np.arange(len(by_class)), np.repeat(sizes, sizes)
+        start, drawn = np.repeat(starts, sizes), place[size > 1]
+        if len(by_class) > len(drawn):
+            alone = len(by_class) - len(drawn)
+            logging.info("%d rows are alone in their class and come as negative partners only.", alone)
+        if len(drawn) < self.images or len(sizes) < 2:
+            raise ValueError(
+                f"pairs(images={self.images}) needs that many training rows in classes of two or more, and two "
+                f"classes; there are {len(drawn)} rows and {len(sizes)} classes."
+            )
+        # Of so few rows a draw comes in the order of classes, and its first half are those with positive partners.
+        self._in_order = 2 * self.images > len(drawn)
+        tables = by_class, drawn, start, size
+        self._tables = [tf.Variable(table, trainable=False, shape=[None]) for table in tables]
+
+    def tables(self):
+        return [table.read_value() for table in self._tables]
+
+    def rows(self, seed, steps, tables=None):
+        """Row numbers `[n, batch_size]` of the batches of `steps` `[n]`: images, then their partners."""
+        seed, steps, tables = arguments_of(self, seed, steps, tables)
+        by_class, drawn, start, size = tables
+        count = tf.constant(self.images, tf.int64)
+        scalars = as_long_as(steps, tf.size(drawn, out_type=tf.int64), count)
+        place = tf.gather(drawn, draw(stream_keys(seed, steps), steps, *scalars, self.images))
+        if self._in_order:
+            shuffled = stream_key(seed, Stream.ORDER, steps[:, None], place)
+            place = tf.gather(place, tf.argsort(tf.bitcast(shuffled, tf.int64), axis=1), batch_dims=1)
+        start, size = tf.gather(start, place), tf.gather(size, place)
+        number = tf.range(self.images, dtype=tf.int64)[None, :]
+        random = stream_key(seed, Stream.PARTNERS, steps[:, None], number)
+
+        def below(limit):
+            return tf.cast(random % tf.cast(limit, tf.uint64), tf.int64)
+
+        # Steps away from the row in its class, or a place among all others.
+        positive = start + (place - start + 1 + below(size - 1)) % size
+        negative = below(tf.size(by_class, out_type=tf.int64) - size)
+        negative += tf.where(negative < start, tf.zeros_like(size), size)
+        partner = tf.where(number < self.images // 2, positive, negative)
+        return tf.gather(by_class, tf.concat([place, partner], axis=1))

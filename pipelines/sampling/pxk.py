@@ -1,0 +1,67 @@
+"""P×K: batches of several classes with several images each."""
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from pipelines.sampling.class_groups import group_by_class
+from pipelines.sampling.draws import draw, fill, times_drawn
+from pipelines.sampling.index_shuffle import key_of
+from pipelines.sampling.streams import arguments_of, as_long_as, stream_keys
+from tfdml.arguments import integer
+from tfdml.registry import register
+
+
+@register("sampler", "pxk", classes=integer(1), per_class=integer(2))
+class PxK:
+    """Batches of `classes` different classes with `per_class` images each.
+
+    Every class comes once before any comes twice, and so do the images of a class, across batches and epochs. A
+    class with fewer images than `per_class` repeats them evenly; one with a single image is left out.
+
+    Args:
+        classes: classes in a batch.
+        per_class: images of each, 2 or more.
+    """
+
+    def __init__(self, classes=32, per_class=4):
+        self.classes = classes
+        self.per_class = per_class
+
+    @property
+    def batch_size(self):
+        return self.classes * self.per_class
+
+    def bind(self, labels):
+        """Makes the tables for rows with these labels `[N]`."""
+        rows, starts, sizes = group_by_class(labels)
+        lonely = int(np.sum(sizes == 1))
+        if lonely:
+            logging.info("%d of %d classes have a single image and are left out of pxk batches.", lonely, len(sizes))
+        starts, sizes = starts[sizes > 1], sizes[sizes > 1]
+        if len(sizes) < self.classes:
+            raise ValueError(
+                f"pxk(classes={self.classes}) needs that many classes with two images or more; the training rows "
+                f"have {len(sizes)}. Lower classes."
+            )
+        self._tables = [tf.Variable(table, trainable=False, shape=[None]) for table in (rows, starts, sizes)]
+
+    def tables(self):
+        return [table.read_value() for table in self._tables]
+
+    def rows(self, seed, steps, tables=None):
+        """Row numbers `[n, batch_size]` of the batches of `steps` `[n]`, class after class."""
+        seed, steps, tables = arguments_of(self, seed, steps, tables)
+        by_class, starts, sizes = tables
+        chosen, times = self._classes_of(seed, steps, tf.size(starts, out_type=tf.int64))
+        member = fill(key_of(seed, chosen), times, tf.gather(sizes, chosen), self.per_class)
+        rows = tf.gather(by_class, tf.gather(starts, chosen)[:, None] + member)
+        return tf.reshape(rows, [-1, self.batch_size])
+
+    def _classes_of(self, seed, steps, total):
+        """Classes of the steps and how often each came before, both `[n * classes]`."""
+        count = tf.constant(self.classes, tf.int64)
+        arguments = (stream_keys(seed, steps), steps, *as_long_as(steps, total, count))
+        chosen = draw(*arguments, self.classes)
+        times = times_drawn(*arguments, chosen, self.classes)
+        return tf.reshape(chosen, [-1]), tf.reshape(times, [-1])

@@ -1,0 +1,73 @@
+"""Rotation, and other maps of an image's plane that keep straight lines."""
+
+import numpy as np
+import tensorflow as tf
+
+from pipelines.transforms.sometimes import PROBABILITY, sometimes
+from tfdml.arguments import interval, number, one_of
+from tfdml.registry import register
+
+FILL_MODES = ("constant", "nearest", "reflect", "wrap")
+
+
+@register(
+    "transform",
+    "rotate",
+    degrees=interval(number()),
+    fill_mode=one_of(*FILL_MODES),
+    fill=number(at_least=0, at_most=255),
+    probability=PROBABILITY,
+)
+def rotate(degrees=(-15.0, 15.0), fill_mode="constant", fill=0.0, probability=1.0):
+    """Turns around the centre by a random angle; the size stays, so that corners are lost.
+
+    Args:
+        degrees: lowest and highest angle; above 0 it is counterclockwise.
+        fill_mode: what comes in at the corners: 'constant' for `fill`; 'reflect', 'wrap' or 'nearest' for the image
+            itself, mirrored, repeated, or its nearest pixel.
+        fill: brightness of the corners, 0 to 255.
+        probability: of an image to be turned.
+    """
+
+    def step(image, seed):
+        drawn = degrees[0] + tf.random.stateless_uniform([], seed) * (degrees[1] - degrees[0])
+        return transformed(image, rotation(drawn), fill_mode=fill_mode, fill=fill)
+
+    return sometimes(probability, step)
+
+
+def rotation(degrees):
+    """The matrix `[2, 2]` that turns counterclockwise by this angle, as `transformed` takes it."""
+    radians = tf.cast(degrees, tf.float64) * (np.pi / 180)
+    # Rounded, so that a quarter turn is exact.
+    cosine, sine = (tf.round(number * 2**40) / 2**40 for number in (tf.cos(radians), tf.sin(radians)))
+    return tf.cast(tf.stack([[cosine, -sine], [sine, cosine]]), tf.float32)
+
+
+def transformed(image, matrix, shift=(0.0, 0.0), *, fill_mode="constant", fill=0.0):
+    """The image whose pixel at `place` is the old one's at `matrix @ place + shift`, interpolated linearly.
+
+    Args:
+        image: `[H, W, 3]`.
+        matrix: `[2, 2]`, of places `(x, y)` in pixels from the centre.
+        shift: `(x, y)` in pixels.
+        fill_mode, fill: what comes from beyond the edges, as `rotate` has it.
+    """
+    centre = (sides_of(image) - 1) / 2
+    offset = shift + centre - tf.linalg.matvec(matrix, centre)
+    transform = tf.concat([matrix[0], offset[:1], matrix[1], offset[1:], [0.0, 0.0]], axis=0)
+    result = tf.raw_ops.ImageProjectiveTransformV3(
+        images=image[None],
+        transforms=transform[None],
+        output_shape=tf.shape(image)[:2],
+        fill_value=fill,
+        interpolation="BILINEAR",
+        fill_mode=fill_mode.upper(),
+    )[0]
+    return tf.ensure_shape(result, image.shape)
+
+
+def sides_of(image):
+    """Width and height, float32 `[2]`."""
+    height, width = tf.unstack(tf.shape(image)[:2])
+    return tf.cast(tf.stack([width, height]), tf.float32)

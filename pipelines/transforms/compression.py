@@ -1,0 +1,26 @@
+"""What saving an image as a JPEG does to it."""
+
+import tensorflow as tf
+
+from pipelines.images.decoding import JPEG
+from pipelines.transforms.sometimes import PROBABILITY, sometimes
+from tfdml.arguments import integer, interval
+from tfdml.registry import register
+
+
+@register("transform", "jpeg", quality=interval(integer(1, at_most=100)), probability=PROBABILITY)
+def jpeg(quality=(30, 95), probability=1.0):
+    """Encodes the image as a JPEG of random quality and decodes it again.
+
+    Args:
+        quality: lowest and highest quality, 1 to 100.
+        probability: of an image to be changed.
+    """
+
+    def step(image, seed):
+        drawn = tf.random.stateless_uniform([], seed, quality[0], quality[1] + 1, tf.int32)
+        pixels = tf.cast(tf.round(tf.clip_by_value(image, 0.0, 255.0)), tf.uint8)
+        encoded = tf.raw_ops.EncodeJpegVariableQuality(images=pixels, quality=drawn)
+        return tf.ensure_shape(tf.cast(tf.io.decode_jpeg(encoded, **JPEG), tf.float32), image.shape)
+
+    return sometimes(probability, step)

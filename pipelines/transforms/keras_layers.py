@@ -1,0 +1,130 @@
+"""Any preprocessing layer of Keras or keras-cv as a step of a transform."""
+
+import importlib
+import inspect
+import re
+
+import keras
+import tensorflow as tf
+
+from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
+from tfdml.arguments import text
+from tfdml.registry import nearest, register
+
+# They mix images of a batch, and their labels, which are names here.
+MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")
+# What the step itself sets.
+OURS = {"dtype": "Pixels are float32", "seed": "The run's --seed decides what is drawn", "name": "A step has no name"}
+
+
+@register("transform", "layer", name=text())
+def layer(name, /, **arguments):
+    """A preprocessing layer of Keras or keras-cv, such as `layer('RandomHue', factor=0.2)`, with the layer's arguments.
+
+    It is given one image at a time, pixels from 0 to 255, and what it draws comes from the seed of the image's place in
+    the run. Results are cut off at 0 and 255. Layers with weights or other state of their own are refused.
+
+    Args:
+        name: of a class in `keras.layers`, else in `keras_cv.layers`; `'keras_cv.RandomHue'` where both have one; or a
+            layer of your own as `keras.saving.register_keras_serializable` names it.
+        **arguments: of the layer. `value_range` is (0, 255) where the layer needs one.
+    """
+    written = f"layer({name!r})"
+    made = _made(written, _class_of(name), arguments)
+    made.build((None, None, None, 3))
+    _refuse_weights(written, made)
+    compiled = tf.function(lambda image, seed: _drawn(written, made, image, seed), autograph=False)
+
+    def step(image, seed):
+        specs = tf.TensorSpec(image.shape, tf.float32), tf.TensorSpec([2], seed.dtype)
+        graph = compiled.get_concrete_function(*specs)
+        unseeded = unseeded_operations(graph.graph)
+        if unseeded:
+            raise ValueError(
+                f"{written} draws from a state of its own ({', '.join(unseeded)}): a run that goes on would see other "
+                "images. Expected draws by keras.random with a SeedGenerator, or by tf.random.uniform or normal."
+            )
+        return graph(image, seed)
+
+    return step
+
+
+def _drawn(written, made, image, seed):
+    """What the layer makes of one image, in a graph."""
+    # keras-cv's layers count on AutoGraph, which only a function of its own gives them here.
+    call = tf.function(lambda images: made(images, training=True))
+    with drawing_from(seed), refusing_python_draws(written):
+        try:
+            images = call(image[None])
+        except Exception as error:
+            # Keras prints the reason in bold, between what it says of the call.
+            bold = re.search(r"\x1b\[1m(.+?)\x1b\[0m", str(error), re.DOTALL)
+            reason = " ".join((bold[1] if bold else str(error).strip().splitlines()[-1]).split())
+            raise ValueError(f"{written} fails on an image of shape {tuple(image.shape)}: {reason}") from error
+    _refuse_weights(written, made)
+    if not (tf.is_tensor(images) and images.shape.rank == 4 and images.shape[0] == 1 and images.shape[3] == 3):
+        shape = getattr(images, "shape", type(images).__name__)
+        raise ValueError(f"{written} makes {shape} of a batch of one image; expected (1, height, width, 3).")
+    return tf.clip_by_value(tf.cast(images[0], tf.float32), 0.0, 255.0)
+
+
+def _class_of(name):
+    """The class of a layer."""
+    package, _, short = name.rpartition(".")
+    found = None
+    if package in ("", "keras"):
+        found = getattr(keras.layers, short, None) or keras.saving.get_registered_object(short)
+    if package in ("", "keras_cv") and found is None:
+        found = getattr(_keras_cv_layers(), short, None)
+    if not (inspect.isclass(found) and issubclass(found, keras.layers.Layer)):
+        known = [each for each in dir(keras.layers) if each not in MIXING and _is_of_images(each)]
+        missing = "" if _keras_cv_layers() else " keras-cv is not installed; it is the extra keras-cv."
+        raise ValueError(f"Unknown layer {name!r}.{nearest(short, known)} Keras has {', '.join(known)}.{missing}")
+    if short in MIXING:
+        raise ValueError(
+            f"layer({name!r}) mixes images of a batch and their labels, which metric learning cannot: an image has "
+            "one class."
+        )
+    return found
+
+
+def _made(written, kind, arguments):
+    """The layer, from arguments that it has."""
+    parameters = inspect.signature(kind).parameters
+    parameters = {
+        name: each for name, each in parameters.items() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+    }
+    for name in arguments:
+        if name in OURS:
+            raise ValueError(f"{OURS[name]}: leave {name} out of {written}.")
+        if name not in parameters:
+            own = [each for each in parameters if each not in OURS]
+            raise ValueError(
+                f"{written} takes no argument {name!r}.{nearest(name, own)} Its arguments: {', '.join(own) or 'none'}."
+            )
+    range_needed = "value_range" in parameters and parameters["value_range"].default is inspect.Parameter.empty
+    offered = {"value_range": (0, 255)} if range_needed else {}
+    try:
+        return kind(**{**offered, **arguments}, dtype="float32")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"Cannot make {written} of {arguments}: {' '.join(str(error).split())}") from error
+
+
+def _refuse_weights(written, made):
+    if made.weights:
+        raise ValueError(
+            f"{written} has weights of its own ({', '.join(weight.name for weight in made.weights)}), which no "
+            "checkpoint of the run would hold. Expected a layer without."
+        )
+
+
+def _keras_cv_layers():
+    """The module, or None where keras-cv is not installed."""
+    try:
+        return importlib.import_module("keras_cv").layers
+    except ModuleNotFoundError:
+        return None
+
+
+def _is_of_images(name):
+    return "image_preprocessing" in getattr(getattr(keras.layers, name), "__module__", "")

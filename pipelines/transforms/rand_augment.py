@@ -1,0 +1,99 @@
+"""RandAugment (Cubuk et al. 2020): some operations drawn from a list, all of one strength.
+
+The operations, and what each does at a magnitude from 0 to 30, are those of torchvision and of the paper's code.
+"""
+
+import tensorflow as tf
+
+from pipelines.images.seldom import seldom
+from pipelines.transforms.affine import rotation, sides_of, transformed
+from pipelines.transforms.blur import filtered
+from pipelines.transforms.colours import blend, change_brightness, change_contrast, change_saturation
+from pipelines.transforms.histograms import autocontrast, equalize
+from tfdml.arguments import integer, number
+from tfdml.registry import register
+
+MOST = 30
+
+
+@register(
+    "transform",
+    "rand_augment",
+    ops=integer(1),
+    magnitude=number(at_least=0, at_most=MOST),
+    fill=number(at_least=0, at_most=255),
+)
+def rand_augment(ops=2, magnitude=9.0, fill=0.0):
+    """Does some operations at random, one after another, all of one strength.
+
+    Args:
+        ops: how many operations are drawn for each image; the same one may be drawn twice.
+        magnitude: how strong they are, 0 to 30.
+        fill: brightness, 0 to 255, of what comes in at the edges where an image is moved.
+    """
+    operations = operations_at(magnitude / MOST, fill)
+    signature = tf.TensorSpec([None, None, 3], tf.float32), tf.TensorSpec([], tf.float32)
+    branches = [seldom(*signature)(operation) for operation in operations.values()]
+
+    def step(image, seed):
+        result = image
+        for turn in range(ops):
+            uniform = tf.random.stateless_uniform([2], tf.random.experimental.stateless_fold_in(seed, turn))
+            sign = tf.where(uniform[1] < 0.5, -1.0, 1.0)
+            result = tf.switch_case(
+                tf.cast(uniform[0] * len(branches), tf.int32),
+                [lambda branch=branch, before=result, sign=sign: branch(before, sign) for branch in branches],
+            )
+        return tf.ensure_shape(result, image.shape)
+
+    return step
+
+
+def operations_at(strength, fill=0.0):
+    """The operations by name, functions of an image and of a sign, at a strength from 0 to 1."""
+
+    def sheared(*skew):
+        return lambda image, sign: transformed(image, tf.eye(2) + sign * strength * tf.constant(skew), fill=fill)
+
+    def translated(*shares):
+        return lambda image, sign: transformed(
+            image, tf.eye(2), tf.round(sign * strength * tf.constant(shares) * sides_of(image)), fill=fill
+        )
+
+    def enhanced(change):
+        return lambda image, sign: change(image, 1 + sign * 0.9 * strength)
+
+    bits = 8 - round(4 * strength)
+    return {
+        "identity": lambda image, sign: image,
+        "shear_x": sheared((0.0, 0.3), (0.0, 0.0)),
+        "shear_y": sheared((0.0, 0.0), (0.3, 0.0)),
+        "translate_x": translated(150 / 331, 0.0),
+        "translate_y": translated(0.0, 150 / 331),
+        "rotate": lambda image, sign: transformed(image, rotation(sign * 30 * strength), fill=fill),
+        "brightness": enhanced(change_brightness),
+        "color": enhanced(change_saturation),
+        "contrast": enhanced(change_contrast),
+        "sharpness": enhanced(change_sharpness),
+        "posterize": lambda image, sign: posterize(image, bits),
+        "solarize": lambda image, sign: solarize(image, 255 * (1 - strength)),
+        "autocontrast": lambda image, sign: autocontrast(image),
+        "equalize": lambda image, sign: equalize(image),
+    }
+
+
+def change_sharpness(image, factor):
+    """Multiplies by the factor how far pixels are from a smoothed image, Pillow's `ImageFilter.SMOOTH`."""
+    mean = filtered(image, tf.fill([3], 1 / 3), radius=1)
+    return blend(image, (9 * mean + 4 * image) / 13, factor)
+
+
+def posterize(image, bits):
+    """Keeps so many of the 8 bits of each number."""
+    step = 2.0 ** (8 - bits)
+    return tf.floor(image / step) * step
+
+
+def solarize(image, threshold):
+    """Turns over the numbers at the threshold and above."""
+    return tf.where(image < threshold, image, 255 - image)

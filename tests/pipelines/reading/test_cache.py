@@ -1,0 +1,192 @@
+"""A cache gives what reading gives, and reads once."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from pipelines.build import evaluation_batches, training_batches
+from pipelines.datasets import Split
+from pipelines.preparation import preparation
+from pipelines.reading.cache import KINDS, Cache
+from pipelines.sampling import Uniform
+from tests.pipelines.image_files import encoded, noise
+from tfdml.flags import define_training
+
+ROWS = 10
+PLENTY = 10**9
+# Nothing of the first is the same every time; the first step of the second is; all of the third.
+CHAINS = ("random_resized_crop|flip", "resize_short(size=12)|random_crop|flip", "resize_short|center_crop")
+
+
+def test_the_flag_offers_the_kinds_that_there_are():
+    values = flags.FlagValues()
+    define_training(values)
+    assert tuple(values["cache"].parser.enum_values) == KINDS
+
+
+def write_images(folder):
+    """Files of several kinds and sizes."""
+    paths = []
+    for row in range(ROWS):
+        paths.append(folder / f"{row}.{('jpg', 'png')[row % 2]}")
+        paths[-1].write_bytes(encoded(noise(20 + row, 40 - 2 * row, seed=row), ("JPEG", "PNG")[row % 2]))
+    return Split(np.array([str(path) for path in paths], dtype=object), np.arange(ROWS) % 3)
+
+
+@pytest.fixture
+def split(tmp_path):
+    return write_images(tmp_path)
+
+
+@pytest.fixture
+def make_cache(tmp_path):
+    def make(kind, memory=PLENTY, **options):
+        return Cache(kind, memory=memory, folder=tmp_path / "kept", **options)
+
+    return make
+
+
+def prepared(chain, **options):
+    return preparation(chain, image_size=8, mean=(1, 2, 3), std=(4, 5, 6), **options)
+
+
+def batches(split, preparation, cache=None):
+    """Images of two training batches, and of all rows as evaluation sees them."""
+    read, prepare = cache.through(split, preparation) if cache else (None, preparation)
+    sampler = Uniform(6)
+    sampler.bind(split.labels)
+    step = tf.Variable(3, dtype=tf.int64)
+    training = training_batches(split, sampler, prepare, seed=1, step=step, steps_per_epoch=5, length=2, read=read)
+    evaluation = evaluation_batches(split, prepare, batch_size=4, read=read)
+    return [images for images, _ in training.as_numpy_iterator()] + list(evaluation.as_numpy_iterator())
+
+
+def assert_same(found, expected):
+    assert len(found) == len(expected) == 5
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture(scope="module", params=CHAINS)
+def uncached(request, tmp_path_factory):
+    """Images, a transform, and the batches of both without a cache."""
+    split = write_images(tmp_path_factory.mktemp("images"))
+    return split, request.param, batches(split, prepared(request.param))
+
+
+@pytest.mark.parametrize("memory", [PLENTY, 0], ids=["in memory", "on disk"])
+@pytest.mark.parametrize("kind", ["bytes", "pixels"])
+def test_batches_are_the_same(uncached, make_cache, kind, memory):
+    split, chain, expected = uncached
+    cache = make_cache(kind, memory)
+    assert_same(batches(split, prepared(chain), cache), expected)
+    assert cache.folder.exists() == (memory == 0)
+
+
+def test_without_a_cache_nothing_is_kept(split, make_cache):
+    cache, preparation = make_cache("none", 0), prepared(CHAINS[0])
+    assert cache.through(split, preparation) == (None, preparation) and not cache.folder.exists()
+
+
+@pytest.mark.parametrize("kind", ["bytes", "pixels"])
+def test_boxes_are_cropped_to_once(split, make_cache, kind):
+    boxes = np.array([[3, 2, 15, 14]] * ROWS, np.int32)
+    split = Split(split.images, split.labels, boxes=boxes)
+    assert_same(batches(split, prepared(CHAINS[1]), make_cache(kind)), batches(split, prepared(CHAINS[1])))
+
+
+@pytest.mark.parametrize("kind, memory", [("bytes", PLENTY), ("pixels", 0)])
+def test_files_are_read_once(split, make_cache, tmp_path, kind, memory):
+    cache, preparation = make_cache(kind, memory), prepared(CHAINS[1])
+    expected = batches(split, preparation, cache)
+    for path in tmp_path.glob("*.*g"):
+        path.unlink()
+    assert_same(batches(split, preparation, cache), expected)
+
+
+def test_images_in_memory_are_decoded_once(split, make_cache):
+    encoded_split = Split(np.array([open(path, "rb").read() for path in split.images], dtype=object), split.labels)
+    assert make_cache("bytes").through(encoded_split, prepared(CHAINS[0]))[0] is None
+    assert_same(batches(encoded_split, prepared(CHAINS[0]), make_cache("pixels")), batches(split, prepared(CHAINS[0])))
+
+
+@pytest.mark.parametrize("kind", ["bytes", "pixels"])
+def test_the_next_run_finds_what_is_on_disk(split, make_cache, monkeypatch, kind):
+    expected = batches(split, prepared(CHAINS[2]), make_cache(kind, 0))
+    monkeypatch.setattr(Cache, "_made", None)
+    assert_same(batches(split, prepared(CHAINS[2]), make_cache(kind, PLENTY)), expected)
+
+
+def test_what_has_changed_is_read_again(split, make_cache):
+    preparation = prepared(CHAINS[2])
+    batches(split, preparation, make_cache("bytes", 0))
+    with open(split.images[4], "wb") as file:
+        file.write(encoded(noise(30, 30, seed=99), "JPEG"))
+    cache = make_cache("bytes", 0)
+    assert_same(batches(split, preparation, cache), batches(split, preparation))
+    assert len(list(cache.folder.iterdir())) == 2
+
+
+def test_another_transform_has_pixels_of_its_own(split, make_cache):
+    cache = make_cache("pixels", 0)
+    for chain in CHAINS:
+        cache.through(split, prepared(chain))
+    assert len(list(cache.folder.iterdir())) == len(CHAINS)
+    assert_same(batches(split, prepared(CHAINS[0]), cache), batches(split, prepared(CHAINS[0])))
+
+
+def test_memory_is_shared_by_all_splits(split, make_cache):
+    half, rest = split.where(slice(0, 5)), split.where(slice(5, 10))
+    size = sum(len(open(path, "rb").read()) for path in half.images)
+    cache = make_cache("bytes", size)
+    for part in (half, half, rest):
+        cache.through(part, prepared(CHAINS[0]))
+        assert cache.folder.exists() == (part is rest)
+
+
+@pytest.mark.parametrize("memory", [PLENTY, 0], ids=["in memory", "on disk"])
+@pytest.mark.parametrize("kind, content", [("bytes", None), ("pixels", None), ("pixels", b"no image")])
+def test_an_image_that_cannot_be_read_is_named(split, make_cache, tmp_path, kind, content, memory):
+    path = tmp_path / "6.jpg"
+    path.unlink()
+    if content:
+        path.write_bytes(content)
+    cache = make_cache(kind, memory)
+    with pytest.raises(ValueError, match=f"Cannot read {path}: .*. Replace it or remove it."):
+        cache.through(split, prepared(CHAINS[0]))
+    assert not cache.folder.exists() or not list(cache.folder.iterdir())
+
+
+@pytest.mark.parametrize("memory", [PLENTY, 0], ids=["in memory", "on disk"])
+@pytest.mark.parametrize("kind", ["bytes", "pixels"])
+@pytest.mark.parametrize("chain", CHAINS)
+def test_where_bad_images_are_tolerated_they_stay_unreadable(split, make_cache, chain, kind, memory):
+    with open(split.images[6], "wb") as file:
+        file.write(b"no image")
+    read, prepare = make_cache(kind, memory, tolerant=True).through(split, prepared(chain))
+    for row in range(ROWS):
+        contents = read(tf.constant(row, tf.int64))
+        if row == 6:
+            with pytest.raises(tf.errors.InvalidArgumentError):
+                prepare(contents, tf.zeros([2], tf.int64))
+        else:
+            assert prepare(contents, tf.zeros([2], tf.int64)).shape == (8, 8, 3)
+
+
+def test_a_folder_that_cannot_be_written_is_told(split, tmp_path):
+    (tmp_path / "kept").write_text("a file")
+    with pytest.raises(OSError, match=f"Cannot keep images in {tmp_path / 'kept'}/bytes-.*--cache_dir"):
+        Cache("bytes", memory=0, folder=tmp_path / "kept").through(split, prepared(CHAINS[0]))
+
+
+def test_pixels_are_refused_where_a_random_crop_decides_how_they_are_decoded(split, make_cache):
+    with pytest.raises(ValueError, match="--cache=bytes"):
+        make_cache("pixels").through(split, prepared(CHAINS[0], shrink=True))
+    chosen = prepared(CHAINS[2], shrink=True)
+    assert_same(batches(split, chosen, make_cache("pixels")), batches(split, chosen))
+
+
+def test_kinds_are_known():
+    with pytest.raises(ValueError, match="none, bytes, pixels, received 'disk'"):
+        Cache("disk", memory=0, folder="")

@@ -1,0 +1,263 @@
+import io
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+from pipelines.datasets import Split
+from pipelines.images.decoding import decode
+from pipelines.preparation import preparation
+from pipelines.reading.unreadable import find_unreadable, find_unreadable_class
+from tfdml import registry
+
+COLOURS = np.random.default_rng(0).integers(0, 256, (9, 13, 3)).astype(np.uint8)
+
+
+def encoded(pixels, file_format, mode="RGB", **options):
+    file = io.BytesIO()
+    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(np.asarray(pixels, np.uint8))
+    image.convert(mode).save(file, file_format, **options)
+    return file.getvalue()
+
+
+def apply(spec, image, seed=(0, 0), **offers):
+    step = registry.create("transform", spec, **offers)
+    return step(tf.constant(np.asarray(image, np.float32)), tf.constant(seed, tf.int64)).numpy()
+
+
+def gradient_image(height, width):
+    """Red is the row and green the column, both from 0 to 1, at pixel centres."""
+    rows, columns = np.meshgrid((np.arange(height) + 0.5) / height, (np.arange(width) + 0.5) / width, indexing="ij")
+    return np.stack([rows, columns, np.ones_like(rows)], axis=2).astype(np.float32)
+
+
+@pytest.mark.parametrize("file_format, mode", [("PNG", "RGB"), ("BMP", "RGB"), ("WebP", "RGB")])
+def test_lossless_files_give_their_pixels(file_format, mode):
+    options = {"lossless": True} if file_format == "WebP" else {}
+    image = decode(tf.constant(encoded(COLOURS, file_format, mode, **options)))
+    assert image.dtype == tf.uint8
+    np.testing.assert_array_equal(image, COLOURS)
+
+
+@pytest.mark.parametrize(
+    "file_format, mode",
+    [("PNG", "L"), ("PNG", "LA"), ("PNG", "P"), ("PNG", "RGBA"), ("PNG", "1"), ("GIF", "P")]
+    + [("BMP", "L"), ("BMP", "RGBA"), ("JPEG", "RGB"), ("JPEG", "L"), ("WebP", "RGB"), ("WebP", "RGBA")],
+)
+def test_kinds_of_files_agree_with_pillow(file_format, mode):
+    smooth = (255 * gradient_image(9, 13)).astype(np.uint8)
+    file = encoded(smooth, file_format, mode)
+    image = decode(tf.constant(file))
+    assert image.dtype == tf.uint8 and image.shape == (9, 13, 3)
+    expected = np.asarray(Image.open(io.BytesIO(file)).convert("RGB")).astype(int)
+    # Decoders upsample colour each in its own way.
+    np.testing.assert_allclose(image.numpy().astype(int), expected, atol=32 if file_format in ("JPEG", "WebP") else 0)
+
+
+def test_cmyk_jpeg_has_its_colours():
+    image = decode(tf.constant(encoded(np.full((8, 8, 3), (200, 40, 90)), "JPEG", "CMYK", quality=100)))
+    assert image.shape == (8, 8, 3)
+    np.testing.assert_allclose(image[4, 4], (200, 40, 90), atol=6)
+
+
+def test_alpha_is_left_out():
+    transparent = np.concatenate([COLOURS, np.zeros((9, 13, 1), np.uint8)], axis=2)
+    np.testing.assert_array_equal(decode(tf.constant(encoded(transparent, "PNG", "RGBA"))), COLOURS)
+
+
+def test_first_frame_of_a_moving_gif():
+    frames = [Image.fromarray(np.full((4, 5, 3), value, np.uint8)) for value in (10, 200)]
+    file = io.BytesIO()
+    frames[0].save(file, "GIF", save_all=True, append_images=frames[1:])
+    image = decode(tf.constant(file.getvalue()))
+    np.testing.assert_array_equal(image, np.full((4, 5, 3), 10))
+
+
+@pytest.mark.parametrize("shape", [(9, 13), (40, 25), (1, 1), (3, 200)])
+@pytest.mark.parametrize("step", ["random_resized_crop", "random_crop", "center_crop", "resize_pad", "warp"])
+def test_steps_end_in_a_square(step, shape):
+    result = apply(step, gradient_image(*shape), size=16)
+    assert result.shape == (16, 16, 3) and result.dtype == np.float32
+    assert result.min() >= -1e-3 and result.max() <= 1 + 1e-3
+
+
+@pytest.mark.parametrize(
+    "shape, expected", [((40, 20), (32, 16)), ((20, 40), (16, 32)), ((5, 9), (16, 29)), ((16, 16), (16, 16))]
+)
+def test_resize_short_keeps_the_aspect(shape, expected):
+    result = apply("resize_short", gradient_image(*shape), size=16)
+    assert result.shape == (*expected, 3)
+    np.testing.assert_allclose(result[4:-4, 4:-4], gradient_image(*expected)[4:-4, 4:-4], atol=0.03)
+
+
+def test_resize_pad_keeps_the_aspect_and_fills():
+    for fill in (0, 128):
+        result = apply(f"resize_pad(fill={fill})", np.full((40, 20, 3), 50.0), size=16)
+        np.testing.assert_allclose(result[:, 4:12], 50, atol=1e-3)
+        np.testing.assert_array_equal(result[:, :4], np.full((16, 4, 3), fill))
+        np.testing.assert_array_equal(result[:, 12:], np.full((16, 4, 3), fill))
+    wide = apply("resize_pad(fill=7)", np.full((20, 40, 3), 50.0), size=16)
+    np.testing.assert_array_equal(wide[:4], np.full((4, 16, 3), 7))
+    np.testing.assert_allclose(wide[4:12], 50, atol=1e-3)
+
+
+def test_warp_stretches():
+    np.testing.assert_allclose(
+        apply("warp", gradient_image(32, 64), size=16)[2:-2, 2:-2], gradient_image(16, 16)[2:-2, 2:-2], atol=0.02
+    )
+
+
+def test_center_crop_takes_the_middle_and_pads_what_is_small():
+    image = np.arange(6 * 8 * 3, dtype=np.float32).reshape(6, 8, 3)
+    np.testing.assert_array_equal(apply("center_crop", image, size=4), image[1:5, 2:6])
+    padded = apply("center_crop", image + 1, size=10)
+    np.testing.assert_array_equal(padded[2:8, 1:9], image + 1)
+    assert np.sum(padded != 0) == image.size
+
+
+def test_random_crop_takes_every_window_and_pads_what_is_small():
+    image = np.arange(6 * 5 * 3, dtype=np.float32).reshape(6, 5, 3) + 1
+    windows = {(top, left): image[top : top + 4, left : left + 4] for top in range(3) for left in range(2)}
+    found = [apply("random_crop", image, (seed, 1), size=4) for seed in range(60)]
+    seen = [place for crop in found for place, window in windows.items() if np.array_equal(crop, window)]
+    assert len(seen) == len(found) and set(seen) == set(windows)
+    padded = apply("random_crop", image, size=9)
+    np.testing.assert_array_equal(padded[1:7, 2:7], image)
+
+
+def test_random_resized_crop_covers_the_areas_and_aspects_it_declares():
+    height, width, area, aspect = 200, 160, (0.2, 0.6), (0.5, 2.0)
+    step = tf.function(registry.create("transform", f"random_resized_crop(area={area}, aspect={aspect})", size=32))
+    image = tf.constant(gradient_image(height, width))
+    areas, aspects, tops, lefts, bottoms, rights = [], [], [], [], [], []
+    for seed in range(250):
+        crop = step(image, tf.constant([seed, 5], tf.int64)).numpy()
+        # Rows and columns are colours, so a crop tells from where it is.
+        rows, columns = crop[4:28, 16, 0], crop[16, 4:28, 1]
+        share_high, share_wide = (rows[-1] - rows[0]) * 32 / 23, (columns[-1] - columns[0]) * 32 / 23
+        areas.append(share_high * share_wide)
+        aspects.append(share_wide * width / (share_high * height))
+        tops.append(rows.mean() - share_high / 2)
+        lefts.append(columns.mean() - share_wide / 2)
+        bottoms.append(tops[-1] + share_high)
+        rights.append(lefts[-1] + share_wide)
+    assert min(tops) > -0.01 and min(lefts) > -0.01 and max(bottoms) < 1.01 and max(rights) < 1.01
+    assert area[0] - 0.02 < min(areas) < 0.24 and 0.55 < max(areas) < area[1] + 0.02
+    assert aspect[0] - 0.03 < min(aspects) < 0.58 and 1.7 < max(aspects) < aspect[1] + 0.06
+    # As often wide as high: the aspect is drawn on a logarithmic scale.
+    assert 0.4 < np.mean(np.array(aspects) > 1) < 0.6
+    # Crops reach all four edges.
+    assert min(tops) < 0.02 and min(lefts) < 0.02 and max(bottoms) > 0.98 and max(rights) > 0.98
+
+
+def test_random_resized_crop_takes_the_whole_image_where_no_crop_fits():
+    image = gradient_image(2, 400)
+    result = apply("random_resized_crop(area=(0.9, 1.0))", image, size=8)
+    np.testing.assert_allclose(result, apply("warp", image, size=8), atol=1e-5)
+
+
+@pytest.mark.parametrize("arguments", ["area=(0.0, 1.0)", "area=(0.5, 0.4)", "area=(0.5, 1.1)", "aspect=(2.0, 1.0)"])
+def test_random_resized_crop_refuses_bad_ranges(arguments):
+    with pytest.raises(ValueError, match=r"to be a pair \(low, high\) of numbers above 0"):
+        registry.create("transform", f"random_resized_crop({arguments})", size=8)
+
+
+def test_flip_mirrors_half_of_the_images():
+    image = COLOURS.astype(np.float32)
+    results = [apply("flip", image, (seed, 0)) for seed in range(200)]
+    mirrored = [np.array_equal(result, image[:, ::-1]) for result in results]
+    assert all(flipped or np.array_equal(result, image) for flipped, result in zip(mirrored, results, strict=True))
+    assert 75 < sum(mirrored) < 125
+
+
+@pytest.mark.parametrize("step", ["random_resized_crop", "random_crop"])
+def test_random_steps_depend_on_the_seed_alone(step):
+    image = np.random.default_rng(0).random((30, 40, 3))
+    seeds = [(first, second) for first in range(4) for second in range(4)]
+    results = [apply(step, image, seed, size=12) for seed in seeds]
+    for seed, result in zip(seeds, results, strict=True):
+        np.testing.assert_array_equal(apply(step, image, seed, size=12), result)
+    # Two of them may agree by chance.
+    assert len({result.tobytes() for result in results}) > 12
+
+
+def test_steps_of_a_chain_do_not_share_their_randomness():
+    prepare = preparation("flip|flip|warp", image_size=13, mean=(0, 0, 0), std=(1, 1, 1))
+    contents = tf.constant(encoded(COLOURS, "PNG"))
+    straight = preparation("warp", image_size=13, mean=(0, 0, 0), std=(1, 1, 1))(contents, tf.zeros([2], tf.int64))
+    same = [np.array_equal(prepare(contents, tf.constant([0, seed], tf.int64)), straight) for seed in range(30)]
+    assert 0 < sum(same) < 30
+
+
+def test_preparation_normalises_each_channel():
+    mean, std = (10.0, 20.0, 30.0), (1.0, 2.0, 4.0)
+    contents = tf.constant(encoded(COLOURS[:9, :9], "PNG"))
+    image = preparation("center_crop", image_size=9, mean=mean, std=std)(contents, tf.zeros([2], tf.int64))
+    assert image.shape == (9, 9, 3) and image.dtype == tf.float32
+    np.testing.assert_allclose(image, (COLOURS[:9, :9].astype(np.float32) - mean) / std, rtol=1e-6)
+
+
+def test_blue_first_for_backbones_that_want_it_so():
+    """Mean and standard deviation stand in that order, too."""
+    contents = tf.constant(encoded(COLOURS[:, :9], "PNG"))
+    mean, std = (104.0, 117.0, 123.0), (1.0, 2.0, 3.0)
+    prepare = preparation("center_crop", image_size=9, mean=mean, std=std, channels="bgr")
+    expected = (COLOURS[:, :9, ::-1].astype(np.float32) - np.float32(mean)) / np.float32(std)
+    np.testing.assert_allclose(prepare(contents, tf.zeros([2], tf.int64)), expected, rtol=1e-6)
+
+
+def test_other_orders_of_channels_are_refused():
+    with pytest.raises(ValueError, match="'rgb' or 'bgr', received 'brg'"):
+        preparation("warp", image_size=9, mean=(0, 0, 0), std=(1, 1, 1), channels="brg")
+
+
+def test_preparation_offers_its_size_to_steps_that_do_not_set_their_own():
+    prepare = preparation("resize_short(size=20)|center_crop", image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
+    contents = tf.constant(encoded((255 * gradient_image(40, 40)).astype(np.uint8), "PNG"))
+    image = prepare(contents, tf.zeros([2], tf.int64)).numpy() / 255
+    np.testing.assert_allclose(image, gradient_image(20, 20)[6:14, 6:14], atol=0.02)
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+@pytest.mark.parametrize(
+    "transform, shape", [("resize_short", None), ("center_crop|warp(size=9)", r"\(9, 9, 3\)"), ("flip", None)]
+)
+def test_a_chain_that_ends_in_the_wrong_shape_is_told(transform, shape, in_graph):
+    prepare = preparation(transform, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
+    contents = tf.constant([encoded(COLOURS, "PNG")])
+    message = f"ends with images of shape {shape or ''}.*expected \\(8, 8, 3\\). End it with a crop, or with warp"
+    with pytest.raises(ValueError, match=message):
+        if in_graph:
+            tf.data.Dataset.from_tensor_slices(contents).map(lambda image: prepare(image, tf.zeros([2], tf.int64)))
+        else:
+            prepare(contents[0], tf.zeros([2], tf.int64))
+
+
+class TestFindUnreadable:
+    GOOD = encoded(COLOURS, "PNG")
+
+    def test_truncated_bytes(self):
+        images = np.array([self.GOOD, self.GOOD, self.GOOD[:60], b""], dtype=object)
+        row, reason = find_unreadable(Split(images, np.arange(4)))
+        assert row == 2 and reason and "\n" not in reason
+
+    def test_paths(self, tmp_path):
+        contents = {"good.png": self.GOOD, "cut.jpg": encoded(np.zeros((64, 64, 3)), "JPEG")[:-300], "text.png": b"no"}
+        for name, content in contents.items():
+            (tmp_path / name).write_bytes(content)
+        for name in ("cut.jpg", "text.png", "absent.png"):
+            paths = np.array([str(tmp_path / "good.png"), str(tmp_path / name)], dtype=object)
+            row, reason = find_unreadable(Split(paths, np.arange(2)))
+            assert row == 1 and len(reason) > 10
+
+    def test_nothing_to_find(self):
+        assert find_unreadable(Split(np.array([self.GOOD] * 2, dtype=object), np.arange(2))) is None
+
+    def test_a_class_without_a_good_image(self):
+        bad, labels = b"no", np.array([2, 1, 1, 2, 1, 2, 0])
+        images = np.array([bad, self.GOOD, bad, bad, bad, bad, self.GOOD], dtype=object)
+        rows, reason = find_unreadable_class(Split(images, labels))
+        assert rows.tolist() == [0, 3, 5] and "no JPEG" in reason
+        images[5] = self.GOOD
+        assert find_unreadable_class(Split(images, labels)) is None

@@ -1,0 +1,76 @@
+"""Steps that change colours, beside Pillow and Python's own colorsys."""
+
+import colorsys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image, ImageEnhance
+
+from pipelines.transforms import colours
+from tests.pipelines.steps import IMAGE, apply
+
+PICTURE = Image.fromarray(IMAGE.astype(np.uint8))
+OFF = "brightness=0.0, contrast=0.0, saturation=0.0, hue=0.0"
+
+
+def test_grayscale_is_pillows():
+    expected = np.asarray(PICTURE.convert("L"), np.float32)[..., None]
+    np.testing.assert_allclose(apply("grayscale", IMAGE), np.repeat(expected, 3, axis=2), atol=0.51)
+    # The weights, and not only close to them.
+    np.testing.assert_allclose(apply("grayscale", np.eye(3)[None] * 100)[0, :, 0], [29.9, 58.7, 11.4], rtol=1e-5)
+
+
+@pytest.mark.parametrize("factor", [0.0, 0.4, 1.0, 1.9])
+@pytest.mark.parametrize(
+    "change, enhancer",
+    [
+        (colours.change_brightness, ImageEnhance.Brightness),
+        (colours.change_contrast, ImageEnhance.Contrast),
+        (colours.change_saturation, ImageEnhance.Color),
+    ],
+)
+def test_changes_are_pillows(change, enhancer, factor):
+    expected = np.asarray(enhancer(PICTURE).enhance(factor), np.float32)
+    # Pillow rounds what it blends with, and then the result downwards.
+    np.testing.assert_allclose(change(tf.constant(IMAGE, tf.float32), factor), expected, atol=1.6)
+
+
+@pytest.mark.parametrize("share", [-0.5, -0.1, 0.25])
+def test_hue_is_turned_as_python_turns_it(share):
+    def turned(pixel):
+        hue, saturation, value = colorsys.rgb_to_hsv(*pixel)
+        return colorsys.hsv_to_rgb((hue + share) % 1, saturation, value)
+
+    expected = np.apply_along_axis(turned, 2, IMAGE)
+    np.testing.assert_allclose(colours.turn_hue(tf.constant(IMAGE, tf.float32), share), expected, atol=0.01)
+
+
+@pytest.mark.parametrize("most, low, high", [(0.5, 0.5, 1.5), (2.0, 0.0, 3.0)])
+def test_jitter_draws_factors_from_its_range(most, low, high):
+    spec = f"color_jitter({OFF})".replace("brightness=0.0", f"brightness={most}")
+    factors = [apply(spec, np.full((2, 2, 3), 50), seed)[0, 0, 0] / 50 for seed in range(300)]
+    assert low <= min(factors) < low + 0.05 and high - 0.05 < max(factors) <= high
+    np.testing.assert_allclose(np.mean(factors), (low + high) / 2, atol=0.15)
+
+
+def test_jitter_turns_hue_both_ways_within_its_range():
+    spec = f"color_jitter({OFF})".replace("hue=0.0", "hue=0.2")
+    red = np.broadcast_to(np.array([200.0, 10, 10]), (2, 2, 3))
+    hues = [colorsys.rgb_to_hsv(*apply(spec, red, seed)[0, 0])[0] for seed in range(200)]
+    turns = [(hue + 0.5) % 1 - 0.5 for hue in hues]
+    assert -0.2001 <= min(turns) < -0.18 and 0.18 < max(turns) <= 0.2001
+
+
+def test_jitter_does_its_changes_in_order_with_factors_of_their_own():
+    seed = 5
+    uniform = tf.random.stateless_uniform([4], tf.constant([seed, 7], tf.int64)).numpy()
+    brightness, contrast, saturation = 1 + 0.4 * (2 * uniform[:3] - 1)
+    expected = tf.constant(IMAGE, tf.float32)
+    expected = colours.change_contrast(colours.change_brightness(expected, brightness), contrast)
+    expected = colours.turn_hue(colours.change_saturation(expected, saturation), 0.1 * (2 * uniform[3] - 1))
+    np.testing.assert_allclose(apply("color_jitter", IMAGE, seed), expected, atol=1e-3)
+
+
+def test_jitter_of_nothing_changes_nothing():
+    np.testing.assert_array_equal(apply(f"color_jitter({OFF})", IMAGE), IMAGE)

@@ -1,0 +1,314 @@
+"""The folder of a run: whose it is, and what it gives back."""
+
+import json
+import os
+import zipfile
+
+import pytest
+from absl import flags as absl_flags
+
+from tfdml import flags
+from tfdml.run import training
+from tfdml.run.run_directory import RunDirectory
+
+OTHER_VALUES = {
+    "dataset": "toycars(classes=16, seed=3)",
+    "data_dir": "/my data/Bilder für alle #1",
+    "backbone": "small(width=8)",
+    "initial_weights": "a=b.weights.h5",
+    "method": "single(dropout=0.25)",
+    "loss": "triplet(margin=0.1, mining='hard')",
+    "sampler": "uniform(batch_size=16)",
+    "optimizer": 'sgd(learning_rate=1e-3, name="x")',
+    "schedule": "cosine(warmup_epochs=1)",
+    "lr_multipliers": "embedding=10,stage1_*=0.5",
+    "warmup_epochs": "1.5",
+    "freeze_batch_norm": "statistics",
+    "decay_biases_and_norms": "False",
+    "clip_norm": "0.1",
+    "ema": "0.999",
+    "embedding_size": "7",
+    "image_size": "31",
+    "train_transform": "random_resized_crop(area=(0.2, 1.0))|flip",
+    "test_transform": "warp",
+    "cache": "bytes",
+    "cache_memory": "0.5",
+    "cache_dir": "/fast disk",
+    "shrink_decoding": "True",
+    "max_bad_images": "7",
+    "epochs": "3",
+    "steps_per_epoch": "5",
+    "eval_every": "2",
+    "eval_batch_size": "9",
+    "eval_unit": "steps",
+    "evaluate_on": "validation",
+    "validation_classes": "0.30000000000000004",
+    "folds": "4",
+    "fold": "3",
+    "protocol": "query_gallery(ks=(1, 10))",
+    "ignore_images": "bad images.jsonl",
+    "patience": "4",
+    "seed": "2147483647",
+    "precision": "mixed_bfloat16",
+    "devices": "cpu:2",
+    "deterministic": "False",
+    "jit_compile": "True",
+    "checkpoint_every": "6",
+    "keep_checkpoints": "1",
+    "projector": "False",
+    "import_modules": "os,json",
+}
+
+
+def parsed(*arguments):
+    """`(settings, serialized)` of a command line."""
+    values = absl_flags.FlagValues()
+    names = flags.define_training(values)
+    values(["train", *arguments])
+    return flags.settings_of(names, values), flags.serialize(names, values)
+
+
+@pytest.fixture
+def run(tmp_path):
+    return RunDirectory(tmp_path / "runs" / "one")
+
+
+def test_a_new_or_empty_folder_is_claimed(run):
+    _, serialized = parsed("--epochs=3")
+    run.check_claim(serialized)
+    assert not run.path.parent.exists()
+    run.path.mkdir(parents=True)
+    run.check_claim(serialized)
+    run.claim(serialized)
+    assert "--epochs=3" in (run.path / "flags.txt").read_text().splitlines()
+    assert run.settings().epochs == 3
+
+
+def test_the_same_flags_claim_it_again(run):
+    run.claim(parsed("--epochs=3", "--loss=triplet(margin=0.2)")[1])
+    before = (run.path / "flags.txt").read_bytes()
+    again = parsed("--loss", "triplet(margin=0.2)", "--epochs=9", "--epochs=3", "--noprojector", "--projector")[1]
+    run.check_claim(again)
+    run.claim(again)
+    assert (run.path / "flags.txt").read_bytes() == before
+
+
+def test_other_flags_are_refused_and_named(run):
+    run.claim(parsed("--epochs=3", "--seed=1", "--noprojector")[1])
+    (run.checkpoints / "step-00000001").mkdir(parents=True)
+    with pytest.raises(ValueError) as caught:
+        run.check_claim(parsed("--epochs=4", "--seed=1", "--loss=contrastive")[1])
+    message = str(caught.value)
+    assert str(run.path) in message and "another --run_dir" in message
+    for words in ("--epochs=3 there, --epochs=4 now", "--noprojector there, --projector now", "--loss=contrastive now"):
+        assert words in message
+    assert "--seed" not in message and "--dataset" not in message
+    assert "--epochs=3" in (run.path / "flags.txt").read_text()
+
+
+def test_a_run_without_a_step_makes_room_for_other_flags(run):
+    """What it left, which is the untrained model, goes."""
+    run.claim(parsed("--loss=arc_face(classes=3)")[1])
+    run.tensorboard.mkdir()
+    run.model.write_text("untrained")
+    run.metrics.write_text('{"event": "evaluation", "step": 0}\n{"event": "tr')
+    corrected = parsed("--loss=arc_face")[1]
+    again = RunDirectory(run.path)
+    # A process that has ended holds no lock.
+    run._held.close()
+    again.check_claim(corrected)
+    assert run.model.exists()
+    again.claim(corrected)
+    assert sorted(path.name for path in run.path.iterdir()) == [".lock", "flags.txt"]
+    assert again.settings().loss == "arc_face"
+
+
+@pytest.mark.parametrize("left", ["result.json", "final.keras", "checkpoints/step-00000020", "metrics.jsonl"])
+def test_a_run_that_took_a_step_makes_no_room(run, left):
+    run.claim(parsed("--epochs=3")[1])
+    (run.path / left).parent.mkdir(exist_ok=True)
+    (run.path / left).write_text('{"event": "evaluation", "step": 0}\n{"event": "evaluation", "step": 5}\n')
+    with pytest.raises(ValueError, match="--epochs=3 there, --epochs=4 now"):
+        run.check_claim(parsed("--epochs=4")[1])
+
+
+def test_a_folder_where_another_process_trains_is_told_before_any_work(run, monkeypatch):
+    settings, serialized = parsed("--epochs=3")
+    other = RunDirectory(run.path)
+    other.check_free()
+    run.claim(serialized)
+    monkeypatch.setattr(training, "Experiment", lambda *_, **__: pytest.fail("went on"))
+    with pytest.raises(ValueError, match=f"Another process is training in --run_dir={run.path}"):
+        training.train(settings, other, serialized)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(ValueError, match=f"--run_dir={tmp_path} exists and is no run of tfdml"):
+        RunDirectory(tmp_path).check_claim(parsed()[1])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ValueError, match="exists and is no run"):
+        RunDirectory(tmp_path / "file").check_claim(parsed()[1])
+
+
+@pytest.mark.parametrize("below", ["run", "a/b/run"])
+def test_a_folder_below_a_file_is_refused_before_anything_is_done(tmp_path, below):
+    (tmp_path / "file").write_text("mine")
+    run = RunDirectory(tmp_path / "file" / below)
+    with pytest.raises(OSError, match=f"Cannot write to --run_dir={run.path}: {tmp_path / 'file'} is no folder"):
+        run.check_claim(parsed()[1])
+    with pytest.raises(OSError, match=f"Cannot write to --run_dir={run.path}"):
+        run.claim(parsed()[1])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.parametrize("below", [".", "run"])
+def test_a_read_only_folder_is_refused(tmp_path, below):
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    with pytest.raises(PermissionError, match=f"Cannot write to --run_dir={folder / below}: {folder} is read-only"):
+        RunDirectory(folder / below).check_claim(parsed()[1])
+
+
+def test_a_read_only_folder_is_refused_also_where_root_could_not_see_it(run, monkeypatch):
+    run.path.mkdir(parents=True)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != run.path)
+    with pytest.raises(PermissionError, match=f"Cannot write to --run_dir={run.path}: {run.path} is read-only"):
+        run.check_claim(parsed()[1])
+
+
+@pytest.mark.parametrize("killed_at", ["os.mkdir", "open", "os.rename"])
+def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, killed_at):
+    """Whatever a kill left of a claim, the folder is no stranger's."""
+    from tfdml.run import run_directory
+
+    class Killed(BaseException):
+        pass
+
+    def killed(path, content):
+        if killed_at != "os.mkdir":
+            path.with_name(f".writing-{path.name}").write_bytes(content if killed_at == "os.rename" else b"")
+        raise Killed
+
+    monkeypatch.setattr(run_directory, "write_atomically", killed)
+    with pytest.raises(Killed):
+        run.claim(parsed("--epochs=3")[1])
+    monkeypatch.undo()
+    run.check_claim(parsed("--epochs=3")[1])
+    run.claim(parsed("--epochs=3")[1])
+    assert run.settings().epochs == 3
+    assert not (run.path / ".writing-flags.txt").exists()
+
+
+def test_every_flag_comes_back(run):
+    default, _ = parsed()
+    assert set(OTHER_VALUES) == set(vars(default)), "give a new flag another value here"
+    settings, serialized = parsed(*(f"--{name}={value}" for name, value in OTHER_VALUES.items()))
+    same = [name for name in OTHER_VALUES if getattr(settings, name) == getattr(default, name)]
+    assert same == []
+    run.claim(serialized)
+    assert vars(run.settings()) == vars(settings)
+    run.check_claim(serialized)
+
+
+def test_flags_txt_is_a_flagfile(run, tmp_path):
+    """Given back, inside another flagfile, and with later flags that override it."""
+    settings, serialized = parsed(*(f"--{name}={value}" for name, value in OTHER_VALUES.items()))
+    run.claim(serialized)
+    assert parsed(f"--flagfile={run.path / 'flags.txt'}") == (settings, serialized)
+    outer = tmp_path / "outer.flags"
+    outer.write_text(f"# a comment\n--epochs=1\n--flagfile={run.path / 'flags.txt'}\n--embedding_size=64\n")
+    found, _ = parsed("--epochs=2", f"--flagfile={outer}", "--seed=5")
+    assert vars(found) == {**vars(settings), "embedding_size": 64, "seed": 5}
+    found, _ = parsed(f"--flagfile={outer}", "--epochs=2")
+    assert found.epochs == 2
+
+
+def test_paths_mean_the_same_in_every_working_directory(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    relative = ["--data_dir=photos", "--ignore_images=../bad.jsonl", "--cache_dir=cache"]
+    run.claim(parsed(*relative)[1])
+    run.check_claim(parsed(*relative)[1])
+    monkeypatch.chdir("/")
+    found = run.settings()
+    assert (found.data_dir, found.cache_dir) == (str(tmp_path / "photos"), str(tmp_path / "cache"))
+    assert found.ignore_images == str(tmp_path.parent / "bad.jsonl")
+    # Other photos, so another run.
+    (run.checkpoints / "step-00000001").mkdir(parents=True)
+    with pytest.raises(ValueError, match=f"--data_dir={tmp_path}/photos there, --data_dir=/photos now"):
+        run.check_claim(parsed(*relative)[1])
+
+
+@pytest.mark.parametrize("path", ["", "~/photos", "gs://bucket/photos", "/photos"])
+def test_paths_that_stay_as_they_are(path):
+    assert parsed(f"--data_dir={path}")[0].data_dir == path
+
+
+def test_flags_of_a_run_with_a_relative_path_go_on_in_its_place(run, tmp_path, monkeypatch):
+    """As runs of earlier versions have them."""
+    monkeypatch.chdir(tmp_path)
+    run.claim({**parsed()[1], "data_dir": "--data_dir=photos"})
+    run.check_claim(parsed("--data_dir=photos")[1])
+
+
+def test_what_is_recorded_of_the_dataset_comes_back(run):
+    run.claim(parsed()[1])
+    run.record_dataset({})
+    assert run.recorded_dataset() == {} and not (run.path / "dataset.json").exists()
+    record = {"flags": {"dataset": "csv(path='/a.csv')"}, "classes": {"train": ["Käfer"], "test": ["b"]}}
+    run.record_dataset(record)
+    assert run.recorded_dataset() == record
+    (run.path / "dataset.json").write_text('{"flags"')
+    with pytest.raises(ValueError, match="dataset.json is damaged"):
+        run.recorded_dataset()
+
+
+def test_no_run_there(tmp_path):
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(FileNotFoundError, match=f"{path} is no run directory of tfdml: it has no flags.txt"):
+            RunDirectory(path).settings()
+
+
+@pytest.mark.parametrize("text", ["--epochs=many\n", "--flag_of_a_later_version=1\n", "--epochs\n", "half a l"])
+def test_damaged_flags_are_an_error_that_names_the_file(run, text):
+    run.claim(parsed()[1])
+    (run.path / "flags.txt").write_text(text)
+    for ask in (run.settings, lambda: run.check_claim(parsed()[1])):
+        with pytest.raises(ValueError) as caught:
+            ask()
+        assert str(run.path / "flags.txt") in str(caught.value)
+
+
+def test_result(run):
+    assert run.result() is None
+    run.claim(parsed()[1])
+    assert run.result() is None
+    given = {"metrics": {"recall_at_1": 0.1}, "step": 3}
+    run.write_result(given)
+    assert run.result() == given
+    assert json.loads((run.path / "result.json").read_text()) == given
+    (run.path / "result.json").write_text('{"metrics"')
+    with pytest.raises(ValueError, match=f"{run.path / 'result.json'} is damaged"):
+        run.result()
+
+
+@pytest.mark.parametrize("which, name", [("best", "model.keras"), ("final", "final.keras")])
+def test_model_file(run, which, name):
+    path = run.path / name
+    run.claim(parsed()[1])
+    with pytest.raises(FileNotFoundError, match=f"{path} does not exist: the run has no {which} model yet"):
+        run.model_file(which)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("model.weights.h5", bytes(range(256)) * 8)
+    assert run.model_file(which) == path
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[500] ^= 1
+    for damaged in (whole[: len(whole) // 2], b"", bytes(flipped)):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"{path} is damaged"):
+            run.model_file(which)

@@ -1,0 +1,1 @@
+"""A run: from its flags to its result."""

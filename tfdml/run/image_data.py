@@ -1,0 +1,94 @@
+"""Batches of a run's images, as its settings say."""
+
+import dataclasses
+
+from pipelines.build import evaluation_batches, training_batches
+from pipelines.datasets.cache_folder import cache_folder
+from pipelines.preparation import preparation
+from pipelines.reading.cache import Cache
+from pipelines.reading.substitutes import Substitutes
+from pipelines.reading.unreadable import why_unreadable
+from tfdml.preprocessing import Preprocessing
+from tfdml.run.bad_images import BadImages
+
+GIBIBYTE = 2**30
+
+
+def preparation_of(preprocessing):
+    """The `Preparation` that a `Preprocessing` describes."""
+    return preparation(**dataclasses.asdict(preprocessing))
+
+
+class ImageData:
+    """Makes datasets of prepared images, through a cache and with substitutes for bad images where these are wanted.
+
+    Args:
+        settings: namespace with the flags' values.
+        strategy: the run's `tf.distribute.Strategy`.
+        verbose: Keras' verbosity of the bar that shows how a cache is filled.
+    """
+
+    def __init__(self, settings, strategy, *, verbose=0):
+        self.settings, self.strategy = settings, strategy
+        self._cache = Cache(
+            settings.cache,
+            memory=int(settings.cache_memory * GIBIBYTE),
+            folder=cache_folder(settings.cache_dir),
+            tolerant=settings.max_bad_images > 0,
+            verbose=verbose,
+        )
+        self._substitutes = None
+
+    def preprocessing(self, model, transform=None):
+        """How images are prepared for the model's backbone, as data; without a transform that of evaluation."""
+        settings = self.settings
+        about = {"transform": transform or settings.test_transform, "shrink": settings.shrink_decoding}
+        return Preprocessing.of(model, settings.image_size, **about)
+
+    def preparation(self, model, transform):
+        """How images are prepared for the model's backbone, as a function."""
+        return preparation_of(self.preprocessing(model, transform))
+
+    def training(self, split, model, sampler, progress, length):
+        """The training dataset, whose passes have `length` steps."""
+        settings = self.settings
+        read, prepare = self._cache.through(split, self.preparation(model, settings.train_transform))
+        options = {
+            "seed": settings.seed,
+            "step": progress.pipeline_step,
+            "steps_per_epoch": progress.steps_per_epoch,
+            "length": length,
+            "read": read,
+            "substitutes": self._substitutes,
+        }
+
+        def share_of(context):
+            workers = context.num_input_pipelines
+            worker = (context.input_pipeline_id, workers)
+            parts = context.num_replicas_in_sync // workers
+            return training_batches(split, sampler, prepare, worker=worker, parts=parts, **options)
+
+        if settings.devices == "workers":
+            return self.strategy.distribute_datasets_from_function(share_of)
+        return training_batches(split, sampler, prepare, **options)
+
+    def evaluation(self, split, model, tolerant=False):
+        """Batches of a split's images, as evaluation sees them; one that cannot be read is an error.
+
+        With `tolerant` it is one of zeros where training tolerates some.
+        """
+        read, prepare = self._cache.through(split, self.preparation(model, self.settings.test_transform))
+        options = {"batch_size": self.settings.eval_batch_size, "read": read}
+        return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
+
+    def callbacks(self, split):
+        """What watches over training on a split, by name: `{"bad_images": ...}` where some of them are tolerated."""
+        if not self.settings.max_bad_images:
+            return {}
+        self._substitutes = Substitutes(split.labels)
+        watch = BadImages(
+            self._substitutes.unreadable,
+            most=self.settings.max_bad_images,
+            describe=lambda row: f"{split.name_of(row)} ({why_unreadable(split, row) or 'it can be read now'})",
+        )
+        return {"bad_images": watch}

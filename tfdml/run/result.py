@@ -1,0 +1,99 @@
+"""What a run comes to: its result, and what is written once at its end."""
+
+from pipelines.images.pictures import thumbnail
+from tfdml.callbacks import Projector
+from tfdml.evaluation import cost, diversity
+from tfdml.preprocessing import image_size_of
+from tfdml.run.model_files import save_model
+
+# Side of the projector's pictures, pixels.
+THUMBNAIL = 48
+
+
+def result_of(experiment, run, model, evaluation, progress):
+    """What the untrained, the best and the final model reach on the test split; writes what is left to write."""
+    selected_on, step = experiment.settings.evaluate_on, progress.step
+    selected = _watched(experiment, model, evaluation, step)
+    if selected_on == "test":
+        scores = selected
+    else:
+        other = experiment.build_model()
+        scores = {"untrained": experiment.measure(other, experiment.test)}
+        other.load_weights(run.model)
+        scores["best"] = experiment.measure(other, experiment.test)
+        scores["metrics"] = experiment.measure(model, experiment.test)
+    learners = learners_of(experiment, model, model.learner_count)
+    if experiment.chief:
+        save_model(model, run.final_model)
+        if experiment.settings.projector:
+            write_projector(experiment, model, run)
+    return {
+        **scores,
+        "best": {**scores["best"], "step": evaluation.best["step"], "selected_on": selected_on},
+        **({} if selected_on == "test" else {selected_on: selected}),
+        "selected_on": selected_on,
+        "step": step,
+        "seconds": round(progress.seconds, 1),
+        **learners,
+        **experiment.findings(),
+    }
+
+
+def _watched(experiment, model, evaluation, step):
+    """What the final, the best and the untrained model reach on the split that was evaluated while training."""
+    last = evaluation.history[-1]
+    final = last["metrics"] if last["step"] == step else experiment.measure(model, experiment.evaluation)
+    return {"metrics": final, "best": evaluation.best["metrics"], "untrained": evaluation.history[0]["metrics"]}
+
+
+def learners_of(experiment, model, count):
+    """How `count` learners of a model differ on the test split, and what they cost; of one only an ensemble's cost."""
+    test, is_ensemble = experiment.test, hasattr(model, "of_one_learner")
+    if not experiment.chief or (count == 1 and not is_ensemble):
+        return {}
+    size = image_size_of(getattr(model, "backbone", None), experiment.settings.image_size)
+    costs = cost(model, (size, size, 3))
+    if count == 1:
+        return {"cost": costs}
+    if is_ensemble:
+        costs["one_learner"] = cost(model.of_one_learner(), (size, size, 3))
+    found = diversity(experiment.embed(model, test), test.labels, count, lambda each: experiment.protocol(each, test))
+    return {"learners": found, "cost": costs}
+
+
+def write_projector(experiment, model, run):
+    """The test split's embeddings for TensorBoard."""
+    test = experiment.test
+    projector = Projector(
+        run.tensorboard,
+        experiment.evaluation_data(model, test),
+        test.labels,
+        thumbnail=lambda row: thumbnail(test, row, side=THUMBNAIL),
+        class_names=test.class_names,
+        seed=experiment.settings.seed,
+    )
+    projector.set_model(model)
+    projector.on_train_end()
+
+
+def print_result(result, run):
+    """Prints the table of a run, and a second one where other classes than those of the test chose the best model."""
+    selected_on = result["selected_on"]
+    # Of the test alone it needs no name.
+    parts = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
+    for title, scores in parts.items():
+        _print_table(title, scores, result)
+    print(f"\nRun directory: {run.path}")
+
+
+def _print_table(title, scores, result):
+    rows = {
+        "untrained": scores["untrained"],
+        f"best on {result['selected_on']} (step {result['best']['step']})": scores["best"],
+        f"final (step {result['step']})": scores["metrics"],
+    }
+    width = max(map(len, rows))
+    shown = {name.replace("recall_at_", "Recall@"): name for name in scores["metrics"] if name.startswith("recall_at_")}
+    print(f"\n{title:{width}}  " + "  ".join(f"{head:>8}" for head in shown))
+    for name, metrics in rows.items():
+        print(f"{name:{width}}  " + "  ".join(f"{metrics[key]:{max(len(head), 8)}.3f}" for head, key in shown.items()))

@@ -1,0 +1,178 @@
+"""The folder of a run: its flags, its model, its result."""
+
+import fcntl
+import json
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+from absl.flags import Error as FlagsError
+
+from tfdml import flags
+from tfdml.run.checkpoint_folder import write_atomically
+
+LOCK = ".lock"
+
+
+class RunDirectory:
+    """`flags.txt`, `dataset.json`, `metrics.jsonl`, `result.json`, `checkpoints/`, `model.keras` and so on of a run.
+
+    Args:
+        path: the folder; it need not exist.
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.checkpoints = self.path / "checkpoints"
+        self.model = self.path / "model.keras"
+        self.final_model = self.path / "final.keras"
+        self.tensorboard = self.path / "tensorboard"
+        self.report = self.path / "report"
+        self.metrics = self.path / "metrics.jsonl"
+        self._flags = self.path / "flags.txt"
+        self._dataset = self.path / "dataset.json"
+        self._result = self.path / "result.json"
+        self._held = None
+
+    def check_claim(self, serialized):
+        """Raises if the folder cannot be this run's: it is another's, or cannot be written.
+
+        Args:
+            serialized: `{name: "--name=value"}`, see `flags.serialize`.
+        """
+        for name, line in serialized.items():
+            if len(line.splitlines()) != 1:
+                raise ValueError(f"--{name} has a line break in its value, which flags.txt cannot hold: {line!r}.")
+        if self._flags.exists():
+            self._refuse_other_flags(serialized)
+        elif self.path.exists() and (not self.path.is_dir() or self._holds_anything()):
+            raise ValueError(f"--run_dir={self.path} exists and is no run of tfdml; give a new or empty folder.")
+        nearest = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        if not nearest.is_dir():
+            raise NotADirectoryError(f"Cannot write to --run_dir={self.path}: {nearest} is no folder.")
+        if not os.access(nearest, os.W_OK):
+            raise PermissionError(f"Cannot write to --run_dir={self.path}: {nearest} is read-only.")
+
+    def check_free(self):
+        """Raises if another process is training in the folder now. To be told at once; `claim` asks again."""
+        if (self.path / LOCK).exists():
+            self._lock().close()
+
+    def has_begun(self):
+        """Whether a step has been taken: what a run without one has left is not worth keeping."""
+        saved = self.has_checkpoint or self._result.exists() or self.final_model.exists()
+        return saved or self._last_logged_step() > 0
+
+    def claim(self, serialized):
+        """Makes the folder this run's by writing its flags."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            # Until the process ends, however it ends; two at once would undo each other's checkpoints.
+            self._held = self._held or self._lock()
+            if self._flags.exists() and not self.has_begun():
+                self._clear()
+            write_atomically(self._flags, "".join(f"{line}\n" for line in serialized.values()).encode())
+        except OSError as error:
+            raise OSError(f"Cannot write to --run_dir={self.path}: {error.strerror}.") from error
+
+    def settings(self):
+        """The flags that the run was made with, as a namespace."""
+        if not self._flags.is_file():
+            raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
+        return self._saved_flags()[0]
+
+    def model_file(self, which):
+        """Path of the `best` or `final` model."""
+        path = {"best": self.model, "final": self.final_model}[which]
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} does not exist: the run has no {which} model yet.")
+        damaged = damage_of(path)
+        if damaged:
+            raise ValueError(f"{path} is damaged ({damaged}); use the run's other model, or train again.")
+        return path
+
+    def write_result(self, result):
+        write_atomically(self._result, (json.dumps(result, indent=2) + "\n").encode())
+
+    def result(self):
+        """The result of a run that is complete, or None."""
+        return _read_json(self._result, "without it the run makes it anew")
+
+    def record_dataset(self, record):
+        """Writes what `splits.to_record` says of the dataset, if it says anything."""
+        if record:
+            write_atomically(self._dataset, (json.dumps(record, indent=2) + "\n").encode())
+
+    def recorded_dataset(self):
+        """What `record_dataset` wrote; empty where it wrote nothing."""
+        return _read_json(self._dataset, "train again, in another --run_dir") or {}
+
+    @property
+    def has_checkpoint(self):
+        """Whether the state of training has been saved."""
+        return any(self.checkpoints.glob("step-*"))
+
+    def _lock(self):
+        """The lock file, open and locked."""
+        file = open(self.path / LOCK, "w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.close()
+            raise ValueError(f"Another process is training in --run_dir={self.path}; wait for it.") from None
+        return file
+
+    def _last_logged_step(self):
+        """The step of the last whole event in the log; 0 if there is none."""
+        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True) if self.metrics.is_file() else []
+        whole = [line for line in lines if line.endswith("\n")]
+        return json.loads(whole[-1])["step"] if whole else 0
+
+    def _clear(self):
+        """Removes what a run without a step has left."""
+        for path in (self.model, self.metrics, self._dataset):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.tensorboard, ignore_errors=True)
+
+    def _holds_anything(self):
+        # What a kill in the middle of `claim` left is nothing.
+        return any(not entry.name.startswith((".writing-", LOCK)) for entry in self.path.iterdir())
+
+    def _saved_flags(self):
+        try:
+            text = self._flags.read_text(encoding="utf-8")
+            stray = [line for line in text.splitlines() if not line.startswith("--")]
+            if stray:
+                raise ValueError(f"expected --name=value on every line, received {stray[0]!r}")
+            return flags.parse(text)
+        except (FlagsError, ValueError) as error:
+            raise ValueError(f"{self._flags} cannot be read: {error}. It is damaged, or of another version.") from None
+
+    def _refuse_other_flags(self, serialized):
+        _, saved = self._saved_flags()
+        different = [f"{saved[name]} there, {line} now" for name, line in serialized.items() if saved[name] != line]
+        if different and self.has_begun():
+            raise ValueError(
+                f"--run_dir={self.path} holds a run with other flags ({'; '.join(different)}). Give the same flags "
+                "to go on with it, or another --run_dir."
+            )
+
+
+def _read_json(path, advice):
+    """The content of a file, or None if there is none."""
+    if not path.is_file():
+        return None
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); {advice}.") from None
+
+
+def damage_of(path):
+    """What is wrong with the archive in which Keras saves a model, or None."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.testzip()
+    except zipfile.BadZipFile as error:
+        return error

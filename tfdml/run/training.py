@@ -1,0 +1,96 @@
+"""A run from its flags to its result."""
+
+import tensorflow as tf
+
+from tfdml.errors import TrainingStopped
+from tfdml.run.experiment import Experiment, verbosity, warn
+from tfdml.run.progress import Progress
+from tfdml.run.result import print_result, result_of
+from tfdml.run.splits import to_record
+from tfdml.run.stop_request import StopRequest
+
+# What TensorFlow raises in a collective operation when a process that takes part is gone.
+LOST_WORKER = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.DeadlineExceededError,
+)
+
+
+def train(settings, run, serialized):
+    """Trains what the settings say in a run directory, or goes on with it, and prints the result.
+
+    Args:
+        settings: namespace with the flags' values.
+        run: `RunDirectory`.
+        serialized: `{name: "--name=value"}`, to know the run again.
+    """
+    run.check_claim(serialized)
+    result = run.result()
+    if result is not None:
+        print(f"The run in {run.path} is complete; give another --run_dir to train again.")
+        print_result(result, run)
+        return
+    # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
+    if settings.devices != "workers":
+        run.check_free()
+    # A run that has begun goes on with the classes that it had.
+    experiment = Experiment(settings, classes=run.recorded_dataset().get("classes") if run.has_checkpoint else None)
+    experiment.load_splits()
+    stop = StopRequest()
+    try:
+        with experiment.naming_unreadable():
+            result = _train(experiment, run, serialized, stop)
+    except LOST_WORKER as error:
+        if settings.devices != "workers":
+            raise
+        if stop.requested:
+            raise TrainingStopped(f"Stopped by {stop.requested}, and by the first worker, which saves.") from error
+        raise OSError(
+            "Another worker was lost, and training cannot go on without it. Start all workers again with the same "
+            f"command; they go on from the last checkpoint in {run.checkpoints}."
+        ) from error
+    if experiment.chief:
+        run.write_result(result)
+        print_result(result, run)
+
+
+def _train(experiment, run, serialized, stop):
+    settings = experiment.settings
+    # Refuses batches that are too large before a backbone's weights are downloaded.
+    sampler, steps_per_epoch = experiment.make_sampler()
+    model = experiment.build_model()
+    progress = Progress(steps_per_epoch)
+    for transform in (settings.train_transform, settings.test_transform):
+        prepare = tf.function(experiment.image_data.preparation(model, transform), autograph=False)
+        prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
+    sampler = experiment.divided(sampler, model)
+    # Only now, when all flags have proven to work together, does the folder become this run's.
+    if experiment.chief:
+        run.claim(serialized)
+        run.record_dataset(to_record(settings, experiment.dataset))
+    with stop:
+        callbacks, evaluation, checkpoint = experiment.callbacks(model, run, stop, progress, sampler)
+        if checkpoint.resume(model, warn) and experiment.chief:
+            print(f"Going on with {run.path} after step {progress.step}.", flush=True)
+        if not (progress.at_epoch_end or evaluation.exhausted):
+            _fit(experiment, model, sampler, callbacks, progress, until=progress.epoch + 1)
+        if not evaluation.exhausted:
+            _fit(experiment, model, sampler, callbacks, progress, until=settings.epochs)
+    if evaluation.exhausted and experiment.chief:
+        print(f"Stopped after step {progress.step}: {settings.patience} evaluations brought no better model.")
+    with evaluation.evaluated_weights():
+        return result_of(experiment, run, model, evaluation, progress)
+
+
+def _fit(experiment, model, sampler, callbacks, progress, until):
+    """Trains from where the run is to the end of an epoch."""
+    length = progress.steps_per_epoch - progress.step % progress.steps_per_epoch
+    model.fit(
+        experiment.training_data(model, sampler, progress, length),
+        initial_epoch=progress.epoch,
+        epochs=until,
+        callbacks=callbacks,
+        shuffle=False,
+        verbose=verbosity() if experiment.chief else 0,
+    )
