@@ -17,7 +17,7 @@ import tensorflow as tf
 from benchmarks.pictures import picture
 from pipelines.build import training_batches
 from pipelines.datasets.loading import load
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK
 
 SIZES = {"train": (59_551, 11_318), "test": (60_502, 11_316)}
@@ -61,7 +61,7 @@ def first_batch(root):
     sampler = PxK(classes=32, per_class=4)
     sampler.bind(train.labels)
     stage("sampler")
-    prepare = preparation("random_resized_crop|flip", image_size=224, mean=(0.0,) * 3, std=(255.0,) * 3)
+    prepare = Preprocessor("random_resized_crop|flip", image_size=224, mean=(0.0,) * 3, std=(255.0,) * 3)
     step = tf.Variable(0, dtype=tf.int64)
     steps = len(train) // sampler.batch_size
     next(iter(training_batches(train, sampler, prepare, seed=0, step=step, steps_per_epoch=steps)))

@@ -25,7 +25,7 @@ def passes_of_ours(folder, mode, cache="none", shrink=False):
 
     from pipelines.build import evaluation_batches, training_batches
     from pipelines.datasets import Split
-    from pipelines.preparation import preparation
+    from pipelines.preprocessor import Preprocessor
     from pipelines.reading.cache import Cache
     from pipelines.sampling import Uniform
     from tfdml.run.tensorflow_setup import start_tensorflow
@@ -40,7 +40,7 @@ def passes_of_ours(folder, mode, cache="none", shrink=False):
         "evaluation": f"resize_short(size={SHORT_SIDE})|center_crop",
     }[mode]
     mean, std = ([255 * number for number in numbers] for numbers in (MEAN, STD))
-    prepared = preparation(chain, image_size=SIZE, mean=mean, std=std, shrink=shrink)
+    prepared = Preprocessor(chain, image_size=SIZE, mean=mean, std=std, shrink=shrink)
     read, prepare = Cache(cache, memory=8 * 2**30, folder="unused").through(split, prepared)
     if mode == "evaluation":
         dataset = evaluation_batches(split, prepare, batch_size=BATCH, read=read)

@@ -1,1 +1,1 @@
-"""Input pipelines: datasets, samplers and image preparation, joined to tf.data."""
+"""Input pipelines: datasets, samplers and preprocessing, joined to tf.data."""

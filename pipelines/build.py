@@ -1,4 +1,4 @@
-"""Dataset, sampler and image preparation joined to a `tf.data.Dataset`."""
+"""Dataset, sampler and preprocessing joined to a `tf.data.Dataset`."""
 
 import os
 
@@ -22,7 +22,7 @@ as_it_is = tf.autograph.experimental.do_not_convert
 def training_batches(
     split,
     sampler,
-    prepare,
+    preprocess,
     *,
     seed,
     step,
@@ -44,14 +44,14 @@ def training_batches(
     Args:
         split: `pipelines.datasets.Split` to train on.
         sampler: a sampler bound to the split's labels.
-        prepare: function `(contents, seed [2]) -> image`; where the split has boxes, `(contents, seed, box [4])`.
+        preprocess: function `(contents, seed [2]) -> image`; where the split has boxes, `(contents, seed, box [4])`.
         seed: integer; decides batches and augmentation.
         step: `tf.Variable`, int64 scalar, the number of steps taken.
         steps_per_epoch: steps that make an epoch.
         length: steps that each pass will have, where it is less than an epoch because a run goes on inside one.
         worker: `(index, count)`: of every batch this worker's share is made.
         parts: into how many batches the share is cut, one for each replica of the worker.
-        read: function of a row that gives what `prepare` takes; None: the contents of its file.
+        read: function of a row that gives what `preprocess` takes; None: the contents of its file.
         substitutes: `Substitutes` for rows that cannot be read; None: they are an error.
     """
     index, workers = worker
@@ -77,7 +77,7 @@ def training_batches(
 
     def image_of(contents, row, number, turn):
         target = {"label": labels[row], "learner": turn} if takes_turns else labels[row]
-        return prepare(contents, tf.stack([seed, number]), *boxes(row)), target
+        return preprocess(contents, tf.stack([seed, number]), *boxes(row)), target
 
     def first_readable(row, number, turn):
         rows = tf.data.Dataset.from_tensor_slices(substitutes.candidates(row, seed, number))
@@ -103,11 +103,11 @@ def training_batches(
     return _deterministic(dataset.prefetch(BATCHES_AHEAD * parts))
 
 
-def evaluation_batches(split, prepare, *, batch_size, read=None, tolerant=False):
+def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=False):
     """Batches of images of all rows in order, every batch full: the last repeats the last row.
 
     Args:
-        split, prepare, read: as `training_batches` takes them.
+        split, preprocess, read: as `training_batches` takes them.
         batch_size: images in a batch.
         tolerant: whether an image that cannot be read is one of zeros; it is an error otherwise.
     """
@@ -116,7 +116,7 @@ def evaluation_batches(split, prepare, *, batch_size, read=None, tolerant=False)
     padded = -(-count // batch_size) * batch_size
     rows = tf.data.Dataset.range(padded).map(as_it_is(lambda row: tf.minimum(row, count - 1)))
     seed = tf.zeros([2], tf.int64)
-    image_of = as_it_is(lambda row: prepare(read(row), seed, *boxes(row)))
+    image_of = as_it_is(lambda row: preprocess(read(row), seed, *boxes(row)))
 
     def one_image(row):
         found = tf.data.Dataset.from_tensors(row).map(image_of)
@@ -131,7 +131,7 @@ def evaluation_batches(split, prepare, *, batch_size, read=None, tolerant=False)
 
 
 def _boxes(split):
-    """The function of a row that gives what `prepare` takes besides contents and seed: its box, where rows have one."""
+    """Returns a function from a row to what `preprocess` takes last: `(box,)`, or `()` where rows have no boxes."""
     boxes = None if split.boxes is None else tf.constant(split.boxes, tf.int32)
 
     def box_of(row):

@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from tests.pipelines.test_build import assert_same, collected
 
 SIDE, COUNT = 12, 24
@@ -55,8 +55,8 @@ def test_batches_of_files_and_of_arrays(files):
 def test_decoded_pixels_are_prepared_as_files_are(files):
     seed, contents = tf.constant([1, 2], tf.int64), files[0].read_bytes()
     for transform in ("random_resized_crop(area=(0.3, 1.0))|flip", "resize_short(size=9)|center_crop(size=7)", "warp"):
-        prepare = preparation(transform, image_size=7, mean=(1, 2, 3), std=(4, 5, 6), channels="bgr")
-        np.testing.assert_array_equal(prepare.of_pixels(PICTURES[0], seed), prepare(contents, seed))
+        prepare = Preprocessor(transform, image_size=7, mean=(1, 2, 3), std=(4, 5, 6), channels="bgr")
+        np.testing.assert_array_equal(prepare.from_pixels(PICTURES[0], seed), prepare(contents, seed))
 
 
 def test_a_pass_goes_on_where_the_last_one_ended(whole):

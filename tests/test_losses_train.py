@@ -25,7 +25,7 @@ def assert_falls(losses):
 def training_images():
     """All training images of tiny toycars as the training pipeline prepares them, and their labels."""
     from pipelines.build import evaluation_batches
-    from pipelines.preparation import preparation
+    from pipelines.preprocessor import Preprocessor
     from tfdml.backbones import Small
 
     train_split = registry.create(
@@ -33,7 +33,7 @@ def training_images():
         f"toycars(classes={2 * CLASSES}, images_per_class={PER_CLASS}, image_size=24)",
         data_dir=str(pictures()),
     ).train.numbered()
-    prepare = preparation("center_crop", image_size=24, **preprocessing_of(Small()))
+    prepare = Preprocessor("center_crop", image_size=24, **preprocessing_of(Small()))
     batch = next(iter(evaluation_batches(train_split, prepare, batch_size=CLASSES * PER_CLASS)))
     return np.asarray(batch), train_split.labels
 

@@ -12,7 +12,7 @@ from PIL import Image
 import tfdml
 from pipelines.build import evaluation_batches
 from pipelines.datasets import Split
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from tfdml.evaluation import Embedder
 from tfdml.preprocessing import preprocessing_of
 from tfdml.registry import create
@@ -35,7 +35,7 @@ def write_files(folder):
 def test_saved_model_equals_evaluation(tmp_path):
     paths = write_files(tmp_path)
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
-    prepare = preparation("resize_short|center_crop", image_size=24, **preprocessing_of(model))
+    prepare = Preprocessor("resize_short|center_crop", image_size=24, **preprocessing_of(model))
     split = Split(np.array(paths, dtype=object), np.zeros(len(paths), np.int64))
     evaluated = Embedder(model, verbose=0)(evaluation_batches(split, prepare, batch_size=2), len(paths))
 
@@ -63,7 +63,7 @@ def test_every_method_is_served(method, tmp_path):
     model = create(
         "method", method, backbone=tfdml.backbones.Small(width=8, stages=2), embedding_size=16, **METHODS[method]
     )
-    prepare = preparation("warp", image_size=24, **preprocessing_of(model))
+    prepare = Preprocessor("warp", image_size=24, **preprocessing_of(model))
     contents = [Path(path).read_bytes() for path in paths]
     images = np.stack([prepare(tf.constant(each), tf.zeros([2], tf.int64)) for each in contents])
     expected = model.predict(images, verbose=0)

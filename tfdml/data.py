@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.build import as_it_is, evaluation_batches, training_batches
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.sources import Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK
 
@@ -70,7 +70,7 @@ def pxk(
     ```
     """
     source, labels = _source_and_labels(images, labels)
-    prepare = _preparation(source, len(labels), backbone, mean, std, channels, image_size, transform)
+    prepare = _preprocessor(source, len(labels), backbone, mean, std, channels, image_size, transform)
     sampler = PxK(classes, per_class)
     sampler.bind(labels)
     steps = steps_per_epoch or max(len(labels) // sampler.batch_size, 1)
@@ -121,7 +121,7 @@ def in_order(
     count = source.count or count
     if count is None:
         raise ValueError("count is missing: how many images the function of a row gives.")
-    prepare = _preparation(source, count, backbone, mean, std, channels, image_size, transform)
+    prepare = _preprocessor(source, count, backbone, mean, std, channels, image_size, transform)
     return evaluation_batches(Rows(count), prepare, batch_size=batch_size, read=source.read)
 
 
@@ -139,7 +139,7 @@ def _source_and_labels(images, labels):
     return source, labels
 
 
-def _preparation(source, count, backbone, mean, std, channels, image_size, transform):
+def _preprocessor(source, count, backbone, mean, std, channels, image_size, transform):
     """The function `(image or contents, seed) -> image`."""
     if transform is None:
         if source.encoded or any(given is not None for given in (backbone, mean, std, image_size)):
@@ -152,12 +152,12 @@ def _preparation(source, count, backbone, mean, std, channels, image_size, trans
     size = image_size or size
     if size is None:
         raise ValueError("image_size is missing: no backbone says for which size of images it was made.")
-    prepare = preparation(transform, image_size=size, **about)
+    prepare = Preprocessor(transform, image_size=size, **about)
     if source.encoded:
         return prepare
     for row in np.linspace(0, count - 1, LOOKED_AT).astype(int):
         _check_pixels(source.read(tf.constant(row, tf.int64)).numpy())
-    return prepare.of_pixels
+    return prepare.from_pixels
 
 
 def _declared(backbone, mean, std, channels):

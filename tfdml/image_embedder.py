@@ -135,7 +135,7 @@ class ImageEmbedder:
         seed = tf.zeros([2], tf.int64)
 
         def prepared(image):
-            return self._prepare.of_pixels(tf.ensure_shape(tf.cast(image, tf.float32), [None, None, 3]), seed)
+            return self._prepare.from_pixels(tf.ensure_shape(tf.cast(image, tf.float32), [None, None, 3]), seed)
 
         return pixels.map(prepared, num_parallel_calls=CORES).batch(batch_size).prefetch(2)
 

@@ -1,4 +1,4 @@
-"""What several datasets' arguments have to be."""
+"""Declarations of arguments that several datasets take."""
 
 from tfdml.arguments import optional, path
 

@@ -1,4 +1,4 @@
-"""What every dataset is: rows of images and labels, without pixels, and how retrieval on them is measured."""
+"""`Dataset` and `Split`: rows of image files and labels, and the protocol that measures retrieval on them."""
 
 import dataclasses
 from collections import Counter

@@ -1,4 +1,4 @@
-"""What the first bytes of an image file tell."""
+"""Checks the headers of image files, before anything is decoded."""
 
 import struct
 

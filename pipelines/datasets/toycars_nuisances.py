@@ -1,4 +1,4 @@
-"""What a toy car's picture shows beside its design: colours, pose, place, light and the camera's faults."""
+"""Nuisances of a toy car's picture: colours, pose, place, light and the camera's faults."""
 
 import colorsys
 import io

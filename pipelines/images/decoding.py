@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
+from pipelines.images.cold_path import cold_path
 from pipelines.images.cut import slice_window
 from pipelines.images.image_headers import bearable_file, jpeg_orientation, jpeg_size, refuse_unbearable
-from pipelines.images.seldom import seldom
 
 # The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
 JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
@@ -80,7 +80,7 @@ def _decode_window(contents, corner, size, smaller):
     return at(1)() if smaller is None else tf.switch_case(smaller, [at(ratio) for ratio in SHRINKS])
 
 
-@seldom(tf.TensorSpec([], tf.string), tf.TensorSpec([4], tf.int32))
+@cold_path(tf.TensorSpec([], tf.string), tf.TensorSpec([4], tf.int32))
 def _decode_all(contents, box):
     return _decode(contents, tf.io.is_jpeg(contents), box)
 
@@ -98,7 +98,7 @@ def _decode_jpeg(contents):
         return tf.io.decode_jpeg(contents, **JPEG)
 
 
-@seldom(tf.TensorSpec([], tf.string))
+@cold_path(tf.TensorSpec([], tf.string))
 def _decode_other(contents):
     contents = refuse_unbearable(contents)
 
@@ -110,7 +110,7 @@ def _decode_other(contents):
     return tf.cond(webp, lambda: decoded(0)[:, :, :3], lambda: decoded(3))
 
 
-@seldom(tf.TensorSpec([None, None, 3], tf.uint8), tf.TensorSpec([], tf.int32))
+@cold_path(tf.TensorSpec([None, None, 3], tf.uint8), tf.TensorSpec([], tf.int32))
 def _upright(image, orientation):
     """Undoes what EXIF's orientation says was done: 2 mirrored, 3 half a turn, 4 both; 5 to 8 with sides exchanged."""
     lying = orientation >= 5

@@ -1,4 +1,4 @@
-"""What TensorFlow's errors say, in a line."""
+"""TensorFlow's errors in one line."""
 
 import re
 

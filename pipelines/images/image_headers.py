@@ -7,8 +7,8 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.datasets.headers import MOST_PIXELS
+from pipelines.images.cold_path import cold_path
 from pipelines.images.gif_frames import gif_frames
-from pipelines.images.seldom import seldom
 
 MOST_BYTES = 100_000_000
 # Of a GIF all frames are decoded, in a byte a pixel, where another image takes three.
@@ -98,7 +98,7 @@ def jpeg_orientation(contents):
     return tf.cond(tf.strings.regex_full_match(start, EXIF_STARTS), lambda: _exif_orientation(contents), lambda: 1)
 
 
-@seldom(tf.TensorSpec([], tf.string))
+@cold_path(tf.TensorSpec([], tf.string))
 def _exif_orientation(contents):
     first = tf.equal(tf.strings.substr(contents, EXIF_PLACES[0], 4), "Exif")
     data = _bytes(contents, tf.where(first, *EXIF_PLACES) + 6, EXIF_BYTES)

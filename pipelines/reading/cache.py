@@ -1,4 +1,4 @@
-"""Keeps what rows come to when they are read, so that images are fetched, or decoded, once."""
+"""The cache of image files or pixels: each image is fetched, or decoded, once."""
 
 import hashlib
 import itertools
@@ -10,26 +10,26 @@ import keras
 import tensorflow as tf
 
 from pipelines.images.errors import reason_of
+from pipelines.reading.cached_rows import rows_in_memory, rows_on_disk, write_rows
 from pipelines.reading.file_reader import file_reader
-from pipelines.reading.kept_rows import rows_in_memory, rows_on_disk, write_rows
 
 KINDS = ("none", "bytes", "pixels")
-# Part of the name of what is kept on disk: raise it with every change of what is kept.
+# Part of the names of caches on disk: raise it when the cached bytes change.
 VERSION = 1
-# Rows that are made at once, and that wait for it.
+# Threads that read rows, and rows that wait for a thread.
 THREADS = 16
 ROWS_AT_ONCE = 256
 
 
 class Cache:
-    """Reads rows, and keeps them for the next time: in memory as far as they fit, or else on disk.
+    """Caches the rows of splits, in memory as far as they fit, and else on disk.
 
     Args:
-        kind: `bytes` keeps files as they are, `pixels` keeps them decoded, and after those first steps of the
-            transform that do the same every time; `none` keeps nothing.
-        memory: bytes that may be kept in memory, of all splits together.
+        kind: `bytes` caches files as they are, `pixels` caches images decoded, after those first steps of the
+            transform that do not depend on a seed; `none` caches nothing.
+        memory: bytes of memory for all splits together.
         folder: folder for splits that do not fit, where the next run finds them.
-        tolerant: whether rows that cannot be read are kept as such; they are an error otherwise.
+        tolerant: whether rows that cannot be read are cached as unreadable; they are an error otherwise.
         verbose: Keras' verbosity of the progress bar.
     """
 
@@ -39,53 +39,53 @@ class Cache:
         self.kind, self.folder, self.tolerant, self.verbose = kind, Path(folder), tolerant, verbose
         self._memory, self._readers = memory, {}
 
-    def through(self, split, preparation):
-        """What `pipelines.build` takes as `read` and `prepare` to get a split's rows from here; fills it first.
+    def through(self, split, preprocessor):
+        """What `pipelines.build` takes as `read` and `preprocess` to get a split's rows from here; fills it first.
 
         Args:
             split: `pipelines.datasets.Split`.
-            preparation: `pipelines.preparation.Preparation`.
+            preprocessor: `pipelines.preprocessor.Preprocessor`.
         """
         if self.kind == "none" or (self.kind == "bytes" and split.encoded):
-            return None, preparation
+            return None, preprocessor
         fetch = file_reader(split)
         if self.kind == "bytes":
-            return self._reader(split, "", lambda row: fetch(row)), preparation
+            return self._reader(split, "", lambda row: fetch(row)), preprocessor
 
         def make(row):
             box = None if split.boxes is None else split.boxes[row]
-            return tf.io.serialize_tensor(preparation.keep(fetch(row), box))
+            return tf.io.serialize_tensor(preprocessor.cacheable_pixels(fetch(row), box))
 
-        def prepare(kept, seed, box=None):
-            del box  # What is kept is cropped already.
-            pixels = tf.io.parse_tensor(kept, preparation.kept_type)
-            return preparation.go_on(pixels, seed)
+        def preprocess(cached, seed, box=None):
+            del box  # Cached pixels are cropped already.
+            pixels = tf.io.parse_tensor(cached, preprocessor.cacheable_type)
+            return preprocessor.from_cached_pixels(pixels, seed)
 
-        return self._reader(split, preparation.name, make), prepare
+        return self._reader(split, preprocessor.name, make), preprocess
 
     def _reader(self, split, name, make):
         """The function of a row that gives what `make` makes of it, the same one for the same split and name."""
         known = self._readers.get((id(split), name))
         if known is None:
-            # The split is held so that no other can have its id.
+            # The split stays referenced, so that no other can have its id.
             known = self._readers[id(split), name] = (self._filled(split, name, make), split)
         return known[0]
 
     def _filled(self, split, name, make):
-        # Where rows may be missing they are nobody else's.
+        # A cache with unreadable rows serves tolerant runs alone.
         tolerant = " tolerant" if self.tolerant else ""
-        place = self.folder / f"{self.kind}-{_digest(split, name + tolerant)}"
-        if place.exists():
-            return rows_on_disk(place)
-        rows, held, size = self._made(split, make), [], 0
+        folder = self.folder / f"{self.kind}-{_digest(split, name + tolerant)}"
+        if folder.exists():
+            return rows_on_disk(folder)
+        rows, in_memory, size = self._made(split, make), [], 0
         for row in rows:
-            held.append(row)
+            in_memory.append(row)
             size += len(row)
             if size > self._memory:
-                write_rows(place, itertools.chain(held, rows), len(split))
-                return rows_on_disk(place)
+                write_rows(folder, itertools.chain(in_memory, rows), len(split))
+                return rows_on_disk(folder)
         self._memory -= size
-        return rows_in_memory(held)
+        return rows_in_memory(in_memory)
 
     def _made(self, split, make):
         """What `make` makes of each row, as bytes, in order."""

@@ -1,4 +1,4 @@
-"""Looks at every image of a split: is it there, can it be decoded, is it large enough."""
+"""Verifies every image of a split: that it exists, can be decoded, and is large enough."""
 
 import hashlib
 import io

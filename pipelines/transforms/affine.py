@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from pipelines.transforms.sometimes import PROBABILITY, sometimes
+from pipelines.transforms.with_probability import PROBABILITY, with_probability
 from tfdml.arguments import interval, number, one_of
 from tfdml.registry import register
 
@@ -33,7 +33,7 @@ def rotate(degrees=(-15.0, 15.0), fill_mode="constant", fill=0.0, probability=1.
         drawn = degrees[0] + tf.random.stateless_uniform([], seed) * (degrees[1] - degrees[0])
         return transformed(image, rotation(drawn), fill_mode=fill_mode, fill=fill)
 
-    return sometimes(probability, step)
+    return with_probability(probability, step)
 
 
 def rotation(degrees):

@@ -4,7 +4,7 @@ import math
 
 import tensorflow as tf
 
-from pipelines.transforms.sometimes import PROBABILITY, sometimes
+from pipelines.transforms.with_probability import PROBABILITY, with_probability
 from tfdml.arguments import interval, number
 from tfdml.registry import register
 
@@ -29,7 +29,7 @@ def blur(sigma=(0.1, 2.0), probability=1.0):
         # Weights add up to 1 in rounding only.
         return tf.clip_by_value(filtered(image, weights / tf.reduce_sum(weights), radius), 0.0, 255.0)
 
-    return sometimes(probability, step)
+    return with_probability(probability, step)
 
 
 def filtered(image, weights, radius):

@@ -5,7 +5,7 @@ Numbers are those of Pillow and torchvision, in float32 without rounding between
 
 import tensorflow as tf
 
-from pipelines.transforms.sometimes import PROBABILITY, sometimes
+from pipelines.transforms.with_probability import PROBABILITY, with_probability
 from tfdml.arguments import number
 from tfdml.registry import register
 
@@ -16,7 +16,7 @@ BRIGHTNESS_WEIGHTS = (0.299, 0.587, 0.114)
 @register("transform", "grayscale", probability=PROBABILITY)
 def grayscale(probability=1.0):
     """Takes away colours: 0.299 red + 0.587 green + 0.114 blue in all three channels."""
-    return sometimes(probability, lambda image, seed: grey_of(image))
+    return with_probability(probability, lambda image, seed: grey_of(image))
 
 
 @register(
@@ -45,7 +45,7 @@ def color_jitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, probabil
                 image = change(image, low + uniform[place] * (1.0 + most - low))
         return turn_hue(image, (2 * uniform[3] - 1) * hue) if hue else image
 
-    return sometimes(probability, step)
+    return with_probability(probability, step)
 
 
 def change_brightness(image, factor):

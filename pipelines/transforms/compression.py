@@ -1,9 +1,9 @@
-"""What saving an image as a JPEG does to it."""
+"""JPEG compression as a transform step."""
 
 import tensorflow as tf
 
 from pipelines.images.decoding import JPEG
-from pipelines.transforms.sometimes import PROBABILITY, sometimes
+from pipelines.transforms.with_probability import PROBABILITY, with_probability
 from tfdml.arguments import integer, interval
 from tfdml.registry import register
 
@@ -23,4 +23,4 @@ def jpeg(quality=(30, 95), probability=1.0):
         encoded = tf.raw_ops.EncodeJpegVariableQuality(images=pixels, quality=drawn)
         return tf.ensure_shape(tf.cast(tf.io.decode_jpeg(encoded, **JPEG), tf.float32), image.shape)
 
-    return sometimes(probability, step)
+    return with_probability(probability, step)

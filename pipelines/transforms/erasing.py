@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from pipelines.transforms.crops import first_fitting
-from pipelines.transforms.sometimes import PROBABILITY, sometimes
+from pipelines.transforms.with_probability import PROBABILITY, with_probability
 from tfdml.arguments import interval, number
 from tfdml.registry import register
 
@@ -37,7 +37,7 @@ def random_erasing(probability=0.5, area=(0.02, 0.33), aspect=(0.3, 3.3), fill=1
         paint = 255 * tf.random.stateless_uniform(tf.shape(flat), pixels) if noise else fill
         return tf.reshape(tf.where(erased > 0, paint, flat), tf.shape(image))
 
-    return sometimes(probability, step)
+    return with_probability(probability, step)
 
 
 def _within(length, first, count):

@@ -5,7 +5,7 @@ The operations, and what each does at a magnitude from 0 to 30, are those of tor
 
 import tensorflow as tf
 
-from pipelines.images.seldom import seldom
+from pipelines.images.cold_path import cold_path
 from pipelines.transforms.affine import rotation, sides_of, transformed
 from pipelines.transforms.blur import filtered
 from pipelines.transforms.colours import blend, change_brightness, change_contrast, change_saturation
@@ -33,7 +33,7 @@ def rand_augment(ops=2, magnitude=9.0, fill=0.0):
     """
     operations = operations_at(magnitude / MOST, fill)
     signature = tf.TensorSpec([None, None, 3], tf.float32), tf.TensorSpec([], tf.float32)
-    branches = [seldom(*signature)(operation) for operation in operations.values()]
+    branches = [cold_path(*signature)(operation) for operation in operations.values()]
 
     def step(image, seed):
         result = image

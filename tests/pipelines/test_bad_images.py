@@ -11,12 +11,12 @@ from PIL import Image
 from pipelines.images import image_headers
 from pipelines.images.decoding import decode
 from pipelines.images.errors import reason_of
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import claiming, encoded, gradient, moving, noise, with_orientation
 from tfdml.serving import export
 
 SIDE = 16
-PREPARE = preparation("resize_short|center_crop", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
+PREPARE = Preprocessor("resize_short|center_crop", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
 SEED = tf.zeros([2], tf.int64)
 NO_IMAGE = "no JPEG, PNG, GIF, BMP or WebP"
 TOO_MANY_PIXELS = "more than 100000000 pixels"
@@ -118,9 +118,9 @@ def test_an_unusual_file_has_its_pixels(file, pixels, tolerance):
 @pytest.mark.parametrize("chain", ["random_resized_crop", "random_crop", "center_crop", "resize_short|random_crop"])
 @pytest.mark.parametrize("shape", [(1, 1), (20000, 3), (3, 20000)])
 def test_extreme_shapes_come_to_a_square(shape, chain):
-    prepare = preparation(chain, image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
+    preprocess = Preprocessor(chain, image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
     for file_format in ("JPEG", "PNG"):
-        image = prepare(tf.constant(encoded(np.full((*shape, 3), 77), file_format)), SEED).numpy()
+        image = preprocess(tf.constant(encoded(np.full((*shape, 3), 77), file_format)), SEED).numpy()
         assert image.shape == (SIDE, SIDE, 3)
         # What is no padding is the picture.
         np.testing.assert_allclose(image[image > 0], 77, atol=3)

@@ -7,12 +7,12 @@ from PIL import Image
 
 from pipelines.build import STEPS_AT_ONCE, evaluation_batches, training_batches
 from pipelines.datasets import Split
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK, Uniform
 
 SIDE = 6
-PREPARE = preparation("random_crop|flip", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
-PLAIN = preparation("warp", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
+PREPARE = Preprocessor("random_crop|flip", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
+PLAIN = Preprocessor("warp", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
 
 
 def make_split(rows=24, classes=6):
@@ -28,14 +28,14 @@ def make_split(rows=24, classes=6):
 SPLIT = make_split()
 
 
-def make(step=0, sampler=None, prepare=PREPARE, seed=1, steps_per_epoch=5, **options):
+def make(step=0, sampler=None, preprocess=PREPARE, seed=1, steps_per_epoch=5, **options):
     """`(dataset, its step variable, its sampler)`."""
     if sampler is None:
         sampler = PxK(3, 2)
         sampler.bind(SPLIT.labels)
     step = tf.Variable(step, dtype=tf.int64)
     dataset = training_batches(
-        SPLIT, sampler, prepare, seed=seed, step=step, steps_per_epoch=steps_per_epoch, **options
+        SPLIT, sampler, preprocess, seed=seed, step=step, steps_per_epoch=steps_per_epoch, **options
     )
     return dataset, step, sampler
 
@@ -61,7 +61,7 @@ def whole():
 
 
 def test_batches_hold_the_rows_that_the_sampler_says():
-    dataset, _, sampler = make(prepare=PLAIN)
+    dataset, _, sampler = make(preprocess=PLAIN)
     images, labels = collected(dataset)
     rows = sampler.rows(tf.constant(1, tf.int64), tf.range(5, dtype=tf.int64), sampler.tables()).numpy()
     np.testing.assert_array_equal(labels, SPLIT.labels[rows])

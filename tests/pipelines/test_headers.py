@@ -1,4 +1,4 @@
-"""What headers tell before an image is decoded."""
+"""Headers of image files are checked before an image is decoded."""
 
 import io
 

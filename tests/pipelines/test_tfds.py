@@ -1,4 +1,4 @@
-"""What TensorFlow Datasets has prepared, by small datasets that the tests prepare."""
+"""Datasets of TensorFlow Datasets are read, small ones that the tests prepare."""
 
 import io
 

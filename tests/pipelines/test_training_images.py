@@ -1,10 +1,10 @@
-"""What every step that changes training images promises, and whole chains of them."""
+"""Every step that changes training images keeps its promises, and so do whole chains of them."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import encoded
 from tests.pipelines.steps import IMAGE, apply
 from tests.pipelines.test_build import SPLIT, assert_same, collected, make
@@ -106,15 +106,15 @@ def test_arguments_out_of_range_are_refused(spec):
 @pytest.fixture(scope="module")
 def epoch():
     """Images and labels of an epoch of five steps through the chain."""
-    prepare = preparation(CHAIN, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
-    return collected(make(prepare=prepare)[0])
+    preprocess = Preprocessor(CHAIN, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
+    return collected(make(preprocess=preprocess)[0])
 
 
 def test_a_resumed_run_sees_the_same_batches_bit_for_bit(epoch):
     # Made anew, as in a process that goes on, and by one of two workers: a batch is made of their shares.
-    prepare = preparation(CHAIN, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
+    preprocess = Preprocessor(CHAIN, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
     images, labels = epoch
-    resumed = collected(make(3, prepare=prepare, length=2, worker=(1, 2))[0])
+    resumed = collected(make(3, preprocess=preprocess, length=2, worker=(1, 2))[0])
     assert_same(resumed, (images[3:, 3:], labels[3:, 3:]))
 
 
@@ -127,13 +127,14 @@ def test_eager_images_are_those_of_the_pipeline():
     chain = (
         "warp|color_jitter|rotate|blur|layer('RandomContrast', factor=0.5)|random_erasing|grayscale(probability=0.5)"
     )
-    prepare = preparation(chain, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
+    preprocess = Preprocessor(chain, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
     contents, seed = tf.constant(encoded(IMAGE, "PNG")), tf.constant([3, 4], tf.int64)
-    inside = tf.function(prepare, autograph=False)(contents, seed)
-    np.testing.assert_allclose(prepare(contents, seed), inside, atol=1e-3)
+    inside = tf.function(preprocess, autograph=False)(contents, seed)
+    np.testing.assert_allclose(preprocess(contents, seed), inside, atol=1e-3)
 
 
 def test_what_no_step_changes_is_cached_before_them():
-    prepare = preparation("warp|color_jitter", image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
+    preprocess = Preprocessor("warp|color_jitter", image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
     contents, seed = tf.constant(SPLIT.images[0]), tf.constant([3, 4], tf.int64)
-    np.testing.assert_allclose(prepare.go_on(prepare.keep(contents), seed), prepare(contents, seed), atol=1e-4)
+    cached = preprocess.cacheable_pixels(contents)
+    np.testing.assert_allclose(preprocess.from_cached_pixels(cached, seed), preprocess(contents, seed), atol=1e-4)

@@ -9,11 +9,11 @@ import tensorflow as tf
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import load
 from pipelines.images.pictures import thumbnail
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import Uniform
 from tests.pipelines.tiny_datasets import write_cub
 
-PLAIN = preparation("warp", image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
+PLAIN = Preprocessor("warp", image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
 # Pictures are 24 x 18, and their left half is darker.
 RIGHT, LEFT, BOTH = (12, 0, 24, 18), (0, 0, 12, 18), (0, 0, 24, 18)
 

@@ -7,7 +7,7 @@ from absl import flags
 
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import KINDS, Cache
 from pipelines.sampling import Uniform
 from tests.pipelines.image_files import encoded, noise
@@ -48,17 +48,17 @@ def make_cache(tmp_path):
 
 
 def prepared(chain, **options):
-    return preparation(chain, image_size=8, mean=(1, 2, 3), std=(4, 5, 6), **options)
+    return Preprocessor(chain, image_size=8, mean=(1, 2, 3), std=(4, 5, 6), **options)
 
 
-def batches(split, preparation, cache=None):
+def batches(split, preprocessor, cache=None):
     """Images of two training batches, and of all rows as evaluation sees them."""
-    read, prepare = cache.through(split, preparation) if cache else (None, preparation)
+    read, preprocess = cache.through(split, preprocessor) if cache else (None, preprocessor)
     sampler = Uniform(6)
     sampler.bind(split.labels)
     step = tf.Variable(3, dtype=tf.int64)
-    training = training_batches(split, sampler, prepare, seed=1, step=step, steps_per_epoch=5, length=2, read=read)
-    evaluation = evaluation_batches(split, prepare, batch_size=4, read=read)
+    training = training_batches(split, sampler, preprocess, seed=1, step=step, steps_per_epoch=5, length=2, read=read)
+    evaluation = evaluation_batches(split, preprocess, batch_size=4, read=read)
     return [images for images, _ in training.as_numpy_iterator()] + list(evaluation.as_numpy_iterator())
 
 
@@ -85,8 +85,8 @@ def test_batches_are_the_same(uncached, make_cache, kind, memory):
 
 
 def test_without_a_cache_nothing_is_kept(split, make_cache):
-    cache, preparation = make_cache("none", 0), prepared(CHAINS[0])
-    assert cache.through(split, preparation) == (None, preparation) and not cache.folder.exists()
+    cache, preprocessor = make_cache("none", 0), prepared(CHAINS[0])
+    assert cache.through(split, preprocessor) == (None, preprocessor) and not cache.folder.exists()
 
 
 @pytest.mark.parametrize("kind", ["bytes", "pixels"])
@@ -98,11 +98,11 @@ def test_boxes_are_cropped_to_once(split, make_cache, kind):
 
 @pytest.mark.parametrize("kind, memory", [("bytes", PLENTY), ("pixels", 0)])
 def test_files_are_read_once(split, make_cache, tmp_path, kind, memory):
-    cache, preparation = make_cache(kind, memory), prepared(CHAINS[1])
-    expected = batches(split, preparation, cache)
+    cache, preprocessor = make_cache(kind, memory), prepared(CHAINS[1])
+    expected = batches(split, preprocessor, cache)
     for path in tmp_path.glob("*.*g"):
         path.unlink()
-    assert_same(batches(split, preparation, cache), expected)
+    assert_same(batches(split, preprocessor, cache), expected)
 
 
 def test_images_in_memory_are_decoded_once(split, make_cache):
@@ -119,12 +119,12 @@ def test_the_next_run_finds_what_is_on_disk(split, make_cache, monkeypatch, kind
 
 
 def test_what_has_changed_is_read_again(split, make_cache):
-    preparation = prepared(CHAINS[2])
-    batches(split, preparation, make_cache("bytes", 0))
+    preprocessor = prepared(CHAINS[2])
+    batches(split, preprocessor, make_cache("bytes", 0))
     with open(split.images[4], "wb") as file:
         file.write(encoded(noise(30, 30, seed=99), "JPEG"))
     cache = make_cache("bytes", 0)
-    assert_same(batches(split, preparation, cache), batches(split, preparation))
+    assert_same(batches(split, preprocessor, cache), batches(split, preprocessor))
     assert len(list(cache.folder.iterdir())) == 2
 
 
@@ -164,19 +164,19 @@ def test_an_image_that_cannot_be_read_is_named(split, make_cache, tmp_path, kind
 def test_where_bad_images_are_tolerated_they_stay_unreadable(split, make_cache, chain, kind, memory):
     with open(split.images[6], "wb") as file:
         file.write(b"no image")
-    read, prepare = make_cache(kind, memory, tolerant=True).through(split, prepared(chain))
+    read, preprocess = make_cache(kind, memory, tolerant=True).through(split, prepared(chain))
     for row in range(ROWS):
         contents = read(tf.constant(row, tf.int64))
         if row == 6:
             with pytest.raises(tf.errors.InvalidArgumentError):
-                prepare(contents, tf.zeros([2], tf.int64))
+                preprocess(contents, tf.zeros([2], tf.int64))
         else:
-            assert prepare(contents, tf.zeros([2], tf.int64)).shape == (8, 8, 3)
+            assert preprocess(contents, tf.zeros([2], tf.int64)).shape == (8, 8, 3)
 
 
 def test_a_folder_that_cannot_be_written_is_told(split, tmp_path):
     (tmp_path / "kept").write_text("a file")
-    with pytest.raises(OSError, match=f"Cannot keep images in {tmp_path / 'kept'}/bytes-.*--cache_dir"):
+    with pytest.raises(OSError, match=f"Cannot cache images in {tmp_path / 'kept'}/bytes-.*--cache_dir"):
         Cache("bytes", memory=0, folder=tmp_path / "kept").through(split, prepared(CHAINS[0]))
 
 

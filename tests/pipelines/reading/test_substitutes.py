@@ -6,13 +6,13 @@ import tensorflow as tf
 
 from pipelines.build import training_batches
 from pipelines.datasets import Split
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.substitutes import TRIES, Substitutes
 from pipelines.sampling import PxK
 from tests.pipelines.image_files import encoded, noise
 
 SIDE, STEPS = 6, 8
-PREPARE = preparation("random_crop|flip", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
+PREPARE = Preprocessor("random_crop|flip", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
 # Classes of sizes 1, 2, 4, 9 and 8, not in order.
 LABELS = np.random.default_rng(0).permutation(np.repeat([50, 70, 20, 90, 10], [1, 2, 4, 9, 8]))
 FILES = [encoded(noise(9, 9, seed=row), "PNG") for row in range(len(LABELS))]

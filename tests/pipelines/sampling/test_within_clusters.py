@@ -132,12 +132,12 @@ def test_the_dataset_draws_from_new_clusters_from_the_next_pass_on_and_traces_no
     split = Split(np.array([f"{row}".encode() for row in range(len(LABELS))], object), LABELS)
     traced = []
 
-    def prepare(contents, seed):
+    def preprocess(contents, seed):
         traced.append(contents)
         return tf.strings.to_number(contents)
 
     step = tf.Variable(0, dtype=tf.int64)
-    data = training_batches(split, sampler, prepare, seed=0, step=step, steps_per_epoch=12)
+    data = training_batches(split, sampler, preprocess, seed=0, step=step, steps_per_epoch=12)
     assert data.element_spec[1].keys() == {"label", "learner"}
     before = len(traced)
     for assignment in (ASSIGNMENT, LABELS % LEARNERS, None):

@@ -1,4 +1,4 @@
-"""Bytes by row number, in memory or in a folder, as functions of TensorFlow that read them."""
+"""Cached rows: bytes by row number, in memory or in a folder, read by TensorFlow's operations."""
 
 import os
 import shutil
@@ -12,39 +12,39 @@ ROWS_IN_FOLDER = 1000
 
 
 def rows_in_memory(rows):
-    """A function of a row number (int64) that gives the row's bytes.
+    """Returns a function from a row number (int64) to the row's bytes.
 
     Args:
         rows: list of bytes.
     """
-    kept = tf.constant(rows)
+    cached = tf.constant(rows)
 
     def read(row):
-        return kept[row]
+        return cached[row]
 
     return read
 
 
-def rows_on_disk(place):
-    """A function of a row number (int64) that gives the bytes of a row that `write_rows` has written."""
+def rows_on_disk(folder):
+    """Returns a function from a row number (int64) to the row's bytes, in a folder that `write_rows` wrote."""
 
     def read(row):
         part, name = tf.strings.as_string(row // ROWS_IN_FOLDER), tf.strings.as_string(row)
-        return tf.io.read_file(tf.strings.join([str(place), part, name], "/"))
+        return tf.io.read_file(tf.strings.join([str(folder), part, name], "/"))
 
     return read
 
 
-def write_rows(place, rows, count):
-    """Writes rows to a folder, which is there when it is complete.
+def write_rows(folder, rows, count):
+    """Writes rows to a folder, which appears when it is complete.
 
     Args:
-        place: the folder to make.
+        folder: path of the folder to make.
         rows: iterable of bytes.
-        count: how many there will be.
+        count: number of rows.
     """
-    print(f"Keeping {count} images in {place}, for later runs too; remove it when you need the room.", file=sys.stderr)
-    unfinished = place.with_name(f".writing-{uuid.uuid4().hex}")
+    print(f"Caching {count} images in {folder}, for later runs too; remove it when you need the room.", file=sys.stderr)
+    unfinished = folder.with_name(f".writing-{uuid.uuid4().hex}")
     try:
         for number, row in enumerate(rows):
             file = unfinished / str(number // ROWS_IN_FOLDER) / str(number)
@@ -52,12 +52,12 @@ def write_rows(place, rows, count):
                 file.parent.mkdir(parents=True)
             file.write_bytes(row)
         os.sync()
-        unfinished.rename(place)
+        unfinished.rename(folder)
     except OSError as error:
-        if place.exists():
+        if folder.exists():
             return  # Another process was faster; its folder holds the same.
         raise OSError(
-            f"Cannot keep images in {place}: {error.strerror or error}. Make room, name another folder with "
+            f"Cannot cache images in {folder}: {error.strerror or error}. Make room, name another folder with "
             "--cache_dir, or give --cache=none."
         ) from error
     finally:

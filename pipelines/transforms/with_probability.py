@@ -1,19 +1,19 @@
-"""Steps of a transform that are left out of some images."""
+"""Transform steps that change an image with a probability."""
 
 import tensorflow as tf
 
-from pipelines.images.seldom import seldom
+from pipelines.images.cold_path import cold_path
 from tfdml.arguments import number
 
 PROBABILITY = number(at_least=0, at_most=1)
 
 
-def sometimes(probability, step):
-    """The step `(image, seed) -> image`, which keeps the image's shape, done with this probability."""
+def with_probability(probability, step):
+    """Returns a step `(image, seed) -> image` that applies another with this probability; the shape must stay."""
     if probability == 1:
         return step
-    # Images that stay as they are cost nothing.
-    changed = seldom(tf.TensorSpec([None, None, 3], tf.float32), tf.TensorSpec([2], tf.int32))(step)
+    # Costs nothing for images that stay as they are.
+    changed = cold_path(tf.TensorSpec([None, None, 3], tf.float32), tf.TensorSpec([2], tf.int32))(step)
 
     def maybe(image, seed):
         own = tf.random.experimental.stateless_fold_in(seed, 1)

@@ -7,7 +7,7 @@ from PIL import Image
 
 from pipelines.datasets import Split
 from pipelines.images.decoding import decode
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.unreadable import find_unreadable, find_unreadable_class
 from tfdml import registry
 
@@ -183,17 +183,17 @@ def test_random_steps_depend_on_the_seed_alone(step):
 
 
 def test_steps_of_a_chain_do_not_share_their_randomness():
-    prepare = preparation("flip|flip|warp", image_size=13, mean=(0, 0, 0), std=(1, 1, 1))
+    preprocess = Preprocessor("flip|flip|warp", image_size=13, mean=(0, 0, 0), std=(1, 1, 1))
     contents = tf.constant(encoded(COLOURS, "PNG"))
-    straight = preparation("warp", image_size=13, mean=(0, 0, 0), std=(1, 1, 1))(contents, tf.zeros([2], tf.int64))
-    same = [np.array_equal(prepare(contents, tf.constant([0, seed], tf.int64)), straight) for seed in range(30)]
+    straight = Preprocessor("warp", image_size=13, mean=(0, 0, 0), std=(1, 1, 1))(contents, tf.zeros([2], tf.int64))
+    same = [np.array_equal(preprocess(contents, tf.constant([0, seed], tf.int64)), straight) for seed in range(30)]
     assert 0 < sum(same) < 30
 
 
-def test_preparation_normalises_each_channel():
+def test_preprocessor_normalises_each_channel():
     mean, std = (10.0, 20.0, 30.0), (1.0, 2.0, 4.0)
     contents = tf.constant(encoded(COLOURS[:9, :9], "PNG"))
-    image = preparation("center_crop", image_size=9, mean=mean, std=std)(contents, tf.zeros([2], tf.int64))
+    image = Preprocessor("center_crop", image_size=9, mean=mean, std=std)(contents, tf.zeros([2], tf.int64))
     assert image.shape == (9, 9, 3) and image.dtype == tf.float32
     np.testing.assert_allclose(image, (COLOURS[:9, :9].astype(np.float32) - mean) / std, rtol=1e-6)
 
@@ -202,20 +202,20 @@ def test_blue_first_for_backbones_that_want_it_so():
     """Mean and standard deviation stand in that order, too."""
     contents = tf.constant(encoded(COLOURS[:, :9], "PNG"))
     mean, std = (104.0, 117.0, 123.0), (1.0, 2.0, 3.0)
-    prepare = preparation("center_crop", image_size=9, mean=mean, std=std, channels="bgr")
+    preprocess = Preprocessor("center_crop", image_size=9, mean=mean, std=std, channels="bgr")
     expected = (COLOURS[:, :9, ::-1].astype(np.float32) - np.float32(mean)) / np.float32(std)
-    np.testing.assert_allclose(prepare(contents, tf.zeros([2], tf.int64)), expected, rtol=1e-6)
+    np.testing.assert_allclose(preprocess(contents, tf.zeros([2], tf.int64)), expected, rtol=1e-6)
 
 
 def test_other_orders_of_channels_are_refused():
     with pytest.raises(ValueError, match="'rgb' or 'bgr', received 'brg'"):
-        preparation("warp", image_size=9, mean=(0, 0, 0), std=(1, 1, 1), channels="brg")
+        Preprocessor("warp", image_size=9, mean=(0, 0, 0), std=(1, 1, 1), channels="brg")
 
 
-def test_preparation_offers_its_size_to_steps_that_do_not_set_their_own():
-    prepare = preparation("resize_short(size=20)|center_crop", image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
+def test_preprocessor_offers_its_size_to_steps_that_do_not_set_their_own():
+    preprocess = Preprocessor("resize_short(size=20)|center_crop", image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
     contents = tf.constant(encoded((255 * gradient_image(40, 40)).astype(np.uint8), "PNG"))
-    image = prepare(contents, tf.zeros([2], tf.int64)).numpy() / 255
+    image = preprocess(contents, tf.zeros([2], tf.int64)).numpy() / 255
     np.testing.assert_allclose(image, gradient_image(20, 20)[6:14, 6:14], atol=0.02)
 
 
@@ -224,14 +224,14 @@ def test_preparation_offers_its_size_to_steps_that_do_not_set_their_own():
     "transform, shape", [("resize_short", None), ("center_crop|warp(size=9)", r"\(9, 9, 3\)"), ("flip", None)]
 )
 def test_a_chain_that_ends_in_the_wrong_shape_is_told(transform, shape, in_graph):
-    prepare = preparation(transform, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
+    preprocess = Preprocessor(transform, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))
     contents = tf.constant([encoded(COLOURS, "PNG")])
     message = f"ends with images of shape {shape or ''}.*expected \\(8, 8, 3\\). End it with a crop, or with warp"
     with pytest.raises(ValueError, match=message):
         if in_graph:
-            tf.data.Dataset.from_tensor_slices(contents).map(lambda image: prepare(image, tf.zeros([2], tf.int64)))
+            tf.data.Dataset.from_tensor_slices(contents).map(lambda image: preprocess(image, tf.zeros([2], tf.int64)))
         else:
-            prepare(contents[0], tf.zeros([2], tf.int64))
+            preprocess(contents[0], tf.zeros([2], tf.int64))
 
 
 class TestFindUnreadable:

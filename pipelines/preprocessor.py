@@ -1,0 +1,115 @@
+"""Image files to what a network takes: decode, transform, normalise.
+
+Training, evaluation and serving all preprocess images here, so that they agree in every pixel. A transform is a chain
+of steps, written as `random_resized_crop(area=(0.5, 1.0))|flip`; `pipelines.transforms` has them.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from pipelines.images.cut import Cut
+from pipelines.images.decoding import decode, decode_cut
+from tfdml.registry import create_chain
+
+
+class Preprocessor:
+    """Decodes, transforms and normalises an image: a function `(contents, seed, box=None) -> image`.
+
+    A cache may come in between: `cacheable_pixels` gives the image after the first steps, those that do not depend on
+    the seed, and `from_cached_pixels` goes on from there.
+
+    Args:
+        transform: chain of transform specs; their `size` is `image_size` where they do not set it.
+        image_size: side of the square that the chain ends with, pixels.
+        mean, std: per-channel numbers; the result is `(pixels - mean) / std` with pixels from 0 to 255.
+        channels: "rgb" or "bgr", the order of the result's channels and of `mean` and `std`.
+        shrink: decode JPEGs at 1/2, 1/4 or 1/8 where they are resized to that or less: faster, other pixels.
+
+    Example:
+        preprocess = Preprocessor("resize_short|center_crop", image_size=224, mean=(0, 0, 0), std=(255, 255, 255))
+        image = preprocess(tf.io.read_file("car.jpg"), seed=tf.constant([0, 0], tf.int64))
+    """
+
+    def __init__(self, transform, *, image_size, mean, std, channels="rgb", shrink=False):
+        if channels not in ("rgb", "bgr"):
+            raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {channels!r}.")
+        steps = create_chain("transform", transform, size=image_size)
+        self._steps = steps if shrink else _fused(steps)
+        self._transform, self._channels, self._shrink = transform, channels, shrink
+        self._shape = (image_size, image_size, 3)
+        # As large as the image: where TensorFlow must repeat three numbers it takes five times as long.
+        mean, std = (np.broadcast_to(np.asarray(each, np.float32), self._shape).copy() for each in (mean, std))
+        self._mean, self._std = mean, std
+        # Tells cached pixels of this preprocessor from those of another.
+        self.name = f"{transform} {image_size} {shrink}"
+        depends_on_seed = [not isinstance(step, Cut) or step.random for step in self._steps]
+        # How many steps at the start do not depend on the seed.
+        self._cacheable_steps = [*depends_on_seed, True].index(True)
+
+    def __call__(self, contents, seed, box=None):
+        """The image of a file's contents (scalar string), with a seed (`[2]` int64) and a box as `decode` takes it."""
+        done = 1 if self._begins_with_cut() else 0
+        return self._normalized(self._run(self._begin(contents, seed, box), seed, done, len(self._steps)))
+
+    def from_pixels(self, image, seed):
+        """Preprocesses an image that is decoded already, `[H, W, 3]` with pixels from 0 to 255: the same bits."""
+        return self._normalized(self._run(image, seed, 0, len(self._steps)))
+
+    @property
+    def cacheable_type(self):
+        """The type of `cacheable_pixels`."""
+        return tf.float32 if self._cacheable_steps else tf.uint8
+
+    def cacheable_pixels(self, contents, box=None):
+        """The decoded image `[H, W, 3]` after the first steps of the transform, those that do not depend on a seed."""
+        if not self._cacheable_steps:
+            if self._shrink and self._begins_with_cut():
+                raise ValueError(
+                    "Pixels cannot be cached where a random crop decides how small an image is decoded. Use "
+                    "--cache=bytes, or --noshrink_decoding."
+                )
+            return decode(contents, box)
+        seed = tf.zeros([2], tf.int64)
+        return self._run(self._begin(contents, seed, box), seed, 1, self._cacheable_steps)
+
+    def from_cached_pixels(self, pixels, seed):
+        """The preprocessed image, from `cacheable_pixels`."""
+        # A tensor that was stored has lost its shape.
+        image = tf.ensure_shape(pixels, self._shape if self._cacheable_steps == len(self._steps) else [None, None, 3])
+        image = self._run(image, seed, self._cacheable_steps, len(self._steps))
+        return self._normalized(image)
+
+    def _begins_with_cut(self):
+        return isinstance(self._steps[0], Cut)
+
+    def _begin(self, contents, seed, box):
+        if self._begins_with_cut():
+            return decode_cut(contents, self._steps[0], _seed_of(seed, 0), box=box, shrink=self._shrink)
+        return decode(contents, box)
+
+    def _run(self, image, seed, first, end):
+        for number in range(first, end):
+            image = self._steps[number](tf.cast(image, tf.float32), _seed_of(seed, number))
+        return image
+
+    def _normalized(self, image):
+        if image.shape != self._shape:
+            size = self._shape[0]
+            raise ValueError(
+                f"The transform {self._transform!r} ends with images of shape {tuple(image.shape)}; expected "
+                f"({size}, {size}, 3). End it with a crop, or with warp."
+            )
+        if self._channels == "bgr":
+            image = tf.reverse(image, axis=[2])
+        return (image - self._mean) / self._std
+
+
+def _fused(steps):
+    """The steps, the first two of them as one where that leaves out pixels that the second does not need."""
+    both = steps[0].then(steps[1]) if len(steps) > 1 and all(isinstance(step, Cut) for step in steps[:2]) else None
+    return [both, *steps[2:]] if both else steps
+
+
+def _seed_of(seed, number):
+    """A seed of its own for each step."""
+    return tf.random.experimental.stateless_fold_in(seed, number)
