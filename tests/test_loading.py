@@ -27,7 +27,7 @@ class Run:
     def __init__(self, folder):
         random = np.random.default_rng(0)
         self.path, self.paths = folder / "run", []
-        for number, ending in enumerate(["jpg", "png", "jpg", "bmp", "png"]):
+        for number, ending in enumerate(["jpg", "png", "jpg", "png", "png"]):
             # Smooth, so that images differ when they are blurred, too.
             pixels = random.integers(0, 256, (4, 4, 3), dtype=np.uint8)
             image = Image.fromarray(pixels).resize((50 - 5 * number, 20 + 7 * number), Image.Resampling.BICUBIC)

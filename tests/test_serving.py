@@ -25,7 +25,7 @@ def write_files(folder):
     """Images of several sizes and formats."""
     rng = np.random.default_rng(0)
     paths = []
-    for number, ending in enumerate(["jpg", "png", "jpg", "bmp", "jpg"]):
+    for number, ending in enumerate(["jpg", "png", "jpg", "png", "jpg"]):
         pixels = rng.integers(0, 256, (20 + 7 * number, 50 - 5 * number, 3), dtype=np.uint8)
         paths.append(folder / f"image {number}.{ending}")
         Image.fromarray(pixels).save(paths[-1])

@@ -11,9 +11,10 @@ from pipelines.datasets.division import TEST_CLASSES, Undivided
 from tfdml.arguments import integer, optional
 from tfdml.registry import register
 
-ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".bmp", ".gif", ".webp")
-# Of images that cannot be read, and so are told of.
-OTHER_IMAGES = (".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".svg", ".raw", ".cr2", ".nef", ".dng")
+ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp")
+# Of images in formats that are not read: a warning names them.
+OTHER_IMAGES = (".bmp", ".gif", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2")
+OTHER_IMAGES += (".svg", ".raw", ".cr2", ".nef", ".dng")
 
 
 PARTS = ("train", "test")
@@ -104,8 +105,8 @@ def _read_split(classes, first_label):
         labels += [label] * len(found)
     if left_out:
         logging.warning(
-            "%d entries of class folders are left out, first %s: no folder in a class folder is looked into, and only "
-            "%s are read.",
+            "%d entries of class folders are left out, first %s: folders in class folders are not searched, and only "
+            "%s are read. Convert other images to JPEG or PNG.",
             len(left_out),
             left_out[0],
             ", ".join(ENDINGS),

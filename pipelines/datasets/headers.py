@@ -2,8 +2,8 @@
 
 import struct
 
-# Pillow's names of what TensorFlow decodes; MPO is a JPEG with further pictures behind it.
-READ = ("BMP", "GIF", "JPEG", "MPO", "PNG", "WEBP")
+# Pillow's names of the formats that `pipelines.images.decoding` reads; MPO is a JPEG with further pictures behind it.
+READ = ("JPEG", "MPO", "PNG", "WEBP")
 # 100 megapixels are 300 MB when decoded; a file of a few kilobytes can claim them.
 MOST_PIXELS = 100_000_000
 
@@ -18,10 +18,8 @@ def wrong_header(path):
                 return f"is a {image.format}, which is not read; save it as JPEG or PNG"
             if image.width * image.height > MOST_PIXELS:
                 return f"has {image.width} x {image.height} pixels, more than {MOST_PIXELS:,}; make it smaller"
-            if image.format == "BMP" and image.mode not in ("L", "RGB", "RGBA"):
-                return "is a BMP with a palette, which TensorFlow cannot read; save it as PNG"
             if image.format == "WEBP" and image.is_animated:
-                return "is a moving WebP, which TensorFlow cannot read; save one picture of it"
+                return "is an animated WebP, which is not read; save one frame of it"
     except UnidentifiedImageError:
         return "is no readable image (of no known format, or without a whole header)"
     except (Image.DecompressionBombError, OSError) as error:

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from pipelines.images.cold_path import cold_path
 from pipelines.images.cut import slice_window
-from pipelines.images.image_headers import bearable_file, jpeg_orientation, jpeg_size, refuse_unbearable
+from pipelines.images.image_headers import check_file_size, check_header, jpeg_orientation, jpeg_size
 
 # The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
 JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
@@ -15,14 +15,14 @@ SHRINKS = (1, 2, 4, 8)
 
 
 def decode(contents, box=None):
-    """Decodes JPEG, PNG, GIF (first frame), BMP or WebP to uint8 `[H, W, 3]`, a JPEG upright as its EXIF data say.
+    """Decodes a JPEG, PNG or WebP to uint8 `[H, W, 3]`, a JPEG upright as its EXIF data say.
 
     Args:
         contents: the encoded image.
         box: `[4]` int32, left, top, right and bottom of the part that is wanted, as far as it is inside; None for all.
             It is of the image as it is stored, before it is turned upright.
     """
-    contents = bearable_file(contents)
+    contents = check_file_size(contents)
     return _decode(contents, tf.io.is_jpeg(contents), box)
 
 
@@ -36,7 +36,7 @@ def decode_cut(contents, cut, seed, *, box=None, shrink=False):
         box: as `decode` takes it.
         shrink: decode a JPEG at 1/2, 1/4 or 1/8 where its window is resized to that or less; gives other pixels.
     """
-    contents = bearable_file(contents)
+    contents = check_file_size(contents)
     jpeg = tf.io.is_jpeg(contents)
     upright = tf.cond(jpeg, lambda: jpeg_orientation(contents) == 1, lambda: False)
 
@@ -100,7 +100,7 @@ def _decode_jpeg(contents):
 
 @cold_path(tf.TensorSpec([], tf.string))
 def _decode_other(contents):
-    contents = refuse_unbearable(contents)
+    contents = check_header(contents)
 
     def decoded(channels):
         return tf.io.decode_image(contents, channels=channels, expand_animations=False)

@@ -1,99 +1,75 @@
-"""What the first bytes of an image file tell, in TensorFlow's operations: files are judged before they are decoded.
+"""Checks of an image file's header in TensorFlow's operations, before the file is decoded.
 
-A damaged or hostile file must not fill the memory, neither while training nor where a model is served.
+A damaged or hostile file must not fill the memory, neither in training nor where a model is served.
 """
 
-import numpy as np
 import tensorflow as tf
 
 from pipelines.datasets.headers import MOST_PIXELS
 from pipelines.images.cold_path import cold_path
-from pipelines.images.gif_frames import gif_frames
 
 MOST_BYTES = 100_000_000
-# Of a GIF all frames are decoded, in a byte a pixel, where another image takes three.
-MOST_GIF_PIXELS = 3 * MOST_PIXELS
+# Bytes that hold the size of a PNG or WebP.
+HEADER_BYTES = 30
 # Where EXIF data begin in a JPEG: at once, as cameras have it, or after the header of JFIF, as other software does.
 EXIF_PLACES = (6, 24)
 EXIF_STARTS = "|".join(rf"\C{{{place}}}Exif\x00\C*" for place in EXIF_PLACES)
-# Of EXIF data so many bytes and entries are looked at; the orientation stands among the first.
+# Of EXIF data so many bytes and entries are read; the orientation stands among the first.
 EXIF_BYTES = 4096
 EXIF_ENTRIES = 64
 ORIENTATION_TAG = 0x0112
-SAVE_ONE = "Save one picture of it."
-# Bytes of the longest header below, that of a BMP with a palette of 256 colours.
-HEADER = 54 + 4 * 256
-ANY = -1
 
 
-def _kind(mark, height, width, divisors=(1, 1), modulus=2**32, added=0):
-    """How a kind of file is known and where it has its size; places of bytes go from the least of a number on."""
-    nothing = (HEADER,)
-    places = [(*places, *nothing * (4 - len(places))) for places in (height, width)]
-    return [ord(letter) if letter != "?" else ANY for letter in mark.ljust(16, "?")], places, divisors, modulus, added
-
-
-KINDS = {
-    "png": _kind("\x89PNG", (23, 22, 21, 20), (19, 18, 17, 16)),
-    # Of a GIF the frames say it, see `gif_frames`.
-    "gif": _kind("GIF8", (), ()),
-    "bmp": _kind("BM", (22, 23, 24, 25), (18, 19, 20, 21)),
-    "webp": _kind("RIFF????WEBPVP8 ", (28, 29), (26, 27), modulus=2**14),
-    "webp_lossless": _kind("RIFF????WEBPVP8L", *[(21, 22, 23, 24)] * 2, (2**14, 1), modulus=2**14, added=1),
-    "webp_extended": _kind("RIFF????WEBPVP8X", (27, 28, 29), (24, 25, 26), added=1),
-}
-
-
-def bearable_file(contents):
-    """The file itself; an error if it is too long to be read as an image."""
+def check_file_size(contents):
+    """Returns the contents of a file; an error if it is too long for an image."""
     length = tf.strings.length(contents)
-    told = [f"The file has more than {MOST_BYTES} bytes:", length]
-    with tf.control_dependencies([_check(length <= MOST_BYTES, told)]):
+    with tf.control_dependencies([_check(length <= MOST_BYTES, f"The file has more than {MOST_BYTES} bytes:", length)]):
         return tf.identity(contents)
 
 
 def jpeg_size(contents):
-    """Height and width of a JPEG, int32 `[2]`; an error if these are too many pixels."""
-    return _bearable_size(tf.io.extract_jpeg_shape(contents)[:2])
+    """Returns height and width of a JPEG, int32 `[2]`; an error if these are too many pixels."""
+    size = tf.io.extract_jpeg_shape(contents)[:2]
+    with tf.control_dependencies([_check_pixels(size)]):
+        return tf.identity(size)
 
 
-def refuse_unbearable(contents):
-    """The file of a PNG, GIF, BMP or WebP; an error if it is none, has too many pixels, or is not decoded right."""
-    start = _bytes(contents, 0, HEADER)
-    marks, places, divisors, moduli, added = (np.array(column) for column in zip(*KINDS.values(), strict=True))
-    found = tf.reduce_all((start[: marks.shape[1]] == marks) | (marks == ANY), axis=1)
-    numbers = tf.reduce_sum(tf.cast(tf.gather(start, places), tf.int64) * [1, 2**8, 2**16, 2**24], axis=2)
-    numbers = numbers // divisors % moduli[:, None] + added[:, None]
-    size = tf.reduce_sum(tf.where(found[:, None], numbers, 0), axis=0)
-    # The lines of a BMP stand from bottom to top or, with a negative number of them, from top to bottom.
-    size = tf.where(size < 2**31, size, 2**32 - size)
-    is_kind = dict(zip(KINDS, tf.unstack(found), strict=True))
-    # TensorFlow takes the numbers of palette colours for shades of grey, without an error.
-    grey = tf.reduce_all(tf.reshape(start[54:HEADER], [256, 4])[:, :3] == tf.range(256)[:, None])
-    bits = start[28]
-    coloured = is_kind["bmp"] & (bits != 24) & (bits != 32) & ~((bits == 8) & grey)
-    # TensorFlow overwrites memory that is not its own when it decodes some of these.
-    moving = is_kind["webp_extended"] & (start[20] & 2 > 0)
-    size = _refusing("This is no JPEG, PNG, GIF, BMP or WebP file.", tf.reduce_any(found), size)
-    size = _refusing("This is a BMP with a palette. Save it as PNG.", ~coloured, size)
-    size = _refusing(f"This is a moving WebP. {SAVE_ONE}", ~moving, size)
-    with tf.control_dependencies([tf.cond(is_kind["gif"], lambda: _gif_size(contents), lambda: _bearable_size(size))]):
+def check_header(contents):
+    """Returns the contents of a PNG or still WebP; an error if the file is neither, or has too many pixels."""
+    header = tf.strings.join([tf.strings.substr(contents, 0, HEADER_BYTES), "\0" * HEADER_BYTES])
+
+    def starts(place, mark):
+        return tf.equal(tf.strings.substr(header, place, len(mark)), mark)
+
+    def numbers(place, count, kind, **options):
+        text = tf.strings.substr(header, place, count * kind.size)
+        return tf.cast(tf.ensure_shape(tf.io.decode_raw(text, kind, **options), [count]), tf.int64) % 256**kind.size
+
+    lossless = numbers(21, 1, tf.int32) // [2**14, 1] % 2**14 + 1
+    extended = tf.concat([numbers(26, 1, tf.int32) // 2**8, numbers(24, 1, tf.int32) % 2**24], 0) + 1
+    is_webp = starts(0, b"RIFF")
+    # Whether a file is of a kind, and its height and width then.
+    kinds = [
+        (starts(0, b"\x89PNG"), numbers(16, 2, tf.int32, little_endian=False)[::-1]),
+        (is_webp & starts(8, b"WEBPVP8 "), numbers(26, 2, tf.uint16)[::-1] % 2**14),
+        (is_webp & starts(8, b"WEBPVP8L"), lossless),
+        (is_webp & (is_extended := starts(8, b"WEBPVP8X")), extended),
+    ]
+    known = tf.stack([is_kind for is_kind, _ in kinds])
+    size = tf.reduce_sum(tf.where(known[:, None], tf.stack([size for _, size in kinds]), 0), axis=0)
+    # TensorFlow writes beyond its memory when it decodes some of these.
+    moving = is_webp & is_extended & (numbers(20, 1, tf.uint8)[0] & 2 > 0)
+    checks = [
+        _check(tf.reduce_any(known), "The file is no JPEG, PNG or WebP image. Save it as JPEG or PNG."),
+        _check(~moving, "The file is an animated WebP. Save one frame of it."),
+        _check_pixels(size),
+    ]
+    with tf.control_dependencies(checks):
         return tf.identity(contents)
 
 
-def _gif_size(contents):
-    """The size that a GIF is decoded to, int32 `[2]`; an error if its frames are too many, or are not decoded right."""
-    frames = gif_frames(contents)
-    size = _bearable_size(tf.stack([frames.height, frames.width]))
-    fine = frames.complete & (frames.together <= MOST_GIF_PIXELS)
-    told = f"The frames of this GIF are too many, or have more than {MOST_GIF_PIXELS} pixels together. {SAVE_ONE}"
-    size = _refusing(told, fine, size)
-    # TensorFlow cuts off what is moved.
-    return _refusing(f"The first frame of this GIF is not in the corner. {SAVE_ONE}", frames.corner == 0, size)
-
-
 def jpeg_orientation(contents):
-    """The orientation that the EXIF data of a JPEG give, int32 from 1 to 8; 1, upright, where they give none."""
+    """Returns the EXIF orientation of a JPEG, int32 from 1 to 8; 1, upright, where there is none."""
     start = tf.strings.substr(contents, 0, EXIF_PLACES[-1] + 6)
     return tf.cond(tf.strings.regex_full_match(start, EXIF_STARTS), lambda: _exif_orientation(contents), lambda: 1)
 
@@ -116,21 +92,15 @@ def _exif_orientation(contents):
     return tf.where((orientation >= 1) & (orientation <= 8), orientation, 1)
 
 
-def _bearable_size(size):
+def _check_pixels(size):
     pixels = tf.reduce_prod(tf.cast(size, tf.int64))
-    return _refusing(f"The image has more than {MOST_PIXELS} pixels (height, width):", pixels <= MOST_PIXELS, size)
+    message = f"The image has more than {MOST_PIXELS} pixels (height, width):"
+    return _check(pixels <= MOST_PIXELS, message, tf.cast(size, tf.int32))
 
 
-def _refusing(message, fine, size):
-    """The size, int32 `[2]`, or an error."""
-    size = tf.cast(size, tf.int32)
-    with tf.control_dependencies([_check(fine, [message, size])]):
-        return tf.identity(size)
-
-
-def _check(fine, told):
+def _check(condition, *message):
     # Of the public function the error has another form outside of graphs.
-    return tf.raw_ops.Assert(condition=fine, data=told)
+    return tf.raw_ops.Assert(condition=condition, data=list(message))
 
 
 def _bytes(contents, place, count):

@@ -62,16 +62,15 @@ def claiming(file_format, width, height):
             + chunk(b"IDAT", zlib.compress(bytes(999)))
             + chunk(b"IEND", b"")
         )
-    file = bytearray(encoded(noise(4, 4), file_format, **({"lossless": True} if file_format == "WebP" else {})))
+    options = {"JPEG": {}, "WebP": {"lossless": True}, "lossy WebP": {}, "extended WebP": {"icc_profile": b"profile"}}
+    file = bytearray(encoded(noise(4, 4), file_format.split()[-1], **options[file_format]))
     if file_format == "JPEG":
         place = file.index(b"\xff\xc0") + 5
         file[place : place + 4] = struct.pack(">HH", height, width)
-    elif file_format == "GIF":
-        # A frame's own size counts, and not that of the screen.
-        place = file.index(struct.pack("<BHHHH", 0x2C, 0, 0, 4, 4)) + 5
-        file[place : place + 4] = struct.pack("<HH", width, height)
-    elif file_format == "BMP":
-        file[18:26] = struct.pack("<ii", width, height)
+    elif file_format == "lossy WebP":
+        file[26:30] = struct.pack("<HH", width, height)
+    elif file_format == "extended WebP":
+        file[24:30] = struct.pack("<I", width - 1)[:3] + struct.pack("<I", height - 1)[:3]
     elif file_format == "WebP":
         file[21:25] = struct.pack("<I", (width - 1) | (height - 1) << 14)
     return bytes(file)

@@ -18,13 +18,9 @@ from tfdml.serving import export
 SIDE = 16
 PREPARE = Preprocessor("resize_short|center_crop", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
 SEED = tf.zeros([2], tf.int64)
-NO_IMAGE = "no JPEG, PNG, GIF, BMP or WebP"
+NO_IMAGE = "no JPEG, PNG or WebP image. Save it as JPEG or PNG."
 TOO_MANY_PIXELS = "more than 100000000 pixels"
 FRAMES = [np.full((40, 50, 3), value, np.uint8) for value in (10, 200, 90)]
-
-
-def palette_bmp():
-    return encoded(Image.fromarray(gradient(20, 30)).quantize(16), "BMP", "P")
 
 
 def cut(file):
@@ -39,19 +35,16 @@ BAD = {
     "truncated JPEG": (cut(encoded(noise(40, 30), "JPEG")), "Invalid JPEG data"),
     "truncated progressive JPEG": (cut(encoded(noise(90, 90), "JPEG", progressive=True)), "Invalid JPEG data"),
     "truncated PNG": (cut(encoded(noise(40, 30), "PNG")), "Invalid PNG data"),
-    "truncated GIF": (cut(encoded(noise(40, 30), "GIF")), "Invalid GIF data"),
-    "truncated BMP": (cut(encoded(noise(40, 30), "BMP")), "Input size should match"),
     "truncated WebP": (cut(encoded(noise(40, 30), "WebP")), "Failed to decode WebP"),
     "TIFF": (encoded(noise(20, 30), "TIFF"), NO_IMAGE),
-    "BMP with a palette": (palette_bmp(), "BMP with a palette. Save it as PNG"),
-    "BMP in black and white": (encoded(noise(20, 30), "BMP", "1"), "BMP with a palette. Save it as PNG"),
-    "moving WebP": (moving("WebP", FRAMES), "moving WebP. Save one picture of it"),
+    "GIF": (encoded(noise(20, 30), "GIF"), NO_IMAGE),
+    "BMP": (encoded(noise(20, 30), "BMP"), NO_IMAGE),
+    "animated WebP": (moving("WebP", FRAMES), "animated WebP. Save one frame of it"),
     "JPEG bomb": (claiming("JPEG", 60000, 50000), f"{TOO_MANY_PIXELS}.*50000 60000"),
     "PNG bomb": (claiming("PNG", 60000, 50000), f"{TOO_MANY_PIXELS}.*50000 60000"),
-    "GIF bomb": (claiming("GIF", 60000, 50000), f"{TOO_MANY_PIXELS}.*50000 60000"),
-    "BMP bomb": (claiming("BMP", 60000, 50000), f"{TOO_MANY_PIXELS}.*50000 60000"),
-    "BMP bomb from top to bottom": (claiming("BMP", 60000, -50000), f"{TOO_MANY_PIXELS}.*50000 60000"),
     "WebP bomb": (claiming("WebP", 16000, 15000), f"{TOO_MANY_PIXELS}.*15000 16000"),
+    "lossy WebP bomb": (claiming("lossy WebP", 16000, 15000), f"{TOO_MANY_PIXELS}.*15000 16000"),
+    "extended WebP bomb": (claiming("extended WebP", 70000, 15000), f"{TOO_MANY_PIXELS}.*15000 70000"),
 }
 
 
@@ -95,12 +88,9 @@ GOOD = {
     "palette PNG": (encoded(QUANTISED, "PNG", "P"), QUANTISED, 0),
     "transparent PNG": (encoded(TRANSPARENT, "PNG", "RGBA"), gradient(20, 30), 0),
     "transparent WebP": (encoded(TRANSPARENT, "WebP", "RGBA", lossless=True, exact=True), gradient(20, 30), 0),
-    "moving GIF": (moving("GIF", FRAMES), FRAMES[0], 0),
-    "moving PNG": (moving("PNG", FRAMES), FRAMES[0], 0),
-    "grey BMP": (encoded(gradient(20, 30), "BMP", "L"), Image.fromarray(gradient(20, 30)).convert("L"), 0),
-    "BMP with alpha": (encoded(TRANSPARENT, "BMP", "RGBA"), gradient(20, 30), 0),
+    "animated PNG": (moving("PNG", FRAMES), FRAMES[0], 0),
     "lossy WebP": (encoded(gradient(20, 30), "WebP", quality=95), gradient(20, 30), 12),
-    "extended WebP": (encoded(gradient(20, 30), "WebP", lossless=True, exif=b"Exif\0\0"), gradient(20, 30), 0),
+    "extended WebP": (encoded(gradient(20, 30), "WebP", lossless=True, icc_profile=b"profile"), gradient(20, 30), 0),
     "one pixel": (encoded(np.full((1, 1, 3), 77), "JPEG", quality=95), np.full((1, 1, 3), 77), 3),
     "20,000 x 3": (encoded(np.full((20000, 3, 3), 77), "JPEG", quality=95), np.full((20000, 3, 3), 77), 3),
     "turned": (with_orientation(gradient(20, 30), 8), np.rot90(gradient(20, 30)), 4),

@@ -19,10 +19,10 @@ BAD = {
     "text.jpg": "is no readable image",
     "cut.jpg": "cannot be decoded",
     "tiny.png": "is 3 x 20 pixels; expected at least 8 on each side",
-    "palette.bmp": "is a BMP with a palette",
+    "paint.bmp": "is a BMP, which is not read; save it as JPEG or PNG",
     "gone.jpg": "No such file or directory",
     "folder.jpg": "Is a directory",
-    "moving.webp": "is a moving WebP",
+    "moving.webp": "is an animated WebP",
 }
 FINE = ("good.jpg", "grey.png", "cmyk.jpg", "still.webp", "with space Käfer\n.jpg")
 
@@ -37,7 +37,7 @@ def mixed(tmp_path_factory):
     noise.convert("L").save(folder / "grey.png")
     noise.convert("CMYK").save(folder / "cmyk.jpg")
     noise.resize((3, 20)).save(folder / "tiny.png")
-    noise.convert("P").save(folder / "palette.bmp")
+    noise.save(folder / "paint.bmp")
     noise.save(folder / "moving.webp", save_all=True, append_images=[noise.rotate(90)])
     (folder / "zero.jpg").write_bytes(b"")
     (folder / "text.jpg").write_text("no picture")
