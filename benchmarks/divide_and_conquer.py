@@ -31,7 +31,6 @@ HEADS = ["", "Recall@1", "Recall@8", "a learner's Recall@1", "correlation"]
 def slices_of(run_dir):
     """What slices of the one embedding of a run reach, as if they were learners."""
     experiment, model = trained(run_dir, "final")
-    experiment.load_splits()
     return learners_of(experiment, model, SLICES)["learners"]
 
 

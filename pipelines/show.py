@@ -23,6 +23,7 @@ def main():
     from tfdml.reporting import draw_batch
     from tfdml.run.experiment import Experiment
     from tfdml.run.pictures import pixels_of
+    from tfdml.run.tensorflow_setup import set_up
 
     out = Path(flags.FLAGS.out)
     if not out.absolute().parent.is_dir():
@@ -31,8 +32,7 @@ def main():
     settings = tfdml_flags.settings_of(TRAINING_FLAGS)
     # One batch, in this process.
     vars(settings).update(devices="auto", cache="none")
-    experiment = Experiment(settings)
-    experiment.load_splits()
+    experiment = Experiment.of(settings, set_up(settings))
     # All that decides how images are prepared.
     model = SimpleNamespace(backbone=registry.create("backbone", settings.backbone))
     with experiment.naming_unreadable():
@@ -51,26 +51,27 @@ def training_batch(experiment, model, step):
     """Images and labels of the batch of a step, the names of classes, and the transform."""
     import tensorflow as tf
 
-    sampler, steps_per_epoch = experiment.make_sampler()
+    from tfdml.run.sampler import make_sampler
+
+    settings, train = experiment.settings, experiment.splits.train
+    sampler, steps_per_epoch = make_sampler(settings, experiment.splits, replicas=1)
     progress = SimpleNamespace(pipeline_step=tf.Variable(step, dtype=tf.int64), steps_per_epoch=steps_per_epoch)
-    # Where bad images are tolerated, others stand in for them.
-    experiment.image_data.callbacks(experiment.train)
     length = steps_per_epoch - step % steps_per_epoch
-    images, labels = next(iter(experiment.training_data(model, sampler, progress, length)))
-    return images.numpy(), labels.numpy(), experiment.train.class_names, experiment.settings.train_transform
+    images, labels = next(iter(experiment.images.training(model, sampler, progress, length)))
+    return images.numpy(), labels.numpy(), train.class_names, settings.train_transform
 
 
 def evaluation_batch(experiment, model, number):
     """The same of a batch of evaluation on the test split."""
     import numpy as np
 
-    size, test = experiment.settings.eval_batch_size, experiment.test
+    size, test = experiment.settings.eval_batch_size, experiment.splits.test
     batches = -(-len(test) // size)
     if number >= batches:
         raise ValueError(f"--step={number}: evaluation has {batches} batches of {size} images, counted from 0.")
     rows = np.arange(number * size, min((number + 1) * size, len(test)))
     split = test.where(rows)
-    images = next(iter(experiment.evaluation_data(model, split))).numpy()[: len(split)]
+    images = next(iter(experiment.images.evaluation(split, model))).numpy()[: len(split)]
     return images, split.labels, test.class_names, experiment.settings.test_transform
 
 

@@ -22,16 +22,20 @@ ROOMS = {
     "tfdml.flags": ("", "absl"),
     "tfdml.startup": ("", "keras"),
     "tfdml.errors": ("", ""),
+    "tfdml.devices": ("", "tensorflow"),
     "tfdml.clustering": ("", "faiss numpy scipy"),
     "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),
-    "tfdml.losses": (f"tfdml.losses tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
+    # A loss names the callback that it brings; callbacks import no losses.
+    "tfdml.losses": (f"tfdml.losses tfdml.layers tfdml.functional tfdml.callbacks {DECLARED}", "keras numpy"),
     "tfdml.layers": (f"tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
     "tfdml.backbones": (f"tfdml.backbones tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
     "tfdml.weights": ("tfdml.weights tfdml.registry", "h5py numpy torch"),
     "tfdml.preprocessing": ("", ""),
     "tfdml.optimizers": (f"tfdml.optimizers {DECLARED}", "keras"),
     "tfdml.methods": (
-        f"tfdml.methods tfdml.layers tfdml.functional tfdml.optimizers.own_steps tfdml.preprocessing {DECLARED}",
+        # The last two for the callbacks that a method brings, and the sampler that it wraps.
+        "tfdml.methods tfdml.layers tfdml.functional tfdml.optimizers.own_steps tfdml.preprocessing tfdml.devices "
+        f"tfdml.callbacks pipelines.sampling {DECLARED}",
         "keras numpy tensorflow",
     ),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),
@@ -47,8 +51,8 @@ ROOMS = {
 }
 # Rooms that are no leaves: what they must not import.
 FORBIDDEN = {
-    "tfdml.evaluation": "tfdml.callbacks tfdml.run.experiment tfdml.losses tfdml.backbones pipelines",
-    "tfdml.callbacks": "tfdml.run.experiment tfdml.methods tfdml.losses tfdml.backbones tfdml.layers pipelines",
+    "tfdml.evaluation": "tfdml.run tfdml.callbacks tfdml.methods tfdml.losses tfdml.backbones pipelines",
+    "tfdml.callbacks": "tfdml.run tfdml.methods tfdml.losses tfdml.backbones tfdml.layers pipelines",
 }
 COMMANDS = ("train", "evaluate", "export", "convert_weights", "search", "report", "command")
 COMMAND_LINES = {*(f"tfdml/{name}.py" for name in COMMANDS), "pipelines/check.py", "pipelines/show.py"}

@@ -23,10 +23,9 @@ def main():
         # What the run says of its own dataset does not hold for another.
         changes = {"protocol": "", "ignore_images": "", **changes}
     experiment, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model, changes)
-    experiment.load_splits()
-    metrics = experiment.measure(model, experiment.test)
+    metrics = experiment.measure(model, experiment.splits.test)
     about = {"run_dir": flags.FLAGS.run_dir, "model": flags.FLAGS.model, "dataset": experiment.settings.dataset}
-    protocol = experiment.settings.protocol or experiment.dataset.protocol
+    protocol = experiment.settings.protocol or experiment.splits.dataset.protocol
     print(json.dumps({**about, "split": "test", "protocol": protocol, **metrics}))
 
 

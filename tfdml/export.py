@@ -15,7 +15,7 @@ flags.DEFINE_string("out", "", "Folder to write the SavedModel to; must not exis
 
 def main():
     from tfdml import serving
-    from tfdml.run.experiment import trained
+    from tfdml.run.experiment import trained_model
     from tfdml.run.image_data import preparation_of
 
     out = Path(flags.FLAGS.out)
@@ -23,7 +23,7 @@ def main():
         raise ValueError("--out is missing: the folder to write the SavedModel to.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"--out={out} exists and is not empty; give a new folder.")
-    _, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model)
+    model = trained_model(flags.FLAGS.run_dir, flags.FLAGS.model)
     # Its failure is told by its path; TensorFlow's would be a traceback, after much work.
     out.mkdir(parents=True, exist_ok=True)
     unfinished = out.with_name(f".writing-{out.name}")

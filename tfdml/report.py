@@ -25,7 +25,6 @@ def main():
     result = run.result()
     if result is None:
         raise ValueError(f"The run in {run.path} is not complete; give its command again.")
-    experiment.load_splits()
     wanted = flags.FLAGS.only or PICTURES
     names = [name for name in wanted if PICTURES[name].can_be_drawn(model, result)]
     missing = [name for name in wanted if name not in names]

@@ -9,7 +9,6 @@ from tests.run_helpers import train as train_to_the_end
 from tfdml.callbacks import TemperatureSchedule
 from tfdml.callbacks.temperature_schedule import temperature_at
 from tfdml.losses import RankedList, Triplet, WeightedSum
-from tfdml.run.experiment import Experiment
 
 
 def test_the_equation_by_hand():
@@ -92,8 +91,7 @@ def test_the_losses_of_a_sum_have_their_own():
         RankedList(),
     ]
     network = compiled(WeightedSum([(1.0, loss) for loss in losses]))
-    progress = SimpleNamespace(steps_per_epoch=2, step=3)
-    schedules = Experiment._schedules(SimpleNamespace(settings=SimpleNamespace(epochs=2)), network, progress)
+    schedules = network.loss.callbacks(SimpleNamespace(steps=4, step=lambda: 3))
     network.fit(np.ones((16, 5)), np.arange(16) // 2, batch_size=16, callbacks=schedules, verbose=0)
     assert [losses[number].negative_temperature for number in (0, 2, 3)] == [5.5, 6.0, 10.0]
 

@@ -23,7 +23,7 @@ from pipelines.sampling import PxK, WithinClusters
 from tfdml import registry
 from tfdml.backbones.backbone import Backbone
 from tfdml.callbacks import WeightAverage
-from tfdml.run.devices import is_chief, strategy_for
+from tfdml.devices import is_chief, strategy_for
 from tfdml.run.progress import Progress
 
 CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3

@@ -137,7 +137,7 @@ def test_a_folder_where_another_process_trains_is_told_before_any_work(run, monk
     other = RunDirectory(run.path)
     other.check_free()
     run.claim(serialized)
-    monkeypatch.setattr(training, "Experiment", lambda *_, **__: pytest.fail("went on"))
+    monkeypatch.setattr(training, "set_up", lambda *_: pytest.fail("went on"))
     with pytest.raises(ValueError, match=f"Another process is training in --run_dir={run.path}"):
         training.train(settings, other, serialized)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from tfdml.methods.restrictions import is_multi_worker
+from tfdml.devices import is_multi_worker
 
 
 class Embedder:

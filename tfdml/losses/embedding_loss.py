@@ -35,6 +35,15 @@ class EmbeddingLoss(keras.losses.Loss):
         """Returns both as `call` computes with them, or raises a ValueError; a loss may take other than embeddings."""
         return check_pairs_input(labels, embeddings)
 
+    def callbacks(self, parts):
+        """Callbacks that change the loss while it trains; `tfdml.train` adds them.
+
+        Args:
+            parts: `tfdml.callbacks.training_parts.TrainingParts`.
+        """
+        del parts
+        return []
+
     def make_layer(self):
         """The layer that holds the loss' variables and gives what `call` takes, or None where it takes embeddings.
 

@@ -134,6 +134,15 @@ class RankedList(EmbeddingLoss):
     def negative_temperature(self, number):
         self._negative.assign(number)
 
+    def callbacks(self, parts):
+        if self.final_negative_temperature is None:
+            return []
+        # Here, because losses run on Keras backends that callbacks do not run on.
+        from tfdml.callbacks.temperature_schedule import TemperatureSchedule
+
+        first, last = self.negative_temperature, self.final_negative_temperature
+        return [TemperatureSchedule(first, last, parts.steps, step=parts.step, loss=self)]
+
     def call(self, labels, embeddings):
         return ranked_list_loss(
             labels,

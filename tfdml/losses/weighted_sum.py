@@ -38,6 +38,10 @@ class WeightedSum(EmbeddingLoss):
         # Made for the shapes that it tells; models make their own.
         self._shapes = self.make_layer()
 
+    def callbacks(self, parts):
+        ours = [loss for _, loss in self.terms if isinstance(loss, EmbeddingLoss)]
+        return [callback for loss in ours for callback in loss.callbacks(parts)]
+
     @property
     def needs_pairs(self):
         """Whether one of the losses does."""

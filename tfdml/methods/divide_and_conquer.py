@@ -2,13 +2,14 @@
 
 import dataclasses
 
-import keras
 import tensorflow as tf
 
 from tfdml.layers.split_embedding import SplitEmbedding
 from tfdml.methods.arguments import METHOD
 from tfdml.methods.division import DIVISION, Division
-from tfdml.methods.embedding_model import EmbeddingModel, side_by_side
+from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.methods.global_batch_model import side_by_side
+from tfdml.methods.turn_losses import TurnLosses
 from tfdml.methods.turn_steps import TurnSteps
 from tfdml.methods.turns import Held, forget
 from tfdml.optimizers.own_steps import count_apart
@@ -81,7 +82,7 @@ class DivideAndConquer(EmbeddingModel):
         self.head = SplitEmbedding(embedding_size, self.slices, name="embedding", **self._head_options)
         self.steps = TurnSteps(self.slices, name="steps")
         self._embedding_alone = False
-        self._turns = _Turns(learners)
+        self._turns = TurnLosses(learners)
 
     def compile(self, optimizer="adam", *args, **kwargs):
         super().compile(optimizer, *args, **kwargs)
@@ -94,6 +95,18 @@ class DivideAndConquer(EmbeddingModel):
         count_apart(optimizer, self._steps_of)
         if not optimizer.iterations.numpy():
             self.steps.reset()
+
+    def wrap_sampler(self, sampler):
+        # Here, because plain Keras code does without pipelines.
+        from pipelines.sampling import WithinClusters
+
+        return WithinClusters(sampler, self.division.cluster_order)
+
+    def callbacks(self, parts):
+        from tfdml.callbacks.recluster import Recluster
+
+        options = {"seed": parts.seed, "log": parts.log, "step": parts.step, "verbose": parts.verbose}
+        return {"clusters": Recluster(parts.images(), parts.labels, parts.sampler, **options)}
 
     def begin_epoch(self, epoch, goes_on=False):
         """Does what the plan says of the beginning of an epoch.
@@ -117,6 +130,9 @@ class DivideAndConquer(EmbeddingModel):
         if alone != self._embedding_alone:
             self._embedding_alone = alone
             self.make_train_function(force=True)
+
+    def embedding_layers(self):
+        return [self.head]
 
     def learner_embeddings(self, images, training=False):
         features = self.backbone(images, training=training and not self._embedding_alone)
@@ -221,19 +237,6 @@ class DivideAndConquer(EmbeddingModel):
     def _owner(self):
         """The slice of each column of the embedding layer."""
         return tf.range(self.embedding_size) * self.slices // self.embedding_size
-
-
-class _Turns:
-    """Means over an epoch of the loss of each learner, held where Keras does not save them with the model."""
-
-    def __init__(self, learners):
-        self.means = [keras.metrics.Mean(name=f"loss_of_learner_{k}") for k in range(learners)]
-
-    def update(self, turn, loss):
-        for k, mean in enumerate(self.means) if turn is not None else ():
-            mean.update_state(
-                tf.where(tf.equal(turn, k), loss, 0.0), sample_weight=tf.cast(tf.equal(turn, k), "float32")
-            )
 
 
 def _turn(batch):

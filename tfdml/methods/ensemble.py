@@ -67,6 +67,12 @@ class Ensemble(EmbeddingModel):
             EmbeddingHead(size_of_each, name=f"embedding_{k}", **self._head_options) for k in range(len(self.seconds))
         ]
 
+    def embedding_layers(self):
+        return self.heads
+
+    def pictures(self):
+        return ["attention"] if self.masks else []
+
     def backbones(self):
         copies = [*self.firsts[1:], *self.seconds[1:], *([self.attention] if self.attention else [])]
         return [self.backbone, *copies]

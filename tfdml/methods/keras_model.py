@@ -4,8 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfdml.devices import is_multi_worker
 from tfdml.methods.replicas import mean_of_replicas
-from tfdml.methods.restrictions import is_multi_worker
 
 
 class KerasModel(keras.Model):

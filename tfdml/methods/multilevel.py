@@ -58,6 +58,9 @@ class Multilevel(EmbeddingModel):
         }
         self.head = MultilevelEmbedding(embedding_size, name="embedding", **self._branch_options)
 
+    def embedding_layers(self):
+        return [self.head]
+
     def learner_embeddings(self, images, training=False):
         return self.head(self.levels(images, training=training), training=training)
 

@@ -8,12 +8,6 @@ import tensorflow as tf
 PER_REPLICA_OPTIONS = ("clipnorm", "clipvalue", "gradient_accumulation_steps", "use_ema")
 
 
-def is_multi_worker(strategy):
-    """True under MultiWorkerMirroredStrategy with more than one worker."""
-    multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    return multi_worker and strategy.num_replicas_in_sync > strategy.extended._num_devices_per_worker
-
-
 def check_compile_arguments(strategy, optimizer, loss, unsupported, options):
     """Raises a ValueError that names what cannot be done.
 

@@ -36,6 +36,9 @@ class Single(EmbeddingModel):
         self.embedding_size = embedding_size
         self.head = EmbeddingHead(embedding_size, name="embedding", **self._head_options)
 
+    def embedding_layers(self):
+        return [self.head]
+
     def learner_embeddings(self, images, training=False):
         return self.head(self.backbone(images, training=training), training=training)[:, None, :]
 

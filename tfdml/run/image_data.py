@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import tensorflow as tf
+
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets.cache_folder import cache_folder
 from pipelines.preparation import preparation
@@ -25,11 +27,12 @@ class ImageData:
     Args:
         settings: namespace with the flags' values.
         strategy: the run's `tf.distribute.Strategy`.
+        train: the split that is trained on; None where none is.
         verbose: Keras' verbosity of the bar that shows how a cache is filled.
     """
 
-    def __init__(self, settings, strategy, *, verbose=0):
-        self.settings, self.strategy = settings, strategy
+    def __init__(self, settings, strategy, *, train=None, verbose=0):
+        self.settings, self.strategy, self.train = settings, strategy, train
         self._cache = Cache(
             settings.cache,
             memory=int(settings.cache_memory * GIBIBYTE),
@@ -37,7 +40,7 @@ class ImageData:
             tolerant=settings.max_bad_images > 0,
             verbose=verbose,
         )
-        self._substitutes = None
+        self._substitutes = Substitutes(train.labels) if train and settings.max_bad_images else None
 
     def preprocessing(self, model, transform=None):
         """How images are prepared for the model's backbone, as data; without a transform that of evaluation."""
@@ -49,9 +52,15 @@ class ImageData:
         """How images are prepared for the model's backbone, as a function."""
         return preparation_of(self.preprocessing(model, transform))
 
-    def training(self, split, model, sampler, progress, length):
+    def check(self, model):
+        """Traces both transforms, so that what does not fit together is an error before training."""
+        for transform in (self.settings.train_transform, self.settings.test_transform):
+            prepare = tf.function(self.preparation(model, transform), autograph=False)
+            prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
+
+    def training(self, model, sampler, progress, length):
         """The training dataset, whose passes have `length` steps."""
-        settings = self.settings
+        settings, split = self.settings, self.train
         read, prepare = self._cache.through(split, self.preparation(model, settings.train_transform))
         options = {
             "seed": settings.seed,
@@ -81,14 +90,13 @@ class ImageData:
         options = {"batch_size": self.settings.eval_batch_size, "read": read}
         return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
 
-    def callbacks(self, split):
-        """What watches over training on a split, by name: `{"bad_images": ...}` where some of them are tolerated."""
-        if not self.settings.max_bad_images:
-            return {}
-        self._substitutes = Substitutes(split.labels)
-        watch = BadImages(
+    def bad_images(self):
+        """The callback that counts training images that cannot be read; None where none are tolerated."""
+        if self._substitutes is None:
+            return None
+        split = self.train
+        return BadImages(
             self._substitutes.unreadable,
             most=self.settings.max_bad_images,
             describe=lambda row: f"{split.name_of(row)} ({why_unreadable(split, row) or 'it can be read now'})",
         )
-        return {"bad_images": watch}

@@ -5,6 +5,7 @@ from absl import logging
 
 from tfdml import registry
 from tfdml.callbacks import WeightAverage
+from tfdml.losses import WeightedSum
 
 # The optimizer's argument that each flag sets.
 ARGUMENTS = {
@@ -70,7 +71,8 @@ def check_frozen_batch_norm(model, settings):
 
 def check_loss(loss, classes, settings):
     """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on."""
-    for _, term in getattr(loss, "terms", [(1.0, loss)]):
+    terms = [term for _, term in loss.terms] if isinstance(loss, WeightedSum) else [loss]
+    for term in terms:
         given = getattr(term, "classes", None)
         if given is not None and given < classes:
             raise ValueError(

@@ -20,7 +20,7 @@ SHOWN = 6
 
 
 def _learners(experiment, model, result, folder):
-    test, count = experiment.test, model.learner_count
+    test, count = experiment.splits.test, model.learner_count
     drawn = [folder / "learners.png", folder / "pair_cosines.png"]
     draw_learners(result["learners"], drawn[0])
     draw_pair_cosines(result["learners"]["pair_cosines"], drawn[1])
@@ -36,9 +36,9 @@ def _learners(experiment, model, result, folder):
 
 def _attention(experiment, model, result, folder, **chosen):
     # Of different classes, from one end of the split to the other.
-    rows = np.linspace(0, len(experiment.test) - 1, SHOWN).astype(int)
-    split = experiment.test.where(rows)
-    images = next(iter(experiment.evaluation_data(model, split)))[: len(split)]
+    rows = np.linspace(0, len(experiment.splits.test) - 1, SHOWN).astype(int)
+    split = experiment.splits.test.where(rows)
+    images = next(iter(experiment.images.evaluation(split, model)))[: len(split)]
     path = folder / "attention.png"
     # Half precision adds up to little.
     masks = model.attention_masks(images).numpy().astype(np.float32)
@@ -74,7 +74,7 @@ PICTURES = {
     ),
     "attention": Pictures(
         of="runs with attention masks, such as --method=attention_ensemble",
-        can_be_drawn=lambda model, result: getattr(model, "masks", None) is not None,
+        can_be_drawn=lambda model, result: "attention" in model.pictures(),
         draw=_attention,
     ),
 }

@@ -10,18 +10,27 @@ from tfdml.run.model_files import save_model
 THUMBNAIL = 48
 
 
-def result_of(experiment, run, model, evaluation, progress):
-    """What the untrained, the best and the final model reach on the test split; writes what is left to write."""
-    selected_on, step = experiment.settings.evaluate_on, progress.step
+def result_of(experiment, run, model, evaluation, step, build_untrained):
+    """What the untrained, the best and the final model reach on the test split; writes what is left to write.
+
+    Args:
+        experiment: `Experiment`.
+        run: `RunDirectory`, with the best model in it.
+        model: the final model.
+        evaluation: `RetrievalEvaluation` that watched it.
+        step: number of steps taken.
+        build_untrained: function that makes the model as it was before training.
+    """
+    selected_on, test = experiment.settings.evaluate_on, experiment.splits.test
     selected = _watched(experiment, model, evaluation, step)
     if selected_on == "test":
         scores = selected
     else:
-        other = experiment.build_model()
-        scores = {"untrained": experiment.measure(other, experiment.test)}
+        other = build_untrained()
+        scores = {"untrained": experiment.measure(other, test)}
         other.load_weights(run.model)
-        scores["best"] = experiment.measure(other, experiment.test)
-        scores["metrics"] = experiment.measure(model, experiment.test)
+        scores["best"] = experiment.measure(other, test)
+        scores["metrics"] = experiment.measure(model, test)
     learners = learners_of(experiment, model, model.learner_count)
     if experiment.chief:
         save_model(model, run.final_model)
@@ -33,40 +42,39 @@ def result_of(experiment, run, model, evaluation, progress):
         **({} if selected_on == "test" else {selected_on: selected}),
         "selected_on": selected_on,
         "step": step,
-        "seconds": round(progress.seconds, 1),
         **learners,
-        **experiment.findings(),
     }
 
 
 def _watched(experiment, model, evaluation, step):
     """What the final, the best and the untrained model reach on the split that was evaluated while training."""
     last = evaluation.history[-1]
-    final = last["metrics"] if last["step"] == step else experiment.measure(model, experiment.evaluation)
+    final = last["metrics"] if last["step"] == step else experiment.measure(model, experiment.splits.evaluation)
     return {"metrics": final, "best": evaluation.best["metrics"], "untrained": evaluation.history[0]["metrics"]}
 
 
 def learners_of(experiment, model, count):
     """How `count` learners of a model differ on the test split, and what they cost; of one only an ensemble's cost."""
-    test, is_ensemble = experiment.test, hasattr(model, "of_one_learner")
-    if not experiment.chief or (count == 1 and not is_ensemble):
+    test, one_learner = experiment.splits.test, model.of_one_learner()
+    if not experiment.chief or (count == 1 and one_learner is None):
         return {}
-    size = image_size_of(getattr(model, "backbone", None), experiment.settings.image_size)
+    size = image_size_of(model.backbone, experiment.settings.image_size)
     costs = cost(model, (size, size, 3))
     if count == 1:
         return {"cost": costs}
-    if is_ensemble:
-        costs["one_learner"] = cost(model.of_one_learner(), (size, size, 3))
-    found = diversity(experiment.embed(model, test), test.labels, count, lambda each: experiment.protocol(each, test))
+    if one_learner is not None:
+        costs["one_learner"] = cost(one_learner, (size, size, 3))
+    protocol = experiment.splits.protocol
+    found = diversity(experiment.embed(model, test), test.labels, count, lambda each: protocol(each, test))
     return {"learners": found, "cost": costs}
 
 
 def write_projector(experiment, model, run):
     """The test split's embeddings for TensorBoard."""
-    test = experiment.test
+    test = experiment.splits.test
     projector = Projector(
         run.tensorboard,
-        experiment.evaluation_data(model, test),
+        experiment.images.evaluation(test, model),
         test.labels,
         thumbnail=lambda row: thumbnail(test, row, side=THUMBNAIL),
         class_names=test.class_names,

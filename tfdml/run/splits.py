@@ -1,21 +1,47 @@
 """Which rows train, which are evaluated while training, and which are the test."""
 
+import dataclasses
+from collections.abc import Callable
+
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
+from pipelines.datasets.dataset import Dataset, Split
+from tfdml import registry
 
 
-def load_splits(settings, *, classes=None, test_only=False):
-    """The dataset and its training, evaluation and test splits, as the flags have them.
+@dataclasses.dataclass(frozen=True)
+class Splits:
+    """A dataset's rows, as the flags divide them.
 
     Args:
-        settings: namespace with the flags' values.
-        classes, test_only: as `pipelines.datasets.load` takes them. With `test_only` there may be no training split.
+        dataset: the `Dataset`.
+        train: split that is trained on, classes numbered from 0; None where only a test split was read.
+        evaluation: split that `--evaluate_on` names.
+        test: split of the test.
+        protocol: how a split is measured.
     """
-    about = {"data_dir": settings.data_dir, "ignore_images": settings.ignore_images}
-    dataset = load(settings.dataset, classes=classes, test_only=test_only, **about)
-    train, evaluation = _train_and_evaluation(dataset, settings)
-    # Losses with proxies count on numbers without a gap.
-    return dataset, None if train is None else train.numbered(), evaluation, dataset.test
+
+    dataset: Dataset
+    train: Split | None
+    evaluation: Split
+    test: Split
+    protocol: Callable
+
+    @classmethod
+    def of(cls, settings, *, classes=None, test_only=False):
+        """Reads the dataset.
+
+        Args:
+            settings: namespace with the flags' values.
+            classes, test_only: as `pipelines.datasets.load` takes them.
+        """
+        about = {"data_dir": settings.data_dir, "ignore_images": settings.ignore_images}
+        dataset = load(settings.dataset, classes=classes, test_only=test_only, **about)
+        train, evaluation = _train_and_evaluation(dataset, settings)
+        # Losses with proxies count on numbers without a gap.
+        train = None if train is None else train.numbered()
+        protocol = registry.create("protocol", settings.protocol or dataset.protocol)
+        return cls(dataset, train, evaluation, dataset.test, protocol)
 
 
 def to_record(settings, dataset):

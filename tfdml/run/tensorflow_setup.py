@@ -2,9 +2,28 @@
 
 import os
 
+import keras
 import tensorflow as tf
 
-from tfdml.run.devices import strategy_for
+from tfdml import registry
+from tfdml.devices import strategy_for
+
+
+def set_up(settings):
+    """Sets TensorFlow and Keras up, and imports the user's modules; gives the `tf.distribute.Strategy` of the devices.
+
+    Args:
+        settings: namespace with the flags' values.
+    """
+    if settings.jit_compile and settings.deterministic:
+        raise ValueError("--jit_compile needs --nodeterministic: XLA has no deterministic form of some operations.")
+    # First of all: TensorFlow's devices cannot be set up after it has computed something.
+    strategy = start_tensorflow(settings.devices, settings.deterministic)
+    registry.import_modules(settings.import_modules)
+    keras.mixed_precision.set_global_policy(settings.precision)
+    if settings.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    return strategy
 
 
 def start_tensorflow(devices, deterministic):

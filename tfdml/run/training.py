@@ -1,13 +1,21 @@
 """A run from its flags to its result."""
 
+import functools
+
 import tensorflow as tf
+from absl import logging
 
 from tfdml.errors import TrainingStopped
-from tfdml.run.experiment import Experiment, verbosity, warn
+from tfdml.run import verbosity
+from tfdml.run.experiment import Experiment
+from tfdml.run.model import build_model
 from tfdml.run.progress import Progress
 from tfdml.run.result import print_result, result_of
+from tfdml.run.run_callbacks import RunCallbacks
+from tfdml.run.sampler import make_sampler, sampler_of
 from tfdml.run.splits import to_record
 from tfdml.run.stop_request import StopRequest
+from tfdml.run.tensorflow_setup import set_up
 
 # What TensorFlow raises in a collective operation when a process that takes part is gone.
 LOST_WORKER = (
@@ -34,9 +42,10 @@ def train(settings, run, serialized):
     # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
     if settings.devices != "workers":
         run.check_free()
+    strategy = set_up(settings)
     # A run that has begun goes on with the classes that it had.
-    experiment = Experiment(settings, classes=run.recorded_dataset().get("classes") if run.has_checkpoint else None)
-    experiment.load_splits()
+    classes = run.recorded_dataset().get("classes") if run.has_checkpoint else None
+    experiment = Experiment.of(settings, strategy, classes=classes)
     stop = StopRequest()
     try:
         with experiment.naming_unreadable():
@@ -56,41 +65,42 @@ def train(settings, run, serialized):
 
 
 def _train(experiment, run, serialized, stop):
-    settings = experiment.settings
+    settings, chief = experiment.settings, experiment.chief
     # Refuses batches that are too large before a backbone's weights are downloaded.
-    sampler, steps_per_epoch = experiment.make_sampler()
-    model = experiment.build_model()
-    progress = Progress(steps_per_epoch)
-    for transform in (settings.train_transform, settings.test_transform):
-        prepare = tf.function(experiment.image_data.preparation(model, transform), autograph=False)
-        prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
-    sampler = experiment.divided(sampler, model)
+    sampler, steps_per_epoch = make_sampler(settings, experiment.splits, experiment.strategy.num_replicas_in_sync)
+    model = build_model(experiment, sampler, steps_per_epoch)
+    sampler = sampler_of(model, sampler, experiment.splits.train.labels)
+    experiment.images.check(model)
     # Only now, when all flags have proven to work together, does the folder become this run's.
-    if experiment.chief:
+    if chief:
         run.claim(serialized)
-        run.record_dataset(to_record(settings, experiment.dataset))
+        run.record_dataset(to_record(settings, experiment.splits.dataset))
+    progress = Progress(steps_per_epoch)
     with stop:
-        callbacks, evaluation, checkpoint = experiment.callbacks(model, run, stop, progress, sampler)
-        if checkpoint.resume(model, warn) and experiment.chief:
+        callbacks = RunCallbacks.of(experiment, model, sampler, progress, run, stop)
+        evaluation = callbacks.evaluation
+        if callbacks.checkpoint.resume(model, logging.warning) and chief:
             print(f"Going on with {run.path} after step {progress.step}.", flush=True)
         if not (progress.at_epoch_end or evaluation.exhausted):
             _fit(experiment, model, sampler, callbacks, progress, until=progress.epoch + 1)
         if not evaluation.exhausted:
             _fit(experiment, model, sampler, callbacks, progress, until=settings.epochs)
-    if evaluation.exhausted and experiment.chief:
+    if evaluation.exhausted and chief:
         print(f"Stopped after step {progress.step}: {settings.patience} evaluations brought no better model.")
     with evaluation.evaluated_weights():
-        return result_of(experiment, run, model, evaluation, progress)
+        untrained = functools.partial(build_model, experiment, sampler, steps_per_epoch)
+        result = result_of(experiment, run, model, evaluation, progress.step, untrained)
+    return {**result, "seconds": round(progress.seconds, 1), **callbacks.findings()}
 
 
 def _fit(experiment, model, sampler, callbacks, progress, until):
     """Trains from where the run is to the end of an epoch."""
     length = progress.steps_per_epoch - progress.step % progress.steps_per_epoch
     model.fit(
-        experiment.training_data(model, sampler, progress, length),
+        experiment.images.training(model, sampler, progress, length),
         initial_epoch=progress.epoch,
         epochs=until,
-        callbacks=callbacks,
+        callbacks=callbacks.in_order,
         shuffle=False,
-        verbose=verbosity() if experiment.chief else 0,
+        verbose=verbosity.of_training() if experiment.chief else 0,
     )

@@ -43,6 +43,12 @@ def is_chief(strategy):
     return resolver.task_type == "worker" and resolver.task_id == 0 and "chief" not in resolver.cluster_spec().jobs
 
 
+def is_multi_worker(strategy):
+    """True under MultiWorkerMirroredStrategy with more than one worker."""
+    multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
+    return multi_worker and strategy.num_replicas_in_sync > strategy.extended._num_devices_per_worker
+
+
 def _mirrored(kind, count):
     return tf.distribute.MirroredStrategy([f"{kind}:{number}" for number in range(count)])
 

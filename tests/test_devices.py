@@ -4,9 +4,9 @@ import keras
 import pytest
 import tensorflow as tf
 
+from tfdml.devices import is_chief, strategy_for
 from tfdml.losses import Triplet
 from tfdml.methods.restrictions import check_compile_arguments
-from tfdml.run.devices import is_chief, strategy_for
 
 
 @pytest.mark.parametrize("devices", ["cpu", "cpu:0", "tpu:1", "gpu:-1", "gpu:two", ""])

@@ -1,0 +1,120 @@
+"""The only training step: every replica computes the loss on the embeddings of all replicas."""
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from tfdml.functional.checks import at_least_float32
+from tfdml.functional.distances import unit_length
+from tfdml.layers.frozen_batch_norm import batch_norms
+from tfdml.methods.keras_model import KerasModel
+from tfdml.methods.measures import Measures, measure
+from tfdml.methods.replicas import (
+    apply_summed_gradients,
+    average_moving_statistics,
+    gather,
+    sum_gradients,
+)
+from tfdml.methods.restrictions import check_targets
+
+
+class GlobalBatchModel(KerasModel):
+    """Trains and tests on the loss of the global batch.
+
+    `EmbeddingModel` adds the embeddings, `loss_values`, and what the loss has of variables.
+    """
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self._measures = Measures()
+
+    @property
+    def metrics(self):
+        return list(self._measures.means.values())
+
+    def learning_variables(self):
+        """The variables that a step changes."""
+        return self.trainable_variables
+
+    def regularization(self, batch):
+        """What the layers add to the loss of a batch."""
+        del batch
+        return sum(self.losses)
+
+    def apply_gradients(self, batch, gradients):
+        """Lets the optimizer take the step of a batch, with gradients that are summed over replicas."""
+        del batch
+        apply_summed_gradients(self.optimizer, gradients, self.learning_variables())
+
+    def train_step(self, data):
+        images, batch = _unpack(data)
+        # When a dataset of unknown length ends, TensorFlow still runs what does not depend on the batch, such as the
+        # optimizer's counter. Everything depends on it here.
+        with tf.control_dependencies(tf.nest.flatten(images)):
+            return self._train_on(images, batch)
+
+    def test_step(self, data):
+        images, batch = _unpack(data)
+        with tf.control_dependencies(tf.nest.flatten(images)):
+            _, measured = self._global_loss(images, batch, training=False)
+            return self.update_measures(batch, measured)
+
+    def _train_on(self, images, batch):
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        with tf.GradientTape() as tape:
+            loss, measured = self._global_loss(images, batch, training=True)
+            scaled = self.optimizer.scale_loss(loss / replicas)
+        gradients = sum_gradients(tape.gradient(scaled, self.learning_variables()))
+        present = [gradient for gradient in gradients if gradient is not None]
+        measured["gradient_norm"] = tf.linalg.global_norm(present) / self.optimizer.scale_loss(1.0)
+        self.apply_gradients(batch, gradients)
+        average_moving_statistics(self._moving_variables())
+        return self.update_measures(batch, measured)
+
+    def _moving_variables(self):
+        """What the forward pass of training changes."""
+        if self.freeze_batch_norm == "none":
+            return self.non_trainable_variables
+        frozen = {
+            id(each) for backbone in self.backbones() for norm in batch_norms(backbone) for each in norm.variables
+        }
+        return [variable for variable in self.non_trainable_variables if id(variable) not in frozen]
+
+    def _global_loss(self, images, batch, training):
+        if self.loss is None:
+            raise ValueError(
+                "The model was compiled without a loss: expected compile(loss=...) with one of tfdml.losses, such as "
+                "loss=tfdml.losses.Triplet(), or its spec, loss='triplet'."
+            )
+        learners = gather(at_least_float32(self(images, training=training, merged=False)))
+        batch = {name: gather(value) for name, value in batch.items()}
+        values = self.loss_values(batch, learners)
+        loss = ops.mean(values) + self.regularization(batch)
+        return loss, {"loss": loss, **measure(batch["label"], side_by_side(learners), values)}
+
+    def update_measures(self, batch, measured):
+        """Adds what a batch measured to the epoch's means, and gives these."""
+        del batch
+        # With loss scaling a step whose gradient overflows is skipped; its norm is none.
+        skips = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
+        return self._measures.update(measured, skips)
+
+
+def side_by_side(learners):
+    """The embedding for retrieval `[B, K * d]` of learners `[B, K, d]`, at unit length."""
+    return unit_length(at_least_float32(ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))))
+
+
+def _unpack(data):
+    images, batch, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    if batch is None:
+        raise ValueError("Training needs labels: expected a dataset of (images, labels), received images only.")
+    if sample_weight is not None:
+        raise ValueError("Sample weights are not supported here: pairs have no weight of one sample.")
+    batch = batch if isinstance(batch, dict) else {"label": batch}
+    if "label" not in batch:
+        raise ValueError(f"A dictionary of targets needs the key 'label', received {', '.join(batch)}.")
+    # Keras passes arrays as they are where it runs eagerly.
+    batch = {name: tf.convert_to_tensor(values) for name, values in batch.items()}
+    check_targets(batch)
+    return images, {name: tf.reshape(value, [-1]) for name, value in batch.items()}

@@ -1,0 +1,61 @@
+"""The model of a run."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipelines.images.errors import reason_of
+from tfdml import registry
+from tfdml.preprocessing import image_size_of
+from tfdml.run.batch_pairs import check_pairs
+from tfdml.run.model_files import load_weights
+from tfdml.run.optimizer import check_frozen_batch_norm, check_loss, make_optimizer
+
+
+def build_model(experiment, sampler, steps_per_epoch):
+    """A compiled model with all variables made, under the strategy; the same weights every time.
+
+    Args:
+        experiment: `Experiment`.
+        sampler: sampler bound to the training rows.
+        steps_per_epoch: steps that make an epoch.
+    """
+    settings, train = experiment.settings, experiment.splits.train
+    keras.utils.set_random_seed(settings.seed)
+    with experiment.strategy.scope():
+        model = _embedding_model(experiment)
+        loss = registry.create("loss", settings.loss, classes=train.num_classes)
+        check_loss(loss, train.num_classes, settings)
+        check_pairs(loss, sampler, train.labels, settings)
+        optimizer = make_optimizer(settings, steps_per_epoch)
+        model.compile(optimizer=optimizer, loss=loss, jit_compile=settings.jit_compile)
+        optimizer.build(model.trainable_variables)
+    return model
+
+
+def _embedding_model(experiment):
+    """The method's model of the backbone, with variables."""
+    settings = experiment.settings
+    backbone = registry.create("backbone", settings.backbone)
+    if settings.initial_weights:
+        loaded = load_weights(backbone, settings.initial_weights)
+        if experiment.chief:
+            print(loaded, flush=True)
+    model = registry.create(
+        "method",
+        settings.method,
+        backbone=backbone,
+        embedding_size=settings.embedding_size,
+        freeze_batch_norm=settings.freeze_batch_norm,
+    )
+    check_frozen_batch_norm(model, settings)
+    model.preprocessing = experiment.images.preprocessing(model)
+    size = image_size_of(backbone, settings.image_size)
+    try:
+        model(np.zeros((1, size, size, 3), np.float32))
+    except tf.errors.InvalidArgumentError as error:
+        raise ValueError(
+            f"--backbone={settings.backbone} does not take images of {size} x {size} pixels; give another "
+            f"--image_size. TensorFlow says: {reason_of(error)}"
+        ) from None
+    return model

@@ -1,0 +1,112 @@
+"""The callbacks of a run."""
+
+import dataclasses
+
+import keras
+
+from tfdml.callbacks import DivergenceGuard, RetrievalEvaluation
+from tfdml.callbacks.training_parts import TrainingParts
+from tfdml.losses import EmbeddingLoss
+from tfdml.run.checkpoint_folder import CheckpointFolder
+from tfdml.run.epoch_log import EpochLog
+from tfdml.run.model_files import save_model
+from tfdml.run.optimizer import make_average
+from tfdml.run.run_checkpoint import RunCheckpoint
+from tfdml.run.run_log import RunLog
+from tfdml.run.verbosity import bar
+
+
+@dataclasses.dataclass(frozen=True)
+class RunCallbacks:
+    """All callbacks of a run, in the order in which they act, and those that the run asks things of.
+
+    Args:
+        in_order: list of all.
+        evaluation: the `RetrievalEvaluation`.
+        checkpoint: the `RunCheckpoint`.
+        watches: name to callback whose `finding()` belongs to the result.
+    """
+
+    in_order: list[keras.callbacks.Callback]
+    evaluation: RetrievalEvaluation
+    checkpoint: RunCheckpoint
+    watches: dict[str, keras.callbacks.Callback]
+
+    @classmethod
+    def of(cls, experiment, model, sampler, progress, run, stop):
+        """Makes them.
+
+        Args:
+            experiment: `Experiment`.
+            model: the compiled model.
+            sampler: the sampler of the training batches.
+            progress: `Progress` of the run.
+            run: `RunDirectory`.
+            stop: `StopRequest`.
+        """
+        settings, chief = experiment.settings, experiment.chief
+        log = RunLog(run.path, enabled=chief)
+        average = make_average(settings, model)
+        evaluation = _evaluation(experiment, model, progress, run, log, average)
+        parts = TrainingParts(
+            images=lambda: experiment.images.evaluation(experiment.splits.train, model, tolerant=True),
+            labels=experiment.splits.train.labels,
+            sampler=sampler,
+            seed=settings.seed,
+            steps=settings.epochs * progress.steps_per_epoch,
+            step=lambda: progress.step,
+            log=log,
+            verbose=bar() if chief else 0,
+        )
+        bad_images = experiment.images.bad_images()
+        watches = {"bad_images": bad_images} if bad_images else {}
+        watches |= model.callbacks(parts)
+        averages = {"average": average} if average else {}
+        checkpoint = RunCheckpoint(
+            CheckpointFolder(run.checkpoints, keep=settings.keep_checkpoints),
+            progress,
+            {"evaluation": evaluation, "log": log, "progress": progress, **averages, **watches},
+            every_steps=settings.checkpoint_every,
+            stop=stop,
+            writes=chief,
+        )
+        guard = DivergenceGuard(step=lambda: progress.step)
+        epoch_log = EpochLog(log, step=lambda: progress.step)
+        between = [*schedules_of(model.loss, parts), *averages.values(), *watches.values()]
+        return cls([progress, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches)
+
+    def findings(self):
+        """What the callbacks found, for the result: of bad images, of clusters."""
+        return {name: found for name, watch in self.watches.items() if (found := watch.finding()) is not None}
+
+
+def schedules_of(loss, parts):
+    """The callbacks that a loss brings; one that is not of tfdml brings none."""
+    return loss.callbacks(parts) if isinstance(loss, EmbeddingLoss) else []
+
+
+def _evaluation(experiment, model, progress, run, log, average):
+    """The callback that measures the model while it trains, and saves it where it is the best so far."""
+    settings, split = experiment.settings, experiment.splits.evaluation
+
+    def on_evaluation(step, metrics, is_best, seconds):
+        # How many queries there are is no curve.
+        curves = {name: value for name, value in metrics.items() if name != "queries"}
+        more = {name: value for name, value in metrics.items() if name == "queries"}
+        log.write("evaluation", step, curves, split=settings.evaluate_on, seconds=round(seconds, 3), **more)
+        if is_best and experiment.chief:
+            save_model(model, run.model)
+
+    return RetrievalEvaluation(
+        experiment.images.evaluation(split, model),
+        split.labels,
+        every=settings.eval_every,
+        unit=settings.eval_unit,
+        prefix=settings.evaluate_on,
+        patience=settings.patience or None,
+        measure=lambda embeddings: experiment.splits.protocol(embeddings, split),
+        on_evaluation=on_evaluation,
+        step=lambda: progress.step,
+        average=average,
+        verbose=bar() if experiment.chief else 0,
+    )

@@ -1,0 +1,35 @@
+"""The sampler of a run."""
+
+from tfdml import registry
+from tfdml.run.splits import held_out
+
+
+def make_sampler(settings, splits, replicas):
+    """The sampler of the settings, bound to the training rows, and the number of steps in an epoch.
+
+    Args:
+        settings: namespace with the flags' values.
+        splits: `Splits`.
+        replicas: number that a batch is split over.
+    """
+    sampler = registry.create("sampler", settings.sampler)
+    try:
+        sampler.bind(splits.train.labels)
+    except ValueError as error:
+        reasons = held_out(settings, splits.dataset, splits.evaluation)
+        told = f"--sampler={settings.sampler}: {error}"
+        raise ValueError(" ".join([told, *reasons, *["Or hold out fewer."] * bool(reasons)])) from None
+    if sampler.batch_size % replicas:
+        raise ValueError(
+            f"The batch of {sampler.batch_size} images of --sampler={settings.sampler} does not split evenly "
+            f"over {replicas} replicas."
+        )
+    return sampler, settings.steps_per_epoch or max(len(splits.train) // sampler.batch_size, 1)
+
+
+def sampler_of(model, sampler, labels):
+    """The sampler as the model's method wraps it, bound to the labels `[N]` of the training rows."""
+    wrapped = model.wrap_sampler(sampler)
+    if wrapped is not sampler:
+        wrapped.bind(labels)
+    return wrapped
