@@ -1,22 +1,22 @@
-# A checkout, Python and make are all that these need; everything is installed into .venv.
+# These need only a checkout, Python and make; everything is installed into .venv.
 #
-#   make quickstart   trains on drawn cars and evaluates
+#   make quickstart   trains on toy cars and evaluates
 #   make test         the tests; arguments for pytest: make test PYTEST_ARGS='-k triplet'
-#   make test-oracles compares with torch's networks and borrows keras-hub's, which it installs into .venv, too
+#   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
 #   make lint         style and format
-#   make clean        removes .venv and what the builds left behind; keeps runs/
+#   make clean        removes .venv and build files; keeps runs/
 #
 # Another interpreter: make test PYTHON=/path/to/python3.12
 
-# Tried by running it: a version manager's python3.11 can be there and refuse to run.
+# Found by running it: a version manager's python3.11 can exist but refuse to run.
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 PYTEST_ARGS ?=
 
 PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-# PyPI's torch brings CUDA with it; this build does not, and is enough.
+# PyPI's torch installs CUDA; this build does not, and is enough.
 TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
-# They would bring the whole of TensorFlow, which is another package than the tensorflow-cpu that is here.
+# They would install the package tensorflow over tensorflow-cpu.
 BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
@@ -39,14 +39,14 @@ clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
-# The marks are files, so that the second time costs nothing, and are in .venv, so that they go when it goes.
+# The stamps are files, so that the second time costs nothing, and are in .venv, so that they disappear with it.
 .venv/.made:
 	@$(PYTHON) -c '' || { echo "Error: cannot run '$(PYTHON)'. Install Python 3.11, or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 		|| { echo "Error: needs Python 3.11, 3.12 or 3.13, received $$($(PYTHON) --version 2>&1). Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
-		|| { echo "Error: $(PYTHON) cannot make virtual environments. Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
-	@echo "Making .venv with $$($(PYTHON) --version)"
+		|| { echo "Error: $(PYTHON) cannot create virtual environments. Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "Creating .venv with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv .venv
 	@touch $@
 
@@ -63,7 +63,7 @@ clean:
 .venv/.oracles-installed: setup.py pyproject.toml | .venv/.test-installed
 	@echo "Installing tfdml[oracles] into .venv: about 1 GB on disk, a minute"
 	@$(PIP) install --no-deps --retries 1 --index-url $(TORCH_INDEX) '$(TORCH)' \
-		|| echo "No $(TORCH) at $(TORCH_INDEX); PyPI's is taken."
+		|| echo "No $(TORCH) at $(TORCH_INDEX); using PyPI's."
 	@$(PIP) install --no-deps $(BORROWED)
 	@$(PIP) install --editable '.[oracles]'
 	@touch $@
