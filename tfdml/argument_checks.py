@@ -27,7 +27,8 @@ def expects(**declared):
 def guarded(thing, owner, declared):
     """The class or function with its arguments checked at each call, as declared, else by the type of the default.
 
-    Arguments without a default, or whose default is None or an empty tuple, are checked only where declared.
+    Arguments without a default, or whose default is None or an empty tuple, are checked only where declared. What is
+    guarded twice is checked as the first time, except for what the second declares.
 
     Args:
         thing: a class, whose `__init__` is replaced, or a function.
@@ -36,7 +37,8 @@ def guarded(thing, owner, declared):
     """
     signature = inspect.signature(thing)
     inferred = {name: _like(parameter.default) for name, parameter in signature.parameters.items()}
-    expected = {**{name: each for name, each in inferred.items() if each}, **_known(declared, signature, owner)}
+    inferred = {name: each for name, each in inferred.items() if each}
+    expected = {**inferred, **expected_of(thing), **_known(declared, signature, owner)}
     if not isinstance(thing, type):
         return _guarded(thing, owner, expected)
     thing.__init__ = _guarded(thing.__init__, owner, expected, of_class=signature)

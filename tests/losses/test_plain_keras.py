@@ -13,7 +13,8 @@ LOSSES = [
     ArcFace(classes=8),
     IntrinsicManifold(classes=8),
     Margin(learn_beta="one", nu=0.1),
-    Margin(learn_beta="per_class", classes=8),
+    # Without nu, pulls and pushes may cancel, and then the boundary stays.
+    Margin(learn_beta="per_class", nu=0.1, classes=8),
     NormSoftmax(classes=8),
     ProxyAnchor(classes=8),
     ProxyNCA(classes=8),

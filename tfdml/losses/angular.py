@@ -12,12 +12,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "alpha": number(above=0, at_most=60, noun="angle in degrees"),
-}
 
-
-@expects(**EXPECTED)
+@expects(alpha=number(above=0, at_most=60, noun="angle in degrees"))
 def angular_loss(labels, embeddings, *, alpha=45.0):
     """Angular loss of each anchor, the mean over its positives p of `log(1 + sum_n exp(f_apn))`, n its negatives.
 
@@ -58,22 +54,11 @@ def _log_sum_of_products(similarity, scale, negatives, pairs):
     return ops.log(ops.where(pairs, sums, 1.0)) + shift + ops.transpose(shift)
 
 
-@register("loss", "angular", **EXPECTED)
+@register("loss", "angular")
 class Angular(EmbeddingLoss):
     """Angular loss: bounds the angle under which a negative sees a positive pair.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Angular(alpha=45.0))`.
-
-    Args:
-        alpha: see `angular_loss`.
     """
 
-    def __init__(self, alpha=45.0, **kwargs):
-        super().__init__(**kwargs)
-        self.alpha = alpha
-
-    def call(self, labels, embeddings):
-        return angular_loss(labels, embeddings, alpha=self.alpha)
-
-    def get_config(self):
-        return {**super().get_config(), "alpha": self.alpha}
+    function = staticmethod(angular_loss)

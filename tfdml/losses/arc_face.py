@@ -8,16 +8,11 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
+from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "scale": number(above=0),
-    "margin": number(at_least=0, below=math.pi, noun="angle in radians"),
-}
 
-
-@expects(**EXPECTED)
+@expects(scale=number(above=0), margin=number(at_least=0, below=math.pi, noun="angle in radians"))
 def arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, monotonic=True):
     """ArcFace loss of each anchor: a softmax of `scale cos θ_j` with `scale cos(θ_y + margin)` for the own class y.
 
@@ -56,28 +51,11 @@ def _widened(cosine, margin, monotonic):
     return ops.where(cosine < -math.cos(margin), cosine - margin * math.sin(margin), widened)
 
 
-@register("loss", "arc_face", **EXPECTED, classes=CLASSES)
+@register("loss", "arc_face")
 class ArcFace(ProxyLoss):
     """ArcFace: cross-entropy of scaled cosines to the proxies of classes, the own angle wider by a margin.
 
     Example: `model.compile(loss=tfdml.losses.ArcFace(classes=100))`.
-
-    Args:
-        scale, margin, monotonic: see `arc_face_loss`.
-        classes: see `ProxyLoss`.
     """
 
-    def __init__(self, scale=64.0, margin=0.5, monotonic=True, classes=None, **kwargs):
-        super().__init__(classes=classes, **kwargs)
-        self.scale = scale
-        self.margin = margin
-        self.monotonic = monotonic
-
-    def call(self, labels, similarities):
-        return arc_face_loss(labels, similarities, **self._arguments())
-
-    def get_config(self):
-        return {**super().get_config(), **self._arguments()}
-
-    def _arguments(self):
-        return {"scale": self.scale, "margin": self.margin, "monotonic": self.monotonic}
+    function = staticmethod(arc_face_loss)

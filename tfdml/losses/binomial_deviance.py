@@ -10,14 +10,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "alpha": number(above=0),
-    "beta": number(at_least=-1, at_most=1),
-    "negative_cost": number(above=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(alpha=number(above=0), beta=number(at_least=-1, at_most=1), negative_cost=number(above=0))
 def binomial_deviance_loss(labels, embeddings, *, alpha=2.0, beta=0.5, negative_cost=25.0):
     """Binomial deviance of each anchor's pairs, a soft hinge on their cosines s.
 
@@ -50,27 +44,11 @@ def _share_of_mean(mask, values):
     return ops.sum(ops.where(mask, values, 0.0), axis=1) / ops.where(pairs_a_row == 0.0, 1.0, pairs_a_row)
 
 
-@register("loss", "binomial_deviance", **EXPECTED)
+@register("loss", "binomial_deviance")
 class BinomialDeviance(EmbeddingLoss):
     """Binomial deviance: a soft hinge on cosines, sharper for negative pairs, each kind averaged for itself.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.BinomialDeviance())`.
-
-    Args:
-        alpha, beta, negative_cost: see `binomial_deviance_loss`.
     """
 
-    def __init__(self, alpha=2.0, beta=0.5, negative_cost=25.0, **kwargs):
-        super().__init__(**kwargs)
-        self.alpha = alpha
-        self.beta = beta
-        self.negative_cost = negative_cost
-
-    def call(self, labels, embeddings):
-        return binomial_deviance_loss(labels, embeddings, **self._arguments())
-
-    def get_config(self):
-        return {**super().get_config(), **self._arguments()}
-
-    def _arguments(self):
-        return {"alpha": self.alpha, "beta": self.beta, "negative_cost": self.negative_cost}
+    function = staticmethod(binomial_deviance_loss)

@@ -11,13 +11,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "margin": number(at_least=-1, at_most=1),
-    "scale": number(above=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(margin=number(at_least=-1, at_most=1), scale=number(above=0))
 def circle_loss(labels, embeddings, *, margin=0.4, scale=80.0, differentiate_weights=False):
     """Circle loss of each anchor, on cosines s to its positives p and negatives n.
 
@@ -49,31 +44,11 @@ def circle_loss(labels, embeddings, *, margin=0.4, scale=80.0, differentiate_wei
     return ops.where(has_both, ops.softplus(pull + push), 0.0)
 
 
-@register("loss", "circle", **EXPECTED)
+@register("loss", "circle")
 class Circle(EmbeddingLoss):
     """Circle loss: pairs weigh the more, the farther their cosine is from where it should be.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Circle(margin=0.4, scale=80.0))`.
-
-    Args:
-        margin, scale, differentiate_weights: see `circle_loss`.
     """
 
-    def __init__(self, margin=0.4, scale=80.0, differentiate_weights=False, **kwargs):
-        super().__init__(**kwargs)
-        self.margin = margin
-        self.scale = scale
-        self.differentiate_weights = differentiate_weights
-
-    def call(self, labels, embeddings):
-        return circle_loss(labels, embeddings, **self._arguments())
-
-    def get_config(self):
-        return {**super().get_config(), **self._arguments()}
-
-    def _arguments(self):
-        return {
-            "margin": self.margin,
-            "scale": self.scale,
-            "differentiate_weights": self.differentiate_weights,
-        }
+    function = staticmethod(circle_loss)

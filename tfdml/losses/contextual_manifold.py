@@ -1,10 +1,12 @@
 """Contextual manifold loss."""
 
-from tfdml.losses.manifold_loss import EXPECTED, ManifoldLoss
+from tfdml.argument_checks import expected_of, expects
+from tfdml.losses.manifold_loss import ManifoldLoss
 from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
 from tfdml.registry import register
 
 
+@expects(**expected_of(proxy_n_pair_loss))
 def contextual_manifold_loss(labels, similarities, *, margin=5e-4):
     """Contextual manifold loss of each anchor: `log(1 + sum_j exp(f_x . f_pj - f_x . f_pk + margin))`.
 
@@ -23,16 +25,12 @@ def contextual_manifold_loss(labels, similarities, *, margin=5e-4):
     return proxy_n_pair_loss(labels, similarities, margin=margin)
 
 
-@register("loss", "contextual_manifold", **EXPECTED)
+@register("loss", "contextual_manifold")
 class ContextualManifold(ManifoldLoss):
     """Contextual manifold loss: an image sees the proxies along the manifold as the proxy of its class sees them.
 
     Example: `model.compile(loss=tfdml.losses.ContextualManifold(classes=50))`.
-
-    Args:
-        margin: see `contextual_manifold_loss`.
-        restart, affinity: see `tfdml.functional.manifold.random_walk`.
-        classes: see `ProxyLoss`.
     """
 
+    function = staticmethod(contextual_manifold_loss)
     view = "contextual"

@@ -9,13 +9,8 @@ from tfdml.functional.distances import distances
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "margin": number(at_least=0),
-    "positive_margin": number(at_least=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(margin=number(at_least=0), positive_margin=number(at_least=0))
 def contrastive_loss(
     labels, embeddings, *, margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False
 ):
@@ -48,33 +43,11 @@ def contrastive_loss(
     return ops.sum(ops.where(labels[:, None] == labels[None, :], pull, push), axis=1)
 
 
-@register("loss", "contrastive", **EXPECTED)
+@register("loss", "contrastive")
 class Contrastive(EmbeddingLoss):
     """Contrastive loss: squared distances of a class, linear or squared hinge between classes.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Contrastive(margin=1.0))`.
-
-    Args:
-        margin, positive_margin, squared_positives, squared_negatives: see `contrastive_loss`.
     """
 
-    def __init__(self, margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False, **kwargs):
-        super().__init__(**kwargs)
-        self.margin = margin
-        self.positive_margin = positive_margin
-        self.squared_positives = squared_positives
-        self.squared_negatives = squared_negatives
-
-    def call(self, labels, embeddings):
-        return contrastive_loss(labels, embeddings, **self._arguments())
-
-    def get_config(self):
-        return {**super().get_config(), **self._arguments()}
-
-    def _arguments(self):
-        return {
-            "margin": self.margin,
-            "positive_margin": self.positive_margin,
-            "squared_positives": self.squared_positives,
-            "squared_negatives": self.squared_negatives,
-        }
+    function = staticmethod(contrastive_loss)

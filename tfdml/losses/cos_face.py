@@ -4,16 +4,11 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
+from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "scale": number(above=0),
-    "margin": number(at_least=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(scale=number(above=0), margin=number(at_least=0))
 def cos_face_loss(labels, similarities, *, scale=64.0, margin=0.35):
     """CosFace loss of each anchor: a softmax of `scale cos_j` with `scale (cos_y - margin)` for the own class y.
 
@@ -33,24 +28,11 @@ def cos_face_loss(labels, similarities, *, scale=64.0, margin=0.35):
     return own_against_others(labels, similarities, scale=scale, own=lambda cosines: cosines - margin)
 
 
-@register("loss", "cos_face", **EXPECTED, classes=CLASSES)
+@register("loss", "cos_face")
 class CosFace(ProxyLoss):
     """CosFace: cross-entropy of scaled cosines to the proxies of classes, the own one less a margin.
 
     Example: `model.compile(loss=tfdml.losses.CosFace(classes=100))`.
-
-    Args:
-        scale, margin: see `cos_face_loss`.
-        classes: see `ProxyLoss`.
     """
 
-    def __init__(self, scale=64.0, margin=0.35, classes=None, **kwargs):
-        super().__init__(classes=classes, **kwargs)
-        self.scale = scale
-        self.margin = margin
-
-    def call(self, labels, similarities):
-        return cos_face_loss(labels, similarities, scale=self.scale, margin=self.margin)
-
-    def get_config(self):
-        return {**super().get_config(), "scale": self.scale, "margin": self.margin}
+    function = staticmethod(cos_face_loss)

@@ -11,14 +11,9 @@ class Divergence(EmbeddingLoss):
     """Divergence loss: drives apart what different learners make of the same image.
 
     No metric loss on its own, since it knows no classes; a method adds it to one. Takes `(labels, learners [B, K, d])`.
-
-    Args:
-        margin: see `divergence_loss`.
     """
 
-    def __init__(self, margin=1.0, **kwargs):
-        super().__init__(**kwargs)
-        self.margin = margin
+    function = staticmethod(divergence_loss)
 
     def __call__(self, labels, learners, sample_weight=None):
         # Not the parent's, which takes a single learner.
@@ -26,7 +21,4 @@ class Divergence(EmbeddingLoss):
 
     def call(self, labels, learners):
         del labels
-        return divergence_loss(learners, margin=self.margin)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}
+        return self.function(learners, **self.function_arguments())

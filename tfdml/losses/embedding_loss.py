@@ -1,9 +1,14 @@
 """What all losses on embeddings share."""
 
+import inspect
+
 import keras
 
+from tfdml.argument_checks import expected_of, expects
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.pairs import batch_ids
+from tfdml.losses.argument_docs import with_arguments
+from tfdml.registry import nearest
 
 
 class EmbeddingLoss(keras.losses.Loss):
@@ -12,14 +17,40 @@ class EmbeddingLoss(keras.losses.Loss):
     Works in `keras.Model.compile(loss=...)`. Integer labels of any size are kept apart; values are computed in
     float32 whatever the policy.
 
+    A loss names its function:
+
+    ```python
+    class Triplet(EmbeddingLoss):
+        function = staticmethod(triplet_loss)
+    ```
+
+    The function's keyword arguments are then arguments and attributes of the class, with the same defaults,
+    descriptions and checks, and `get_config` returns them. An argument that only the class takes is an attribute with
+    a type, as in a dataclass, such as `classes: int | None = None`. The signature lists the function's arguments, then
+    those of the class, then those of its base classes. A class that defines `__init__` keeps it and sets the
+    attributes itself.
+
     Args:
         reduction: Keras' reduction of the `[B]` values.
         name: name of the loss.
         dtype: precision of the values, float32 or float64.
     """
 
+    # The pure function of the loss.
+    function = None
+    # Arguments that come before all others, in this order.
+    first_arguments = ()
     # Whether it learns nothing from an image without another one of its class in the batch.
     needs_pairs = True
+
+    # Names of the function's arguments, of those that only the class takes, and of both in their order.
+    _of_function, _of_class, _arguments = (), (), ()
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        typed = inspect.get_annotations(cls)
+        if typed or "function" in vars(cls):
+            _take_arguments(cls, typed)
 
     def __init__(self, *, reduction="sum_over_batch_size", name=None, dtype="float32"):
         super().__init__(name=name, reduction=reduction, dtype=dtype)
@@ -30,6 +61,18 @@ class EmbeddingLoss(keras.losses.Loss):
     def __call__(self, labels, embeddings, sample_weight=None):
         labels, embeddings = self.check_input(labels, embeddings)
         return super().__call__(batch_ids(labels), embeddings, sample_weight=sample_weight)
+
+    def call(self, labels, embeddings):
+        if self.function is None:
+            raise NotImplementedError(f"{type(self).__name__} has neither a function nor a call of its own.")
+        return type(self).function(labels, embeddings, **self.function_arguments())
+
+    def function_arguments(self):
+        """The keyword arguments with which `call` calls the function."""
+        return {name: getattr(self, name) for name in self._of_function}
+
+    def check_arguments(self):
+        """Raises a ValueError where arguments do not fit together; each of them is checked before."""
 
     def check_input(self, labels, embeddings):
         """Returns both as `call` computes with them, or raises a ValueError; a loss may take other than embeddings."""
@@ -52,4 +95,65 @@ class EmbeddingLoss(keras.losses.Loss):
         return None
 
     def get_config(self):
-        return {**super().get_config(), "dtype": self.dtype}
+        own = {name: getattr(self, name) for name in self._arguments}
+        return {**super().get_config(), "dtype": self.dtype, **own}
+
+
+# Arguments of every loss.
+COMMON = tuple(inspect.signature(EmbeddingLoss).parameters)
+
+
+def _take_arguments(cls, typed):
+    """Makes arguments of the class of those of its function and of its attributes with a type."""
+    of_function = _keyword_arguments(cls.function)
+    cls._of_function = tuple(of_function)
+    cls._of_class = tuple(dict.fromkeys((*typed, *cls._of_class)))
+    defaults = {**{name: getattr(cls, name, inspect.Parameter.empty) for name in cls._of_class}, **of_function}
+    cls._arguments = tuple(dict.fromkeys((*cls.first_arguments, *cls._of_function, *cls._of_class)))
+    docstrings = [cls.__doc__, cls.function.__doc__ if cls.function else None]
+    docstrings += [base.__doc__ for base in cls.__mro__[1:] if issubclass(base, EmbeddingLoss)]
+    cls.__doc__ = with_arguments((*cls._arguments, *COMMON), *docstrings)
+    if "__init__" not in vars(cls):
+        # What is declared of the class as yet is what is declared of its base.
+        declared = {**expected_of(cls), **expected_of(cls.function)}
+        cls.__init__ = _init(cls.__qualname__, {name: defaults[name] for name in cls._arguments})
+        expects(**{name: expected for name, expected in declared.items() if name in cls._arguments})(cls)
+
+
+def _keyword_arguments(function):
+    """Argument to default of what a function takes besides tensors."""
+    parameters = inspect.signature(function).parameters.values() if function else ()
+    return {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.kind is parameter.KEYWORD_ONLY or parameter.default is not parameter.empty
+    }
+
+
+def _init(owner, defaults):
+    """An `__init__` with these arguments, which it sets as attributes."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters = [inspect.Parameter(name, kind, default=default) for name, default in defaults.items()]
+    parameters.append(inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD))
+    signature = inspect.Signature(parameters)
+
+    def __init__(self, *args, **kwargs):
+        for name in kwargs:
+            if name not in defaults and name not in COMMON:
+                known = (*defaults, *COMMON)
+                raise TypeError(
+                    f"{owner} takes no argument {name!r}.{nearest(name, known)} Its arguments: {', '.join(known)}."
+                )
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{owner}: {error}. Its arguments: {', '.join((*defaults, *COMMON))}.") from None
+        given.apply_defaults()
+        EmbeddingLoss.__init__(self, **given.arguments.pop("kwargs"))
+        for name, value in given.arguments.items():
+            setattr(self, name, value)
+        self.check_arguments()
+
+    __init__.__qualname__ = f"{owner}.__init__"
+    __init__.__signature__ = signature.replace(parameters=[inspect.Parameter("self", kind), *parameters])
+    return __init__

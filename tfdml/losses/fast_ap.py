@@ -11,12 +11,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "bins": integer(1),
-}
 
-
-@expects(**EXPECTED)
+@expects(bins=integer(1))
 def fast_ap_loss(labels, embeddings, *, bins=10):
     """FastAP loss of each anchor: 1 minus its average precision, `1 - sum_j h+_j H+_j / H_j / N+`, by histograms.
 
@@ -44,22 +40,11 @@ def fast_ap_loss(labels, embeddings, *, bins=10):
     return ops.sum(positives * wrong, axis=1) / ops.maximum(count, 1.0)
 
 
-@register("loss", "fast_ap", **EXPECTED)
+@register("loss", "fast_ap")
 class FastAP(EmbeddingLoss):
     """FastAP: the average precision of each image's ranking of the others, made differentiable by histograms.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.FastAP(bins=10))`.
-
-    Args:
-        bins: see `fast_ap_loss`.
     """
 
-    def __init__(self, bins=10, **kwargs):
-        super().__init__(**kwargs)
-        self.bins = bins
-
-    def call(self, labels, embeddings):
-        return fast_ap_loss(labels, embeddings, bins=self.bins)
-
-    def get_config(self):
-        return {**super().get_config(), "bins": self.bins}
+    function = staticmethod(fast_ap_loss)

@@ -11,12 +11,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "bins": integer(1),
-}
 
-
-@expects(**EXPECTED)
+@expects(bins=integer(1))
 def histogram_loss(labels, embeddings, *, bins=100):
     """Histogram loss: how likely a positive pair is less similar than a negative pair, `sum_r h-_r sum_{q<=r} h+_q`.
 
@@ -46,22 +42,11 @@ def _pairs_a_row(mask, dtype):
     return ops.where(mean == 0.0, 1.0, mean)
 
 
-@register("loss", "histogram", **EXPECTED)
+@register("loss", "histogram")
 class Histogram(EmbeddingLoss):
     """Histogram loss: the chance that a positive pair is less similar than a negative pair.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Histogram(bins=100))`.
-
-    Args:
-        bins: see `histogram_loss`.
     """
 
-    def __init__(self, bins=100, **kwargs):
-        super().__init__(**kwargs)
-        self.bins = bins
-
-    def call(self, labels, embeddings):
-        return histogram_loss(labels, embeddings, bins=self.bins)
-
-    def get_config(self):
-        return {**super().get_config(), "bins": self.bins}
+    function = staticmethod(histogram_loss)

@@ -1,10 +1,12 @@
 """Intrinsic manifold loss."""
 
-from tfdml.losses.manifold_loss import EXPECTED, ManifoldLoss
+from tfdml.argument_checks import expected_of, expects
+from tfdml.losses.manifold_loss import ManifoldLoss
 from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
 from tfdml.registry import register
 
 
+@expects(**expected_of(proxy_n_pair_loss))
 def intrinsic_manifold_loss(labels, similarities, *, margin=5e-4):
     """Intrinsic manifold loss of each anchor: `log(1 + sum_j exp(f(x, p_j) - f(x, p_k) + margin))`.
 
@@ -23,16 +25,12 @@ def intrinsic_manifold_loss(labels, similarities, *, margin=5e-4):
     return proxy_n_pair_loss(labels, similarities, margin=margin)
 
 
-@register("loss", "intrinsic_manifold", **EXPECTED)
+@register("loss", "intrinsic_manifold")
 class IntrinsicManifold(ManifoldLoss):
     """Intrinsic manifold loss: random walks over the batch from an image reach the proxy of its class most of all.
 
     Example: `model.compile(loss=tfdml.losses.IntrinsicManifold(classes=50))`.
-
-    Args:
-        margin: see `intrinsic_manifold_loss`.
-        restart, affinity: see `tfdml.functional.manifold.random_walk`.
-        classes: see `ProxyLoss`.
     """
 
+    function = staticmethod(intrinsic_manifold_loss)
     view = "intrinsic"

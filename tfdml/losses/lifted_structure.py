@@ -12,13 +12,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "margin": number(at_least=0),
-    "form": one_of("smooth", "hard"),
-}
 
-
-@expects(**EXPECTED)
+@expects(margin=number(at_least=0), form=one_of("smooth", "hard"))
 def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", normalize=False):
     """Lifted structure loss: each positive pair against the negatives of both its ends.
 
@@ -35,7 +30,7 @@ def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", norm
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
         margin: by how much negatives shall be farther.
-        form: one of the above.
+        form: `smooth` or `hard`, see `lifted_structure_loss`.
         normalize: whether embeddings are brought to unit length first. The paper leaves them as they are.
 
     Returns:
@@ -59,24 +54,11 @@ def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", norm
     return ops.sum(costs, axis=1) / 2.0 * batch / (2.0 * pairs)
 
 
-@register("loss", "lifted_structure", **EXPECTED)
+@register("loss", "lifted_structure")
 class LiftedStructure(EmbeddingLoss):
     """Lifted structure: each positive pair against all negatives of both its ends, smooth or the hardest only.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.LiftedStructure(margin=1.0))`.
-
-    Args:
-        margin, form, normalize: see `lifted_structure_loss`.
     """
 
-    def __init__(self, margin=1.0, form="smooth", normalize=False, **kwargs):
-        super().__init__(**kwargs)
-        self.margin = margin
-        self.form = form
-        self.normalize = normalize
-
-    def call(self, labels, embeddings):
-        return lifted_structure_loss(labels, embeddings, margin=self.margin, form=self.form, normalize=self.normalize)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "form": self.form, "normalize": self.normalize}
+    function = staticmethod(lifted_structure_loss)

@@ -13,16 +13,14 @@ from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "beta": number(at_least=0),
-    "margin": number(at_least=0),
-    "nu": number(at_least=0),
-    "mining": one_of("distance_weighted", "nearest", "all"),
+
+@expects(
+    beta=number(at_least=0),
+    margin=number(at_least=0),
+    nu=number(at_least=0),
+    mining=one_of("distance_weighted", "nearest", "all"),
     **CUTOFFS,
-}
-
-
-@expects(**EXPECTED)
+)
 def margin_loss(
     labels,
     embeddings,
@@ -57,8 +55,8 @@ def margin_loss(
         nu: weight of the boundary itself, for one that is learned; above 0 it is drawn downwards.
         cutoff: of `nearest`, and of `distance_weighted`: see `negative_weights` in
             `tfdml.functional.distance_weighted`.
-        nonzero_loss_cutoff: of `distance_weighted`, see there.
-        mining: one of the above.
+        nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights`.
+        mining: `distance_weighted`, `nearest` or `all`, see `margin_loss`.
 
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
@@ -89,7 +87,7 @@ def margin_loss(
     return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
 
 
-@register("loss", "margin", **EXPECTED, learn_beta=one_of("no", "one", "per_class"), classes=optional(integer(1)))
+@register("loss", "margin", learn_beta=one_of("no", "one", "per_class"), classes=optional(integer(1)))
 class Margin(EmbeddingLoss):
     """Margin loss: distances of a class below a boundary, others above it; the boundary fixed or learned.
 
@@ -101,34 +99,18 @@ class Margin(EmbeddingLoss):
 
     Args:
         beta: the boundary, or where it begins.
-        margin, cutoff, nonzero_loss_cutoff, mining: see `margin_loss`.
         learn_beta: `no` (it is fixed), `one` for all classes, or `per_class`.
-        nu: see `margin_loss`; it counts only where the boundary is learned.
+        nu: weight of the boundary itself, which it draws downwards; it counts only where the boundary is learned.
         classes: number of classes, for `per_class`; the training command fills it in.
     """
 
-    def __init__(
-        self,
-        beta=1.2,
-        margin=0.2,
-        learn_beta="no",
-        nu=0.0,
-        cutoff=0.5,
-        nonzero_loss_cutoff=1.4,
-        mining="distance_weighted",
-        classes=None,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        check_cutoffs(cutoff, nonzero_loss_cutoff)
-        self.beta = beta
-        self.margin = margin
-        self.learn_beta = learn_beta
-        self.nu = nu
-        self.cutoff = cutoff
-        self.nonzero_loss_cutoff = nonzero_loss_cutoff
-        self.mining = mining
-        self.classes = classes
+    function = staticmethod(margin_loss)
+    first_arguments = ("beta", "margin", "learn_beta")
+    learn_beta: str = "no"
+    classes: int | None = None
+
+    def check_arguments(self):
+        check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
 
     def make_layer(self):
         if self.learn_beta == "no":
@@ -158,20 +140,7 @@ class Margin(EmbeddingLoss):
 
     def call(self, labels, embeddings):
         if self.learn_beta == "no":
-            return margin_loss(labels, embeddings, **{**self._arguments(), "nu": 0.0})
+            return margin_loss(labels, embeddings, **{**self.function_arguments(), "nu": 0.0})
         labels, embeddings = self.check_input(labels, embeddings)
-        margins = {**self._arguments(), "beta": embeddings[:, 0, -1]}
+        margins = {**self.function_arguments(), "beta": embeddings[:, 0, -1]}
         return margin_loss(labels, embeddings[:, 0, :-1], **margins)
-
-    def get_config(self):
-        return {**super().get_config(), **self._arguments(), "learn_beta": self.learn_beta, "classes": self.classes}
-
-    def _arguments(self):
-        return {
-            "beta": self.beta,
-            "margin": self.margin,
-            "nu": self.nu,
-            "cutoff": self.cutoff,
-            "nonzero_loss_cutoff": self.nonzero_loss_cutoff,
-            "mining": self.mining,
-        }

@@ -11,14 +11,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "alpha": number(above=0),
-    "beta": number(above=0),
-    "epsilon": number(),
-}
 
-
-@expects(**EXPECTED)
+@expects(alpha=number(above=0), beta=number(above=0), epsilon=number())
 def multi_similarity_loss(labels, embeddings, *, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True):
     """Multi-similarity loss of each anchor, on cosines s to its positives p and negatives n.
 
@@ -64,35 +58,11 @@ def _mined(similarity, positives, negatives, epsilon):
     )
 
 
-@register("loss", "multi_similarity", **EXPECTED)
+@register("loss", "multi_similarity")
 class MultiSimilarity(EmbeddingLoss):
     """Multi-similarity loss: soft hinges on cosines of pairs that are mined against the hardest of the other kind.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.MultiSimilarity())`.
-
-    Args:
-        alpha, beta, base, epsilon, mining: see `multi_similarity_loss`.
     """
 
-    def __init__(self, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True, **kwargs):
-        super().__init__(**kwargs)
-        self.alpha = alpha
-        self.beta = beta
-        self.base = base
-        self.epsilon = epsilon
-        self.mining = mining
-
-    def call(self, labels, embeddings):
-        return multi_similarity_loss(labels, embeddings, **self._arguments())
-
-    def get_config(self):
-        return {**super().get_config(), **self._arguments()}
-
-    def _arguments(self):
-        return {
-            "alpha": self.alpha,
-            "beta": self.beta,
-            "base": self.base,
-            "epsilon": self.epsilon,
-            "mining": self.mining,
-        }
+    function = staticmethod(multi_similarity_loss)

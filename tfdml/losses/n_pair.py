@@ -14,14 +14,8 @@ from tfdml.registry import register
 
 NEGATIVES = ("all", "one_per_class", "first_pair_per_class")
 
-EXPECTED = {
-    "margin": number(at_least=0),
-    "negatives": one_of(*NEGATIVES),
-    "regularization": number(at_least=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(margin=number(at_least=0), negatives=one_of(*NEGATIVES), regularization=number(at_least=0))
 def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=False, regularization=0.0):
     """N-pair loss of each anchor: `log(1 + sum_n exp(s_an - s_ap + margin))`, s being dot products.
 
@@ -42,7 +36,7 @@ def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=Fa
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
         margin: by how much a positive shall be more similar than negatives are.
-        negatives: one of the above.
+        negatives: `all`, `one_per_class` or `first_pair_per_class`, see `n_pair_loss`.
         normalize: whether embeddings are brought to unit length first.
         regularization: factor of each anchor's squared length before that, which keeps it small (Sohn, Improved Deep
             Metric Learning with Multi-class N-pair Loss Objective, 2016).
@@ -118,33 +112,11 @@ def _at_the_next_place(labels):
     return following[:, None] == place[None, :]
 
 
-@register("loss", "n_pair", **EXPECTED)
+@register("loss", "n_pair")
 class NPair(EmbeddingLoss):
     """N-pair loss: a softmax in which a positive wins over an image of each other class, or over all of them.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.NPair(margin=0.0))`.
-
-    Args:
-        margin, negatives, normalize, regularization: see `n_pair_loss`.
     """
 
-    def __init__(self, margin=0.0, negatives="all", normalize=False, regularization=0.0, **kwargs):
-        super().__init__(**kwargs)
-        self.margin = margin
-        self.negatives = negatives
-        self.normalize = normalize
-        self.regularization = regularization
-
-    def call(self, labels, embeddings):
-        return n_pair_loss(labels, embeddings, **self._arguments())
-
-    def get_config(self):
-        return {**super().get_config(), **self._arguments()}
-
-    def _arguments(self):
-        return {
-            "margin": self.margin,
-            "negatives": self.negatives,
-            "normalize": self.normalize,
-            "regularization": self.regularization,
-        }
+    function = staticmethod(n_pair_loss)

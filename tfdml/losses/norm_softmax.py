@@ -4,15 +4,11 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
+from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "temperature": number(above=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(temperature=number(above=0))
 def norm_softmax_loss(labels, similarities, *, temperature=0.05):
     """Normalised softmax loss of each anchor: `-log(exp(s_y / T) / sum_j exp(s_j / T))`, s being cosines to proxies.
 
@@ -30,23 +26,11 @@ def norm_softmax_loss(labels, similarities, *, temperature=0.05):
     return own_against_others(labels, similarities, scale=1.0 / temperature)
 
 
-@register("loss", "norm_softmax", **EXPECTED, classes=CLASSES)
+@register("loss", "norm_softmax")
 class NormSoftmax(ProxyLoss):
     """Normalised softmax: cross-entropy of cosines to one proxy of each class, divided by a temperature.
 
     Example: `model.compile(loss=tfdml.losses.NormSoftmax(classes=100))`.
-
-    Args:
-        temperature: see `norm_softmax_loss`.
-        classes: see `ProxyLoss`.
     """
 
-    def __init__(self, temperature=0.05, classes=None, **kwargs):
-        super().__init__(classes=classes, **kwargs)
-        self.temperature = temperature
-
-    def call(self, labels, similarities):
-        return norm_softmax_loss(labels, similarities, temperature=self.temperature)
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature}
+    function = staticmethod(norm_softmax_loss)

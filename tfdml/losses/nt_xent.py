@@ -8,12 +8,8 @@ from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.n_pair import n_pair_loss
 from tfdml.registry import register
 
-EXPECTED = {
-    "temperature": number(above=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(temperature=number(above=0))
 def nt_xent_loss(labels, embeddings, *, temperature=0.1):
     """NT-Xent loss of each anchor i: the mean over its positives p of `-log(e_ip / (e_ip + sum_n e_in))`.
 
@@ -35,22 +31,11 @@ def nt_xent_loss(labels, embeddings, *, temperature=0.1):
     return n_pair_loss(labels, unit_length(embeddings) / temperature**0.5, negatives="all")
 
 
-@register("loss", "nt_xent", **EXPECTED)
+@register("loss", "nt_xent")
 class NTXent(EmbeddingLoss):
     """NT-Xent, the loss of SimCLR: a softmax of cosines in which each positive wins over all negatives.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.NTXent(temperature=0.1))`.
-
-    Args:
-        temperature: see `nt_xent_loss`.
     """
 
-    def __init__(self, temperature=0.1, **kwargs):
-        super().__init__(**kwargs)
-        self.temperature = temperature
-
-    def call(self, labels, embeddings):
-        return nt_xent_loss(labels, embeddings, temperature=self.temperature)
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature}
+    function = staticmethod(nt_xent_loss)

@@ -7,16 +7,11 @@ from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.log_sums import log_one_plus_sum_exp
 from tfdml.functional.pairs import class_mask, nan_outside
-from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
+from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "scale": number(above=0),
-    "margin": number(at_least=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(scale=number(above=0), margin=number(at_least=0))
 def proxy_anchor_loss(labels, similarities, *, scale=32.0, margin=0.1):
     """Proxy-Anchor loss, equation (4) of Kim et al., Proxy Anchor Loss for Deep Metric Learning, 2020.
 
@@ -53,24 +48,11 @@ def _shared_out(mask, values):
     return ops.sum(ops.where(mask, values / ops.maximum(count, 1.0), 0.0), axis=1)
 
 
-@register("loss", "proxy_anchor", **EXPECTED, classes=CLASSES)
+@register("loss", "proxy_anchor")
 class ProxyAnchor(ProxyLoss):
     """Proxy-Anchor: each proxy pulls the images of its class in the batch and pushes the others, hard ones most.
 
     Example: `model.compile(loss=tfdml.losses.ProxyAnchor(classes=100))`.
-
-    Args:
-        scale, margin: see `proxy_anchor_loss`.
-        classes: see `ProxyLoss`.
     """
 
-    def __init__(self, scale=32.0, margin=0.1, classes=None, **kwargs):
-        super().__init__(classes=classes, **kwargs)
-        self.scale = scale
-        self.margin = margin
-
-    def call(self, labels, similarities):
-        return proxy_anchor_loss(labels, similarities, scale=self.scale, margin=self.margin)
-
-    def get_config(self):
-        return {**super().get_config(), "scale": self.scale, "margin": self.margin}
+    function = staticmethod(proxy_anchor_loss)

@@ -6,14 +6,14 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import integer, optional
 from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.embedding_loss import EmbeddingLoss
 
-CLASSES = optional(integer(1))
 
-
+@expects(classes=optional(integer(1)))
 class ProxyLoss(EmbeddingLoss):
     """Base of losses on `(labels [B], similarities [B, C])`, the similarities being those of a `Proxies` layer.
 
@@ -25,17 +25,14 @@ class ProxyLoss(EmbeddingLoss):
 
     Args:
         classes: number of classes; the training command fills it in.
-        **kwargs: see `EmbeddingLoss`.
     """
+
+    classes: int | None = None
 
     # Proxies of each class; with more than one, similarities are [B, C, per_class].
     per_class = 1
 
     needs_pairs = False
-
-    def __init__(self, classes=None, **kwargs):
-        super().__init__(**kwargs)
-        self.classes = classes
 
     def __call__(self, labels, similarities, sample_weight=None):
         labels, similarities = self.check_input(labels, similarities)
@@ -87,6 +84,3 @@ class ProxyLoss(EmbeddingLoss):
             name = type(self).__name__
             raise ValueError(f"{name} needs the number of training classes to make its proxies: {name}(classes=...).")
         return self.classes
-
-    def get_config(self):
-        return {**super().get_config(), "classes": self.classes}

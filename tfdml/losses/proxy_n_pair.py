@@ -4,15 +4,11 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
+from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "margin": number(at_least=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(margin=number(at_least=0))
 def proxy_n_pair_loss(labels, similarities, *, margin=5e-4):
     """Proxy N-pair loss of each anchor: `log(1 + sum_j exp(s(x, p_j) - s(x, p_k) + margin))`, j over the other classes.
 
@@ -30,23 +26,11 @@ def proxy_n_pair_loss(labels, similarities, *, margin=5e-4):
     return own_against_others(labels, similarities, own=lambda cosines: cosines - margin)
 
 
-@register("loss", "proxy_n_pair", **EXPECTED, classes=CLASSES)
+@register("loss", "proxy_n_pair")
 class ProxyNPair(ProxyLoss):
     """Proxy N-pair loss: a softmax in which the proxy of the own class wins over the other proxies, by a margin.
 
     Example: `model.compile(loss=tfdml.losses.ProxyNPair(classes=100))`.
-
-    Args:
-        margin: see `proxy_n_pair_loss`.
-        classes: see `ProxyLoss`.
     """
 
-    def __init__(self, margin=5e-4, classes=None, **kwargs):
-        super().__init__(classes=classes, **kwargs)
-        self.margin = margin
-
-    def call(self, labels, similarities):
-        return proxy_n_pair_loss(labels, similarities, margin=self.margin)
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}
+    function = staticmethod(proxy_n_pair_loss)

@@ -4,15 +4,11 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import others_over_own, own_against_others
-from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
+from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "scale": number(above=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(scale=number(above=0))
 def proxy_nca_loss(labels, similarities, *, scale=1.0, exclude_positive=True):
     """Proxy-NCA loss of each anchor: `log sum_z exp(-s d(x, p(z))) + s d(x, p(y))`, z over the other classes.
 
@@ -36,24 +32,11 @@ def proxy_nca_loss(labels, similarities, *, scale=1.0, exclude_positive=True):
     return own_against_others(labels, similarities, scale=2.0 * scale)
 
 
-@register("loss", "proxy_nca", **EXPECTED, classes=CLASSES)
+@register("loss", "proxy_nca")
 class ProxyNCA(ProxyLoss):
     """Proxy-NCA: each class has a proxy, which its images come nearer to than to all other proxies.
 
     Example: `model.compile(loss=tfdml.losses.ProxyNCA(classes=100))`.
-
-    Args:
-        scale, exclude_positive: see `proxy_nca_loss`.
-        classes: see `ProxyLoss`.
     """
 
-    def __init__(self, scale=1.0, exclude_positive=True, classes=None, **kwargs):
-        super().__init__(classes=classes, **kwargs)
-        self.scale = scale
-        self.exclude_positive = exclude_positive
-
-    def call(self, labels, similarities):
-        return proxy_nca_loss(labels, similarities, scale=self.scale, exclude_positive=self.exclude_positive)
-
-    def get_config(self):
-        return {**super().get_config(), "scale": self.scale, "exclude_positive": self.exclude_positive}
+    function = staticmethod(proxy_nca_loss)

@@ -12,14 +12,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "alpha": number(above=0),
-    "margin": number(at_least=0),
-    "balance": number(at_least=0, at_most=1),
-}
 
-
-@expects(**EXPECTED)
+@expects(alpha=number(above=0), margin=number(at_least=0), balance=number(at_least=0, at_most=1))
 def ranked_list_loss(
     labels,
     embeddings,
@@ -79,97 +73,6 @@ def _check_margin(alpha, margin):
         raise ValueError(f"Expected a margin from 0 to alpha, which is {alpha!r}, received {margin!r}.")
 
 
-@register("loss", "ranked_list", **EXPECTED, final_negative_temperature=optional(number()))
-class RankedList(EmbeddingLoss):
-    """Ranked list loss: a class within a sphere, others beyond a margin, all violations weighted by hardness.
-
-    `positive_temperature` and `negative_temperature` can be set while training, as the callback `TemperatureSchedule`
-    does; with TensorFlow compiled steps see it. The configuration keeps those that the loss was made with.
-
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.RankedList(alpha=1.2, margin=0.4))`.
-
-    Args:
-        alpha, margin, positive_temperature, negative_temperature, balance: see `ranked_list_loss`.
-        differentiate_weights, differentiate_gallery: see `ranked_list_loss`.
-        final_negative_temperature: where the training command brings `negative_temperature` from step to step,
-            equation (15) of the paper; None: it stays.
-    """
-
-    def __init__(
-        self,
-        alpha=1.2,
-        margin=0.4,
-        positive_temperature=0.0,
-        negative_temperature=10.0,
-        balance=0.5,
-        differentiate_weights=False,
-        differentiate_gallery=False,
-        final_negative_temperature=None,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        _check_margin(alpha, margin)
-        self.alpha = alpha
-        self.margin = margin
-        self.balance = balance
-        self.differentiate_weights = differentiate_weights
-        self.differentiate_gallery = differentiate_gallery
-        self.final_negative_temperature = final_negative_temperature
-        self._positive = _Temperature(positive_temperature, self.dtype)
-        self._negative = _Temperature(negative_temperature, self.dtype)
-
-    @property
-    def positive_temperature(self):
-        return self._positive.number
-
-    @positive_temperature.setter
-    def positive_temperature(self, number):
-        self._positive.assign(number)
-
-    @property
-    def negative_temperature(self):
-        return self._negative.number
-
-    @negative_temperature.setter
-    def negative_temperature(self, number):
-        self._negative.assign(number)
-
-    def callbacks(self, parts):
-        if self.final_negative_temperature is None:
-            return []
-        # Here, because losses run on Keras backends that callbacks do not run on.
-        from tfdml.callbacks.temperature_schedule import TemperatureSchedule
-
-        first, last = self.negative_temperature, self.final_negative_temperature
-        return [TemperatureSchedule(first, last, parts.steps, step=parts.step, loss=self)]
-
-    def call(self, labels, embeddings):
-        return ranked_list_loss(
-            labels,
-            embeddings,
-            alpha=self.alpha,
-            margin=self.margin,
-            positive_temperature=self._positive.variable,
-            negative_temperature=self._negative.variable,
-            balance=self.balance,
-            differentiate_weights=self.differentiate_weights,
-            differentiate_gallery=self.differentiate_gallery,
-        )
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "alpha": self.alpha,
-            "margin": self.margin,
-            "positive_temperature": self._positive.first,
-            "negative_temperature": self._negative.first,
-            "balance": self.balance,
-            "differentiate_weights": self.differentiate_weights,
-            "differentiate_gallery": self.differentiate_gallery,
-            "final_negative_temperature": self.final_negative_temperature,
-        }
-
-
 class _Temperature:
     """A number that compiled functions read anew at each call, which they do not do with an attribute."""
 
@@ -180,3 +83,60 @@ class _Temperature:
     def assign(self, number):
         self.number = number
         self.variable.assign(number)
+
+
+def _temperature(name):
+    """The property of a loss that reads and sets such a number."""
+
+    def read(loss):
+        return loss._temperatures[name].number
+
+    def assign(loss, number):
+        temperatures = vars(loss).setdefault("_temperatures", {})
+        if name in temperatures:
+            temperatures[name].assign(number)
+        else:
+            temperatures[name] = _Temperature(number, loss.dtype)
+
+    return property(read, assign)
+
+
+@register("loss", "ranked_list", final_negative_temperature=optional(number()))
+class RankedList(EmbeddingLoss):
+    """Ranked list loss: a class within a sphere, others beyond a margin, all violations weighted by hardness.
+
+    `positive_temperature` and `negative_temperature` can be set while training, as the callback `TemperatureSchedule`
+    does; with TensorFlow compiled steps see it. The configuration keeps those that the loss was made with.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.RankedList(alpha=1.2, margin=0.4))`.
+
+    Args:
+        final_negative_temperature: where the training command brings `negative_temperature` from step to step,
+            equation (15) of the paper; None: it stays.
+    """
+
+    function = staticmethod(ranked_list_loss)
+    final_negative_temperature: float | None = None
+
+    positive_temperature = _temperature("positive_temperature")
+    negative_temperature = _temperature("negative_temperature")
+
+    def check_arguments(self):
+        _check_margin(self.alpha, self.margin)
+
+    def callbacks(self, parts):
+        if self.final_negative_temperature is None:
+            return []
+        # Here, because losses run on Keras backends that callbacks do not run on.
+        from tfdml.callbacks.temperature_schedule import TemperatureSchedule
+
+        first, last = self.negative_temperature, self.final_negative_temperature
+        return [TemperatureSchedule(first, last, parts.steps, step=parts.step, loss=self)]
+
+    def function_arguments(self):
+        variables = {name: each.variable for name, each in self._temperatures.items()}
+        return {**super().function_arguments(), **variables}
+
+    def get_config(self):
+        first = {name: each.first for name, each in self._temperatures.items()}
+        return {**super().get_config(), **first}

@@ -5,12 +5,8 @@ from tfdml.arguments import number, optional
 from tfdml.losses.ranked_list import RankedList, ranked_list_loss
 from tfdml.registry import register
 
-EXPECTED = {
-    "margin": number(at_least=0, at_most=2),
-}
 
-
-@expects(**EXPECTED)
+@expects(margin=number(at_least=0, at_most=2))
 def ranked_list_simpler_loss(
     labels,
     embeddings,
@@ -48,39 +44,16 @@ def _alpha(margin):
     return 1.0 + margin / 2.0
 
 
-@register("loss", "ranked_list_simpler", **EXPECTED, final_negative_temperature=optional(number()))
+@register("loss", "ranked_list_simpler", final_negative_temperature=optional(number()))
 class RankedListSimpler(RankedList):
     """Ranked list loss with a margin around the distance 1 and one temperature: the form to try first.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.RankedListSimpler(margin=0.4))`.
-
-    Args:
-        margin, negative_temperature: see `ranked_list_simpler_loss`.
-        differentiate_weights, differentiate_gallery, final_negative_temperature: see `RankedList`.
     """
 
-    def __init__(
-        self,
-        margin=0.4,
-        negative_temperature=10.0,
-        differentiate_weights=False,
-        differentiate_gallery=False,
-        final_negative_temperature=None,
-        **kwargs,
-    ):
-        super().__init__(
-            alpha=_alpha(margin),
-            margin=margin,
-            negative_temperature=negative_temperature,
-            differentiate_weights=differentiate_weights,
-            differentiate_gallery=differentiate_gallery,
-            final_negative_temperature=final_negative_temperature,
-            **kwargs,
-        )
+    function = staticmethod(ranked_list_simpler_loss)
 
-    def get_config(self):
-        config = super().get_config()
-        # These follow from the margin, or are what the simpler form fixes.
-        for name in ("alpha", "positive_temperature", "balance"):
-            del config[name]
-        return config
+    @property
+    def alpha(self):
+        """The argument of `RankedList`, which follows from the margin."""
+        return _alpha(self.margin)

@@ -11,12 +11,8 @@ from tfdml.functional.smooth_ranks import smooth_ap_loss_and_slopes
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "temperature": number(above=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(temperature=number(above=0))
 def smooth_ap_loss(labels, embeddings, *, temperature=0.01, include_query=False):
     """SmoothAP loss of each anchor: 1 minus its average precision, whose ranks are sums of sigmoids.
 
@@ -48,26 +44,11 @@ def smooth_ap_loss(labels, embeddings, *, temperature=0.01, include_query=False)
     return ops.stop_gradient(values) + ops.sum(ops.stop_gradient(slopes) * change, axis=1)
 
 
-@register("loss", "smooth_ap", **EXPECTED)
+@register("loss", "smooth_ap")
 class SmoothAP(EmbeddingLoss):
     """SmoothAP: the average precision of each image's ranking of the others, made differentiable by sigmoids.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.SmoothAP(temperature=0.01))`.
-
-    Args:
-        temperature, include_query: see `smooth_ap_loss`.
     """
 
-    def __init__(self, temperature=0.01, include_query=False, **kwargs):
-        super().__init__(**kwargs)
-        self.temperature = temperature
-        self.include_query = include_query
-
-    def call(self, labels, embeddings):
-        return smooth_ap_loss(labels, embeddings, **self._arguments())
-
-    def get_config(self):
-        return {**super().get_config(), **self._arguments()}
-
-    def _arguments(self):
-        return {"temperature": self.temperature, "include_query": self.include_query}
+    function = staticmethod(smooth_ap_loss)

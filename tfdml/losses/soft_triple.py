@@ -9,17 +9,11 @@ from tfdml.functional.class_softmax import own_against_others
 from tfdml.functional.known_gradient import known_gradient
 from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.proxies import Proxies
-from tfdml.losses.proxy_loss import CLASSES, ProxyLoss
+from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "scale": number(above=0),
-    "center_temperature": number(above=0),
-    "margin": number(at_least=0),
-}
 
-
-@expects(**EXPECTED)
+@expects(scale=number(above=0), center_temperature=number(above=0), margin=number(at_least=0))
 def soft_triple_loss(labels, similarities, *, scale=20.0, center_temperature=0.1, margin=0.01):
     """SoftTriple loss of each anchor: a softmax of similarities to classes with several centers each.
 
@@ -66,40 +60,22 @@ def _to_classes(similarities, temperature):
     return weighted_mean(similarities)
 
 
-@register("loss", "soft_triple", **EXPECTED, per_class=integer(1), merging=number(at_least=0), classes=CLASSES)
+@register("loss", "soft_triple", per_class=integer(1), merging=number(at_least=0))
 class SoftTriple(ProxyLoss):
     """SoftTriple: cross-entropy of cosines to classes that have several centers each; the loss merges spare ones.
 
     Example: `model.compile(loss=tfdml.losses.SoftTriple(classes=100))`.
 
     Args:
-        scale, center_temperature, margin: see `soft_triple_loss`.
         per_class: centers of each class.
         merging: weight τ of what merges centers, for `make_layer`, see `tfdml.layers.CenterMerging`; 0: nothing does.
-        classes: see `ProxyLoss`.
     """
 
-    def __init__(
-        self, scale=20.0, center_temperature=0.1, margin=0.01, per_class=10, merging=0.2, classes=None, **kwargs
-    ):
-        super().__init__(classes=classes, **kwargs)
-        self.scale = scale
-        self.center_temperature = center_temperature
-        self.margin = margin
-        self.per_class = per_class
-        self.merging = merging
+    function = staticmethod(soft_triple_loss)
+    per_class: int = 10
+    merging: float = 0.2
 
     def make_layer(self):
         merges = self.merging and self.per_class > 1
         regularizer = CenterMerging(self.per_class, self.merging) if merges else None
         return Proxies(self.known_classes(), per_class=self.per_class, regularizer=regularizer)
-
-    def call(self, labels, similarities):
-        return soft_triple_loss(labels, similarities, **self._arguments())
-
-    def get_config(self):
-        own = {"per_class": self.per_class, "merging": self.merging}
-        return {**super().get_config(), **self._arguments(), **own}
-
-    def _arguments(self):
-        return {"scale": self.scale, "center_temperature": self.center_temperature, "margin": self.margin}

@@ -2,15 +2,14 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
+from tfdml.argument_checks import expected_of, expects
 from tfdml.arguments import integer
 from tfdml.functional.checks import check_similarities_input
-from tfdml.losses.arc_face import EXPECTED, ArcFace, arc_face_loss
-from tfdml.losses.proxy_loss import CLASSES
+from tfdml.losses.arc_face import ArcFace, arc_face_loss
 from tfdml.registry import register
 
 
-@expects(**EXPECTED)
+@expects(**expected_of(arc_face_loss))
 def sub_center_arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, monotonic=True):
     """Sub-center ArcFace loss of each anchor: ArcFace with the angle to the nearest of several centers of a class.
 
@@ -33,24 +32,15 @@ def sub_center_arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, mo
     return arc_face_loss(labels, similarities, scale=scale, margin=margin, monotonic=monotonic)
 
 
-@register("loss", "sub_center_arc_face", **EXPECTED, per_class=integer(1), classes=CLASSES)
+@register("loss", "sub_center_arc_face", per_class=integer(1))
 class SubCenterArcFace(ArcFace):
     """Sub-center ArcFace: ArcFace with several centers a class, of which the nearest counts, for noisy labels.
 
     Example: `model.compile(loss=tfdml.losses.SubCenterArcFace(classes=100))`.
 
     Args:
-        scale, margin, monotonic: see `arc_face_loss`.
         per_class: centers of each class.
-        classes: see `ProxyLoss`.
     """
 
-    def __init__(self, scale=64.0, margin=0.5, monotonic=True, per_class=3, classes=None, **kwargs):
-        super().__init__(scale=scale, margin=margin, monotonic=monotonic, classes=classes, **kwargs)
-        self.per_class = per_class
-
-    def call(self, labels, similarities):
-        return sub_center_arc_face_loss(labels, similarities, **self._arguments())
-
-    def get_config(self):
-        return {**super().get_config(), "per_class": self.per_class}
+    function = staticmethod(sub_center_arc_face_loss)
+    per_class: int = 3

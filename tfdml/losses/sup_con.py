@@ -11,13 +11,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "temperature": number(above=0),
-    "form": one_of("out", "in"),
-}
 
-
-@expects(**EXPECTED)
+@expects(temperature=number(above=0), form=one_of("out", "in"))
 def sup_con_loss(labels, embeddings, *, temperature=0.1, form="out"):
     """Supervised contrastive loss of each anchor: a softmax over all others that its positives share.
 
@@ -50,23 +45,11 @@ def sup_con_loss(labels, embeddings, *, temperature=0.1, form="out"):
     return ops.where(ops.any(positives, axis=1), values, 0.0)
 
 
-@register("loss", "sup_con", **EXPECTED)
+@register("loss", "sup_con")
 class SupCon(EmbeddingLoss):
     """Supervised contrastive loss: a softmax over the batch that all positives of an image share.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.SupCon(temperature=0.1))`.
-
-    Args:
-        temperature, form: see `sup_con_loss`.
     """
 
-    def __init__(self, temperature=0.1, form="out", **kwargs):
-        super().__init__(**kwargs)
-        self.temperature = temperature
-        self.form = form
-
-    def call(self, labels, embeddings):
-        return sup_con_loss(labels, embeddings, temperature=self.temperature, form=self.form)
-
-    def get_config(self):
-        return {**super().get_config(), "temperature": self.temperature, "form": self.form}
+    function = staticmethod(sup_con_loss)

@@ -12,14 +12,10 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
-EXPECTED = {
-    "margin": number(at_least=0),
-    "mining": one_of("all", "semi_hard", "hard", "batch_hard", "distance_weighted"),
-    **CUTOFFS,
-}
 
-
-@expects(**EXPECTED)
+@expects(
+    margin=number(at_least=0), mining=one_of("all", "semi_hard", "hard", "batch_hard", "distance_weighted"), **CUTOFFS
+)
 def triplet_loss(
     labels,
     embeddings,
@@ -47,7 +43,7 @@ def triplet_loss(
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
         margin: by how much the distances shall differ.
-        mining: one of the above.
+        mining: `all`, `semi_hard`, `hard`, `batch_hard` or `distance_weighted`, see `triplet_loss`.
         squared: whether distances are squared, as in the equation, or not, which collapses less easily (Wu et al.,
             2017).
         cutoff, nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights` in
@@ -113,36 +109,14 @@ def _one_negative_a_pair(distance, positives, negatives, margin, mining):
     return _mean_over(positives, ops.maximum(distance - negative + margin, 0.0))
 
 
-@register("loss", "triplet", **EXPECTED)
+@register("loss", "triplet")
 class Triplet(EmbeddingLoss):
     """Triplet loss over all, semi-hard, hard, batch-hard or distance-weighted triplets, squared distances or plain.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Triplet(margin=0.2, mining="semi_hard"))`.
-
-    Args:
-        margin, mining, squared, cutoff, nonzero_loss_cutoff: see `triplet_loss`.
     """
 
-    def __init__(self, margin=0.2, mining="semi_hard", squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4, **kwargs):
-        super().__init__(**kwargs)
-        check_cutoffs(cutoff, nonzero_loss_cutoff)
-        self.margin = margin
-        self.mining = mining
-        self.squared = squared
-        self.cutoff = cutoff
-        self.nonzero_loss_cutoff = nonzero_loss_cutoff
+    function = staticmethod(triplet_loss)
 
-    def call(self, labels, embeddings):
-        return triplet_loss(labels, embeddings, **self._arguments())
-
-    def get_config(self):
-        return {**super().get_config(), **self._arguments()}
-
-    def _arguments(self):
-        return {
-            "margin": self.margin,
-            "mining": self.mining,
-            "squared": self.squared,
-            "cutoff": self.cutoff,
-            "nonzero_loss_cutoff": self.nonzero_loss_cutoff,
-        }
+    def check_arguments(self):
+        check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)

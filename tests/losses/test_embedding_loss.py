@@ -1,0 +1,228 @@
+"""What a loss takes from its function: arguments, defaults, checks and descriptions."""
+
+import inspect
+import json
+import pydoc
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+from tfdml import losses, registry
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer, number
+from tfdml.losses import EmbeddingLoss, ProxyLoss
+
+# In Python arguments may stand without their names, and files keep their names: neither may change.
+SIGNATURES = {
+    "angular": "alpha=45.0",
+    "arc_face": "scale=64.0, margin=0.5, monotonic=True, classes=None",
+    "binomial_deviance": "alpha=2.0, beta=0.5, negative_cost=25.0",
+    "circle": "margin=0.4, scale=80.0, differentiate_weights=False",
+    "contextual_manifold": "margin=0.0005, restart=0.8, affinity='clipped', classes=None",
+    "contrastive": "margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False",
+    "cos_face": "scale=64.0, margin=0.35, classes=None",
+    "fast_ap": "bins=10",
+    "histogram": "bins=100",
+    "intrinsic_manifold": "margin=0.0005, restart=0.8, affinity='clipped', classes=None",
+    "lifted_structure": "margin=1.0, form='smooth', normalize=False",
+    "margin": (
+        "beta=1.2, margin=0.2, learn_beta='no', nu=0.0, cutoff=0.5, nonzero_loss_cutoff=1.4, "
+        "mining='distance_weighted', classes=None"
+    ),
+    "multi_similarity": "alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True",
+    "n_pair": "margin=0.0, negatives='all', normalize=False, regularization=0.0",
+    "norm_softmax": "temperature=0.05, classes=None",
+    "nt_xent": "temperature=0.1",
+    "proxy_anchor": "scale=32.0, margin=0.1, classes=None",
+    "proxy_n_pair": "margin=0.0005, classes=None",
+    "proxy_nca": "scale=1.0, exclude_positive=True, classes=None",
+    "ranked_list": (
+        "alpha=1.2, margin=0.4, positive_temperature=0.0, negative_temperature=10.0, balance=0.5, "
+        "differentiate_weights=False, differentiate_gallery=False, final_negative_temperature=None"
+    ),
+    "ranked_list_simpler": (
+        "margin=0.4, negative_temperature=10.0, differentiate_weights=False, differentiate_gallery=False, "
+        "final_negative_temperature=None"
+    ),
+    "smooth_ap": "temperature=0.01, include_query=False",
+    "soft_triple": "scale=20.0, center_temperature=0.1, margin=0.01, per_class=10, merging=0.2, classes=None",
+    "sub_center_arc_face": "scale=64.0, margin=0.5, monotonic=True, per_class=3, classes=None",
+    "sup_con": "temperature=0.1, form='out'",
+    "triplet": "margin=0.2, mining='semi_hard', squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4",
+}
+
+
+@expects(margin=number(at_least=0))
+def distances_loss(labels, embeddings, *, margin=0.5, power=2):
+    """Hinge of an anchor's length.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`.
+        margin: length from which it costs
+            something.
+        power: exponent of the hinge.
+
+    Returns:
+        `[B]`.
+    """
+    return ops.maximum(ops.sum(ops.square(embeddings), axis=1) - margin, 0.0) ** power
+
+
+@keras.saving.register_keras_serializable(package="test_embedding_loss")
+class Distances(EmbeddingLoss):
+    """Pulls to the origin.
+
+    Args:
+        rows: how many rows count.
+    """
+
+    function = staticmethod(distances_loss)
+    rows: int = 3
+
+    def call(self, labels, embeddings):
+        return super().call(labels, embeddings) * ops.cast(ops.arange(len(labels)) < self.rows, "float32")
+
+
+EMBEDDINGS = np.array([[2.0], [1.0], [0.5], [3.0]], np.float32)
+LABELS = np.arange(4)
+
+
+def values(loss):
+    return loss.call(LABELS, EMBEDDINGS).numpy().tolist()
+
+
+def loss_classes():
+    return {name: type(registry.create("loss", name)) for name in registry.names("loss")}
+
+
+def test_signatures_stay_as_they_are():
+    found = {name: str(inspect.signature(loss)) for name, loss in loss_classes().items()}
+    assert found == {name: f"({arguments}, **kwargs)" for name, arguments in SIGNATURES.items()}
+
+
+def test_losses_have_the_defaults_of_their_functions_and_describe_each_argument():
+    for name, loss in loss_classes().items():
+        function = getattr(losses, f"{name}_loss")
+        assert loss.function is function
+        arguments = inspect.signature(loss).parameters
+        taken = [each for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
+        assert taken and all(arguments[each.name].default == each.default for each in taken)
+        section = inspect.getdoc(loss).partition("\nArgs:\n")[2]
+        described = {each for line in section.splitlines() for each in line.partition(":")[0].strip().split(", ")}
+        assert {*arguments, "reduction", "name", "dtype"} - {"kwargs"} <= described, name
+        assert "of the above" not in section and "see there" not in section, name
+
+
+def test_arguments_of_the_function_are_arguments_and_attributes_of_the_class():
+    assert str(inspect.signature(Distances)) == "(margin=0.5, power=2, rows=3, **kwargs)"
+    assert values(Distances()) == [3.5**2, 0.5**2, 0, 0]
+    assert values(Distances(1.0)) == values(Distances(margin=1)) == [9, 0, 0, 0]
+    assert values(Distances(1.0, 1, 4)) == values(Distances(rows=4, power=1, margin=1.0)) == [3, 0, 0, 8]
+    loss = Distances(reduction="sum", name="own", dtype="float64")
+    assert (loss.margin, loss.power, loss.rows, loss.reduction, loss.name) == (0.5, 2, 3, "sum", "own")
+    loss.margin, loss.rows = 1.0, 4
+    assert values(loss) == [9, 0, 0, 64]
+
+
+def test_the_configuration_survives_json():
+    loss = Distances(0.25, rows=2, reduction=None, name="own")
+    written = json.loads(json.dumps(keras.saving.serialize_keras_object(loss)))
+    own = {"margin": 0.25, "power": 2, "rows": 2}
+    assert written["config"] == {**own, "reduction": None, "name": "own", "dtype": "float32"}
+    read = keras.saving.deserialize_keras_object(written)
+    assert type(read) is Distances and read.get_config() == loss.get_config() and values(read) == values(loss)
+
+
+def test_descriptions_come_from_the_function_the_class_and_its_base():
+    text = inspect.getdoc(Distances)
+    assert text.startswith(
+        "Pulls to the origin.\n\nArgs:\n    margin: length from which it costs\n        something.\n"
+    )
+    assert text.index("power: exponent of") < text.index("rows: how many") < text.index("dtype: precision")
+    assert "labels" not in text and "Returns" not in text
+    assert "exponent of the hinge" in pydoc.plain(pydoc.render_doc(Distances))
+
+
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda: Distances(marign=1), "Distances takes no argument 'marign'. Did you mean 'margin'? Its arguments: "),
+        (lambda: Distances(power=1, zzz=1), "'zzz'. Its arguments: margin, power, rows, reduction, name, dtype."),
+        (lambda: Distances(1, 1, 1, 1), "Distances: too many positional arguments. Its arguments: margin, power, "),
+        (lambda: Distances(1, margin=1), "Distances: multiple values for argument 'margin'. Its arguments: margin, "),
+        (lambda: losses.Triplet(minning="all"), "Triplet takes no argument 'minning'. Did you mean 'mining'?"),
+    ],
+)
+def test_wrong_arguments_are_told_with_the_right_ones(make, message):
+    with pytest.raises(TypeError) as error:
+        make()
+    assert message in str(error.value)
+
+
+def test_what_the_function_declares_holds_for_the_class_and_its_name():
+    for make in (Distances, lambda **arguments: distances_loss(LABELS, EMBEDDINGS, **arguments)):
+        with pytest.raises(ValueError, match="expects margin to be a number of 0 or more; received -1"):
+            make(margin=-1)
+    with pytest.raises(ValueError, match="Distances expects power to be an integer; received 'a'"):
+        Distances(power="a")
+    with pytest.raises(ValueError, match="The loss 'cos_face' expects classes to be None or an integer of 1 or more"):
+        losses.CosFace(classes=0)
+    assert type(Distances(margin=np.float64(1)).margin) is float
+
+
+def test_arguments_of_base_classes_come_last():
+    @expects(heads=integer(1))
+    class Parent(ProxyLoss):
+        heads: int = 2
+
+    class Child(Parent):
+        function = staticmethod(distances_loss)
+        tails: float = 0.5
+
+    class Grandchild(Child):
+        """Pulls.
+
+        Args:
+            tails: how many.
+        """
+
+        tails: float = 1.5
+
+    assert str(inspect.signature(Parent)) == "(heads=2, classes=None, **kwargs)"
+    assert str(inspect.signature(Child)) == "(margin=0.5, power=2, tails=0.5, heads=2, classes=None, **kwargs)"
+    assert str(inspect.signature(Grandchild)) == str(inspect.signature(Child)).replace("tails=0.5", "tails=1.5")
+    assert Grandchild(classes=4, heads=3).make_layer().classes == 4
+    for wrong in ({"heads": 0}, {"classes": 0}, {"margin": -1}):
+        with pytest.raises(ValueError, match="Grandchild expects"):
+            Grandchild(**wrong)
+    assert "tails: how many." in Grandchild.__doc__ and "classes: number of classes" in Grandchild.__doc__
+
+
+def test_a_class_with_an_init_of_its_own_keeps_it():
+    class Twice(losses.Triplet):
+        def __init__(self, twice=0.1, **kwargs):
+            super().__init__(margin=2 * twice, **kwargs)
+
+    assert Twice(0.3, mining="all").get_config().items() >= {"margin": 0.6, "mining": "all"}.items()
+
+    class Plain(EmbeddingLoss):
+        function = staticmethod(distances_loss)
+
+        def __init__(self, margin=1.0, **kwargs):
+            super().__init__(**kwargs)
+            self.margin, self.power = margin, 1
+
+    assert str(inspect.signature(Plain)) == "(margin=1.0, **kwargs)"
+    assert values(Plain()) == [3, 0, 0, 8] and Plain().get_config()["power"] == 1
+
+
+def test_a_function_may_stand_without_staticmethod_and_none_is_told():
+    class Bare(EmbeddingLoss):
+        function = distances_loss
+
+    assert values(Bare(margin=1, power=1)) == [3, 0, 0, 8]
+    with pytest.raises(NotImplementedError, match="EmbeddingLoss has neither a function nor a call of its own"):
+        EmbeddingLoss()(LABELS, EMBEDDINGS)
