@@ -93,14 +93,6 @@ def test_without_triplets_it_is_zero_with_zero_gradient(make_batch, labels):
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 5)))
 
 
-def test_a_class_passes_its_argument_on_and_has_the_default_of_the_function(make_batch):
-    labels, embeddings = make_batch()
-    for arguments in ({}, {"alpha": 30.0}):
-        loss = Angular(reduction=None, **arguments)
-        np.testing.assert_allclose(loss(labels, embeddings), angular_loss(labels, embeddings, **arguments), rtol=1e-6)
-    np.testing.assert_allclose(angular_loss(labels, embeddings), naive(labels, embeddings, 45.0), rtol=1e-4)
-
-
 @pytest.mark.parametrize("alpha", [0.0, -45.0, 61, 90.0, float("nan")])
 def test_bad_angles_are_told(make_batch, alpha):
     for use in (lambda: Angular(alpha=alpha), lambda: angular_loss(*make_batch(), alpha=alpha)):

@@ -89,15 +89,6 @@ def test_one_class_costs_nothing():
     np.testing.assert_array_equal(arc_face_loss([0, 0], np.float32([[0.5], [-1.0]])), [0.0, 0.0])
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
-    labels, similarities = make_similarities()
-    for arguments in ({}, {"scale": 5.0}, {"margin": 0.1}, {"margin": 2.0, "monotonic": False}):
-        values = ArcFace(reduction=None, **arguments)(labels, similarities)
-        np.testing.assert_allclose(values, arc_face_loss(labels, similarities, **arguments), rtol=1e-6)
-    np.testing.assert_allclose(arc_face_loss(labels, similarities), naive(labels, similarities), rtol=1e-4, atol=1e-4)
-    assert (ArcFace().scale, ArcFace().margin, ArcFace().monotonic) == (64, 0.5, True)
-
-
 @pytest.mark.parametrize(
     "arguments, message",
     [

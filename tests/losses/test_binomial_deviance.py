@@ -84,22 +84,6 @@ def test_a_high_cost_does_not_overflow(make_batch):
     assert np.all(np.isfinite(tape.gradient(values, variable)))
 
 
-def test_a_class_passes_its_arguments_on(make_batch):
-    labels, embeddings = make_batch()
-    plain = binomial_deviance_loss(labels, embeddings)
-    for arguments in ({"alpha": 0.7}, {"beta": 0.1}, {"negative_cost": 4.0}):
-        values = BinomialDeviance(reduction=None, **arguments)(labels, embeddings)
-        np.testing.assert_allclose(values, binomial_deviance_loss(labels, embeddings, **arguments), rtol=1e-6)
-        assert np.abs(values - plain).max() > 1e-3
-
-
-def test_defaults_of_function_and_class_agree(make_batch):
-    labels, embeddings = make_batch(seed=2)
-    values = binomial_deviance_loss(labels, embeddings)
-    np.testing.assert_allclose(BinomialDeviance(reduction=None)(labels, embeddings), values, rtol=1e-6)
-    np.testing.assert_allclose(values, naive(labels, embeddings), rtol=1e-4)
-
-
 @pytest.mark.parametrize("arguments", [{"alpha": 0}, {"negative_cost": -1}])
 def test_bad_arguments_are_told(make_batch, arguments):
     for use in (BinomialDeviance, lambda **arguments: binomial_deviance_loss(*make_batch(), **arguments)):

@@ -77,21 +77,3 @@ def test_one_class_is_pulled_together_only(make_batch):
     low, high = (contrastive_loss(one_class, embeddings, margin=margin) for margin in (0.0, 100.0))
     np.testing.assert_array_equal(low, high)
     assert np.all(low.numpy() > 0)
-
-
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_batch):
-    labels, embeddings = make_batch()
-    default = contrastive_loss(labels, embeddings)
-    for arguments in (
-        {},
-        {"margin": 0.3},
-        {"positive_margin": 0.3},
-        {"squared_positives": False},
-        {"squared_negatives": True},
-    ):
-        assert np.allclose(contrastive_loss(labels, embeddings, **arguments), default) == (not arguments)
-        loss = Contrastive(reduction=None, **arguments)
-        np.testing.assert_allclose(
-            loss(labels, embeddings), contrastive_loss(labels, embeddings, **arguments), rtol=1e-6
-        )
-    np.testing.assert_allclose(contrastive_loss(labels, embeddings), naive(labels, embeddings, 1.0), rtol=1e-4)

@@ -41,14 +41,6 @@ def test_one_class_costs_nothing():
     np.testing.assert_array_equal(cos_face_loss([0, 0], np.float32([[0.5], [-1.0]])), [0.0, 0.0])
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
-    labels, similarities = make_similarities()
-    for arguments in ({}, {"scale": 5.0}, {"margin": 0.1}):
-        values = CosFace(reduction=None, **arguments)(labels, similarities)
-        np.testing.assert_allclose(values, cos_face_loss(labels, similarities, **arguments), rtol=1e-6)
-    assert (CosFace().scale, CosFace().margin) == (64, 0.35)
-
-
 def test_bad_arguments_are_told(make_similarities):
     for use in (lambda: CosFace(scale=-1.0), lambda: cos_face_loss(*make_similarities(), scale=-1.0)):
         with pytest.raises(ValueError, match="scale to be a number above 0; received -1.0"):

@@ -116,6 +116,27 @@ def test_losses_have_the_defaults_of_their_functions_and_describe_each_argument(
         assert "of the above" not in section and "see there" not in section, name
 
 
+def other(value):
+    return not value if isinstance(value, bool) else value + ("!" if isinstance(value, str) else 1)
+
+
+def test_losses_call_their_functions_with_their_arguments(monkeypatch):
+    for name, loss_class in loss_classes().items():
+        loss, received = loss_class(), {}
+        taken = inspect.signature(loss_class.function).parameters
+        given = {argument: other(value) for argument, value in loss.get_config().items() if argument in taken}
+        for argument, value in given.items():
+            setattr(loss, argument, value)
+        if name == "margin":
+            # Without a boundary that is learned.
+            given["nu"] = 0.0
+        function = staticmethod(lambda labels, taken, received=received, **arguments: received.update(arguments))
+        monkeypatch.setattr(loss_class, "function", function)
+        loss.call(LABELS, EMBEDDINGS)
+        numbers = {each: float(value) for each, value in received.items() if isinstance(value, keras.Variable)}
+        assert {**received, **numbers} == given, name
+
+
 def test_arguments_of_the_function_are_arguments_and_attributes_of_the_class():
     assert str(inspect.signature(Distances)) == "(margin=0.5, power=2, rows=3, **kwargs)"
     assert values(Distances()) == [3.5**2, 0.5**2, 0, 0]

@@ -71,14 +71,6 @@ def test_without_both_kinds_of_pairs_it_is_zero_with_zero_gradient(make_batch, l
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 5)))
 
 
-def test_a_class_passes_its_argument_on_and_has_the_default_of_the_function(make_batch):
-    labels, embeddings = make_batch()
-    for arguments in ({}, {"bins": 5}):
-        loss = FastAP(reduction=None, **arguments)
-        np.testing.assert_allclose(loss(labels, embeddings), fast_ap_loss(labels, embeddings, **arguments), rtol=1e-6)
-    np.testing.assert_allclose(fast_ap_loss(labels, embeddings), naive(labels, embeddings, 10), rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("bins", [0, -1, 2.5, "10", True, None])
 def test_bad_bins_are_told(make_batch, bins):
     for use in (lambda: FastAP(bins=bins), lambda: fast_ap_loss(*make_batch(), bins=bins)):

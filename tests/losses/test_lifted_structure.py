@@ -96,17 +96,6 @@ def test_rows_of_zeros_keep_gradients_finite_at_unit_length(form):
     assert np.all(np.isfinite(values)) and np.all(np.isfinite(gradient)) and np.any(gradient != 0)
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_batch):
-    labels, embeddings = make_batch(normalised=False)
-    default = lifted_structure_loss(labels, embeddings)
-    np.testing.assert_allclose(default, naive(labels, embeddings, 1.0, "smooth")[0], rtol=1e-4)
-    np.testing.assert_allclose(LiftedStructure(reduction=None)(labels, embeddings), default, rtol=1e-6)
-    for arguments in ({"margin": 0.7}, {"form": "hard"}, {"normalize": True}):
-        values = lifted_structure_loss(labels, embeddings, **arguments)
-        assert not np.allclose(values, default)
-        np.testing.assert_allclose(LiftedStructure(reduction=None, **arguments)(labels, embeddings), values, rtol=1e-6)
-
-
 def test_unknown_form_names_the_known(make_batch):
     for use in (LiftedStructure, lambda **arguments: lifted_structure_loss(*make_batch(), **arguments)):
         with pytest.raises(ValueError, match="form to be one of 'smooth', 'hard'; received 'soft'"):

@@ -182,24 +182,6 @@ def test_an_anchor_without_a_positive_has_no_part(make_batch, mining):
     assert values[3] == 0 and np.all(values[:3] > 0)
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_batch):
-    labels, embeddings = make_batch(16)
-    default = margin_loss(labels, embeddings)
-    np.testing.assert_allclose(Margin(reduction=None)(labels, embeddings), default, rtol=1e-6)
-    for arguments in (
-        {"beta": 1.0},
-        {"margin": 0.5},
-        {"mining": "all"},
-        {"mining": "nearest"},
-        {"cutoff": 1.0},
-        {"nonzero_loss_cutoff": 1.2},
-        {"nonzero_loss_cutoff": None},
-    ):
-        values = margin_loss(labels, embeddings, **arguments)
-        assert not np.allclose(values, default)
-        np.testing.assert_allclose(Margin(reduction=None, **arguments)(labels, embeddings), values, rtol=1e-6)
-
-
 def test_nu_counts_only_where_the_boundary_is_learned(make_batch):
     labels, embeddings = make_batch()
     assert Margin(nu=3.0)(labels, embeddings) == Margin()(labels, embeddings)

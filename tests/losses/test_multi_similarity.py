@@ -95,22 +95,6 @@ def test_length_of_rows_does_not_matter_and_sharp_sums_do_not_overflow(make_batc
     np.testing.assert_allclose(values, expected, rtol=1e-5)
 
 
-def test_a_class_passes_its_arguments_on(make_batch):
-    labels, embeddings = make_batch()
-    plain = multi_similarity_loss(labels, embeddings)
-    for arguments in ({"alpha": 0.7}, {"beta": 3.0}, {"base": 0.5}, {"epsilon": -0.5}, {"mining": False}):
-        values = MultiSimilarity(reduction=None, **arguments)(labels, embeddings)
-        np.testing.assert_allclose(values, multi_similarity_loss(labels, embeddings, **arguments), rtol=1e-6)
-        assert np.abs(values - plain).max() > 1e-3
-
-
-def test_defaults_of_function_and_class_agree(make_batch):
-    labels, embeddings = make_batch(seed=2)
-    values = multi_similarity_loss(labels, embeddings)
-    np.testing.assert_allclose(MultiSimilarity(reduction=None)(labels, embeddings), values, rtol=1e-6)
-    np.testing.assert_allclose(values, naive(labels, embeddings), rtol=1e-4)
-
-
 @pytest.mark.parametrize("arguments", [{"alpha": 0}, {"beta": -1}])
 def test_bad_arguments_are_told(make_batch, arguments):
     for use in (MultiSimilarity, lambda **arguments: multi_similarity_loss(*make_batch(), **arguments)):

@@ -146,27 +146,6 @@ def test_one_per_class_compiles_and_has_the_gradient_of_its_values(make_batch, n
         assert eager[place] == pytest.approx((high - low) / 2e-6, abs=1e-6)
 
 
-def test_a_class_passes_its_arguments_on(make_batch):
-    labels, embeddings = make_batch(normalised=False)
-    plain = n_pair_loss(labels, embeddings)
-    for arguments in (
-        {"margin": 0.7},
-        {"negatives": "one_per_class"},
-        {"negatives": "first_pair_per_class"},
-        {"normalize": True},
-        {"regularization": 0.1},
-    ):
-        values = NPair(reduction=None, **arguments)(labels, embeddings)
-        np.testing.assert_allclose(values, n_pair_loss(labels, embeddings, **arguments), rtol=1e-6)
-        assert np.abs(values - plain).max() > 1e-3
-
-
-def test_defaults_of_function_and_class_agree(make_batch):
-    labels, embeddings = make_batch(seed=2, normalised=False)
-    np.testing.assert_allclose(NPair(reduction=None)(labels, embeddings), n_pair_loss(labels, embeddings), rtol=1e-6)
-    np.testing.assert_allclose(n_pair_loss(labels, embeddings), naive(labels, embeddings), rtol=1e-4)
-
-
 def test_bad_arguments_are_told(make_batch):
     for use in (NPair, lambda **arguments: n_pair_loss(*make_batch(), **arguments)):
         known = ", ".join(map(repr, NEGATIVES))

@@ -47,14 +47,6 @@ def test_a_small_temperature_does_not_overflow(make_similarities):
     assert np.all(np.isfinite(values)) and np.all(np.isfinite(tape.gradient(values, variable)))
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
-    labels, similarities = make_similarities()
-    for arguments in ({}, {"temperature": 0.5}):
-        values = NormSoftmax(reduction=None, **arguments)(labels, similarities)
-        np.testing.assert_allclose(values, norm_softmax_loss(labels, similarities, **arguments), rtol=1e-6)
-    np.testing.assert_allclose(norm_softmax_loss(labels, similarities), naive(labels, similarities, 0.05), rtol=1e-4)
-
-
 def test_bad_arguments_are_told(make_similarities):
     for use in (
         lambda: NormSoftmax(temperature=0.0),

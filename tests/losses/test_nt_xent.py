@@ -55,14 +55,6 @@ def test_a_low_temperature_does_not_overflow():
     assert np.all(np.isfinite(tape.gradient(values, variable)))
 
 
-def test_a_class_passes_its_argument_on_and_has_the_default_of_the_function(make_batch):
-    labels, embeddings = make_batch()
-    for arguments in ({}, {"temperature": 0.5}):
-        values = NTXent(reduction=None, **arguments)(labels, embeddings)
-        np.testing.assert_allclose(values, nt_xent_loss(labels, embeddings, **arguments), rtol=1e-6)
-    np.testing.assert_allclose(nt_xent_loss(labels, embeddings), naive(labels, embeddings, 0.1), rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("temperature", [0, -0.5])
 def test_bad_temperatures_are_told(make_batch, temperature):
     for use in (lambda: NTXent(temperature), lambda: nt_xent_loss(*make_batch(), temperature=temperature)):

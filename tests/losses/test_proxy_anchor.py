@@ -84,14 +84,6 @@ def test_a_large_scale_does_not_overflow(make_similarities):
     assert np.all(np.isfinite(values)) and np.all(np.isfinite(tape.gradient(values, variable)))
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
-    labels, similarities = make_similarities()
-    for arguments in ({}, {"scale": 5.0}, {"margin": 0.4}):
-        values = ProxyAnchor(reduction=None, **arguments)(labels, similarities)
-        np.testing.assert_allclose(values, proxy_anchor_loss(labels, similarities, **arguments), rtol=1e-6)
-    assert float(ProxyAnchor()(labels, similarities)) == pytest.approx(batch_loss(labels, similarities), rel=1e-4)
-
-
 def test_bad_arguments_are_told(make_similarities):
     for use in (lambda: ProxyAnchor(scale=0.0), lambda: proxy_anchor_loss(*make_similarities(), scale=0.0)):
         with pytest.raises(ValueError, match="scale to be a number above 0; received 0.0"):

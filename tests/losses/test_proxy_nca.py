@@ -69,14 +69,6 @@ def test_a_large_scale_does_not_overflow(make_similarities):
     assert np.all(np.isfinite(values)) and np.all(np.isfinite(tape.gradient(values, variable)))
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
-    labels, cosines = make_similarities()
-    for arguments in ({}, {"scale": 3.0}, {"exclude_positive": False}):
-        expected = proxy_nca_loss(labels, cosines, **arguments)
-        np.testing.assert_allclose(ProxyNCA(reduction=None, **arguments)(labels, cosines), expected, rtol=1e-6)
-    assert ProxyNCA().scale == 1 and ProxyNCA().exclude_positive
-
-
 def test_bad_arguments_are_told(make_similarities):
     for use in (lambda: ProxyNCA(scale=0.0), lambda: proxy_nca_loss(*make_similarities(), scale=0.0)):
         with pytest.raises(ValueError, match="scale to be a number above 0; received 0.0"):

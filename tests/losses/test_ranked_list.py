@@ -155,34 +155,6 @@ def test_a_missing_kind_of_pairs_is_zero_with_zero_gradient(make_batch, labels, 
     assert np.any(ranked_list_loss(labels, embeddings).numpy() > 0)
 
 
-def test_a_class_passes_its_arguments_on(make_batch):
-    labels, embeddings = make_batch()
-    plain = ranked_list_loss(labels, embeddings)
-    for arguments in (
-        {"alpha": 1.4},
-        {"margin": 0.1},
-        {"positive_temperature": 5.0},
-        {"negative_temperature": 1.0},
-        {"balance": 0.9},
-    ):
-        values = RankedList(reduction=None, **arguments)(labels, embeddings)
-        np.testing.assert_allclose(values, ranked_list_loss(labels, embeddings, **arguments), rtol=1e-6)
-        assert np.abs(values - plain).max() > 1e-3
-    for arguments in ({}, {"differentiate_weights": True}, {"differentiate_gallery": True}):
-        variable = tf.Variable(embeddings)
-        with tf.GradientTape() as tape:
-            value = RankedList(reduction="sum", **arguments)(labels, variable)
-        expected = gradient_of(labels, embeddings, **arguments)
-        np.testing.assert_allclose(tape.gradient(value, variable), expected, rtol=1e-5, atol=1e-6)
-
-
-def test_defaults_of_function_and_class_agree(make_batch):
-    labels, embeddings = make_batch(seed=2)
-    values = ranked_list_loss(labels, embeddings)
-    np.testing.assert_allclose(RankedList(reduction=None)(labels, embeddings), values, rtol=1e-6)
-    np.testing.assert_allclose(values, naive(labels, embeddings), rtol=1e-4)
-
-
 @pytest.mark.parametrize("xla", [False, True])
 def test_temperatures_can_be_set_under_a_compiled_function(make_batch, xla):
     labels, embeddings = make_batch(size=20)

@@ -47,38 +47,6 @@ def test_lists_without_violations_are_zero_with_zero_gradient():
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 2)))
 
 
-def test_a_class_passes_its_arguments_on(make_batch):
-    labels, embeddings = make_batch()
-
-    def gradient(compute):
-        variable = tf.Variable(embeddings)
-        with tf.GradientTape() as tape:
-            values = compute(labels, variable)
-        return values.numpy(), tape.gradient(values, variable).numpy()
-
-    plain = gradient(ranked_list_simpler_loss)
-    for arguments in (
-        {"margin": 1.1},
-        {"negative_temperature": 1.0},
-        {"differentiate_weights": True},
-        {"differentiate_gallery": True},
-    ):
-        found = gradient(RankedListSimpler(reduction=None, **arguments))
-        expected = gradient(
-            lambda labels, rows, arguments=arguments: ranked_list_simpler_loss(labels, rows, **arguments)
-        )
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-        assert np.abs(found[1] - plain[1]).max() > 1e-3
-
-
-def test_defaults_of_function_and_class_agree(make_batch):
-    labels, embeddings = make_batch(seed=2)
-    values = ranked_list_simpler_loss(labels, embeddings)
-    np.testing.assert_allclose(RankedListSimpler(reduction=None)(labels, embeddings), values, rtol=1e-6)
-    np.testing.assert_allclose(values, naive(labels, embeddings), rtol=1e-4)
-
-
 def test_the_temperature_can_be_set(make_batch):
     labels, embeddings = make_batch()
     loss = RankedListSimpler(reduction=None)

@@ -96,15 +96,6 @@ def test_no_tensor_of_a_step_is_larger_than_the_batch_squared():
     assert not [operation.name for operation in operations if "TensorList" in operation.type]
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_batch):
-    labels, embeddings = make_batch()
-    for arguments in ({}, {"temperature": 0.3}, {"include_query": True}):
-        values = SmoothAP(reduction=None, **arguments)(labels, embeddings)
-        np.testing.assert_allclose(values, smooth_ap_loss(labels, embeddings, **arguments), rtol=1e-6)
-    expected = naive(labels, embeddings, **DEFAULTS)
-    np.testing.assert_allclose(smooth_ap_loss(labels, embeddings), expected, rtol=1e-4, atol=1e-6)
-
-
 @pytest.mark.parametrize("temperature", [0, -0.5])
 def test_bad_temperatures_are_told(make_batch, temperature):
     for use in (lambda: SmoothAP(temperature), lambda: smooth_ap_loss(*make_batch(), temperature=temperature)):

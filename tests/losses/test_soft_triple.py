@@ -62,14 +62,7 @@ def test_one_class_costs_nothing_with_zero_gradient():
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((2, 1, 2)))
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
-    labels, similarities = make_similarities(per_class=10)
-    for arguments in ({}, {"scale": 5.0}, {"margin": 0.4}, {"center_temperature": 1.0}):
-        values = SoftTriple(reduction=None, **arguments)(labels, similarities)
-        np.testing.assert_allclose(values, soft_triple_loss(labels, similarities, **arguments), rtol=1e-6)
-    np.testing.assert_allclose(
-        soft_triple_loss(labels, similarities), naive(labels, similarities), rtol=1e-4, atol=1e-5
-    )
+def test_the_layer_has_several_centers_a_class_and_merges_them():
     layer = SoftTriple(classes=3).make_layer()
     assert (layer.per_class, layer.regularizer.per_class, layer.regularizer.weight) == (10, 10, 0.2)
 

@@ -72,14 +72,6 @@ def test_without_positives_it_is_zero_with_zero_gradient(make_batch, form):
     np.testing.assert_array_equal(tape.gradient(values, variable), np.zeros((4, 5)))
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_batch):
-    labels, embeddings = make_batch()
-    for arguments in ({}, {"temperature": 0.3}, {"form": "in"}):
-        loss = SupCon(reduction=None, **arguments)
-        np.testing.assert_allclose(loss(labels, embeddings), sup_con_loss(labels, embeddings, **arguments), rtol=1e-6)
-    np.testing.assert_allclose(sup_con_loss(labels, embeddings), naive(labels, embeddings, 0.1, "out"), rtol=1e-4)
-
-
 @pytest.mark.parametrize(
     "arguments, message",
     [

@@ -165,31 +165,6 @@ def test_an_anchor_without_a_positive_has_no_part(make_batch, mining):
     assert values[3] == 0 and np.all(values[:3] > 0)
 
 
-def test_a_class_passes_its_arguments_on(make_batch):
-    labels, embeddings = make_batch()
-    drawn = {"mining": "distance_weighted"}
-    for arguments in (
-        {"margin": 0.7},
-        {"mining": "batch_hard"},
-        {"squared": False},
-        drawn,
-        {**drawn, "cutoff": 1.0},
-        {**drawn, "nonzero_loss_cutoff": None},
-    ):
-        np.testing.assert_allclose(
-            Triplet(reduction=None, **arguments)(labels, embeddings),
-            triplet_loss(labels, embeddings, **arguments),
-            rtol=1e-6,
-        )
-    assert len({float(Triplet(**arguments)(labels, embeddings)) for arguments in ({}, {"squared": False})}) == 2
-
-
-def test_defaults_of_function_and_class_agree(make_batch):
-    labels, embeddings = make_batch(seed=2)
-    np.testing.assert_allclose(Triplet(reduction=None)(labels, embeddings), triplet_loss(labels, embeddings), rtol=1e-6)
-    np.testing.assert_allclose(triplet_loss(labels, embeddings), naive(labels, embeddings, 0.2, "semi_hard"), rtol=1e-4)
-
-
 def test_unknown_mining_names_the_known(make_batch):
     for use in (lambda: Triplet(mining="semihard"), lambda: triplet_loss(*make_batch(), mining="semihard")):
         with pytest.raises(

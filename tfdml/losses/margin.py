@@ -140,7 +140,7 @@ class Margin(EmbeddingLoss):
 
     def call(self, labels, embeddings):
         if self.learn_beta == "no":
-            return margin_loss(labels, embeddings, **{**self.function_arguments(), "nu": 0.0})
+            return self.function(labels, embeddings, **{**self.function_arguments(), "nu": 0.0})
         labels, embeddings = self.check_input(labels, embeddings)
         margins = {**self.function_arguments(), "beta": embeddings[:, 0, -1]}
-        return margin_loss(labels, embeddings[:, 0, :-1], **margins)
+        return self.function(labels, embeddings[:, 0, :-1], **margins)

@@ -1,9 +1,17 @@
+"""The losses on similarities along the manifold, intrinsic and contextual."""
+
 import math
 
 import numpy as np
 import pytest
 
-from tfdml.losses import ContextualManifold, contextual_manifold_loss
+from tfdml.losses import ContextualManifold, IntrinsicManifold, contextual_manifold_loss, intrinsic_manifold_loss
+
+LOSSES = {
+    "intrinsic": (IntrinsicManifold, intrinsic_manifold_loss),
+    "contextual": (ContextualManifold, contextual_manifold_loss),
+}
+of_each_view = pytest.mark.parametrize("view", LOSSES)
 
 
 def walked(embeddings, proxies, restart, affinity):
@@ -18,18 +26,20 @@ def walked(embeddings, proxies, restart, affinity):
     return ((1 - restart) * np.linalg.inv(np.eye(len(nodes)) - restart * steps))[:, len(embeddings) :]
 
 
-def naive(labels, embeddings, proxies, margin=5e-4, restart=0.8, affinity="clipped"):
-    """Equation (12) of EDMS, image by image and proxy by proxy."""
+def naive(view, labels, embeddings, proxies, margin=5e-4, restart=0.8, affinity="clipped"):
+    """Equation (11) of EDMS, or (12) of what is seen of all proxies, image by image and proxy by proxy."""
     reached = walked(embeddings, proxies, restart, affinity)
     of_proxies = reached[len(embeddings) :]
+
+    def alike(n, j):
+        if view == "intrinsic":
+            return reached[n, j]
+        return sum(reached[n, i] * of_proxies[i, j] for i in range(len(proxies)))
+
     values = []
     for n, label in enumerate(labels):
-        total = 1.0
-        for j in range(len(proxies)):
-            if j != label:
-                alike, own = (sum(reached[n, i] * of_proxies[i, k] for i in range(len(proxies))) for k in (j, label))
-                total += math.exp(alike - own + margin)
-        values.append(math.log(total))
+        others = [j for j in range(len(proxies)) if j != label]
+        values.append(math.log(1 + sum(math.exp(alike(n, j) - alike(n, label) + margin) for j in others)))
     return values
 
 
@@ -44,6 +54,7 @@ def given(loss, size, classes, dim, dtype, normalised):
     return rng.integers(0, classes, size), embeddings, layer
 
 
+@of_each_view
 @pytest.mark.parametrize(
     "arguments",
     [{}, {"margin": 0.5}, {"restart": 0.3}, {"affinity": "shifted", "restart": 0.5}],
@@ -51,36 +62,34 @@ def given(loss, size, classes, dim, dtype, normalised):
 )
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-10)])
 @pytest.mark.parametrize("size, classes, dim", [(1, 2, 2), (7, 3, 3), (13, 20, 8), (40, 5, 2)])
-def test_equal_to_a_loop_over_proxies(size, classes, dim, dtype, tolerance, arguments):
+def test_equal_to_a_loop_over_proxies(view, size, classes, dim, dtype, tolerance, arguments):
     for normalised in (True, False):
-        loss = ContextualManifold(classes=classes, reduction=None, dtype=dtype, **arguments)
+        loss = LOSSES[view][0](classes=classes, reduction=None, dtype=dtype, **arguments)
         labels, embeddings, layer = given(loss, size, classes, dim, dtype, normalised)
         values = loss(labels, layer(embeddings, labels))
         assert values.dtype == dtype
-        expected = naive(labels, embeddings, layer.proxies.numpy(), **arguments)
+        expected = naive(view, labels, embeddings, layer.proxies.numpy(), **arguments)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
         # Similarities are small: only float64 tells them for sure from none at all.
         flat = math.log(1 + (classes - 1) * math.exp(arguments.get("margin", 5e-4)))
         assert dtype == "float32" or np.abs(np.array(expected) - flat).max() > 1e-7
 
 
-def test_by_hand():
-    values = contextual_manifold_loss([1, 0], np.array([[0.2, 0.5], [0.9, 0.9]]), margin=0.3)
+@of_each_view
+def test_by_hand(view):
+    values = LOSSES[view][1]([1, 0], np.array([[0.2, 0.5], [0.9, 0.9]]), margin=0.3)
     np.testing.assert_allclose(values, [math.log(2), math.log(1 + math.exp(0.3))])
 
 
-def test_a_class_passes_its_arguments_on_and_has_the_defaults_of_the_function(make_similarities):
-    labels, similarities = make_similarities()
-    for arguments in ({}, {"margin": 0.7}):
-        values = ContextualManifold(reduction=None, **arguments)(labels, similarities)
-        np.testing.assert_allclose(values, contextual_manifold_loss(labels, similarities, **arguments), rtol=1e-6)
-    assert ContextualManifold().margin == 5e-4 and ContextualManifold().restart == 0.8
-    layer = ContextualManifold(classes=9, restart=0.4, affinity="shifted").make_layer()
-    assert (layer.classes, layer.view, layer.restart, layer.affinity) == (9, "contextual", 0.4, "shifted")
+@of_each_view
+def test_the_layer_has_the_arguments_of_the_walk(view):
+    layer = LOSSES[view][0](classes=9, restart=0.4, affinity="shifted").make_layer()
+    assert (layer.classes, layer.view, layer.restart, layer.affinity) == (9, view, 0.4, "shifted")
 
 
-def test_bad_arguments_are_told():
+@of_each_view
+def test_bad_arguments_are_told(view):
     with pytest.raises(ValueError, match="restart to be a number above 0 and below 1; received 1.5"):
-        ContextualManifold(restart=1.5)
+        LOSSES[view][0](restart=1.5)
     with pytest.raises(ValueError, match="affinity to be one of 'clipped', 'shifted'; received 'none'"):
-        ContextualManifold(affinity="none")
+        LOSSES[view][0](affinity="none")
