@@ -3,6 +3,7 @@
 import inspect
 import json
 import pydoc
+import warnings
 
 import keras
 import numpy as np
@@ -181,6 +182,40 @@ def test_wrong_arguments_are_told_with_the_right_ones(make, message):
     with pytest.raises(TypeError) as error:
         make()
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "spec, message",
+    [
+        ("triplet(mining='hard', cutoff=0.3)", "Triplet: cutoff=0.3 has no effect with mining='hard'."),
+        (
+            "triplet(nonzero_loss_cutoff=None)",
+            "Triplet: nonzero_loss_cutoff=None has no effect with mining='semi_hard'.",
+        ),
+        ("margin(mining='all', cutoff=0.3)", "Margin: cutoff=0.3 has no effect with mining='all'."),
+        ("margin(mining='nearest', nonzero_loss_cutoff=1.0)", "nonzero_loss_cutoff=1.0 has no effect with mining='n"),
+        ("margin(nu=0.1)", "Margin: nu=0.1 has no effect with learn_beta='no'."),
+    ],
+)
+def test_arguments_without_effect_are_warned_of(spec, message):
+    with pytest.warns(UserWarning) as warned:
+        registry.create("loss", spec)
+    assert len(warned) == 1 and message in str(warned[0].message)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "triplet(mining='distance_weighted', cutoff=0.3, nonzero_loss_cutoff=None)",
+        "margin(cutoff=0.3, nonzero_loss_cutoff=None)",
+        "margin(mining='nearest', cutoff=0.3)",
+        "margin(learn_beta='one', nu=0.1, mining='all')",
+    ],
+)
+def test_arguments_with_effect_are_not(spec):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        registry.create("loss", spec)
 
 
 def test_what_the_function_declares_holds_for_the_class_and_its_name():

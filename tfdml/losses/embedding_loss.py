@@ -1,6 +1,7 @@
 """What all losses on embeddings share."""
 
 import inspect
+import warnings
 
 import keras
 
@@ -73,6 +74,14 @@ class EmbeddingLoss(keras.losses.Loss):
 
     def check_arguments(self):
         """Raises a ValueError where arguments do not fit together; each of them is checked before."""
+
+    def warn_of_unused(self, names, given):
+        """Warns of arguments of the function that are set, but have no effect with the others that are given."""
+        defaults = _keyword_arguments(self.function)
+        for name in names:
+            if getattr(self, name) != defaults[name]:
+                told = f"{name}={getattr(self, name)!r} has no effect with {given}={getattr(self, given)!r}"
+                warnings.warn(f"{type(self).__name__}: {told}.", stacklevel=2)
 
     def check_input(self, labels, embeddings):
         """Returns both as `call` computes with them, or raises a ValueError; a loss may take other than embeddings."""

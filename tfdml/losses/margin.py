@@ -111,6 +111,10 @@ class Margin(EmbeddingLoss):
 
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
+        unused = {"nearest": ["nonzero_loss_cutoff"], "all": ["cutoff", "nonzero_loss_cutoff"]}
+        self.warn_of_unused(unused.get(self.mining, []), "mining")
+        if self.learn_beta == "no":
+            self.warn_of_unused(["nu"], "learn_beta")
 
     def make_layer(self):
         if self.learn_beta == "no":

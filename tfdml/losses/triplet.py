@@ -120,3 +120,5 @@ class Triplet(EmbeddingLoss):
 
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
+        if self.mining != "distance_weighted":
+            self.warn_of_unused(["cutoff", "nonzero_loss_cutoff"], "mining")
