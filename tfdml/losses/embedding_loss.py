@@ -125,7 +125,7 @@ def _take_arguments(cls, typed):
     if "__init__" not in vars(cls):
         # What is declared of the class as yet is what is declared of its base.
         declared = {**expected_of(cls), **expected_of(cls.function)}
-        cls.__init__ = _init(cls.__qualname__, {name: defaults[name] for name in cls._arguments})
+        cls.__init__ = _init(cls, {name: defaults[name] for name in cls._arguments})
         expects(**{name: expected for name, expected in declared.items() if name in cls._arguments})(cls)
 
 
@@ -139,30 +139,30 @@ def _keyword_arguments(function):
     }
 
 
-def _init(owner, defaults):
-    """An `__init__` with these arguments, which it sets as attributes."""
+def _init(cls, defaults):
+    """An `__init__` of the class with these arguments, which it sets as attributes."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters = [inspect.Parameter(name, kind, default=default) for name, default in defaults.items()]
     parameters.append(inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD))
     signature = inspect.Signature(parameters)
+    known = (*defaults, *COMMON)
 
     def __init__(self, *args, **kwargs):
-        for name in kwargs:
-            if name not in defaults and name not in COMMON:
-                known = (*defaults, *COMMON)
-                raise TypeError(
-                    f"{owner} takes no argument {name!r}.{nearest(name, known)} Its arguments: {', '.join(known)}."
-                )
+        for name in [name for name in kwargs if name not in known]:
+            hint = nearest(name, known)
+            raise TypeError(
+                f"{type(self).__name__} takes no argument {name!r}.{hint} Its arguments: {', '.join(known)}."
+            )
         try:
             given = signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{owner}: {error}. Its arguments: {', '.join((*defaults, *COMMON))}.") from None
+            raise TypeError(f"{type(self).__name__}: {error}. Its arguments: {', '.join(known)}.") from None
         given.apply_defaults()
         EmbeddingLoss.__init__(self, **given.arguments.pop("kwargs"))
         for name, value in given.arguments.items():
             setattr(self, name, value)
         self.check_arguments()
 
-    __init__.__qualname__ = f"{owner}.__init__"
+    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     __init__.__signature__ = signature.replace(parameters=[inspect.Parameter("self", kind), *parameters])
     return __init__
