@@ -29,7 +29,7 @@ ROOMS = {
     "tfdml.losses": (f"tfdml.losses tfdml.layers tfdml.functional tfdml.callbacks {DECLARED}", "keras numpy"),
     "tfdml.layers": (f"tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
     "tfdml.backbones": (f"tfdml.backbones tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
-    "tfdml.weights": ("tfdml.weights tfdml.registry", "h5py numpy torch"),
+    "tfdml.weights": ("tfdml.weights tfdml.registry", "google.protobuf h5py numpy torch"),
     "tfdml.preprocessing": ("", ""),
     "tfdml.optimizers": (f"tfdml.optimizers {DECLARED}", "keras"),
     "tfdml.methods": (
