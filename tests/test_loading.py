@@ -44,7 +44,7 @@ class Run:
         self.model.preprocessing = self.data.preprocessing(self.model)
         split = Split(np.array([str(path) for path in self.paths], dtype=object), np.zeros(5, np.int64))
         self.model.predict(np.zeros((1, 16, 16, 3), np.float32), verbose=0)
-        batches = evaluation_batches(split, self.data.preparation(self.model, OWN["transform"]), batch_size=5)
+        batches = evaluation_batches(split, self.data.preprocessor(self.model, OWN["transform"]), batch_size=5)
         self.expected = Embedder(self.model, verbose=0)(batches, 5)
         self.model.save(run.model)
 

@@ -43,7 +43,7 @@ def test_training_evaluation_and_serving_agree(tmp_path):
     model, split = caffe_like_model(), pictures()
     given = {"image_size": 0, "shrink_decoding": False, "cache": "none", "cache_memory": 0, "cache_dir": ""}
     settings = types.SimpleNamespace(**given, max_bad_images=0)
-    prepare = ImageData(settings, strategy=None).preparation(model, "warp")
+    prepare = ImageData(settings, strategy=None).preprocessor(model, "warp")
     expected = (COLOURS[:, ::-1] - np.array(MEAN)) / np.array(STD)
 
     (evaluated,) = evaluation_batches(split, prepare, batch_size=4)

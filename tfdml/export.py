@@ -16,7 +16,7 @@ flags.DEFINE_string("out", "", "Folder to write the SavedModel to; must not exis
 def main():
     from tfdml import serving
     from tfdml.run.experiment import trained_model
-    from tfdml.run.image_data import preparation_of
+    from tfdml.run.image_data import preprocessor_of
 
     out = Path(flags.FLAGS.out)
     if not flags.FLAGS.out:
@@ -29,7 +29,7 @@ def main():
     unfinished = out.with_name(f".writing-{out.name}")
     # TensorFlow tells how it names and shards what it saves.
     logging.set_verbosity(logging.WARNING)
-    serving.export(model, preparation_of(model.preprocessing), unfinished)
+    serving.export(model, preprocessor_of(model.preprocessing), unfinished)
     unfinished.rename(out)
     print(f"Exported {flags.FLAGS.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
 

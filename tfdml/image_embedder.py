@@ -13,7 +13,7 @@ from pipelines.build import CORES, evaluation_batches
 from pipelines.datasets.dataset import Split
 from pipelines.reading.unreadable import find_unreadable
 from tfdml.evaluation.embed import Embedder
-from tfdml.run.image_data import preparation_of
+from tfdml.run.image_data import preprocessor_of
 from tfdml.run.unreadable import READING_ERRORS
 
 # Beyond 0 to 255 by so much pixels may be that were resized with overshoot.
@@ -38,7 +38,7 @@ class ImageEmbedder:
                 "tfdml.load(file, preprocessing=tfdml.Preprocessing(image_size=...)), or before saving with "
                 "model.preprocessing = tfdml.Preprocessing(...)."
             )
-        self._prepare = preparation_of(self.preprocessing)
+        self._prepare = preprocessor_of(self.preprocessing)
 
     def embed(self, images, batch_size=128, verbose="auto"):
         """Embeddings `[N, D]` of images, float32, of unit length: those that evaluation measures.

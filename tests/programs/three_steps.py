@@ -18,7 +18,7 @@ import tensorflow as tf
 import tfdml
 from pipelines.build import training_batches
 from pipelines.datasets import Split
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK, WithinClusters
 from tfdml import registry
 from tfdml.backbones.backbone import Backbone
@@ -94,7 +94,7 @@ def three_steps(strategy, devices, loss, optimizer, method):
     sampler.bind(split.labels)
     if hasattr(model, "division"):
         sampler.assign(split.labels % 2)
-    prepare = preparation("random_resized_crop|flip", image_size=SIDE, mean=(127.5,) * 3, std=(64.0,) * 3)
+    prepare = Preprocessor("random_resized_crop|flip", image_size=SIDE, mean=(127.5,) * 3, std=(64.0,) * 3)
     progress = Progress(STEPS)
     at = {"seed": 0, "step": progress.pipeline_step, "steps_per_epoch": STEPS}
 

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets.cache_folder import cache_folder
-from pipelines.preparation import preparation
+from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import Cache
 from pipelines.reading.substitutes import Substitutes
 from pipelines.reading.unreadable import why_unreadable
@@ -16,9 +16,9 @@ from tfdml.run.bad_images import BadImages
 GIBIBYTE = 2**30
 
 
-def preparation_of(preprocessing):
-    """The `Preparation` that a `Preprocessing` describes."""
-    return preparation(**dataclasses.asdict(preprocessing))
+def preprocessor_of(preprocessing):
+    """The `Preprocessor` that a `Preprocessing` describes."""
+    return Preprocessor(**dataclasses.asdict(preprocessing))
 
 
 class ImageData:
@@ -48,20 +48,20 @@ class ImageData:
         about = {"transform": transform or settings.test_transform, "shrink": settings.shrink_decoding}
         return Preprocessing.of(model, settings.image_size, **about)
 
-    def preparation(self, model, transform):
+    def preprocessor(self, model, transform):
         """How images are prepared for the model's backbone, as a function."""
-        return preparation_of(self.preprocessing(model, transform))
+        return preprocessor_of(self.preprocessing(model, transform))
 
     def check(self, model):
         """Traces both transforms, so that what does not fit together is an error before training."""
         for transform in (self.settings.train_transform, self.settings.test_transform):
-            prepare = tf.function(self.preparation(model, transform), autograph=False)
+            prepare = tf.function(self.preprocessor(model, transform), autograph=False)
             prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
 
     def training(self, model, sampler, progress, length):
         """The training dataset, whose passes have `length` steps."""
         settings, split = self.settings, self.train
-        read, prepare = self._cache.through(split, self.preparation(model, settings.train_transform))
+        read, prepare = self._cache.through(split, self.preprocessor(model, settings.train_transform))
         options = {
             "seed": settings.seed,
             "step": progress.pipeline_step,
@@ -86,7 +86,7 @@ class ImageData:
 
         With `tolerant` it is one of zeros where training tolerates some.
         """
-        read, prepare = self._cache.through(split, self.preparation(model, self.settings.test_transform))
+        read, prepare = self._cache.through(split, self.preprocessor(model, self.settings.test_transform))
         options = {"batch_size": self.settings.eval_batch_size, "read": read}
         return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
 
