@@ -9,7 +9,6 @@ from pipelines.sampling.pxk import PxK
 from pipelines.sampling.streams import Stream, as_long_as, stream_keys
 from pipelines.sampling.uniform import Uniform
 
-RULES = ("uniform", "proportional", "round_robin")
 # The learner of batches while all rows are one cluster.
 EVERYTHING = -1
 
@@ -17,25 +16,23 @@ EVERYTHING = -1
 class WithinClusters:
     """Draws every batch of a sampler out of one cluster of the rows, whose number is the batch's learner.
 
-    `uniform` gives every cluster as many batches, in a random order (Divide and Conquer, Algorithm 1); `round_robin`
-    likewise, in order; `proportional` gives each as many as its rows fill. Until `assign` is called all rows are one
-    cluster, the batches are those of the sampler, and their learner is -1.
+    Until `assign` is called all rows are one cluster, the batches are those of the sampler, and their learner is -1.
 
     Within a cluster all come once before one comes twice. Of a cluster with fewer classes (for `uniform` batches:
     rows) than a batch needs, batches hold some of them repeatedly, a class with further rows.
 
     Args:
         sampler: `PxK` or `Uniform`, which says what a batch is made of.
-        rule: `uniform`, `proportional` or `round_robin`.
+        proportional: give each cluster as many batches as its rows fill; False: all give as many, as in Algorithm 1 of
+            Divide and Conquer.
+        shuffle: take clusters in a random order; False: in turn.
     """
 
-    def __init__(self, sampler, rule="uniform"):
-        if rule not in RULES:
-            raise ValueError(f"Unknown rule {rule!r} for the order of clusters. Expected one of {', '.join(RULES)}.")
+    def __init__(self, sampler, *, proportional=False, shuffle=True):
         if not isinstance(sampler, (PxK, Uniform)):
             raise ValueError(f"Batches of one cluster are drawn by pxk or uniform, not by {type(sampler).__name__}.")
         self.sampler = sampler
-        self.rule = rule
+        self.proportional, self.shuffle = proportional, shuffle
         self.batch_size = sampler.batch_size
         self.by_class = isinstance(sampler, PxK)
 
@@ -72,7 +69,7 @@ class WithinClusters:
         if not len(learners):
             raise ValueError("No cluster holds two images of a class, so there is no batch to draw.")
         members = groups if self.by_class else kept
-        slots = np.ones(len(learners)) if self.rule != "proportional" else _batches_in(kept, first, self.batch_size)
+        slots = _batches_in(kept, first, self.batch_size) if self.proportional else np.ones(len(learners))
         tables = rows, starts, kept, first, np.cumsum(slots), learners, learners if turns else 0 * learners + EVERYTHING
         for variable, table in zip(self._tables, tables, strict=True):
             variable.assign(table.astype(np.int64))
@@ -117,7 +114,7 @@ class WithinClusters:
         ends = tables[4]
         total = ends[-1]
         place = steps % total
-        if self.rule != "round_robin":
+        if self.shuffle:
             key = stream_keys(seed, steps, Stream.CLUSTERS)
             place = draw(key, steps, *as_long_as(steps, total, tf.constant(1, tf.int64)), 1)[:, 0]
         cluster = tf.searchsorted(ends, place, side="right", out_type=tf.int64)

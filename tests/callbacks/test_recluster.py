@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from pipelines.sampling import PxK, WithinClusters
+from pipelines.sampling import PxK
 from tfdml.clustering import kmeans, matched, overlap
 
 CLASSES, PER_CLASS, LEARNERS, STEPS = 12, 4, 3, 6
@@ -49,7 +49,7 @@ class Watch(keras.callbacks.Callback):
 
 def train(model, epochs, state=None, first=0):
     """Trains on arrays by the samplers' arithmetic; gives the callbacks."""
-    sampler = WithinClusters(PxK(classes=2, per_class=2), model.division.cluster_order)
+    sampler = model.wrap_sampler(PxK(classes=2, per_class=2))
     sampler.bind(LABELS)
     log = Log()
     recluster = tfdml.callbacks.Recluster(IMAGES, LABELS, sampler, seed=5, log=log)

@@ -100,7 +100,8 @@ class DivideAndConquer(EmbeddingModel):
         # Here, because plain Keras code does without pipelines.
         from pipelines.sampling import WithinClusters
 
-        return WithinClusters(sampler, self.division.cluster_order)
+        order = self.division.cluster_order
+        return WithinClusters(sampler, proportional=order == "proportional", shuffle=order != "round_robin")
 
     def callbacks(self, parts):
         from tfdml.callbacks.recluster import Recluster

@@ -5,12 +5,11 @@ import dataclasses
 from tfdml.argument_checks import expects
 from tfdml.arguments import integer, one_of, optional
 
-CLUSTER_ORDERS = ("uniform", "proportional", "round_robin")
 DIVISION = {
     "learners": integer(1),
     "recluster_every": integer(1),
     "data_split": one_of("kmeans", "random", "labels"),
-    "cluster_order": one_of(*CLUSTER_ORDERS),
+    "cluster_order": one_of("uniform", "proportional", "round_robin"),
     "divide_at": integer(0),
     "merge_at": optional(integer(0)),
     "merge_loss_at": optional(integer(0)),

@@ -4,20 +4,21 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfdml
 from pipelines.build import training_batches
 from pipelines.datasets import Split
-from pipelines.sampling import PxK, Uniform
-from pipelines.sampling.within_clusters import RULES, WithinClusters
-from tfdml.methods.division import CLUSTER_ORDERS
+from pipelines.sampling import PxK, Uniform, WithinClusters
 
 CLASSES, PER_CLASS, LEARNERS = 24, 6, 3
 LABELS = np.repeat(np.arange(CLASSES), PER_CLASS)
 # Classes stay together, but for those of which each cluster has a part: 9, 8 and 7 classes, and one divided.
 ASSIGNMENT = np.array([0] * 9 + [1] * 8 + [2] * 7)[LABELS]
+# As the method's `cluster_order` names them.
+ORDERS = {"uniform": {}, "proportional": {"proportional": True}, "round_robin": {"shuffle": False}}
 
 
-def bound(sampler=None, rule="uniform", labels=LABELS, assignment=ASSIGNMENT):
-    sampler = WithinClusters(sampler or PxK(4, 2), rule)
+def bound(sampler=None, order="uniform", labels=LABELS, assignment=ASSIGNMENT):
+    sampler = WithinClusters(sampler or PxK(4, 2), **ORDERS[order])
     sampler.bind(labels)
     found = sampler.assign(assignment)
     return sampler, found
@@ -37,13 +38,20 @@ def test_undivided_they_are_those_of_the_sampler(make):
     assert set(learners) == {-1} and found == {"left_out": 0, "small": [], "idle": []}
 
 
-def test_the_rules_are_the_orders_that_the_method_takes():
-    assert RULES == CLUSTER_ORDERS
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_method_wraps_the_sampler_as_its_cluster_order_says(order):
+    backbone = tfdml.backbones.Small(width=4, stages=1)
+    method = tfdml.DivideAndConquer(backbone, embedding_size=6, learners=LEARNERS, cluster_order=order)
+    wrapped = method.wrap_sampler(PxK(4, 2))
+    wrapped.bind(LABELS)
+    wrapped.assign(ASSIGNMENT)
+    for found, expected in zip(batches(wrapped, 30), batches(bound(order=order)[0], 30), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("rule", RULES)
-def test_a_batch_is_of_one_cluster_and_has_p_classes_with_k_images(rule):
-    sampler, _ = bound(rule=rule)
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_batch_is_of_one_cluster_and_has_p_classes_with_k_images(order):
+    sampler, _ = bound(order=order)
     rows, learners = batches(sampler, 60)
     np.testing.assert_array_equal(ASSIGNMENT[rows], np.repeat(learners[:, None], 8, axis=1))
     for batch in rows:
@@ -61,7 +69,7 @@ def test_batches_depend_on_seed_and_step_alone():
 
 
 def test_orders_of_clusters():
-    learners = {rule: batches(bound(rule=rule)[0], 90)[1] for rule in RULES}
+    learners = {order: batches(bound(order=order)[0], 90)[1] for order in ORDERS}
     np.testing.assert_array_equal(learners["round_robin"], np.arange(90) % LEARNERS)
     np.testing.assert_array_equal(np.bincount(learners["uniform"]), [30, 30, 30])
     assert np.any(learners["uniform"] != learners["round_robin"])
@@ -155,8 +163,6 @@ def test_the_dataset_draws_from_new_clusters_from_the_next_pass_on_and_traces_no
 
 
 def test_what_cannot_be_is_told():
-    with pytest.raises(ValueError, match="Unknown rule 'random'.*uniform, proportional, round_robin"):
-        WithinClusters(PxK(4, 2), "random")
     sampler, _ = bound()
     with pytest.raises(ValueError, match="Expected a learner for each of 144 rows"):
         sampler.assign(ASSIGNMENT[:-1])
