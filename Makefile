@@ -1,7 +1,8 @@
 # These need only a checkout, Python and make; everything is installed into .venv.
 #
 #   make quickstart   trains on toy cars and evaluates
-#   make test         the tests; arguments for pytest: make test PYTEST_ARGS='-k triplet'
+#   make test         the tests, minutes; arguments for pytest: make test PYTEST_ARGS='-k triplet'
+#   make test-all     also those that are slow: several processes, killed runs, other backends, the wheel
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
 #   make lint         style and format
 #   make clean        removes .venv and build files; keeps runs/
@@ -12,6 +13,7 @@
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 PYTEST_ARGS ?=
 
+PYTEST := .venv/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
 PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
 
 # PyPI's torch installs CUDA; this build does not, and is enough.
@@ -20,13 +22,18 @@ TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
 BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-oracles lint clean
+.PHONY: quickstart test test-slow test-all test-oracles lint clean
 
 quickstart: .venv/.cpu-installed
 	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
 
 test: .venv/.test-installed
-	.venv/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	$(PYTEST) -m 'not slow' $(PYTEST_ARGS)
+
+test-slow: .venv/.test-installed
+	$(PYTEST) -m slow $(PYTEST_ARGS)
+
+test-all: test test-slow test-oracles
 
 test-oracles: .venv/.oracles-installed
 	.venv/bin/python -m pytest tests/oracles $(PYTEST_ARGS)

@@ -169,12 +169,14 @@ def test_train_names_the_unreadable_image(damaged_photos, tmp_path, name, conten
     assert_one_error(done, str(path))
 
 
+@pytest.mark.slow
 def test_train_names_the_truncated_image_in_a_process_of_its_own(damaged_photos, tmp_path):
     folder, path = damaged_photos("train/cat/0.jpg", half)
     done = Command("tfdml.train", *photo_flags(folder, tmp_path / "run", "--steps_per_epoch=9")).wait()
     assert_one_error(done, str(path))
 
 
+@pytest.mark.slow
 def test_train_goes_on_without_as_many_bad_images_as_are_allowed(damaged_photos, tmp_path):
     """Through a cache and with clusters, which see all training images; one more stops the run."""
     folder, path = damaged_photos("train/cat/0.jpg", half)

@@ -40,6 +40,7 @@ def make_method(spec, backbone, embedding_size):
     registry.create("method", spec, **options)
 
 
+@pytest.mark.slow
 @each_config
 def test_every_setting_is_one_that_there_is(path):
     values = settings_of(path)

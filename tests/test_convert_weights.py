@@ -10,6 +10,7 @@ from tfdml.registry import create
 from tfdml.run.model_files import load_weights
 
 
+@pytest.mark.slow
 def test_caffes_googlenet(tmp_path):
     (tmp_path / "net.caffemodel").write_bytes(caffemodel(caffe_tensors(seed=1)))
     output = tmp_path / "googlenet.weights.h5"
@@ -42,6 +43,7 @@ def test_bad_flags_end_in_one_line(flags, words):
     assert_one_error(run("tfdml.convert_weights", *flags), *words)
 
 
+@pytest.mark.slow
 def test_training_says_what_it_loaded(tmp_path):
     path = tmp_path / "shallow.weights.h5"
     Small(width=8, stages=1).save_weights(path)

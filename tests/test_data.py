@@ -70,6 +70,7 @@ def test_a_pass_goes_on_where_the_last_one_ended(whole):
     assert_same(collected(later), [part[10:] for part in whole])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", [tf.distribute.get_strategy(), tf.distribute.MirroredStrategy(["CPU:0"])])
 def test_keras_fits_epoch_after_epoch(whole, strategy):
     """Whatever Keras looks at before it begins, and though it stops at the last batch of an epoch."""

@@ -7,10 +7,14 @@ import shlex
 import types
 from pathlib import Path
 
+import pytest
+
 from pipelines.datasets import load
 from tests.pipelines.tiny_datasets import picture
 from tests.run_helpers import MODEL_FLAGS, ROOT, assert_one_error, result, run
 from tfdml.run.splits import held_out
+
+pytestmark = pytest.mark.slow
 
 PAGE = (Path(__file__).parents[1] / "docs" / "data.md").read_text(encoding="utf-8")
 SECTION = PAGE[PAGE.index("## Your own images") : PAGE.index("## Published datasets")]

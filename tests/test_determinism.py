@@ -4,8 +4,11 @@ At this size, unlike that of the other tests, operations take long enough to fin
 """
 
 import numpy as np
+import pytest
 
 from tests.run_helpers import Forked
+
+pytestmark = pytest.mark.slow
 
 FLAGS = [
     "--dataset=toycars(classes=64, images_per_class=4)",

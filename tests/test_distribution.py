@@ -13,6 +13,8 @@ import pytest
 from tests.programs.three_steps import CASES, IN_FLOAT32
 from tests.run_helpers import PATIENCE, Forked, assert_same_run, steps, train_flags
 
+pytestmark = pytest.mark.slow
+
 PROGRAMS = Path(__file__).parent / "programs"
 REPOSITORY = PROGRAMS.parents[1]
 

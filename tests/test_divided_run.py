@@ -1,8 +1,11 @@
 """A run of Divide and Conquer through the command line, killed and taken up again between two clusterings and after."""
 
+import pytest
 from PIL import Image
 
 from tests.run_helpers import Forked, assert_same_run, events, result, run, steps, train, train_flags
+
+pytestmark = pytest.mark.slow
 
 MORE = [
     "--method=divide_and_conquer(learners=2, divide_at=1, merge_at=4, finetune='embedding', dropout=0.2)",

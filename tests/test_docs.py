@@ -45,6 +45,7 @@ def test_the_example_of_the_page_on_optimisation_runs(tmp_path, monkeypatch):
     assert names["evaluation"].average is names["average"]
 
 
+@pytest.mark.slow
 def test_the_example_of_divide_and_conquer_divides():
     count, names = run_examples("divide_and_conquer.md")
     assert count == 1 and [entry["epoch"] for entry in names["recluster"].history] == [0, 2]
@@ -87,6 +88,7 @@ visualize_views projector
 """
 
 
+@pytest.mark.slow
 def test_the_page_for_users_of_tensorflow_similarity_has_their_names_and_its_example_runs():
     page = (REPOSITORY / "docs/from_tensorflow_similarity.md").read_text(encoding="utf-8")
     for name in TENSORFLOW_SIMILARITY.split():
@@ -95,6 +97,7 @@ def test_the_page_for_users_of_tensorflow_similarity_has_their_names_and_its_exa
     assert count == 1 and names["neighbours"][:, 0].tolist() == [0, 1, 2] and names["evaluation"].best
 
 
+@pytest.mark.slow
 def test_the_example_for_users_of_pytorch_metric_learning_runs(capsys):
     count, names = run_examples("from_pytorch_metric_learning.md")
     assert count == 1 and "recall_at_1" in capsys.readouterr().out
@@ -119,6 +122,7 @@ def test_what_takes_the_place_of_a_loss_is_there(page):
             assert hasattr(tfdml.losses, name), name
 
 
+@pytest.mark.slow
 def test_the_parts_of_ones_own_train(tmp_path):
     """The page's examples, as one module, by the page's own command."""
     text = (REPOSITORY / "docs/extending.md").read_text(encoding="utf-8")

@@ -38,6 +38,7 @@ def training_images():
     return np.asarray(batch), train_split.labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", registry.names("loss"))
 def test_loss_falls_from_the_first_epoch_to_the_second(name):
     images, labels = training_images()
@@ -53,6 +54,7 @@ def test_loss_falls_from_the_first_epoch_to_the_second(name):
     assert_falls(model.fit(*data, batch_size=len(labels), epochs=2, shuffle=False, verbose=0).history["loss"])
 
 
+@pytest.mark.slow
 def test_loss_with_proxies_falls_through_the_command_line(tmp_path):
     setting = [
         f"--sampler=pxk(classes={CLASSES}, per_class={PER_CLASS})",

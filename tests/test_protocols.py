@@ -63,6 +63,7 @@ def test_another_dataset_brings_its_own_protocol_and_no_list_of_images(tmp_path)
     assert found["queries"] == 3 and found["recall_at_5"] == 1.0
 
 
+@pytest.mark.slow
 def test_market_by_folds(tmp_path):
     tiny.write_market(tmp_path / "data")
     flags = ["--evaluate_on=validation", "--folds=2", "--fold=1"]

@@ -2,6 +2,8 @@
 
 import shutil
 
+import pytest
+
 from tests.run_helpers import (
     EPOCHS,
     STEPS_PER_EPOCH,
@@ -65,6 +67,7 @@ def test_killed_twice_with_a_damaged_checkpoint(tmp_path):
     assert_same_run(run_dir, straight_run())
 
 
+@pytest.mark.slow
 def test_killed_with_events_later_than_the_newest_checkpoint(tmp_path):
     """Before any checkpoint, and after one: the events that come again are not there twice."""
     more = ["--eval_unit=steps", "--eval_every=5", "--evaluate_on=validation", "--validation_classes=0.5"]

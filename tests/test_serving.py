@@ -57,6 +57,7 @@ METHODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_is_served(method, tmp_path):
     paths = write_files(tmp_path)

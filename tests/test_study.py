@@ -97,6 +97,7 @@ def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch):
     assert study.folds_of(str(flagfile), ["--fold=1"]) == [[]]
 
 
+@pytest.mark.slow
 def test_failing_run_stops_the_study(tmp_path, capfd):
     bad = tmp_path / "bad.flags"
     bad.write_text("--loss=nonsense\n")

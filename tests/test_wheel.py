@@ -11,6 +11,8 @@ import pytest
 
 from tests.run_helpers import PATIENCE
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("tfdml", "pipelines")
 

@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from tests.programs import backbone_on_jax
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
 # Compiling takes most of the time.

@@ -14,6 +14,8 @@ from tests.conftest import LOSS_SPECS, SUM_SPECS
 from tests.goldens.comparisons import AGREE, batches_of, read, stored, terms_of, weights_of
 from tfdml import registry
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "programs" / "losses_on_jax.py"
 TOLERANCE = 1e-5

@@ -130,6 +130,7 @@ def test_all_slices_learn_without_a_turn(batch):
     assert all(np.any(old[0] != new[0]) for old, new in zip(before, after, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn", [-1, 2])
 @pytest.mark.parametrize("loss", [lambda own: own, sum_with], ids=["alone", "in a sum"])
 def test_of_what_the_loss_keeps_only_the_learners_own_moves(batch, loss, turn):

@@ -117,6 +117,7 @@ def test_it_trains_and_comes_back_from_a_file(kind, tmp_path):
     assert loaded.get_config() == model.get_config()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_another_process_goes_on_from_a_checkpoint_with_the_same_bits(kind, tmp_path):
     """What it begins with is another seed's, so whatever the checkpoint lacks would show."""
@@ -148,6 +149,7 @@ def test_another_process_goes_on_from_a_checkpoint_with_the_same_bits(kind, tmp_
         np.testing.assert_array_equal(one.numpy(), other.numpy(), err_msg=one.path)
 
 
+@pytest.mark.slow
 def test_by_the_command_line_killed_and_taken_up_again_with_pairs_and_pictures(tmp_path):
     run_dir, killed = tmp_path / "run", tmp_path / "killed"
     method = "--method=attention_ensemble(learners=2, branch='stage1', attention_depth=1)"

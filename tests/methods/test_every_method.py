@@ -40,6 +40,7 @@ def targets_of(method):
     return {"label": LABELS, "learner": np.zeros(4, int)} if method == "divide_and_conquer" else LABELS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", [keras.optimizers.Adam, keras.optimizers.SGD])
 @pytest.mark.parametrize("method", METHODS)
 def test_the_step_is_compiled_by_xla(method, optimizer):

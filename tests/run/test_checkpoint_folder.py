@@ -276,6 +276,7 @@ print(json.dumps(outcomes))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "keep, before, kept",
     [(3, [1], [1, 2]), (1, [0, 1], [2]), (3, [1, 2], [1, 2])],

@@ -66,6 +66,7 @@ def run_with_everything(tmp_path_factory):
     return run_dir
 
 
+@pytest.mark.slow
 def test_a_killed_run_ends_with_the_same_bits(run_with_everything, tmp_path):
     """Once in the rise of the learning rate, while the backbone is frozen, and once after."""
     killed = tmp_path / "run"

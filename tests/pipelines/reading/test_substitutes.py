@@ -102,6 +102,7 @@ def test_a_bad_image_is_replaced_and_nothing_else_changes():
     assert np.flatnonzero(substitutes.unreadable.numpy()).tolist() == sorted(set(BAD) & set(rows.ravel()))
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_on_and_the_shares_of_workers_have_the_same_substitutes():
     images, labels, _ = collected(BAD)
     rest = collected(BAD, step=3)
