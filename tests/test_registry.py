@@ -70,6 +70,26 @@ def test_arguments_need_names(text):
         registry.parse(text)
 
 
+def test_what_is_demanded_is_taken(things):
+    demanded = {"height": "--height"}
+    assert registry.create("thing", "box(width=1)", demanded, height=5)[2] == 5
+    assert registry.create("thing", "box(width=1, height=5)", demanded, height=5)[2] == 5
+
+
+@pytest.mark.parametrize(
+    "spec, told",
+    [
+        ("nothing", "'nothing' takes no argument 'height', which --height sets. Its arguments: none"),
+        ("box(width=1, height=4)", "sets height=4, and --height sets 5. Give --height alone"),
+    ],
+)
+def test_a_demand_without_effect_is_an_error(things, spec, told):
+    with pytest.raises(ValueError, match=told):
+        registry.create("thing", spec, {"height": "--height"}, height=5)
+    # An offer may have none.
+    registry.create("thing", spec, height=5)
+
+
 class TestFirstArgumentWithoutItsName:
     @pytest.fixture(autouse=True)
     def wrap(self, things):

@@ -82,13 +82,16 @@ def register_sum(kind):
     return decorate
 
 
-def create(kind, spec, **offers):
+def create(kind, spec, demanded=None, /, **offers):
     """Builds what `spec` names.
 
     Args:
         kind: a key of `ROOMS`.
         spec: string, `name` or `name(argument=literal, ...)`; for losses also a weighted sum of such,
             `name + weight * name(argument=literal, ...)`.
+        demanded: dictionary of those of the offers that must have an effect, name to what sets it, such as
+            `{"embedding_size": "--embedding_size"}`. It is an error if the thing does not take such an argument, or if
+            the spec sets another value.
         **offers: arguments that the caller can supply. Each is passed only where the thing takes an argument of
             that name and the spec does not set it.
     """
@@ -99,7 +102,10 @@ def create(kind, spec, **offers):
     if len(steps) != 1:
         hint = " Write a sum with +." if kind in _sums else ""
         raise ValueError(f"Expected one {kind}, received a chain of {len(steps)}: {spec!r}.{hint}")
-    return _create(kind, *steps[0], offers)
+    name, arguments = steps[0]
+    for argument, source in (demanded or {}).items():
+        _check_demand(kind, name, arguments, argument, offers[argument], source)
+    return _create(kind, name, arguments, offers)
 
 
 def create_chain(kind, spec, **offers):
@@ -136,13 +142,26 @@ def describe(kind):
     return lines
 
 
+def _check_demand(kind, name, arguments, argument, value, source):
+    """Raises if an argument that something else sets has no effect on the thing."""
+    parameters = _parameters(_thing(kind, name))
+    if argument not in parameters:
+        raise ValueError(
+            f"The {kind} {name!r} takes no argument {argument!r}, which {source} sets. "
+            f"Its arguments: {', '.join(parameters) or 'none'}."
+        )
+    if arguments.get(argument, value) != value:
+        raise ValueError(
+            f"The spec of the {kind} {name!r} sets {argument}={arguments[argument]!r}, and {source} sets {value!r}. "
+            f"Give {source} alone."
+        )
+
+
 def _create(kind, name, arguments, offers):
-    things = _room(kind)
-    if name not in things:
-        raise ValueError(f"Unknown {kind} {name!r}.{nearest(name, things)} Known: {', '.join(sorted(things))}.")
+    thing = _thing(kind, name)
     if name in _taking_first(kind):
         return _create_with_first(kind, name, dict(arguments))
-    parameters = _parameters(things[name])
+    parameters = _parameters(thing)
     for argument in arguments:
         if argument not in parameters:
             raise ValueError(
@@ -155,9 +174,16 @@ def _create(kind, name, arguments, offers):
     if missing:
         raise ValueError(f"The {kind} {name!r} needs {', '.join(missing)}: write {name}({missing[0]}=...).")
     try:
-        return things[name](**arguments)
+        return thing(**arguments)
     except TypeError as error:
         raise ValueError(f"Cannot make the {kind} {name!r} of {given}: {error}.") from error
+
+
+def _thing(kind, name):
+    things = _room(kind)
+    if name not in things:
+        raise ValueError(f"Unknown {kind} {name!r}.{nearest(name, things)} Known: {', '.join(sorted(things))}.")
+    return things[name]
 
 
 def _create_with_first(kind, name, arguments):

@@ -23,7 +23,7 @@ from tests.run_helpers import (
 )
 from tfdml import optimizers, registry
 from tfdml.callbacks import WeightAverage
-from tfdml.run.optimizer import check_frozen_batch_norm, check_loss, make_average, make_optimizer, parse_multipliers
+from tfdml.run.optimizer import check_loss, make_average, make_optimizer, parse_multipliers
 
 EVERYTHING = [
     "--loss=ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)",
@@ -198,13 +198,6 @@ def test_an_optimizer_without_groups_refuses_their_flags(monkeypatch):
     assert isinstance(make_optimizer(settings(optimizer="lion"), 10), keras.optimizers.Lion)
     with pytest.raises(ValueError, match="--lr_multipliers needs an optimizer with the argument lr_multipliers; lion"):
         make_optimizer(settings(optimizer="lion", lr_multipliers=["a=1"]), 10)
-
-
-def test_a_method_that_does_not_take_the_frozen_statistics():
-    model = types.SimpleNamespace(freeze_batch_norm="none")
-    check_frozen_batch_norm(model, settings())
-    with pytest.raises(ValueError, match="--freeze_batch_norm=all needs a method.*--method=single"):
-        check_frozen_batch_norm(model, settings(freeze_batch_norm="all"))
 
 
 @pytest.mark.parametrize("loss", ["arc_face(classes=3)", "triplet+0.5*arc_face(classes=3)"])

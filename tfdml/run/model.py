@@ -9,7 +9,7 @@ from tfdml import registry
 from tfdml.preprocessing import image_size_of
 from tfdml.run.batch_pairs import check_pairs
 from tfdml.run.model_files import load_weights
-from tfdml.run.optimizer import check_frozen_batch_norm, check_loss, make_optimizer
+from tfdml.run.optimizer import check_loss, make_optimizer
 
 
 def build_model(experiment, sampler, steps_per_epoch):
@@ -41,14 +41,11 @@ def _embedding_model(experiment):
         loaded = load_weights(backbone, settings.initial_weights)
         if experiment.chief:
             print(loaded, flush=True)
-    model = registry.create(
-        "method",
-        settings.method,
-        backbone=backbone,
-        embedding_size=settings.embedding_size,
-        freeze_batch_norm=settings.freeze_batch_norm,
-    )
-    check_frozen_batch_norm(model, settings)
+    arguments = {"backbone": backbone, "embedding_size": settings.embedding_size}
+    if settings.freeze_batch_norm != "none":
+        arguments["freeze_batch_norm"] = settings.freeze_batch_norm
+    demanded = {name: f"--{name}" for name in arguments}
+    model = registry.create("method", settings.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
     size = image_size_of(backbone, settings.image_size)
     try:

@@ -60,15 +60,6 @@ def parse_multipliers(items):
     return multipliers
 
 
-def check_frozen_batch_norm(model, settings):
-    """Raises if the model did not take what --freeze_batch_norm says."""
-    if settings.freeze_batch_norm not in ("none", model.freeze_batch_norm):
-        raise ValueError(
-            f"--freeze_batch_norm={settings.freeze_batch_norm} needs a method that takes it as an argument, and no "
-            f"other value of it in --method; received --method={settings.method}."
-        )
-
-
 def check_loss(loss, classes, settings):
     """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on."""
     terms = [term for _, term in loss.terms] if isinstance(loss, WeightedSum) else [loss]
