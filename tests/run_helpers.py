@@ -55,7 +55,7 @@ def scratch():
 @functools.cache
 def pictures():
     """Folder with the pictures rendered, so that no command tells of rendering."""
-    from pipelines.datasets import toycars
+    from pipelines.datasets.toycars import toycars
 
     folder = scratch() / "pictures"
     toycars(data_dir=folder, classes=16, images_per_class=8, image_size=24)

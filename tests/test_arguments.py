@@ -15,7 +15,7 @@ from tfdml.functional.manifold import random_walk
 
 importlib.import_module("tfdml.layers")
 for room in registry.ROOMS.values():
-    importlib.import_module(room)
+    registry.import_room(room)
 THINGS = {(kind, name): thing for kind, named in registry._registered.items() for name, thing in named.items()}
 
 # Something that fits, for arguments without a default.

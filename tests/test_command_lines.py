@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.datasets import folder as folder_dataset
+from pipelines.datasets.folder import folder as folder_dataset
 from tests.run_helpers import (
     MODEL_FLAGS,
     Command,

@@ -86,7 +86,5 @@ def test_the_table_of_the_page_is_read(tmp_path):
 
 
 def test_every_published_dataset_is_on_the_page():
-    from pipelines.datasets import cars196, cub200, inshop, market1501, sop, vehicleid
-
-    for dataset in (cars196, cub200, inshop, market1501, sop, vehicleid):
-        assert f"| `{dataset.__name__}" in PAGE
+    for name in ("cars196", "cub200", "inshop", "market1501", "sop", "vehicleid"):
+        assert f"| `{name}" in PAGE

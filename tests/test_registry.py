@@ -255,3 +255,15 @@ def test_every_kind_has_things_with_a_summary(kind):
     for name, line in zip(registry.names(kind), lines, strict=True):
         arguments, summary = line.split("): ", 1)
         assert arguments.startswith(f"{name}(") and summary
+
+
+def test_a_new_file_in_a_room_is_found_by_name(things, monkeypatch, tmp_path):
+    (tmp_path / "warehouse").mkdir()
+    (tmp_path / "warehouse/__init__.py").write_text('"""Things."""')
+    (tmp_path / "warehouse/crate.py").write_text(
+        "from tfdml.registry import register\n\n\n@register('thing', 'crate')\ndef crate(width=3):\n    return width\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(registry.ROOMS, "thing", "warehouse")
+    assert registry.create("thing", "crate(width=5)") == 5
+    assert registry.names("thing") == ["box", "crate", "nothing"]

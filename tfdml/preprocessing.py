@@ -14,7 +14,7 @@ class Preprocessing:
 
     Args:
         image_size: side of the square images that the network takes, pixels.
-        transform: chain of transforms of `pipelines.transforms.crops` that gives such a square.
+        transform: chain of transforms of `pipelines.transforms` that gives such a square.
         mean, std: one number a channel; the network takes `(pixels - mean) / std` of pixels from 0 to 255.
         channels: "rgb" or "bgr", the order of the network's channels and of `mean` and `std`.
         shrink: decode JPEGs at 1/2, 1/4 or 1/8 where they are resized to that or less.

@@ -8,13 +8,14 @@ import difflib
 import functools
 import importlib
 import inspect
+import pkgutil
 
 import keras.saving
 
 from tfdml.argument_checks import guarded
 from tfdml.specs import FIRST, parse, parse_sum
 
-# Where each kind of thing lives. Importing the room registers what is in it.
+# The room, a package or a module, of each kind of thing. Importing its modules registers what is in them.
 ROOMS = {
     "dataset": "pipelines.datasets",
     "sampler": "pipelines.sampling",
@@ -126,6 +127,18 @@ def import_modules(modules):
             ) from error
 
 
+@functools.cache
+def import_room(name):
+    """Imports a package and every module in it, so that a new file needs no line elsewhere to be found.
+
+    Args:
+        name: full name of the package; a module is imported alone.
+    """
+    room = importlib.import_module(name)
+    for module in pkgutil.iter_modules(getattr(room, "__path__", ())):
+        importlib.import_module(f"{name}.{module.name}")
+
+
 def names(kind):
     """The registered names of a kind, sorted."""
     return sorted(_room(kind))
@@ -207,7 +220,7 @@ def _taking_first(kind):
 def _room(kind):
     if kind not in ROOMS:
         raise ValueError(f"Unknown kind {kind!r}. Known: {', '.join(ROOMS)}.")
-    importlib.import_module(ROOMS[kind])
+    import_room(ROOMS[kind])
     return _registered[kind]
 
 

@@ -8,6 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from pipelines.datasets.loading import check_headers, missing_files
+
 # How many of many files a message names.
 SHOWN = 3
 ONE_HOT = "Of one-hot labels take np.argmax(labels, axis=-1)."
@@ -95,9 +97,6 @@ def class_numbers(labels):
 
 
 def _files(paths):
-    # Not above: it imports all datasets, and Pillow with them.
-    from pipelines.datasets.loading import check_headers, missing_files
-
     missing = [paths[row] for row in missing_files(paths)]
     if missing:
         raise FileNotFoundError(

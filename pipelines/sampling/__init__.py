@@ -1,4 +1,4 @@
-"""Samplers: which rows make up a batch, as a pure function of (seed, step) and tables that may be replaced.
+"""Samplers: the rows of each batch, as a pure function of (seed, step) and of tables that may be replaced.
 
 A sampler is bound to labels once; that makes its tables, which are variables. `tables()` reads them, at the start of
 an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in any order, with the same result.

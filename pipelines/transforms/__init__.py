@@ -1,5 +1,6 @@
-"""Transforms: functions `(image, seed) -> image` that `--train_transform` and `--test_transform` name."""
+"""Transforms of images, one a file, which `--train_transform` and `--test_transform` find by their registered names.
 
-from pipelines.transforms import affine, blur, colours, compression, crops, erasing, keras_layers, rand_augment
-
-__all__ = ["affine", "blur", "colours", "compression", "crops", "erasing", "keras_layers", "rand_augment"]
+A transform makes a step: a function `(image, seed) -> image` of a float32 image `[H, W, 3]`, pixels from 0 to 255, or
+a `pipelines.images.cut.Cut`, with which decoding can begin. Random steps are stateless: the same seed gives the same
+image.
+"""

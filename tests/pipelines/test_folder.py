@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.datasets import folder, load
+from pipelines.datasets import load
+from pipelines.datasets.folder import folder
 from tfdml import registry
 
 FILES = {

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.datasets import load, tfds
+from pipelines.datasets import load
+from pipelines.datasets.tfds import tfds
 
 
 def pictures(count, seed=0):

@@ -1,4 +1,3 @@
-import importlib
 import io
 import itertools
 
@@ -6,12 +5,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from pipelines.datasets import toycars as module
 from pipelines.datasets.toycars import ATTRIBUTES, designs, toycars
 from pipelines.datasets.toycars_nuisances import render
 from tfdml import registry
 
-# The package gives the name of the module to the function.
-module = importlib.import_module("pipelines.datasets.toycars")
 SMALL = {"classes": 6, "images_per_class": 3, "image_size": 24}
 
 

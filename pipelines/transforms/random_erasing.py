@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from pipelines.transforms.crops import first_fitting
+from pipelines.transforms.windows import first_fitting
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
 from tfdml.arguments import interval, number
 from tfdml.registry import register

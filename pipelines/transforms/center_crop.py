@@ -1,0 +1,19 @@
+"""Square crops at the centre."""
+
+import tensorflow as tf
+
+from pipelines.images.cut import Cut
+from pipelines.transforms.windows import centred, padded
+from tfdml.arguments import integer
+from tfdml.registry import register
+
+
+@register("transform", "center_crop", size=integer(1))
+def center_crop(size):
+    """Crops the central square of `size`; smaller images are padded with black."""
+
+    def window(height, width, seed):
+        del seed
+        return centred(height, width, tf.minimum(height, size), tf.minimum(width, size))
+
+    return Cut(window, finish=lambda image: padded(image, size))

@@ -1,0 +1,37 @@
+"""Random changes of brightness, contrast, saturation and hue."""
+
+import tensorflow as tf
+
+from pipelines.transforms.colours import change_brightness, change_contrast, change_saturation, turn_hue
+from pipelines.transforms.with_probability import PROBABILITY, with_probability
+from tfdml.arguments import number
+from tfdml.registry import register
+
+
+@register(
+    "transform",
+    "color_jitter",
+    **{name: number(at_least=0) for name in ("brightness", "contrast", "saturation")},
+    hue=number(at_least=0, at_most=0.5),
+    probability=PROBABILITY,
+)
+def color_jitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, probability=1.0):
+    """Changes brightness, contrast, saturation and hue at random, in this order.
+
+    Args:
+        brightness, contrast, saturation: each is multiplied by a factor from `1 - number`, but no less than 0, to
+            `1 + number`; 0 leaves it as it is.
+        hue: it is turned by as much as this share of the colour circle, one way or the other; 0 leaves it as it is.
+        probability: of an image to be changed.
+    """
+    changes = [(change_brightness, brightness), (change_contrast, contrast), (change_saturation, saturation)]
+
+    def step(image, seed):
+        uniform = tf.random.stateless_uniform([4], seed)
+        for place, (change, most) in enumerate(changes):
+            low = max(0.0, 1.0 - most)
+            if most:
+                image = change(image, low + uniform[place] * (1.0 + most - low))
+        return turn_hue(image, (2 * uniform[3] - 1) * hue) if hue else image
+
+    return with_probability(probability, step)

@@ -1,0 +1,17 @@
+"""Random mirroring."""
+
+import tensorflow as tf
+
+from tfdml.registry import register
+
+
+@register("transform", "flip")
+def flip():
+    """Mirrors left and right with probability one half."""
+
+    def step(image, seed):
+        mirrored = tf.random.stateless_uniform([], seed) < 0.5
+        flipped = tf.cond(mirrored, lambda: tf.reverse(image, axis=[1]), lambda: image)
+        return tf.ensure_shape(flipped, image.shape)
+
+    return step

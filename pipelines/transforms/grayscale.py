@@ -1,0 +1,11 @@
+"""Removal of colours."""
+
+from pipelines.transforms.colours import grey_of
+from pipelines.transforms.with_probability import PROBABILITY, with_probability
+from tfdml.registry import register
+
+
+@register("transform", "grayscale", probability=PROBABILITY)
+def grayscale(probability=1.0):
+    """Takes away colours: 0.299 red + 0.587 green + 0.114 blue in all three channels."""
+    return with_probability(probability, lambda image, seed: grey_of(image))

@@ -1,0 +1,23 @@
+"""Crops of a random size and shape."""
+
+from pipelines.images.cut import Cut
+from pipelines.transforms.windows import first_fitting
+from tfdml.arguments import integer, interval, number
+from tfdml.registry import register
+
+
+@register(
+    "transform",
+    "random_resized_crop",
+    size=integer(1),
+    area=interval(number(above=0, at_most=1)),
+    aspect=interval(number(above=0)),
+)
+def random_resized_crop(size, area=(0.08, 1.0), aspect=(3 / 4, 4 / 3)):
+    """Crops a random share of the area at a random aspect ratio and resizes it to `size` × `size`."""
+
+    def window(height, width, seed):
+        # The whole image where nothing fits, as in very narrow ones.
+        return first_fitting(height, width, seed, area=area, aspect=aspect, otherwise=(height, width))
+
+    return Cut(window, target=lambda height, width: (size, size), random=True)

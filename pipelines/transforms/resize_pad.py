@@ -1,0 +1,19 @@
+"""Resizing of the longer side, with padding to a square."""
+
+import tensorflow as tf
+
+from pipelines.images.cut import Cut
+from pipelines.transforms.windows import padded
+from tfdml.arguments import integer, number
+from tfdml.registry import register
+
+
+@register("transform", "resize_pad", size=integer(1), fill=number(at_least=0, at_most=255))
+def resize_pad(size, fill=0):
+    """Resizes the longer side to `size`, aspect kept, and pads the shorter one with `fill` (0 to 255) to a square."""
+
+    def target(height, width):
+        scale = size / tf.maximum(height, width)
+        return tf.maximum(tf.round(height * scale), 1), tf.maximum(tf.round(width * scale), 1)
+
+    return Cut(target=target, finish=lambda image: padded(image - fill, size) + fill)

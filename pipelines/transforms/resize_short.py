@@ -1,0 +1,28 @@
+"""Resizing of the shorter side."""
+
+import tensorflow as tf
+
+from pipelines.images.cut import Cut
+from pipelines.transforms.windows import centred
+from tfdml.arguments import integer
+from tfdml.registry import register
+
+# An image that is longer than so many times its width is seen in its middle only: the whole of it, at a width that a
+# network takes, would fill the memory.
+LONGEST_SHAPE = 32
+
+
+@register("transform", "resize_short", size=integer(1))
+def resize_short(size):
+    """Resizes the shorter side to `size`, aspect kept."""
+
+    def window(height, width, seed):
+        del seed
+        longest = LONGEST_SHAPE * tf.minimum(height, width)
+        return centred(height, width, tf.minimum(height, longest), tf.minimum(width, longest))
+
+    def target(height, width):
+        scale = size / tf.minimum(height, width)
+        return tf.maximum(tf.round(height * scale), size), tf.maximum(tf.round(width * scale), size)
+
+    return Cut(window, target=target)

@@ -1,0 +1,34 @@
+"""Rotation by a random angle."""
+
+import tensorflow as tf
+
+from pipelines.transforms.affine import FILL_MODES, rotation, transformed
+from pipelines.transforms.with_probability import PROBABILITY, with_probability
+from tfdml.arguments import interval, number, one_of
+from tfdml.registry import register
+
+
+@register(
+    "transform",
+    "rotate",
+    degrees=interval(number()),
+    fill_mode=one_of(*FILL_MODES),
+    fill=number(at_least=0, at_most=255),
+    probability=PROBABILITY,
+)
+def rotate(degrees=(-15.0, 15.0), fill_mode="constant", fill=0.0, probability=1.0):
+    """Turns around the centre by a random angle; the size stays, so that corners are lost.
+
+    Args:
+        degrees: lowest and highest angle; above 0 it is counterclockwise.
+        fill_mode: what comes in at the corners: 'constant' for `fill`; 'reflect', 'wrap' or 'nearest' for the image
+            itself, mirrored, repeated, or its nearest pixel.
+        fill: brightness of the corners, 0 to 255.
+        probability: of an image to be turned.
+    """
+
+    def step(image, seed):
+        drawn = degrees[0] + tf.random.stateless_uniform([], seed) * (degrees[1] - degrees[0])
+        return transformed(image, rotation(drawn), fill_mode=fill_mode, fill=fill)
+
+    return with_probability(probability, step)

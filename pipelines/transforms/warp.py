@@ -1,0 +1,11 @@
+"""Resizing to a square, whatever the aspect."""
+
+from pipelines.images.cut import Cut
+from tfdml.arguments import integer
+from tfdml.registry import register
+
+
+@register("transform", "warp", size=integer(1))
+def warp(size):
+    """Resizes to `size` × `size`, whatever the aspect."""
+    return Cut(target=lambda height, width: (size, size))
