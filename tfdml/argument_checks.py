@@ -27,8 +27,8 @@ def expects(**declared):
 def guarded(thing, owner, declared):
     """The class or function with its arguments checked at each call, as declared, else by the type of the default.
 
-    Arguments without a default, or whose default is None or an empty tuple, are checked only where declared. What is
-    guarded twice is checked as the first time, except for what the second declares.
+    Arguments without a default, or whose default is None or an empty tuple, are checked only where declared. What was
+    declared of the thing before stays, unless it is declared anew.
 
     Args:
         thing: a class, whose `__init__` is replaced, or a function.

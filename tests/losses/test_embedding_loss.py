@@ -274,6 +274,11 @@ def test_a_class_with_an_init_of_its_own_keeps_it():
     assert str(inspect.signature(Plain)) == "(margin=1.0, **kwargs)"
     assert values(Plain()) == [3, 0, 0, 8] and Plain().get_config()["power"] == 1
 
+    class Heir(Plain):
+        function = staticmethod(distances_loss)
+
+    assert str(inspect.signature(Heir)) == "(margin=1.0, **kwargs)" and values(Heir(2)) == [2, 0, 0, 7]
+
 
 def test_a_function_may_stand_without_staticmethod_and_none_is_told():
     class Bare(EmbeddingLoss):

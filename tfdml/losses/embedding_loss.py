@@ -28,8 +28,8 @@ class EmbeddingLoss(keras.losses.Loss):
     The function's keyword arguments are then arguments and attributes of the class, with the same defaults,
     descriptions and checks, and `get_config` returns them. An argument that only the class takes is an attribute with
     a type, as in a dataclass, such as `classes: int | None = None`. The signature lists the function's arguments, then
-    those of the class, then those of its base classes. A class that defines `__init__` keeps it and sets the
-    attributes itself.
+    those of the class, then those of its base classes. A class that defines or inherits an `__init__` of its own
+    keeps it, and sets the attributes itself.
 
     Args:
         reduction: Keras' reduction of the `[B]` values.
@@ -122,7 +122,7 @@ def _take_arguments(cls, typed):
     docstrings = [cls.__doc__, cls.function.__doc__ if cls.function else None]
     docstrings += [base.__doc__ for base in cls.__mro__[1:] if issubclass(base, EmbeddingLoss)]
     cls.__doc__ = with_arguments((*cls._arguments, *COMMON), *docstrings)
-    if "__init__" not in vars(cls):
+    if cls.__init__ is EmbeddingLoss.__init__ or hasattr(cls.__init__, "sets_arguments"):
         # What is declared of the class as yet is what is declared of its base.
         declared = {**expected_of(cls), **expected_of(cls.function)}
         cls.__init__ = _init(cls, {name: defaults[name] for name in cls._arguments})
@@ -163,6 +163,7 @@ def _init(cls, defaults):
             setattr(self, name, value)
         self.check_arguments()
 
+    __init__.sets_arguments = True
     __init__.__qualname__ = f"{cls.__qualname__}.__init__"
     __init__.__signature__ = signature.replace(parameters=[inspect.Parameter("self", kind), *parameters])
     return __init__
