@@ -4,6 +4,7 @@
 #   make test         the tests, minutes; arguments for pytest: make test PYTEST_ARGS='-k triplet'
 #   make test-all     also those that are slow: several processes, killed runs, other backends, the wheel
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
+#   make test-keras-next  whether Keras' nightly still has the private names that are used
 #   make lint         style and format
 #   make clean        removes .venv and build files; keeps runs/
 #
@@ -22,7 +23,7 @@ TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
 BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-slow test-all test-oracles lint clean
+.PHONY: quickstart test test-slow test-all test-oracles test-keras-next lint clean
 
 quickstart: .venv/.cpu-installed
 	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
@@ -37,6 +38,11 @@ test-all: test test-slow test-oracles
 
 test-oracles: .venv/.oracles-installed
 	.venv/bin/python -m pytest tests/oracles $(PYTEST_ARGS)
+
+# In front of Keras as it is installed, which stays.
+test-keras-next: .venv/.test-installed
+	$(PIP) install --no-deps --upgrade --pre --target build/keras-next keras-nightly
+	PYTHONPATH=build/keras-next .venv/bin/python -m pytest tests/test_keras_internals.py $(PYTEST_ARGS)
 
 lint: .venv/.test-installed
 	.venv/bin/ruff check

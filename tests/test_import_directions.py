@@ -11,7 +11,7 @@ FILES = sorted(path.relative_to(ROOT) for room in ("tfdml", "pipelines") for pat
 MOST_LINES = 250
 
 CHECKED = "tfdml.arguments tfdml.argument_checks"
-DECLARED = f"tfdml.registry {CHECKED}"
+DECLARED = f"tfdml.registry tfdml.keras_internals {CHECKED}"
 # Room: (what it may import of this repository, what of others). The standard library is free to all. What is not
 # here joins rooms: it may import anything, and no room may import it.
 ROOMS = {
@@ -22,7 +22,8 @@ ROOMS = {
     "tfdml.flags": ("", "absl"),
     "tfdml.startup": ("", "keras"),
     "tfdml.errors": ("", ""),
-    "tfdml.devices": ("", "tensorflow"),
+    "tfdml.keras_internals": ("", ""),
+    "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
     "tfdml.clustering": ("", "faiss numpy scipy"),
     "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),
     # A loss names the callback that it brings; callbacks import no losses.
@@ -95,6 +96,26 @@ def test_imports_keep_the_directions(file):
         assert others is None or not [name for name in names if not ours(name) and not inside(name, others)]
     room = room_of(file, FORBIDDEN)
     assert not [name for name in names if room and inside(name, FORBIDDEN[room])]
+
+
+# Where a name that begins with an underscore is used of something that is not tfdml's own.
+PRIVATE_USES = {
+    "pipelines/datasets/archives.py": {"_proc_member"},
+    "tfdml/startup.py": {"_exit"},
+}
+
+
+@pytest.mark.parametrize("file", FILES, ids=str)
+def test_private_names_of_others_stand_in_one_file(file):
+    if str(file) == "tfdml/keras_internals.py":
+        return
+    private = [
+        node
+        for node in ast.walk(source(file))
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+    ]
+    own = {node.attr for node in private if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")}
+    assert {node.attr for node in private} - own <= PRIVATE_USES.get(str(file), set())
 
 
 def test_every_room_of_the_tables_exists():

@@ -6,6 +6,8 @@ import re
 
 import tensorflow as tf
 
+from tfdml.keras_internals import devices_per_worker
+
 
 def strategy_for(devices):
     """Makes the `tf.distribute.Strategy` of a `--devices` value; call it before TensorFlow has computed anything.
@@ -46,7 +48,7 @@ def is_chief(strategy):
 def is_multi_worker(strategy):
     """True under MultiWorkerMirroredStrategy with more than one worker."""
     multi_worker = isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy)
-    return multi_worker and strategy.num_replicas_in_sync > strategy.extended._num_devices_per_worker
+    return multi_worker and strategy.num_replicas_in_sync > devices_per_worker(strategy)
 
 
 def _mirrored(kind, count):

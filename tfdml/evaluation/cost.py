@@ -4,6 +4,8 @@ import math
 
 import tensorflow as tf
 
+from tfdml.keras_internals import graph_of
+
 # How many sizes of a kernel are summed over, and what says that a matrix is transposed, by operation.
 KERNELS = {"Conv2D": 3, "DepthwiseConv2dNative": 2}
 MATRICES = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x"}
@@ -48,7 +50,7 @@ def _operations(graph):
     for operation in graph.get_operations():
         yield operation
         if operation.type in CALLS:
-            yield from _operations(graph._get_function(operation.get_attr("f").name).graph)
+            yield from _operations(graph_of(graph, operation.get_attr("f").name))
 
 
 def _products(operation):

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 
+from tfdml.keras_internals import layers_of
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 
 # Standard deviation of what `stir` changes, relative to the number itself.
@@ -41,7 +42,7 @@ def copied(part, prefix, *, keep_resolution=False):
 def stir(model, seed):
     """Changes each kernel's numbers by some percent, so that a copy goes a way of its own where all else is alike."""
     random = np.random.default_rng(seed)
-    for layer in model._flatten_layers():
+    for layer in layers_of(model):
         if hasattr(layer, "kernel"):
             kernel = np.asarray(layer.kernel)
             layer.kernel.assign(kernel * (1 + STIRRED * random.standard_normal(kernel.shape).astype(kernel.dtype)))

@@ -2,6 +2,8 @@
 
 import keras
 
+from tfdml.keras_internals import layers_of
+
 WHICH = ("none", "statistics", "all")
 
 
@@ -32,7 +34,7 @@ def freeze_batch_norm(model, which="statistics"):
 
 def batch_norms(model):
     """All batch normalisation layers of a model, wherever they are in it."""
-    return [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.BatchNormalization)]
+    return [layer for layer in layers_of(model) if isinstance(layer, keras.layers.BatchNormalization)]
 
 
 def _keep_statistics(layer):

@@ -5,11 +5,12 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml.devices import is_multi_worker
+from tfdml.keras_internals import batch_spec, spec_of_one_replica
 from tfdml.methods.replicas import mean_of_replicas
 
 
 class KerasModel(keras.Model):
-    """What the models of the methods need of Keras and Keras does otherwise; all uses of its private names are here.
+    """What the models of the methods need of Keras and Keras does otherwise.
 
     The model's and the optimizer's variables are made before the first step is traced: XLA, which `jit_compile="auto"`
     chooses where there is a GPU, cannot make them inside the step. A model that is loaded has been called, so that
@@ -53,7 +54,7 @@ class KerasModel(keras.Model):
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         with self.distribute_strategy.scope():
             if not self.built:
-                batch = data_batch if iterator is None else _of_one_replica(iterator._distributed_dataset.element_spec)
+                batch = data_batch if iterator is None else _of_one_replica(batch_spec(iterator))
                 images = keras.utils.unpack_x_y_sample_weight(batch)[0]
                 self(tf.nest.map_structure(_symbolic, images))
             self._build_optimizer()
@@ -77,7 +78,7 @@ class _ChecksFirst:
 
 def _of_one_replica(specs):
     """The specs of a batch, where those of a distributed dataset name every replica's."""
-    return tf.nest.map_structure(lambda spec: getattr(spec, "_value_specs", [spec])[0], specs)
+    return tf.nest.map_structure(spec_of_one_replica, specs)
 
 
 def _symbolic(values):

@@ -2,11 +2,13 @@
 
 import tensorflow as tf
 
+from tfdml.keras_internals import trained_variables
+
 
 def with_optimizer_state(optimizer, variables):
     """Each variable with what the optimizer keeps for it: `[[variable, momentum, ...], ...]`."""
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
-    prefixes = {id(variable): variable.path.replace("/", "_") + "_" for variable in optimizer._trainable_variables}
+    prefixes = {id(variable): variable.path.replace("/", "_") + "_" for variable in trained_variables(optimizer)}
     groups = {id(variable): [variable] for variable in variables}
     for kept in optimizer.variables:
         # Keras names it after its variable; of names that begin alike the longest is the one.

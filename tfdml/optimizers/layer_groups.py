@@ -5,6 +5,7 @@ import inspect
 from keras import ops
 
 from tfdml.argument_checks import expects
+from tfdml.keras_internals import decays, place_of, trained_variables
 from tfdml.optimizers.arguments import GROUPS
 from tfdml.optimizers.layer_rules import layer_rules
 from tfdml.optimizers.own_steps import counting
@@ -53,7 +54,7 @@ class LayerGroups:
 
     def is_learning(self, variable):
         """Whether a variable is not frozen in this step."""
-        rule = self._rules(self._get_variable_index(variable))
+        rule = self._rules(place_of(self, variable))
         return self.iterations >= rule.frozen_steps if rule.multiplier else ops.convert_to_tensor(False)
 
     def build(self, variables):
@@ -73,11 +74,11 @@ class LayerGroups:
 
     def without_frozen(self, gradients, variables=None):
         """The gradients, with zeros in place of those of variables that are frozen in this step."""
-        places = range(len(gradients)) if variables is None else map(self._get_variable_index, variables)
+        places = range(len(gradients)) if variables is None else (place_of(self, each) for each in variables)
         return [self._unless_frozen(each, self._rules(at)) for each, at in zip(gradients, places, strict=True)]
 
     def update_step(self, gradient, variable, learning_rate):
-        place = self._get_variable_index(variable)
+        place = place_of(self, variable)
         rule = self._rules(place)
         if rule.multiplier == 0:
             return
@@ -86,7 +87,7 @@ class LayerGroups:
             rate = rate * rule.multiplier
         if rule.frozen_steps:
             rate = rate * ops.cast(self.iterations >= rule.frozen_steps, variable.dtype)
-        if self.weight_decay is not None and rule.decays and self._use_weight_decay(variable):
+        if self.weight_decay is not None and rule.decays and decays(self, variable):
             gradient = self._decay(gradient, variable, rate)
         if rule.frozen_steps:
             gradient = self._unless_frozen(gradient, rule)
@@ -124,7 +125,7 @@ class LayerGroups:
 
     def _own_steps(self, place, rule):
         """The number of steps that a variable has learned in, or None: all."""
-        own = self._steps_of(self._trainable_variables[place]) if self._steps_of else None
+        own = self._steps_of(trained_variables(self)[place]) if self._steps_of else None
         if own is None and rule.frozen_steps:
             return ops.maximum(self.iterations - rule.frozen_steps, 0)
         return own

@@ -4,6 +4,8 @@ import contextlib
 
 import keras
 
+from tfdml.keras_internals import iterations_replaced, place_of, trained_variables
+
 # Optimizers that use `iterations` number by number of a variable, so that the count may differ from column to column.
 USE_STEPS = (keras.optimizers.Adam, keras.optimizers.Adamax)
 
@@ -19,15 +21,9 @@ def counting(optimizer, steps):
     if steps is None:
         yield
         return
-    # Not by setattr, which would track the tensor as state of the optimizer.
-    attributes = vars(optimizer)
-    all_steps = attributes["_iterations"]
     # Keras divides by it where gradients are accumulated.
-    attributes["_iterations"] = steps * (optimizer.gradient_accumulation_steps or 1)
-    try:
+    with iterations_replaced(optimizer, steps * (optimizer.gradient_accumulation_steps or 1)):
         yield
-    finally:
-        attributes["_iterations"] = all_steps
 
 
 def count_apart(optimizer, steps_of):
@@ -49,7 +45,7 @@ def count_apart(optimizer, steps_of):
     update_step = type(optimizer).update_step
 
     def update_by_own_steps(gradient, variable, learning_rate):
-        known = optimizer._trainable_variables[optimizer._get_variable_index(variable)]
+        known = trained_variables(optimizer)[place_of(optimizer, variable)]
         with counting(optimizer, steps_of(known)):
             update_step(optimizer, gradient, variable, learning_rate)
 

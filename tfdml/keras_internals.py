@@ -1,0 +1,69 @@
+"""Every private name of Keras and TensorFlow that tfdml uses.
+
+A new release may move any of them; tests/test_keras_internals.py then fails with the one that moved.
+"""
+
+import contextlib
+
+# Private methods of Keras' classes that tfdml overrides, and attributes that it sets: class of Keras to name.
+OVERRIDDEN = {
+    # `KerasModel` makes variables there, before the step is traced.
+    "Model": "_maybe_symbolic_build",
+    # `LayerGroups` decays each variable by its own learning rate instead.
+    "Optimizer": "_apply_weight_decay",
+    # `VariableHolder` sets it: `Model.summary` reads it.
+    "Layer": "_build_shapes_dict",
+}
+
+
+def layers_of(model):
+    """The model and all layers in it, at any depth."""
+    return model._flatten_layers()
+
+
+def trained_variables(optimizer):
+    """The variables that an optimizer was built for, in its order."""
+    return optimizer._trainable_variables
+
+
+def place_of(optimizer, variable):
+    """The place of a variable among those that the optimizer was built for."""
+    return optimizer._get_variable_index(variable)
+
+
+def decays(optimizer, variable):
+    """Whether an optimizer's weight decay applies to a variable, see Keras' `exclude_from_weight_decay`."""
+    return optimizer._use_weight_decay(variable)
+
+
+@contextlib.contextmanager
+def iterations_replaced(optimizer, steps):
+    """Context in which `optimizer.iterations` is the tensor `steps`."""
+    # Not by setattr, which would track the tensor as state of the optimizer.
+    attributes = vars(optimizer)
+    before = attributes["_iterations"]
+    attributes["_iterations"] = steps
+    try:
+        yield
+    finally:
+        attributes["_iterations"] = before
+
+
+def batch_spec(iterator):
+    """The specs of one replica's share of a batch, from the iterator that Keras makes of a dataset."""
+    return iterator._distributed_dataset.element_spec
+
+
+def spec_of_one_replica(spec):
+    """A spec of one replica's tensor, where `spec` may name those of several."""
+    return getattr(spec, "_value_specs", [spec])[0]
+
+
+def devices_per_worker(strategy):
+    """Number of devices of each worker of a MultiWorkerMirroredStrategy."""
+    return strategy.extended._num_devices_per_worker
+
+
+def graph_of(graph, name):
+    """The graph of a function that operations of `graph` call."""
+    return graph._get_function(name).graph
