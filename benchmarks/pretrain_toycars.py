@@ -43,7 +43,7 @@ def main():
     model.backbone.save_weights(WEIGHTS)
     recipe = {
         "sha256": hashlib.sha256(WEIGHTS.read_bytes()).hexdigest(),
-        "flags": (ROOT / FLAGFILE).read_text().splitlines(),
+        "flags": [line for line in (ROOT / FLAGFILE).read_text().splitlines() if line.startswith("--")],
         "unseen designs": run.result()["metrics"],
     }
     WEIGHTS.with_name("small_toycars.json").write_text(json.dumps(recipe, indent=2) + "\n")
