@@ -1,4 +1,4 @@
-"""K-means, and which new cluster goes on with which learner."""
+"""K-means, and matching new clusters to learners."""
 
 import itertools
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_clustered_is_told():
         kmeans(np.zeros(3), 2, seed=0)
     broken = points.copy()
     broken[[7, 9], 1] = np.nan
-    with pytest.raises(ValueError, match="2 of 120 embeddings are not finite, row 7 first"):
+    with pytest.raises(ValueError, match="2 of 120 embeddings are not finite; the first is row 7"):
         kmeans(broken, 2, seed=0)
-    with pytest.raises(ValueError, match="5 clusters need that many different embeddings, the 120 rows have 3"):
+    with pytest.raises(ValueError, match="5 clusters need as many distinct embeddings, but the 120 rows have 3"):
         kmeans(points[np.arange(120) % 3], 5, seed=0)

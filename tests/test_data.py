@@ -1,4 +1,4 @@
-"""P×K batches of people's own images: how they are scaled, and that training goes on where it ended."""
+"""P×K batches of people's own images: how they are scaled, and that training resumes where it ended."""
 
 import keras
 import numpy as np
@@ -122,27 +122,36 @@ def test_without_a_transform_anything_is_batched_as_it_is():
 
 
 BAD = {
-    "no_scaling": ({"mean": None}, "How pixels are scaled is missing"),
+    "no_scaling": ({"mean": None}, "The scaling of pixels is missing"),
     "scaling_twice": ({"backbone": declaring}, "received both"),
     "silent_backbone": (
         {"mean": None, "std": None, "backbone": keras.Sequential},
-        "does not say how pixels are scaled",
+        "does not declare how its pixels are scaled",
     ),
     "silent_in_a_model": (
         {"mean": None, "std": None, "backbone": lambda: tfdml.Single(keras.Sequential(name="mine"))},
-        "mine does not say how pixels are scaled",
+        "mine does not declare how its pixels are scaled",
     ),
     "no_size": ({"image_size": None}, "image_size is missing"),
-    "scaled_already": ({"images": lambda: PICTURES / 255.0}, "pixels from 0 to 255, received an image with 0"),
-    "around_zero": ({"images": lambda: PICTURES / 127.5 - 1}, "pixels from 0 to 255, received an image with -"),
+    "scaled_already": (
+        {"images": lambda: PICTURES / 255.0},
+        "pixels from 0 to 255, received an image with 0",
+    ),
+    "around_zero": (
+        {"images": lambda: PICTURES / 127.5 - 1},
+        "pixels from 0 to 255, received an image with -",
+    ),
     "grey": ({"images": lambda: PICTURES[..., :1]}, r"\[height, width, 3\], received \(12, 12, 1\)"),
     "no_labels": ({"labels": None}, "labels is missing"),
     "too_few_labels": ({"labels": LABELS[1:]}, "received 24 images and 23 labels"),
-    "labels_twice": ({"images": lambda: tf.data.Dataset.from_tensors((PICTURES, LABELS))}, "no labels beside a"),
+    "labels_twice": (
+        {"images": lambda: tf.data.Dataset.from_tensors((PICTURES, LABELS))},
+        "Expected labels=None",
+    ),
     "too_many_classes": ({"classes": 7}, r"pxk\(classes=7\) .* have 6. Lower classes"),
     "inside_an_epoch": ({"initial_step": 3}, "multiple of steps_per_epoch=4, received 3"),
     "raw_files": ({"images": lambda: [b"\0"] * COUNT, "transform": None}, "Files need a transform"),
-    "raw_and_scaled": ({"transform": None}, "transform=None leaves arrays as they are"),
+    "raw_and_scaled": ({"transform": None}, "transform=None leaves arrays unchanged"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Checks arguments of functions and classes against what is declared of them, each time they are called."""
+"""Checks the arguments of functions and classes at each call."""
 
 import functools
 import inspect
@@ -10,9 +10,12 @@ LONGEST_VALUE = 80
 
 
 def expects(**declared):
-    """Decorator that checks arguments of a class, function or method each time it is called.
+    """Decorator that checks the arguments of a class, function or method at each call.
 
-    Functions and methods take tensors and variables as they are: their values are not known while a graph is made.
+    Functions and methods accept any tensor or variable, because its value is unknown while a graph is traced.
+
+    Args:
+        **declared: argument to `Expected`, such as `margin=number(at_least=0)`.
     """
 
     def decorate(thing):
@@ -25,14 +28,14 @@ def expects(**declared):
 
 
 def guarded(thing, owner, declared):
-    """The class or function with its arguments checked at each call, as declared, else by the type of the default.
+    """Wraps a class or function so that each call checks its arguments.
 
-    Arguments without a default, or whose default is None or an empty tuple, are checked only where declared. What was
-    declared of the thing before stays, unless it is declared anew.
+    An argument that is not declared is checked by the type of its default, unless it has no default, or the default is
+    None or an empty tuple. If guarded twice, the second declaration of an argument replaces the first.
 
     Args:
         thing: a class, whose `__init__` is replaced, or a function.
-        owner: what errors name, such as "The loss 'triplet'".
+        owner: the name in errors, such as "The loss 'triplet'".
         declared: argument to `Expected`.
     """
     signature = inspect.signature(thing)
@@ -46,12 +49,12 @@ def guarded(thing, owner, declared):
 
 
 def expected_of(thing):
-    """Argument to `Expected` of a class or function that is guarded."""
+    """Returns `{argument: Expected}` of a guarded class or function."""
     return getattr(thing.__init__ if isinstance(thing, type) else thing, "expected", {})
 
 
 def _guarded(function, owner, expected, *, tensors=False, of_class=None):
-    """The function, or the `__init__` of a class with the signature given, with its arguments checked."""
+    """Wraps a function, or the `__init__` of a class with signature `of_class`."""
     signature = of_class or inspect.signature(function)
     first = 0 if of_class is None else 1
 
@@ -60,7 +63,7 @@ def _guarded(function, owner, expected, *, tensors=False, of_class=None):
         try:
             bound = signature.bind(*args[first:], **kwargs)
         except TypeError:
-            # Python's own error names what is missing or unknown.
+            # Python's own error names the missing or unknown argument.
             return function(*args, **kwargs)
         for name in [name for name in bound.arguments if name in expected]:
             if not (tensors and _is_tensor(bound.arguments[name])):
@@ -91,7 +94,7 @@ def _known(declared, signature, owner):
 
 
 def _like(default):
-    """What a default says of its argument, or None."""
+    """The `Expected` that follows from a default, or None."""
     if isinstance(default, bool):
         return boolean()
     for kind, expected in ((int, integer), (float, number), (str, text)):

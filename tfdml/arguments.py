@@ -1,4 +1,4 @@
-"""Types and ranges of arguments, to declare what a thing takes: `@register("loss", "name", margin=number(at_least=0))`.
+"""Types and ranges of arguments, for declarations such as `@register("loss", "name", margin=number(at_least=0))`.
 
 `tfdml.argument_checks` checks them.
 """
@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-# What reading a value that does not fit may raise.
+# Errors that reading a wrong value may raise.
 REFUSED = (ValueError, TypeError, OverflowError)
 
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What an argument has to be.
+    """The type and range of an argument.
 
     Args:
-        words: what that is, as it stands behind "expects margin to be".
-        read: function that returns the value as the thing takes it, or raises one of `REFUSED`.
-        each: the same for several such values.
+        words: its description in errors, after "expects margin to be".
+        read: function that returns the converted value, or raises one of `REFUSED`.
+        each: the description of several such values.
     """
 
     words: str
@@ -31,12 +31,12 @@ class Expected:
 
 
 def number(*, at_least=None, above=None, at_most=None, below=None, noun="number"):
-    """A finite number, read as a float; True and False are none. The noun says in what, as "angle in degrees"."""
+    """A finite number, converted to float, but not True or False. Errors call it `noun`, such as "angle in degrees"."""
     return _number(noun, numbers.Real, float, at_least, above, at_most, below)
 
 
 def integer(at_least=None, *, at_most=None):
-    """An integer; True and False are none."""
+    """An integer, but not True or False."""
     return _number("integer", numbers.Integral, int, at_least, None, at_most, None)
 
 
@@ -46,12 +46,12 @@ def boolean():
 
 
 def text():
-    """Text that is not empty."""
+    """A non-empty string."""
     return Expected("text", lambda value: _refuse_if(not _of_type(value, str), value), each="texts")
 
 
 def path():
-    """The path of a file or folder; an empty one is none."""
+    """The path of a file or folder; an empty path means none."""
     return Expected("a path", lambda value: _of_type(value, str | os.PathLike), each="paths")
 
 
@@ -67,12 +67,12 @@ def one_of(*choices):
 
 
 def instance(kind, words, each=""):
-    """An object of a class, or of one of several, in the words given for one and for more."""
+    """An instance of a class, or of one of several classes. Errors use `words` for one and `each` for several."""
     return Expected(words, lambda value: _of_type(value, kind), each)
 
 
 def read_by(read, words):
-    """What a function takes without a `ValueError` or `TypeError`, in the words given; the value stays as it is."""
+    """Any value for which `read` raises no `ValueError` or `TypeError`; the value is not converted."""
 
     def check(value):
         read(value)
@@ -82,12 +82,12 @@ def read_by(read, words):
 
 
 def optional(expected):
-    """None, or what is expected."""
+    """None, or a value as expected."""
     return Expected(f"None or {expected.words}", lambda value: None if value is None else expected.read(value))
 
 
 def either(*alternatives):
-    """What one of several declarations takes; the first that does reads it."""
+    """A value that fits one of several declarations; the first that fits converts it."""
 
     def read(value):
         for expected in alternatives:
@@ -101,7 +101,7 @@ def either(*alternatives):
 
 
 def several(expected, at_least=1):
-    """A list or tuple of such values, read as a tuple."""
+    """A list or tuple of such values, converted to a tuple."""
     count = {0: "", 1: " one or more"}.get(at_least, f" {at_least} or more")
 
     def read(value):
@@ -112,7 +112,7 @@ def several(expected, at_least=1):
 
 
 def interval(expected):
-    """A pair (low, high) of such values, low not above high, read as a tuple."""
+    """A pair (low, high) of such values with low <= high, converted to a tuple."""
 
     def read(value):
         low, high = (expected.read(each) for each in _of_type(value, list | tuple))
@@ -122,7 +122,7 @@ def interval(expected):
 
 
 def mapping(expected, keys="text"):
-    """A dictionary from text, in the words given, to such values."""
+    """A dictionary from strings to such values. Errors call the strings `keys`."""
 
     def read(value):
         return {_of_type(key, str): expected.read(each) for key, each in _of_type(value, Mapping).items()}

@@ -1,4 +1,4 @@
-"""K-means of embeddings, and which of the new clusters goes on with which learner."""
+"""K-means of embeddings, and matching new clusters to learners."""
 
 import logging
 
@@ -6,19 +6,22 @@ import numpy as np
 
 
 def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
-    """The cluster `[N]` of each row by faiss' K-means, and the centroids `[clusters, d]`.
+    """Clusters embeddings with faiss' K-means, on a GPU if there is one.
 
-    All rows are used, and the same arguments give the same result. faiss computes on a GPU where it has one.
+    All rows are used, and the same arguments give the same result.
 
     Args:
-        embeddings: `[N, d]` finite numbers.
+        embeddings: `[N, d]`, finite.
         clusters: number of clusters.
-        seed: integer, decides the first centroids.
-        iterations: of Lloyd's algorithm.
-        restarts: how often it begins anew; the run with the least distances is taken.
+        seed: integer, determines the initial centroids.
+        iterations: number of iterations of Lloyd's algorithm.
+        restarts: number of runs; the one with the smallest distances is used.
+
+    Returns:
+        The cluster `[N]` of each row, and the centroids `[clusters, d]`.
     """
-    # Imported where it is used: it is slow to load, and of two builds with the same name only one may be there.
-    logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # It tells which instructions it looks for.
+    # Imported here because it is slow to load, and because only one of its two builds can be installed.
+    logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # It logs which CPU instructions it looks for.
     import faiss
 
     embeddings = np.ascontiguousarray(embeddings, np.float32)
@@ -27,7 +30,7 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
         "niter": iterations,
         "nredo": restarts,
         "seed": seed,
-        # faiss samples 256 points a centroid otherwise, and warns of fewer than 39.
+        # By default faiss samples 256 points per centroid, and warns below 39.
         "max_points_per_centroid": len(embeddings),
         "min_points_per_centroid": 1,
         "gpu": faiss.get_num_gpus() > 0 if hasattr(faiss, "get_num_gpus") else False,
@@ -39,27 +42,27 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
 
 
 def overlap(before, after, clusters):
-    """Intersection over union `[clusters, clusters]` of the rows of each old and each new cluster."""
+    """Returns the intersection over union `[clusters, clusters]` of each old and each new cluster."""
     both = np.bincount(before * clusters + after, minlength=clusters**2).reshape(clusters, clusters)
     union = both.sum(axis=1, keepdims=True) + both.sum(axis=0, keepdims=True) - both
     return both / np.maximum(union, 1)
 
 
 def matched(before, after, clusters):
-    """The new clusters under the numbers of the old ones that they overlap most with.
+    """Assigns each new cluster to the learner whose previous cluster it overlaps most with.
 
     Appendix A of Divide and Conquer: the one-to-one assignment with the largest sum of intersections over unions, so
-    that each learner goes on with the rows that it knows.
+    that each learner mostly keeps its rows.
 
     Args:
-        before: `[N]` learner of each row until now.
-        after: `[N]` new cluster of each row, numbered as it happened.
-        clusters: number of both.
+        before: `[N]` previous learner of each row.
+        after: `[N]` new cluster of each row, in any numbering.
+        clusters: number of clusters, and of learners.
 
     Returns:
-        `[N]` learner of each row from now on.
+        `[N]` new learner of each row.
     """
-    # Imported where it is used, as faiss is: `import tfdml` does without scipy.
+    # Imported here, so that `import tfdml` works without scipy.
     from scipy.optimize import linear_sum_assignment
 
     learners, found = linear_sum_assignment(overlap(before, after, clusters), maximize=True)
@@ -73,12 +76,12 @@ def _check_points(embeddings, clusters):
         raise ValueError(f"Expected embeddings of shape [rows, dim], received shape {embeddings.shape}.")
     broken = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
     if len(broken):
-        raise ValueError(f"{len(broken)} of {len(embeddings)} embeddings are not finite, row {broken[0]} first.")
-    # Rows whose products with random numbers differ are different rows; counting these is much quicker.
+        raise ValueError(f"{len(broken)} of {len(embeddings)} embeddings are not finite; the first is row {broken[0]}.")
+    # Rows whose products with a random vector differ are distinct; counting these is much faster.
     direction = np.random.default_rng(0).normal(size=embeddings.shape[1]).astype(np.float32)
     distinct = len(np.unique(embeddings @ direction))
     if distinct < clusters:
         raise ValueError(
-            f"{clusters} clusters need that many different embeddings, the {len(embeddings)} rows have {distinct}: the "
-            "network gives the same embedding to many images. Train longer before dividing, or use fewer learners."
+            f"{clusters} clusters need as many distinct embeddings, but the {len(embeddings)} rows have {distinct}: "
+            "the network maps many images to the same embedding. Train longer before dividing, or use fewer learners."
         )

@@ -1,4 +1,4 @@
-"""What all command lines share: help, one clear line for bad input, an exit status for each way to end."""
+"""Runs a command: help, one-line errors and exit statuses, shared by all commands."""
 
 import gc
 import logging
@@ -11,17 +11,17 @@ from tfdml import command_help, startup
 from tfdml.errors import TrainingDiverged, TrainingStopped
 
 STOPPED_STATUS = 75
-# What prints long text and does nothing else.
+# Flags that only print long text.
 READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
 
 
 def run(main, arguments=""):
-    """Runs a command line under absl; expected errors end in one line, `--debug` shows where they came from.
+    """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
 
     Args:
-        main: function without arguments, called when TensorFlow is imported.
-        arguments: what `--help` calls arguments that are no flags, such as `FLAGFILE...`. If there may be such, `main`
-            takes the list of them, and is called without TensorFlow.
+        main: function without arguments, called after TensorFlow is imported.
+        arguments: name of the positional arguments in `--help`, such as `FLAGFILE...`. If given, `main` receives the
+            list of them, and is called without TensorFlow.
     """
 
     def guarded(given):
@@ -54,14 +54,14 @@ def run(main, arguments=""):
 
 
 def _parse(given, arguments):
-    """The arguments that are no flags; help is told at once."""
+    """Parses flags and returns the positional arguments; prints help and exits if asked to."""
     asked = given[: given.index("--")] if "--" in given else given
     if READ_BY_PEOPLE & set(asked):
-        # Where it is piped to `head`, the process ends with its reader, as other commands do.
+        # Piped to `head`, the process ends with its reader, like other commands.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     if set(command_help.ASKED_BY) & set(asked):
         main = sys.modules["__main__"]
-        # absl calls the module that is run by its file.
+        # absl names the running module by its file.
         own = sys.argv[0], "tfdml.flags"
         print(command_help.help_text(main.__doc__, f"python -m {startup.module_run()}", arguments, flags.FLAGS, own))
         sys.exit(0)
@@ -72,19 +72,19 @@ def _parse(given, arguments):
 
 def _import_package():
     startup.import_package()
-    # What was imported stays: every full collection would walk through all of it, for a third of a second.
+    # Imported objects are never freed, and every full collection would traverse them for a third of a second.
     gc.freeze()
     logging.getLogger("tensorflow").setLevel(logging.WARNING)
 
 
 def _tensorflow_errors():
-    """What TensorFlow raises, for an `except`; a command that did not import it does without it."""
+    """TensorFlow's errors, for an `except`; empty if the command has not imported TensorFlow."""
     module = sys.modules.get("tensorflow")
     return (module.errors.OpError,) if module else ()
 
 
 def _end(message):
-    """Ends in an error while one is handled."""
+    """Exits with an error message; call it in an `except` block."""
     if "debug" in flags.FLAGS and flags.FLAGS.debug:
         raise
     print(f"Error: {' '.join(message.split())}", file=sys.stderr)

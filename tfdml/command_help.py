@@ -1,4 +1,4 @@
-"""What `--help` prints: the flags of a command line by topic, with their defaults."""
+"""Text of `--help`: the flags of a command by topic, with their defaults."""
 
 import re
 import textwrap
@@ -6,25 +6,25 @@ import textwrap
 from tfdml import flags
 
 WIDTH = 100
-# In place of absl's `--help`, which knows the flags of one file alone. `--helpfull` stays absl's.
+# Replaces absl's `--help`, which only lists the flags of one file. `--helpfull` stays absl's.
 ASKED_BY = ("--help", "-help", "-?", "--helpshort", "-helpshort")
 
 
 def help_text(about, command, arguments, values, own):
-    """The help of a command line.
+    """Returns the help text of a command.
 
     Args:
         about: docstring of its module.
-        command: how it is called, such as `python -m tfdml.train`.
-        arguments: what it takes besides flags, such as `FLAGFILE...`; may be empty.
+        command: its command line, such as `python -m tfdml.train`.
+        arguments: name of its positional arguments, such as `FLAGFILE...`; may be empty.
         values: absl `FlagValues`.
-        own: modules that define its flags, as absl calls them.
+        own: names that absl gives to the modules that define its flags.
     """
     parts = [about.strip(), " ".join(["Usage:", command, *[arguments] * bool(arguments), "[--flag=value ...]"])]
     for topic, names in _by_topic(values, own).items():
         parts.append("\n".join([f"{topic}:", *(_described(values[name]) for name in names)]))
     parts.append(
-        "Values shown are defaults. --flagfile=FILE reads flags from a file; --helpfull shows absl's flags, too."
+        "The values shown are defaults. --flagfile=FILE reads flags from a file; --helpfull also shows absl's flags."
     )
     return "\n\n".join(parts)
 
@@ -38,7 +38,7 @@ def _by_topic(values, own):
 
 
 def _described(flag):
-    # absl puts the choices in front.
+    # absl puts the choices first.
     choices, text = re.fullmatch(r"(?:<(.*?)>: )?(.*)", flag.help, re.DOTALL).groups()
     kind = f"one of {choices.replace('|', ', ')}" if choices else flag.parser.syntactic_help
     default = (flag.default_as_str or "").strip("'")

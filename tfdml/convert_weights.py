@@ -1,4 +1,4 @@
-"""Makes Keras weights of published ones: `python -m tfdml.convert_weights --source=... --input=... --output=...`."""
+"""Converts published weights for Keras: `python -m tfdml.convert_weights --source=... --input=... --output=...`."""
 
 from pathlib import Path
 
@@ -7,9 +7,9 @@ from absl import flags
 from tfdml import command
 from tfdml import flags as tfdml_flags
 
-flags.DEFINE_string("source", "", "Which network the weights are of, and by whom, such as torchvision_resnet50.")
+flags.DEFINE_string("source", "", "Network and publisher of the weights, such as torchvision_resnet50.")
 flags.DEFINE_string("input", "", "The published file: .pth, .safetensors or .caffemodel.")
-flags.DEFINE_string("output", "", "File to write, which ends with .weights.h5.")
+flags.DEFINE_string("output", "", "File to write; its name ends with .weights.h5.")
 tfdml_flags.define_debug()
 
 
@@ -18,11 +18,11 @@ def main():
 
     source, output = flags.FLAGS.source, Path(flags.FLAGS.output)
     if source not in SOURCES:
-        raise ValueError(f"--source={source} is none of those known: {', '.join(SOURCES)}.")
+        raise ValueError(f"Unknown --source={source}. Known: {', '.join(SOURCES)}.")
     if not flags.FLAGS.input:
-        raise ValueError(f"--input is missing: the file that is published at {SOURCES[source].url}.")
+        raise ValueError(f"--input is missing: the file published at {SOURCES[source].url}.")
     if not output.name.endswith(".weights.h5"):
-        raise ValueError(f"Keras' weights files end with .weights.h5; received --output={output}.")
+        raise ValueError(f"Expected --output to end with .weights.h5, received --output={output}.")
     backbone = convert(source, SOURCES[source].read(flags.FLAGS.input))
     unfinished = output.with_name(f".writing-{output.name}")
     backbone.save_weights(unfinished)

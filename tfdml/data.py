@@ -1,4 +1,4 @@
-"""Batches of your own images for `model.fit` and `model.predict`, scaled as the backbone wants them."""
+"""Batches of your own images for `model.fit` and `model.predict`, scaled for the backbone."""
 
 import numpy as np
 import tensorflow as tf
@@ -8,7 +8,7 @@ from pipelines.preprocessor import Preprocessor
 from pipelines.reading.sources import Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK
 
-# Images whose pixels are looked at beforehand.
+# Number of images whose pixel range is checked in advance.
 LOOKED_AT = 8
 
 
@@ -28,35 +28,36 @@ def pxk(
     initial_step=0,
     seed=0,
 ):
-    """Batches of `classes` classes with `per_class` images each, for losses that compare images with each other.
+    """Creates P×K batches, of `classes` classes with `per_class` images each, for losses that compare images.
 
-    A batch is a function of the seed and the number of the step. Every class comes once before any comes twice, and so
-    do the images of a class. A complete pass over the dataset is an epoch; the next pass goes on where it ended.
+    A batch is a pure function of the seed and the step. Every class comes once before any comes twice, and so do the
+    images of a class. A complete pass over the dataset is an epoch; the next pass continues after it.
 
     Args:
         images: N images, as one of:
             - a list of paths. Files are read when they are needed.
-            - an array `[N, height, width, 3]`, or a list of arrays or of files' contents. They stay in memory.
-            - a function of a row number (int64 tensor) that gives an image, or the contents of its file.
+            - an array `[N, height, width, 3]`, or a list of arrays or of file contents. They are kept in memory.
+            - a function of a row number (int64 tensor) that returns an image, or the contents of its file.
             - a `tf.data.Dataset` of (image, label), batched or not. It is read once and kept in memory, because any
-              image may be needed at any time. It must not shuffle if training is to go on later with the same batches.
+              image may be needed at any time. It must not shuffle if a resumed training should see the same batches.
 
-            Pixels of images that are not in files go from 0 to 255.
-        labels: `[N]` integers or texts. Batches have integers as they are, and of texts their place in
-            `np.unique(labels)`. None where `images` is a dataset.
-        classes: different classes in a batch.
-        per_class: images of each, 2 or more. A class with fewer repeats them; one with a single image is left out.
-        backbone: what says how pixels are scaled: a backbone of tfdml, or a model made of one.
-        mean, std: numbers for each channel, in place of `backbone`: images are `(pixels - mean) / std`.
+            Arrays have pixels from 0 to 255.
+        labels: `[N]` integers or strings. Batches contain integers unchanged, and strings as their index in
+            `np.unique(labels)`. None if `images` is a dataset.
+        classes: number of classes in a batch.
+        per_class: images of each class, 2 or more. A class with fewer images repeats them; a class with a single image
+            is left out.
+        backbone: a backbone of tfdml, or a model with one, which declares how pixels are scaled.
+        mean, std: one number per channel, instead of `backbone`: images are `(pixels - mean) / std`.
             `mean=(0, 0, 0), std=(1, 1, 1)` leaves pixels from 0 to 255.
         channels: "rgb" or "bgr", the order of the result's channels and of `mean` and `std`.
-        image_size: side of the square images that result; the backbone's own if None.
-        transform: chain of transforms, as `--train_transform` takes it. None leaves images as they are, neither resized
-            nor scaled; they may then have any shape.
-        steps_per_epoch: batches in a pass; if None, N divided by the size of a batch.
-        initial_step: steps that were taken before, a multiple of `steps_per_epoch`. For a loaded model it is
+        image_size: side of the square output images; None: the backbone's own.
+        transform: chain of transforms, as in `--train_transform`. None leaves images unchanged, neither resized nor
+            scaled; they may then have any shape.
+        steps_per_epoch: batches in a pass; None: N divided by the batch size.
+        initial_step: number of steps taken before, a multiple of `steps_per_epoch`; for a loaded model,
             `int(model.optimizer.iterations)`.
-        seed: decides batches and random transforms.
+        seed: determines batches and random transforms.
 
     Returns:
         A `tf.data.Dataset` of `steps_per_epoch` batches `(images, labels)`, float32
@@ -80,7 +81,7 @@ def pxk(
     options = {"seed": seed, "step": step, "steps_per_epoch": steps, "read": source.read}
     batches = training_batches(Rows(len(labels), labels), sampler, prepare, **options)
 
-    # With the last batch and not after it: Keras does not ask for more than there are.
+    # Counted with the last batch, because Keras does not request another one after it.
     def counting(number, batch):
         counted = step.assign_add(tf.where(number == steps - 1, tf.constant(steps, tf.int64), 0), read_value=False)
         with tf.control_dependencies([counted]):
@@ -101,16 +102,16 @@ def in_order(
     transform="resize_short|center_crop",
     batch_size=128,
 ):
-    """Batches of all images in their order, for `model.predict` and `tfdml.callbacks.RetrievalEvaluation`.
+    """Creates batches of all images in order, for `model.predict` and `tfdml.callbacks.RetrievalEvaluation`.
 
-    Every batch is full: the last one repeats the last image. Of what a model gives take the first N rows.
+    Every batch is full: the last one repeats the last image. Use the first N rows of the model's output.
 
     Args:
-        images: as `pxk` takes them.
-        count: N, where `images` is a function of a row.
-        backbone, mean, std, channels, image_size: as `pxk` takes them.
-        transform: chain of transforms, as `--test_transform` takes it. None leaves images as they are.
-        batch_size: images in a batch.
+        images: as in `pxk`.
+        count: N, if `images` is a function of a row.
+        backbone, mean, std, channels, image_size: as in `pxk`.
+        transform: chain of transforms, as in `--test_transform`. None leaves images unchanged.
+        batch_size: number of images in a batch.
 
     Returns:
         A `tf.data.Dataset` of images, float32 `[batch_size, image_size, image_size, 3]`.
@@ -120,38 +121,38 @@ def in_order(
     source = source_of(images)
     count = source.count or count
     if count is None:
-        raise ValueError("count is missing: how many images the function of a row gives.")
+        raise ValueError("count is missing: the number of rows for which the function returns an image.")
     prepare = _preprocessor(source, count, backbone, mean, std, channels, image_size, transform)
     return evaluation_batches(Rows(count), prepare, batch_size=batch_size, read=source.read)
 
 
 def _source_and_labels(images, labels):
-    """The `Source` of the images, and class numbers `[N]`."""
+    """Returns the `Source` of the images, and class numbers `[N]`."""
     if isinstance(images, tf.data.Dataset):
         if labels is not None:
-            raise ValueError("Expected no labels beside a dataset, which has them beside its images.")
+            raise ValueError("Expected labels=None, because a dataset contains its labels: (image, label).")
         images, labels = read_dataset(images)
     if labels is None:
         raise ValueError("labels is missing: one for each image.")
     source, labels = source_of(images), class_numbers(labels)
     if source.count not in (None, len(labels)):
-        raise ValueError(f"Expected one label an image, received {source.count} images and {len(labels)} labels.")
+        raise ValueError(f"Expected one label per image, received {source.count} images and {len(labels)} labels.")
     return source, labels
 
 
 def _preprocessor(source, count, backbone, mean, std, channels, image_size, transform):
-    """The function `(image or contents, seed) -> image`."""
+    """Returns the function `(image or contents, seed) -> image`."""
     if transform is None:
         if source.encoded or any(given is not None for given in (backbone, mean, std, image_size)):
             raise ValueError(
-                "transform=None leaves arrays as they are. Files need a transform, and so do images that are "
-                "scaled by backbone, mean, std or image_size; 'warp' resizes alone."
+                "transform=None leaves arrays unchanged. Files need a transform, and so do backbone, mean, std and "
+                "image_size; 'warp' only resizes."
             )
         return lambda image, seed: image
     about, size = _declared(backbone, mean, std, channels)
     size = image_size or size
     if size is None:
-        raise ValueError("image_size is missing: no backbone says for which size of images it was made.")
+        raise ValueError("image_size is missing: no backbone declares its image size.")
     prepare = Preprocessor(transform, image_size=size, **about)
     if source.encoded:
         return prepare
@@ -161,12 +162,12 @@ def _preprocessor(source, count, backbone, mean, std, channels, image_size, tran
 
 
 def _declared(backbone, mean, std, channels):
-    """How pixels are scaled, and the size of images where a backbone says it."""
+    """Returns how pixels are scaled, and the image size if a backbone declares it."""
     if backbone is None:
         if mean is None or std is None:
             raise ValueError(
-                "How pixels are scaled is missing: give backbone=..., or mean=... and std=..., of which (0, 0, 0) and "
-                "(1, 1, 1) leave pixels from 0 to 255."
+                "The scaling of pixels is missing: give backbone=..., or mean=... and std=.... mean=(0, 0, 0) and "
+                "std=(1, 1, 1) leave pixels from 0 to 255."
             )
         return {"mean": mean, "std": std, "channels": channels}, None
     if mean is not None or std is not None:
@@ -175,22 +176,22 @@ def _declared(backbone, mean, std, channels):
     if not hasattr(declaring, "std"):
         name = getattr(declaring or backbone, "name", backbone)
         raise ValueError(
-            f"{name} does not say how pixels are scaled for it. Give mean=... and std=..., or take a backbone that does"
+            f"{name} does not declare how its pixels are scaled. Give mean=... and std=..., or use a backbone that does"
             ", such as tfdml.backbones.KerasApplication('ResNet50')."
         )
     return {name: getattr(declaring, name) for name in ("mean", "std", "channels")}, declaring.image_size
 
 
 def _check_pixels(image):
-    """Refuses images that are no pixels in colour, and those that are scaled already: they would be scaled twice."""
+    """Raises an error if an image is not in color, or if its pixels are already scaled and would be scaled twice."""
     if image.ndim != 3 or image.shape[-1] != 3:
         raise ValueError(
-            f"Expected images of shape [height, width, 3], received {image.shape}. Repeat a grey image's channel, or "
-            "give transform=None."
+            f"Expected images of shape [height, width, 3], received {image.shape}. Repeat the channel of a gray image, "
+            "or give transform=None."
         )
     low, high = float(image.min()), float(image.max())
     if image.dtype.kind == "f" and (low < 0 or 0 < high <= 1):
         raise ValueError(
-            f"Expected pixels from 0 to 255, received an image with {low:.3g} to {high:.3g}. Give images that are not "
-            "scaled yet, or transform=None, which leaves them as they are."
+            f"Expected pixels from 0 to 255, received an image with {low:.3g} to {high:.3g}. Give unscaled "
+            "images, or transform=None, which leaves them unchanged."
         )

@@ -1,4 +1,4 @@
-"""What a run computes on: one device, several, or several machines."""
+"""Distribution strategies: one device, several devices, or several machines."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from tfdml.keras_internals import devices_per_worker
 
 
 def strategy_for(devices):
-    """Makes the `tf.distribute.Strategy` of a `--devices` value; call it before TensorFlow has computed anything.
+    """Creates the `tf.distribute.Strategy` of a `--devices` value; call it before TensorFlow computes anything.
 
     Args:
         devices: `auto`, `cpu:N`, `gpu:N` or `workers`.
@@ -38,7 +38,7 @@ def strategy_for(devices):
 
 
 def is_chief(strategy):
-    """True in the one process that writes: the only one, or the first of several workers."""
+    """True in the process that writes files: the only one, or the first of several workers."""
     resolver = strategy.cluster_resolver
     if resolver is None or resolver.task_type in (None, "chief"):
         return True

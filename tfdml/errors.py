@@ -1,20 +1,20 @@
-"""Why a run ends early."""
+"""Errors that end a run early."""
 
 
 class TrainingStopped(RuntimeError):
-    """Training was asked to stop, and its state is saved."""
+    """Raised when training stops on request; its state is saved."""
 
 
 class TrainingDiverged(RuntimeError):
-    """The loss, the gradient, or what they led to is not finite.
+    """Raised when the loss, the gradient, or a result of these is NaN or infinite.
 
     Args:
         problem: what is not finite.
-        step: steps taken.
+        step: number of steps taken.
     """
 
     def __init__(self, problem, step):
         super().__init__(
             f"{problem} at step {step}. Try a lower learning rate, a larger margin of the loss, or "
-            "--precision=float32; checkpoints from before are whole."
+            "--precision=float32. Earlier checkpoints are intact."
         )

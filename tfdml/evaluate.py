@@ -1,4 +1,4 @@
-"""Measures a trained model: `python -m tfdml.evaluate --run_dir=runs/quickstart`. Prints one JSON line, last."""
+"""Evaluates a trained model: `python -m tfdml.evaluate --run_dir=runs/quickstart`. Prints one line of JSON, last."""
 
 import json
 
@@ -10,7 +10,7 @@ from tfdml import flags as tfdml_flags
 tfdml_flags.define_run_dir("Folder of a run.")
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
-flags.DEFINE_string("dataset", "", "Dataset spec to measure on; empty: the run's own.")
+flags.DEFINE_string("dataset", "", "Dataset spec to evaluate on; empty: the run's own.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own.")
 flags.DEFINE_string("protocol", "", "Protocol spec; empty: the run's own, or the dataset's.")
 
@@ -20,7 +20,7 @@ def main():
 
     changes = {name: flags.FLAGS[name].value for name in ("dataset", "data_dir", "protocol") if flags.FLAGS[name].value}
     if "dataset" in changes:
-        # What the run says of its own dataset does not hold for another.
+        # These settings of the run are only for its own dataset.
         changes = {"protocol": "", "ignore_images": "", **changes}
     experiment, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model, changes)
     metrics = experiment.measure(model, experiment.splits.test)

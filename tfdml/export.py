@@ -10,7 +10,7 @@ from tfdml import flags as tfdml_flags
 tfdml_flags.define_run_dir("Folder of a run.")
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
-flags.DEFINE_string("out", "", "Folder to write the SavedModel to; must not exist, or be empty.")
+flags.DEFINE_string("out", "", "Folder for the SavedModel; must be empty or not exist.")
 
 
 def main():
@@ -20,14 +20,14 @@ def main():
 
     out = Path(flags.FLAGS.out)
     if not flags.FLAGS.out:
-        raise ValueError("--out is missing: the folder to write the SavedModel to.")
+        raise ValueError("--out is missing: the folder for the SavedModel.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"--out={out} exists and is not empty; give a new folder.")
     model = trained_model(flags.FLAGS.run_dir, flags.FLAGS.model)
-    # Its failure is told by its path; TensorFlow's would be a traceback, after much work.
+    # Fails at once and names the path; TensorFlow would fail with a traceback, after much work.
     out.mkdir(parents=True, exist_ok=True)
     unfinished = out.with_name(f".writing-{out.name}")
-    # TensorFlow tells how it names and shards what it saves.
+    # TensorFlow logs how it names and shards the files.
     logging.set_verbosity(logging.WARNING)
     serving.export(model, preprocessor_of(model.preprocessing), unfinished)
     unfinished.rename(out)
