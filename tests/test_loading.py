@@ -149,7 +149,7 @@ def test_a_model_without_it_takes_its_runs_or_what_is_given(run, tmp_path):
         run.model.preprocessing = stored
     for source in (old, old / "model.keras"):
         assert tfdml.load(source).preprocessing == stored
-    with pytest.raises(ValueError, match="alone.keras does not say how its images are prepared.*preprocessing="):
+    with pytest.raises(ValueError, match="alone.keras has no preprocessing.*preprocessing="):
         tfdml.load(tmp_path / "alone.keras")
     given = tfdml.load(tmp_path / "alone.keras", preprocessing=stored)
     same(given.embed(run.paths, verbose=0), run.expected)
@@ -163,7 +163,7 @@ def test_files_that_are_no_model_are_named(run, tmp_path):
     with pytest.raises(FileNotFoundError, match="no final model yet"):
         tfdml.load(run.path, model="final")
     (tmp_path / "cut.keras").write_bytes((run.path / "model.keras").read_bytes()[:1000])
-    with pytest.raises(ValueError, match="cut.keras is no Keras model, or damaged"):
+    with pytest.raises(ValueError, match="cut.keras is not a Keras model, or is damaged"):
         tfdml.load(tmp_path / "cut.keras")
     keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]).save(tmp_path / "other.keras")
     with pytest.raises(ValueError, match="other.keras holds a Sequential"):
@@ -189,7 +189,7 @@ def test_images_that_cannot_be_read_are_named_with_their_position(run, embedder,
         (np.zeros((2, 8, 8, 4)), r"Image 0: .* \(8, 8, 4\)"),
         ([np.full((8, 8, 3), np.nan)], "Image 0 has pixels that are NaN"),
         (tf.data.Dataset.range(3), "Expected a dataset of paths, or of pixels"),
-        (tf.data.Dataset.from_tensors(np.zeros((8, 8, 3))).repeat(), "repeats for ever"),
+        (tf.data.Dataset.from_tensors(np.zeros((8, 8, 3))).repeat(), "repeats forever"),
     ],
 )
 def test_what_is_no_image_is_named_with_its_position(embedder, images, message):

@@ -6,7 +6,7 @@ from tfdml import startup
 
 __version__ = "0.1.0"
 
-# Command lines read their flags first, see `startup`.
+# Commands parse their flags before these imports, see `startup`.
 if startup.begin():
     startup.import_keras_quietly()
 
@@ -17,7 +17,7 @@ if startup.begin():
 
     __all__ = ["Preprocessing", "backbones", "layers", "losses", "registry"]
 
-    # Losses, layers and backbones run on any Keras backend; training and what follows it are TensorFlow's.
+    # Losses, layers and backbones run on any Keras backend; the rest needs TensorFlow.
     if keras.backend.backend() == "tensorflow":
         from tfdml import callbacks, evaluation, methods, optimizers
         from tfdml.methods import AttentionEnsemble, DivideAndConquer, EmbeddingModel, MultiHead, MultiTail, Single
@@ -26,7 +26,7 @@ if startup.begin():
         __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
 
 
-# Imported when they are asked for: the pipelines that they import import the registry from here.
+# Imported on first access, because their pipelines import the registry from this package.
 _LATER = {"ImageEmbedder": "tfdml.image_embedder", "load": "tfdml.loading"}
 
 

@@ -1,4 +1,4 @@
-"""A trained model that embeds image files, pixels and datasets, prepared as it was trained to have them."""
+"""Embeds image files, pixels and datasets with a trained model and its preprocessing."""
 
 import itertools
 import math
@@ -16,17 +16,17 @@ from tfdml.evaluation.embed import Embedder
 from tfdml.run.image_data import preprocessor_of
 from tfdml.run.unreadable import READING_ERRORS
 
-# Beyond 0 to 255 by so much pixels may be that were resized with overshoot.
+# Tolerated excess over 0 to 255, for images that were resized with overshoot.
 OVERSHOOT = 32
 
 
 class ImageEmbedder:
-    """Embeds images with a model, after the preprocessing that the model's file tells; `tfdml.load` makes it.
+    """Embeds images with a model, after preprocessing them as the model's file says. `tfdml.load` creates it.
 
     Args:
         model: model of a method.
-        preprocessing: `tfdml.Preprocessing` of its images; None: `model.preprocessing`.
-        source: the file that the model comes from, for messages.
+        preprocessing: `tfdml.Preprocessing`; None: `model.preprocessing`.
+        source: the file of the model, for messages.
     """
 
     def __init__(self, model, preprocessing=None, source=""):
@@ -34,25 +34,25 @@ class ImageEmbedder:
         self.preprocessing = preprocessing or model.preprocessing
         if self.preprocessing is None:
             raise ValueError(
-                f"{source or model.name} does not say how its images are prepared. Say it with "
-                "tfdml.load(file, preprocessing=tfdml.Preprocessing(image_size=...)), or before saving with "
-                "model.preprocessing = tfdml.Preprocessing(...)."
+                f"{source or model.name} has no preprocessing. Give it with "
+                "tfdml.load(file, preprocessing=tfdml.Preprocessing(image_size=...)), or set "
+                "model.preprocessing = tfdml.Preprocessing(...) before saving the model."
             )
         self._prepare = preprocessor_of(self.preprocessing)
 
     def embed(self, images, batch_size=128, verbose="auto"):
-        """Embeddings `[N, D]` of images, float32, of unit length: those that evaluation measures.
+        """Returns the embeddings `[N, D]` of images, float32, at unit length: the same as in evaluation.
 
         Args:
             images: one of
 
                 - the path of an image file (`str` or `Path`), or a list of paths;
-                - an array `[H, W, 3]` or `[N, H, W, 3]` of RGB pixels from 0 to 255, of whatever type, or a list of
-                  arrays of any sizes;
-                - a `tf.data.Dataset` of paths or such pixels, one by one or in batches; of tuples it takes the first.
+                - an array `[H, W, 3]` or `[N, H, W, 3]` of RGB pixels from 0 to 255, of any dtype, or a list of
+                  arrays of any size;
+                - a `tf.data.Dataset` of paths or such pixels, batched or not; of a tuple, only the first element.
 
-            batch_size: images that the network sees at once.
-            verbose: Keras' verbosity of the progress bar: 1 or "auto" shows it, 0 does not.
+            batch_size: number of images that the network processes at once.
+            verbose: as in `keras.Model.predict`: 1 or "auto" shows a progress bar, 0 does not.
 
         Example: `tfdml.load("runs/quickstart").embed(["car.jpg", "other_car.jpg"])`.
         """
@@ -114,7 +114,7 @@ class ImageEmbedder:
                 f"elements {dataset.element_spec}."
             )
         if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-            raise ValueError("Expected a dataset that ends, received one that repeats for ever; use dataset.take(...).")
+            raise ValueError("Expected a finite dataset, received one that repeats forever; use dataset.take(...).")
         for first in dataset.take(1):
             _warn(_why_no_pixels(np.asarray(first if shape.rank == 3 else first[0]), 0))
             dataset = dataset.unbatch() if shape.rank == 4 else dataset
@@ -122,7 +122,7 @@ class ImageEmbedder:
         return self._nothing()
 
     def _embed_batches(self, batches, verbose):
-        # Keras' `predict` takes the end of a dataset of unknown length for a mistake.
+        # Keras' `predict` warns at the end of a dataset of unknown length.
         bar = keras.utils.Progbar(None, verbose=1 if verbose == "auto" else verbose)
         embeddings = []
         for images in batches:
@@ -148,7 +148,7 @@ class ImageEmbedder:
 
 
 def _why_no_pixels(array, position):
-    """Why an image's numbers cannot be pixels from 0 to 255, or None; raises a ValueError where it is no image."""
+    """Returns why an array cannot be pixels from 0 to 255, or None; raises a ValueError if it is not an image."""
     if array.ndim != 3 or array.shape[-1] != 3 or not array.size:
         raise ValueError(f"Image {position}: expected pixels [height, width, 3], received shape {array.shape}.")
     if array.dtype == np.uint8:
@@ -156,12 +156,12 @@ def _why_no_pixels(array, position):
     low, high = float(np.min(array)), float(np.max(array))
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError(f"Image {position} has pixels that are NaN or infinite.")
-    # Black pixels of 0 and 1 are whole numbers; resizing with overshoot goes below 0 where there are bright ones, too.
+    # A nearly black image has integers 0 and 1. Overshoot goes below 0 only where there are bright pixels, too.
     scaled = low < 0 and high <= OVERSHOOT or high <= 1 and np.any(array != np.round(array))
     if scaled or low < -OVERSHOOT or high > 255 + OVERSHOOT:
         return (
-            f"Image {position} has pixels from {low:.3g} to {high:.3g}; expected 0 to 255, to which the model's own "
-            "preprocessing is applied."
+            f"Image {position} has pixels from {low:.3g} to {high:.3g}; expected 0 to 255, before the model's own "
+            "preprocessing."
         )
     return None
 
@@ -172,7 +172,7 @@ def _warn(reason):
 
 
 def _listed(images):
-    """A list of what may be one."""
+    """Converts images to a list or array of single images."""
     if isinstance(images, str | Path):
         return [images]
     if tf.is_tensor(images):

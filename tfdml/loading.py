@@ -1,4 +1,4 @@
-"""Trained models from files."""
+"""Loads trained models from files."""
 
 import importlib
 from pathlib import Path
@@ -12,14 +12,14 @@ from tfdml.run.run_directory import RunDirectory, damage_of
 
 
 def load(run_or_file, model="best", preprocessing=None):
-    """Loads a trained model, with the preprocessing of its images, to embed images with it.
+    """Loads a trained model with its preprocessing, to embed images.
 
-    The preprocessing is saved in the model's file, so that a copy of that file alone is enough.
+    The model's file includes the preprocessing, so a copy of that file alone is enough.
 
     Args:
         run_or_file: a run directory, or a `.keras` file.
-        model: which model of a run directory, `best` or `final`.
-        preprocessing: `tfdml.Preprocessing`, for a model that was saved without one; None: the model's own.
+        model: the model of the run directory, `best` or `final`.
+        preprocessing: `tfdml.Preprocessing` for a model that was saved without one; None: the model's own.
 
     Returns:
         An `ImageEmbedder`; its `model` is the Keras model.
@@ -32,16 +32,16 @@ def load(run_or_file, model="best", preprocessing=None):
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: expected a run directory, or a .keras file.")
     folder = path if path.is_dir() else path.parent
-    # The flags tell of modules that registered parts of the model; older models' files also lack their preprocessing.
+    # The flags name modules that register parts of the model. Files of older models also lack their preprocessing.
     settings = RunDirectory(folder).settings() if path.is_dir() or (folder / "flags.txt").is_file() else None
     for module in settings.import_modules if settings else ():
         importlib.import_module(module)
     file = RunDirectory(path).model_file(model) if path.is_dir() else path
     if damage := damage_of(file):
-        raise ValueError(f"{file} is no Keras model, or damaged: {damage}.")
+        raise ValueError(f"{file} is not a Keras model, or is damaged: {damage}.")
     loaded = keras.models.load_model(file, compile=False)
     if not isinstance(loaded, EmbeddingModel):
-        raise ValueError(f"Expected a model of tfdml.methods, but {file} holds a {type(loaded).__name__}.")
+        raise ValueError(f"Expected a model of tfdml.methods, but {file} contains a {type(loaded).__name__}.")
     preprocessing = preprocessing or loaded.preprocessing
     if preprocessing is None and settings:
         preprocessing = Preprocessing.of(

@@ -1,23 +1,23 @@
-"""How images are prepared for a model: what training, evaluation, embedding and serving do alike."""
+"""Preprocessing of images for a model, the same in training, evaluation, embedding and serving."""
 
 import dataclasses
 
-# How far the ends of a batch that was scaled to 0 ... 1 or -1 ... 1 may be from these; and, as a share of a model's
-# range, how far those of others may be outside of it.
+# How far the minimum and maximum of a batch scaled to 0 ... 1 or -1 ... 1 may be from these; and, as a fraction of a
+# model's range, how far pixels may be outside of it.
 TOLERANCE = 0.05
 SCALED = {"0 to 1": (0.0, 1.0), "-1 to 1": (-1.0, 1.0)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-    """What a model does with an image file before its network sees it; saved in the model's file.
+    """Preprocessing of an image file before a model's network sees it; saved in the model's file.
 
     Args:
-        image_size: side of the square images that the network takes, pixels.
-        transform: chain of transforms of `pipelines.transforms` that gives such a square.
-        mean, std: one number a channel; the network takes `(pixels - mean) / std` of pixels from 0 to 255.
+        image_size: side of the network's square input images, in pixels.
+        transform: chain of transforms of `pipelines.transforms` that produces such a square.
+        mean, std: one number per channel; the network takes `(pixels - mean) / std` of pixels from 0 to 255.
         channels: "rgb" or "bgr", the order of the network's channels and of `mean` and `std`.
-        shrink: decode JPEGs at 1/2, 1/4 or 1/8 where they are resized to that or less.
+        shrink: whether to decode a JPEG at 1/2, 1/4 or 1/8 of its size if it is resized to that or less.
     """
 
     image_size: int
@@ -31,14 +31,14 @@ class Preprocessing:
         for name in ("mean", "std"):
             numbers = getattr(self, name)
             if len(numbers) != 3:
-                raise ValueError(f"Expected one number a channel as {name}, three; received {numbers!r}.")
+                raise ValueError(f"Expected {name} to have three numbers, one per channel; received {numbers!r}.")
             object.__setattr__(self, name, tuple(map(float, numbers)))
         if self.channels not in ("rgb", "bgr"):
             raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {self.channels!r}.")
 
     @classmethod
     def of(cls, model, image_size=0, **arguments):
-        """That of a model whose backbone declares what it takes.
+        """Creates the preprocessing that a model's backbone declares.
 
         Args:
             model: model of a method.
@@ -52,40 +52,40 @@ class Preprocessing:
         return {**dataclasses.asdict(self), "mean": list(self.mean), "std": list(self.std)}
 
     def range(self):
-        """The least and the largest number that pixels from 0 to 255 become."""
+        """Returns the minimum and maximum to which pixels from 0 to 255 are mapped."""
         each = list(zip(self.mean, self.std, strict=True))
         return min((0 - mean) / std for mean, std in each), max((255 - mean) / std for mean, std in each)
 
 
 def preprocessing_of(model):
-    """`mean`, `std` and `channels` of the model's backbone; of others, what maps RGB pixels to 0 ... 1."""
+    """Returns `mean`, `std` and `channels` of the model's backbone; by default those that map RGB to 0 ... 1."""
     backbone = getattr(model, "backbone", None)
     default = {"mean": (0.0,) * 3, "std": (255.0,) * 3, "channels": "rgb"}
     return {name: getattr(backbone, name, value) for name, value in default.items()}
 
 
 def image_size_of(backbone, asked=0):
-    """Side of the images in pixels: the one asked for, or, where that is 0, the backbone's own."""
+    """Returns the side of the images in pixels: `asked`, or the backbone's own if that is 0."""
     size = asked or getattr(backbone, "image_size", None)
     if size is None:
-        raise ValueError("--image_size is missing: the backbone does not say for which size of images it was made.")
+        raise ValueError("--image_size is missing: the backbone does not declare its image size.")
     return size
 
 
 def why_not_prepared(low, high, own):
-    """Why pixels from `low` to `high` cannot be what a model takes, or None.
+    """Returns why pixels from `low` to `high` cannot be a model's input, or None.
 
     Args:
-        low, high: the least and the largest number in a batch of images.
+        low, high: minimum and maximum of a batch of images.
         own: the model's range, see `Preprocessing.range`.
     """
     spare = TOLERANCE * (own[1] - own[0])
     if low < own[0] - spare or high > own[1] + spare:
-        return "Pixels are outside of what this model takes"
+        return "Pixels are outside of this model's range"
     for name, ends in SCALED.items():
         fills = all(abs(found - end) <= TOLERANCE for found, end in zip((low, high), ends, strict=True))
         inside = ends[0] <= low and high <= ends[1]
         is_own = all(abs(mine - end) <= 2 * TOLERANCE for mine, end in zip(own, ends, strict=True))
         if fills and inside and not is_own:
-            return f"Pixels look scaled to {name}, which this model does not take"
+            return f"Pixels seem scaled to {name}, which is not this model's range"
     return None

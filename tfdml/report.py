@@ -1,4 +1,4 @@
-"""Pictures of a finished run: `python -m tfdml.report --run_dir=runs/quickstart`. They go to its folder `report/`."""
+"""Draws pictures of a complete run into its folder `report/`: `python -m tfdml.report --run_dir=runs/quickstart`."""
 
 from absl import flags
 
@@ -7,9 +7,9 @@ from tfdml import flags as tfdml_flags
 
 tfdml_flags.define_run_dir("Folder of a run.")
 tfdml_flags.define_debug()
-flags.DEFINE_list("only", [], "Which pictures, such as learners; empty: all that there are of such a run.")
-flags.DEFINE_list("channels", [], "Channels of attention to draw, such as 350; empty: those where learners differ.")
-flags.DEFINE_list("learners", [], "Learners whose attention is drawn, such as 0,1,2; empty: all.")
+flags.DEFINE_list("only", [], "Pictures to draw, such as learners; empty: all that the run has.")
+flags.DEFINE_list("channels", [], "Channels of attention to draw, such as 350; empty: where learners differ most.")
+flags.DEFINE_list("learners", [], "Learners whose attention to draw, such as 0,1,2; empty: all.")
 
 
 def main():
@@ -19,12 +19,12 @@ def main():
 
     unknown = [name for name in flags.FLAGS.only if name not in PICTURES]
     if unknown:
-        raise ValueError(f"There are no pictures {unknown[0]!r}. Known: {', '.join(PICTURES)}.")
+        raise ValueError(f"Unknown picture {unknown[0]!r} in --only. Known: {', '.join(PICTURES)}.")
     experiment, model = trained(flags.FLAGS.run_dir, "final")
     run = RunDirectory(flags.FLAGS.run_dir)
     result = run.result()
     if result is None:
-        raise ValueError(f"The run in {run.path} is not complete; give its command again.")
+        raise ValueError(f"The run in {run.path} is not complete; repeat its command to resume it.")
     wanted = flags.FLAGS.only or PICTURES
     names = [name for name in wanted if PICTURES[name].can_be_drawn(model, result)]
     missing = [name for name in wanted if name not in names]
@@ -41,7 +41,7 @@ def main():
 
 
 def numbers_of(name):
-    """The numbers of a flag that is a list."""
+    """Returns the integers of a list flag."""
     given = flags.FLAGS[name].value
     try:
         return [int(each) for each in given]
@@ -50,7 +50,7 @@ def numbers_of(name):
 
 
 def show_in_tensorboard(paths, folder, step):
-    """Writes pictures as image summaries."""
+    """Writes pictures as image summaries for TensorBoard."""
     import tensorflow as tf
 
     with tf.summary.create_file_writer(str(folder)).as_default():

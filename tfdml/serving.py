@@ -1,4 +1,4 @@
-"""SavedModels that take image files and give embeddings, with no need of tfdml where they run."""
+"""SavedModels that take image files and return embeddings, and run without tfdml."""
 
 import keras
 import tensorflow as tf
@@ -8,16 +8,16 @@ def export(model, prepare, path):
     """Writes a SavedModel whose `serving_default` maps `image_bytes` (string `[B]`) to `embedding` (`[B, D]`).
 
     Args:
-        model: Keras model from prepared images to embeddings.
-        prepare: function `(contents, seed [2]) -> image`, as evaluation uses it.
-        path: folder to write.
+        model: Keras model from preprocessed images to embeddings.
+        prepare: function `(contents, seed [2]) -> image`, as in evaluation.
+        path: folder to write to.
     """
 
     def serve(image_bytes):
         seed = tf.zeros([2], tf.int64)
         # One image at a time: the files of a batch decode to different sizes.
         images = tf.map_fn(lambda contents: prepare(contents, seed), image_bytes, fn_output_signature=tf.float32)
-        # TensorFlow's convolutions fail on no image at all, so an empty batch embeds a blank one and drops it.
+        # TensorFlow's convolutions fail on an empty batch, so it embeds a blank image and drops the result.
         blank = tf.zeros([1, *images.shape[1:]])
         batch = tf.cond(tf.size(image_bytes) > 0, lambda: images, lambda: blank)
         return {"embedding": model(batch, training=False)[: tf.size(image_bytes)]}

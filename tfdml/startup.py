@@ -1,4 +1,4 @@
-"""What a process does before it imports TensorFlow: it answers Ctrl-C and silences TensorFlow's noise."""
+"""Handles Ctrl-C and silences TensorFlow's log noise before TensorFlow is imported."""
 
 import importlib
 import os
@@ -8,18 +8,18 @@ import sys
 NOISE = ("absl::InitializeLog", "oneDNN custom operations", "cpu_feature_guard", "To enable the following instructions")
 INTERRUPTED_STATUS = 130
 
-# Run by `python -m`, modules with these names, or in packages with these names, are command lines: they read their
-# flags before they import TensorFlow, so that --help, a mistyped flag and Ctrl-C are answered at once.
+# Modules with these names, or in packages with these names, are commands if run by `python -m`: they parse their flags
+# before they import TensorFlow, so that --help, a mistyped flag and Ctrl-C take effect at once.
 COMMAND_LINES = ("tfdml", "pipelines", "benchmarks.study")
 
-# Where standard error is; another number while `import_keras_quietly` catches what is written to 2.
+# File descriptor of standard error; another one while `import_keras_quietly` captures 2.
 _standard_error = 2
-# Whether `import tfdml` has left the rest to `import_package`; None before it.
+# Whether `import tfdml` postponed the imports to `import_package`; None before it.
 _postponed = None
 
 
 def begin():
-    """Called first of all by `import tfdml`: True if it is to import everything, False in a command line."""
+    """Begins `import tfdml`; returns True if it should import everything, False in a command."""
     global _postponed
     if _postponed is None:
         name = module_run()
@@ -30,7 +30,7 @@ def begin():
 
 
 def import_package():
-    """Imports what `import tfdml` has left out in a command line."""
+    """Imports what `import tfdml` postponed in a command."""
     global _postponed
     if _postponed:
         _postponed = False
@@ -38,28 +38,28 @@ def import_package():
 
 
 def module_run():
-    """Name of the module that `python -m` runs; empty for anything else."""
+    """Returns the name of the module that `python -m` runs, or an empty string."""
     if sys.argv and sys.argv[0] == "-m":
-        # Python is still looking for the module. What follows its name is in `sys.argv`, too.
+        # Python is still looking for the module. The arguments after its name are in `sys.argv`, too.
         return sys.orig_argv[-len(sys.argv)]
     specification = getattr(sys.modules["__main__"], "__spec__", None)
     return specification.name if specification else ""
 
 
 def end_on_interrupt():
-    """Lets Ctrl-C end the process with one line; where it is ignored, as in the background, it stays so."""
+    """Makes Ctrl-C end the process with one line, unless Ctrl-C is ignored, as in the background."""
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, _end)
 
 
 def raise_on_interrupt():
-    """Lets Ctrl-C raise KeyboardInterrupt again."""
+    """Makes Ctrl-C raise KeyboardInterrupt again."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def import_keras_quietly():
-    """Imports Keras; what its backend writes to standard error meanwhile is shown only if it is no noise.
+    """Imports Keras and drops known log noise of its backend from standard error.
 
     TensorFlow's log level does not reach these lines: they are written before its logging is set up.
     """
@@ -77,8 +77,8 @@ def import_keras_quietly():
             import keras  # noqa: F401
         finally:
             os.dup2(_standard_error, 2)
-            held, _standard_error = _standard_error, 2
-            os.close(held)
+            saved, _standard_error = _standard_error, 2
+            os.close(saved)
             written.seek(0)
             for line in written.read().decode(errors="replace").splitlines(keepends=True):
                 if not any(noise in line for noise in NOISE):
@@ -86,7 +86,7 @@ def import_keras_quietly():
 
 
 def _end(number, frame):
-    # Not by an exception: imports in progress would turn it into others, and end in a traceback.
+    # No exception: imports in progress would turn it into others, and print a traceback.
     del number, frame
     os.write(_standard_error, b"Interrupted.\n")
     os._exit(INTERRUPTED_STATUS)

@@ -8,9 +8,9 @@ from tfdml import command
 from tfdml import flags as tfdml_flags
 
 TRAINING_FLAGS = tfdml_flags.define_training()
-tfdml_flags.define_run_dir("Folder of the run; the same flags go on with a run that is there. Default: runs/<time>.")
+tfdml_flags.define_run_dir("Folder of the run; the same flags resume a run in it. Default: runs/<time>.")
 tfdml_flags.define_debug()
-flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, sampler, ..., with arguments, and exit.")
+flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, sampler, ... with arguments, and exit.")
 
 
 def main():
@@ -26,7 +26,7 @@ def main():
                 print(f"  {line}")
         return
     if flags.FLAGS.devices == "workers" and not flags.FLAGS.run_dir:
-        raise ValueError("--devices=workers needs --run_dir: a folder that all workers share.")
+        raise ValueError("--devices=workers needs --run_dir, a folder that all workers share.")
     settings = tfdml_flags.settings_of(TRAINING_FLAGS)
     run = RunDirectory(flags.FLAGS.run_dir or time.strftime("runs/%Y%m%d-%H%M%S"))
     train(settings, run, tfdml_flags.serialize(TRAINING_FLAGS))
