@@ -166,7 +166,7 @@ def test_files_that_are_no_model_are_named(run, tmp_path):
     with pytest.raises(ValueError, match="cut.keras is not a Keras model, or is damaged"):
         tfdml.load(tmp_path / "cut.keras")
     keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)]).save(tmp_path / "other.keras")
-    with pytest.raises(ValueError, match="other.keras holds a Sequential"):
+    with pytest.raises(ValueError, match="other.keras contains a Sequential"):
         tfdml.load(tmp_path / "other.keras")
 
 
