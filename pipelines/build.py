@@ -10,7 +10,7 @@ from pipelines.reading.file_reader import file_reader
 # and fewer where batches are large, because its memory grows with the square of a batch.
 STEPS_AT_ONCE = 32
 ROWS_AT_ONCE = 8192
-# Files that are read at once; on a network disk most of the time is waiting.
+# Files that are read at once: on a network disk most of the time is waiting.
 READS = 16
 # Batches that wait for the model.
 BATCHES_AHEAD = 2
@@ -33,13 +33,12 @@ def training_batches(
     read=None,
     substitutes=None,
 ):
-    """Batches `(images, labels)` of the rest of an epoch, a pure function of the seed and the step.
+    """Returns the batches `(images, labels)` of the rest of an epoch, a pure function of the seed and the step.
 
-    Of a sampler that knows `learners` they are `(images, {"label": labels, "learner": learners})`.
+    For a sampler with `learners` they are `(images, {"label": labels, "learner": learners})`.
 
-    Each pass over the dataset begins at the step that the variable `step` holds then, with the sampler's tables as
-    they are then, and goes on to the end of that epoch. The dataset's length is known, since Keras miscounts the
-    steps of an epoch otherwise.
+    Each pass over the dataset reads the variable `step` and the sampler's tables when it begins, and ends with that
+    epoch. The dataset has a known length, since Keras miscounts the steps of an epoch otherwise.
 
     Args:
         split: `pipelines.datasets.Split` to train on.
@@ -47,12 +46,12 @@ def training_batches(
         preprocess: function `(contents, seed [2]) -> image`; where the split has boxes, `(contents, seed, box [4])`.
         seed: integer; decides batches and augmentation.
         step: `tf.Variable`, int64 scalar, the number of steps taken.
-        steps_per_epoch: steps that make an epoch.
-        length: steps that each pass will have, where it is less than an epoch because a run goes on inside one.
-        worker: `(index, count)`: of every batch this worker's share is made.
-        parts: into how many batches the share is cut, one for each replica of the worker.
-        read: function of a row that gives what `preprocess` takes; None: the contents of its file.
-        substitutes: `Substitutes` for rows that cannot be read; None: they are an error.
+        steps_per_epoch: steps of an epoch.
+        length: steps of each pass, where a resumed run begins inside an epoch. Default: `steps_per_epoch`.
+        worker: `(index, count)` of this worker, which makes its share of every batch.
+        parts: number of batches the share is divided into, one for each replica of the worker.
+        read: function from a row to what `preprocess` takes. Default: the contents of the row's file.
+        substitutes: `Substitutes` for rows that cannot be read. Default: these are an error.
     """
     index, workers = worker
     share = sampler.batch_size // workers
@@ -68,7 +67,7 @@ def training_batches(
         steps = tf.data.Dataset.range(first, (first // steps_per_epoch + 1) * steps_per_epoch)
         return steps.batch(steps_at_once).map(as_it_is(lambda steps: (steps, tables)))
 
-    # Not inside the function before, of which TensorFlow would make it anew at the start of every epoch, slowly.
+    # Outside of `rest_of_epoch`, with which TensorFlow would build it again, slowly, at the start of every epoch.
     def rows_of(steps, tables):
         rows = sampler.rows(seed, steps, tables)[:, index * share : (index + 1) * share]
         numbers = steps[:, None] * sampler.batch_size + index * share + tf.range(share, dtype=tf.int64)[None, :]
@@ -82,7 +81,7 @@ def training_batches(
     def first_readable(row, number, turn):
         rows = tf.data.Dataset.from_tensor_slices(substitutes.candidates(row, seed, number))
         images = rows.map(as_it_is(lambda taken: (*image_of(read(taken), taken, number, turn), row, taken)))
-        # Where all fail, the first one's error is the run's.
+        # If all fail, the run stops with the error of the first.
         return images.ignore_errors().concatenate(images.take(1)).take(1)
 
     def noted(images, labels, rows, taken):
@@ -104,12 +103,12 @@ def training_batches(
 
 
 def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=False):
-    """Batches of images of all rows in order, every batch full: the last repeats the last row.
+    """Returns batches of the images of all rows in order; the last batch is filled with copies of the last row.
 
     Args:
-        split, preprocess, read: as `training_batches` takes them.
+        split, preprocess, read: as in `training_batches`.
         batch_size: images in a batch.
-        tolerant: whether an image that cannot be read is one of zeros; it is an error otherwise.
+        tolerant: whether an image that cannot be read is replaced by zeros; it is an error otherwise.
     """
     read, boxes = read or file_reader(split), _boxes(split)
     count = len(split)
@@ -143,9 +142,9 @@ def _boxes(split):
 def _deterministic(dataset):
     options = tf.data.Options()
     options.deterministic = True
-    # Nothing is to be tuned, and a pass would not end before its tuner wakes up, which sleeps twice as long each time.
+    # There is nothing to tune, and a pass would not end before its tuner wakes up, which sleeps longer each time.
     options.autotune.enabled = False
-    # Threads of its own: TensorFlow's may be few, so that training is deterministic. Those that read mostly wait.
+    # Own threads: TensorFlow's may be few, so that training is deterministic. Threads that read mostly wait.
     options.threading.private_threadpool_size = CORES + READS
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
     return dataset.with_options(options)

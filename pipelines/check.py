@@ -16,9 +16,9 @@ flags.DEFINE_string(
     "Where to write the list of bad images, if there are any; empty: bad_images.jsonl in --data_dir, or in "
     "~/.cache/tfdml if that is empty.",
 )
-flags.DEFINE_integer("min_side", 8, "Shortest side of an image that is not too small, pixels.", lower_bound=1)
-flags.DEFINE_integer("threads", 8, "Images that are looked at at once.", lower_bound=1)
-flags.DEFINE_list("import_modules", [], "Your own modules to import first; they may register datasets.")
+flags.DEFINE_integer("min_side", 8, "Images with a shorter side are too small, pixels.", lower_bound=1)
+flags.DEFINE_integer("threads", 8, "Images that are decoded at once.", lower_bound=1)
+flags.DEFINE_list("import_modules", [], "Your own modules to import first, such as one that registers a dataset.")
 
 
 def main():
@@ -28,7 +28,7 @@ def main():
     settings = flags.FLAGS
     if not settings.dataset:
         raise ValueError("--dataset is missing, such as --dataset=cub200.")
-    # Told now if it cannot be written, and not when all images have been looked at.
+    # An unwritable path is an error now, and not after all images are decoded.
     out = list_path(settings.out, settings.data_dir)
     registry.import_modules(settings.import_modules)
     dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
@@ -50,7 +50,7 @@ def check(splits, settings):
     from pipelines.datasets.ignoring import names_in_list
     from pipelines.reading.verification import classes_without_image, copies, verify
 
-    # A bar is for someone who looks; in a file it would be noise.
+    # Only on a terminal: in a file the bar would be noise.
     bar = keras.utils.Progbar(sum(map(len, splits.values())), verbose=int(sys.stdout.isatty()), unit_name="image")
     verdicts, names = {}, {}
     for part, split in splits.items():
@@ -61,10 +61,10 @@ def check(splits, settings):
         lost = classes_without_image(split, verdicts[part])
         if lost:
             print(f"{part}: {len(lost):,} classes have no image that can be used: {', '.join(lost[:5])}")
-    twins = copies(verdicts.get("train", []), verdicts["test"])
-    if twins:
-        one, other = names["train"][twins[0][0]], names["test"][twins[0][1]]
-        print(f"{len(twins):,} test images are training images, byte for byte; the first is {other!r}, as {one!r}")
+    duplicates = copies(verdicts.get("train", []), verdicts["test"])
+    if duplicates:
+        one, other = names["train"][duplicates[0][0]], names["test"][duplicates[0][1]]
+        print(f"{len(duplicates):,} test images are training images, byte for byte; the first is {other!r}, as {one!r}")
     return [
         (name, verdict.reason)
         for part in splits

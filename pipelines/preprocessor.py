@@ -9,9 +9,12 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.images.decoding import decode, decode_cut
+from tfdml.argument_checks import expects
+from tfdml.arguments import one_of
 from tfdml.registry import create_chain
 
 
+@expects(channels=one_of("rgb", "bgr"))
 class Preprocessor:
     """Decodes, transforms and normalises an image: a function `(contents, seed, box=None) -> image`.
 
@@ -31,8 +34,6 @@ class Preprocessor:
     """
 
     def __init__(self, transform, *, image_size, mean, std, channels="rgb", shrink=False):
-        if channels not in ("rgb", "bgr"):
-            raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {channels!r}.")
         steps = create_chain("transform", transform, size=image_size)
         self._steps = steps if shrink else _fused(steps)
         self._transform, self._channels, self._shrink = transform, channels, shrink

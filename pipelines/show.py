@@ -27,7 +27,7 @@ def main():
 
     out = Path(flags.FLAGS.out)
     if not out.absolute().parent.is_dir():
-        # Said now, and not when the batch is there.
+        # An error now, and not after the batch is read.
         raise ValueError(f"--out={out}: there is no folder {out.absolute().parent}.")
     settings = tfdml_flags.settings_of(TRAINING_FLAGS)
     # One batch, in this process.

@@ -46,7 +46,10 @@ ROOMS = {
     "pipelines.images": ("pipelines.images pipelines.datasets.headers", "numpy tensorflow"),
     "pipelines.transforms": (f"pipelines.transforms pipelines.images {DECLARED}", "keras keras_cv numpy tensorflow"),
     "pipelines.sampling": (f"pipelines.sampling {DECLARED}", "absl numpy tensorflow"),
-    "pipelines.reading": ("pipelines.reading pipelines.images pipelines.sampling pipelines.datasets", None),
+    "pipelines.reading": (
+        f"pipelines.reading pipelines.images pipelines.sampling pipelines.datasets {DECLARED}",
+        None,
+    ),
     "pipelines.datasets": (f"pipelines.datasets {DECLARED}", None),
     "pipelines": (f"pipelines {DECLARED}", None),
 }

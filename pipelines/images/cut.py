@@ -1,4 +1,4 @@
-"""The step of a transform that decoding can begin with."""
+"""`Cut`, the step of a transform with which decoding can begin."""
 
 import dataclasses
 import functools
@@ -11,17 +11,17 @@ from pipelines.images.resizing import resize, resize_part
 
 @dataclasses.dataclass(frozen=True)
 class Cut:
-    """Takes a window of an image, resizes it, and finishes it: a function `(image, seed) -> image`.
+    """Crops a window of an image, resizes it, and finishes it: a function `(image, seed) -> image`.
 
-    It is told in parts, so that a decoder can give the window alone, and smaller where it is to be resized anyway.
+    Its parts are separate, so that a decoder can decode the window alone, and smaller where it is resized anyway.
 
     Args:
-        window: function `(height, width, seed)` of the image that gives the window's top, left, height and width; all
-            are whole numbers in float32 scalars. None: the whole image.
-        target: function `(height, width)` of the window that gives the size to resize it to. None: it stays.
-        part: function `(height, width)` of the resized window that gives what is wanted of it, as `window` does. None:
+        window: function from the image's `(height, width, seed)` to the window's top, left, height and width, whole
+            numbers in float32 scalars. Default: the whole image.
+        target: function from the window's `(height, width)` to the size that it is resized to. Default: its own.
+        part: function from the resized window's `(height, width)` to the part to keep, as `window` returns it. Default:
             all of it.
-        finish: function `image -> image` for what comes after, such as padding. None: nothing.
+        finish: function `image -> image` that comes last, such as padding. Default: none.
         random: whether the window depends on the seed.
     """
 
@@ -36,11 +36,11 @@ class Cut:
         return complete(slice_window(image, *window))
 
     def plan(self, height, width, seed):
-        """What is done with an image of this size.
+        """Plans the cut of an image of this size.
 
         Returns:
-            The top, left, height and width of what it needs of the image, and a function of these pixels, or of as
-            many fewer as a decoder made of them, that gives the result, float32.
+            The top, left, height and width of the pixels that it needs, and a function from these pixels, or from
+            fewer where a decoder shrank them, to the result, float32.
         """
         window = self.window(height, width, seed) if self.window else (0.0, 0.0, height, width)
         if self.part:
@@ -50,9 +50,9 @@ class Cut:
         return window, lambda pixels: self._finished(tf.cast(pixels, tf.float32))
 
     def then(self, other):
-        """One cut that does both, other than in rounding; None where there is none.
+        """Returns one cut in place of this one and another, equal but for rounding; None where there is none.
 
-        What the other one leaves out is then not computed by this one.
+        It does not compute the pixels that the other one drops.
         """
         if not self.target or self.part or self.finish or not other.window or other.target or other.random:
             return None
@@ -71,10 +71,14 @@ class Cut:
 
 
 def _needed(first, count, length, now):
-    """What is read along one axis of `now` pixels for `count` from `first` on of the `length` that it is resized to.
+    """Finds the pixels along one axis that `count` pixels of the resized image, from `first` on, are made of.
+
+    Args:
+        first, count: of the resized image.
+        length, now: the axis' length when resized, and before.
 
     Returns:
-        Where to begin and how many pixels to read, and what `resize_part` makes of these.
+        Where to begin, how many pixels to read, and the arguments of `resize_part` for these.
     """
     scale = length / now
     # So far a pixel of the result sees, and one more for rounding.
@@ -85,6 +89,6 @@ def _needed(first, count, length, now):
 
 
 def slice_window(image, top, left, height, width):
-    """The part of an image that a window names."""
+    """Returns the part of an image that is in a window."""
     top, left, height, width = (tf.cast(value, tf.int32) for value in (top, left, height, width))
     return image[top : top + height, left : left + width]

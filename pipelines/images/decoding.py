@@ -1,4 +1,4 @@
-"""Image files to pixels: of a JPEG no more is decoded than a transform takes."""
+"""Decodes image files; of a JPEG only the part that a transform takes."""
 
 import tensorflow as tf
 
@@ -15,32 +15,32 @@ SHRINKS = (1, 2, 4, 8)
 
 
 def decode(contents, box=None):
-    """Decodes a JPEG, PNG or WebP to uint8 `[H, W, 3]`, a JPEG upright as its EXIF data say.
+    """Decodes a JPEG, PNG or WebP to uint8 `[H, W, 3]`, and rotates a JPEG according to its EXIF data.
 
     Args:
-        contents: the encoded image.
-        box: `[4]` int32, left, top, right and bottom of the part that is wanted, as far as it is inside; None for all.
-            It is of the image as it is stored, before it is turned upright.
+        contents: the encoded image, a scalar string.
+        box: `[4]` int32, left, top, right and bottom of the part to decode, in pixels of the stored image, before it
+            is rotated; what lies outside of the image is ignored. Default: all.
     """
     contents = check_file_size(contents)
     return _decode(contents, tf.io.is_jpeg(contents), box)
 
 
 def decode_cut(contents, cut, seed, *, box=None, shrink=False):
-    """What a `Cut` makes of an image: `cut(decode(contents, box), seed)`, in less time where that is possible.
+    """Computes `cut(decode(contents, box), seed)`, in less time where possible.
 
     Args:
         contents: the encoded image.
         cut: `pipelines.images.cut.Cut`.
         seed: `[2]` int64, for the cut.
-        box: as `decode` takes it.
-        shrink: decode a JPEG at 1/2, 1/4 or 1/8 where its window is resized to that or less; gives other pixels.
+        box: as in `decode`.
+        shrink: decode a JPEG at 1/2, 1/4 or 1/8 where its window is resized to that or less; pixels differ.
     """
     contents = check_file_size(contents)
     jpeg = tf.io.is_jpeg(contents)
     upright = tf.cond(jpeg, lambda: jpeg_orientation(contents) == 1, lambda: False)
 
-    # Of an image that can be decoded in parts only the size is wanted at first.
+    # An image that can be decoded in parts is not decoded yet: only its size is needed.
     def unread():
         size = jpeg_size(contents)
         corner, size = (tf.zeros([2], tf.int32), size) if box is None else _inside(size, box)
@@ -63,18 +63,18 @@ def decode_cut(contents, cut, seed, *, box=None, shrink=False):
 
 
 def _smaller(cut, height, width):
-    """The place in `SHRINKS` of the most that leaves a window at least as large as it is needed."""
+    """Returns the index in `SHRINKS` of the largest ratio that leaves the window as large as its target."""
     rows, columns = cut.target(height, width)
     spare = tf.minimum(height / tf.cast(rows, tf.float32), width / tf.cast(columns, tf.float32))
     return tf.reduce_sum(tf.cast(spare >= SHRINKS[1:], tf.int32))
 
 
 def _decode_window(contents, corner, size, smaller):
-    """Pixels of the window with this top left corner and size, decoded smaller by that place in `SHRINKS`."""
+    """Decodes the window with this top left corner and size, smaller by the ratio with this index in `SHRINKS`."""
 
     def at(ratio):
-        first, beyond = corner // ratio, -(-(corner + size) // ratio)
-        window = tf.concat([first, beyond - first], 0)
+        first, end = corner // ratio, -(-(corner + size) // ratio)
+        window = tf.concat([first, end - first], 0)
         return lambda: tf.io.decode_and_crop_jpeg(contents, window, ratio=ratio, **JPEG)
 
     return at(1)() if smaller is None else tf.switch_case(smaller, [at(ratio) for ratio in SHRINKS])
@@ -105,14 +105,14 @@ def _decode_other(contents):
     def decoded(channels):
         return tf.io.decode_image(contents, channels=channels, expand_animations=False)
 
-    # TensorFlow leaves out the transparency of all others by itself.
+    # TensorFlow drops the alpha channel of all others by itself.
     webp = tf.equal(tf.strings.substr(contents, 0, 4), "RIFF")
     return tf.cond(webp, lambda: decoded(0)[:, :, :3], lambda: decoded(3))
 
 
 @cold_path(tf.TensorSpec([None, None, 3], tf.uint8), tf.TensorSpec([], tf.int32))
 def _upright(image, orientation):
-    """Undoes what EXIF's orientation says was done: 2 mirrored, 3 half a turn, 4 both; 5 to 8 with sides exchanged."""
+    """Undoes an EXIF orientation: 2 is mirrored, 3 half a turn, 4 both; 5 to 8 likewise, with sides exchanged."""
     lying = orientation >= 5
     mirrored = tf.reduce_any(orientation == [2, 3, 6, 7])
     upside_down = tf.reduce_any(orientation == [3, 4, 7, 8])
@@ -127,7 +127,7 @@ def _crop(image, box):
 
 
 def _inside(size, box):
-    """Top left corner and size, `[2]` each, of the part of an image that is in a box, one pixel at least."""
+    """Returns top left corner and size, `[2]` each, of the part of an image in a box, at least one pixel."""
     left, top, right, bottom = tf.unstack(tf.cast(box, tf.int32))
     corner = tf.clip_by_value(tf.stack([top, left]), 0, size - 1)
     return corner, tf.maximum(tf.minimum(tf.stack([bottom, right]), size), corner + 1) - corner

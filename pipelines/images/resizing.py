@@ -1,4 +1,4 @@
-"""Resizing with antialiasing: TensorFlow's numbers, bit for bit, in less than half of its time."""
+"""Resizing with antialiasing: the pixels of `tf.image.resize`, bit for bit, in less than half of its time."""
 
 import tensorflow as tf
 
@@ -19,17 +19,17 @@ def resize(image, height, width):
 
 
 def resize_part(image, rows, columns):
-    """Rows and columns of an image that is resized, without the others.
+    """Resizes an image and returns only some rows and columns of the result.
 
-    TensorFlow's operation is quick along columns, where it works on whole rows of numbers at once, and slow along
-    rows, pixel after pixel. So this works along columns twice, with the image turned in between.
+    TensorFlow's operation is fast along columns, where it works on whole rows of numbers at once, and slow along rows,
+    pixel by pixel. So it is used along columns twice, with the image transposed in between.
 
     Args:
         image: `[H, W, 3]` of any real type.
-        rows, columns: of each the count that is wanted, how many times larger the image becomes, and how far it is
-            moved then, in pixels of the result.
+        rows, columns: for each the count to return, the scale of the result, and how far it is then moved, in pixels of
+            the result.
     """
-    # Faster than the operation's own conversion.
+    # Faster than the conversion inside the operation.
     image = tf.cast(image, tf.float32)
     turned = _turned(_columns_resized(image, *rows))
     return _turned(_columns_resized(turned, *columns))

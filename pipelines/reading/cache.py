@@ -12,6 +12,8 @@ import tensorflow as tf
 from pipelines.images.errors import reason_of
 from pipelines.reading.cached_rows import rows_in_memory, rows_on_disk, write_rows
 from pipelines.reading.file_reader import file_reader
+from tfdml.argument_checks import expects
+from tfdml.arguments import one_of
 
 KINDS = ("none", "bytes", "pixels")
 # Part of the names of caches on disk: raise it when the cached bytes change.
@@ -21,6 +23,7 @@ THREADS = 16
 ROWS_AT_ONCE = 256
 
 
+@expects(kind=one_of(*KINDS))
 class Cache:
     """Caches the rows of splits, in memory as far as they fit, and else on disk.
 
@@ -34,13 +37,11 @@ class Cache:
     """
 
     def __init__(self, kind, *, memory, folder, tolerant=False, verbose=0):
-        if kind not in KINDS:
-            raise ValueError(f"Expected a cache of one of {', '.join(KINDS)}, received {kind!r}.")
         self.kind, self.folder, self.tolerant, self.verbose = kind, Path(folder), tolerant, verbose
         self._memory, self._readers = memory, {}
 
     def through(self, split, preprocessor):
-        """What `pipelines.build` takes as `read` and `preprocess` to get a split's rows from here; fills it first.
+        """Fills the cache with a split, and returns `(read, preprocess)` for `pipelines.build` that use it.
 
         Args:
             split: `pipelines.datasets.Split`.
@@ -64,7 +65,7 @@ class Cache:
         return self._reader(split, preprocessor.name, make), preprocess
 
     def _reader(self, split, name, make):
-        """The function of a row that gives what `make` makes of it, the same one for the same split and name."""
+        """Returns the function from a row to what `make` made of it; one for each split and name."""
         known = self._readers.get((id(split), name))
         if known is None:
             # The split stays referenced, so that no other can have its id.
@@ -88,7 +89,7 @@ class Cache:
         return rows_in_memory(in_memory)
 
     def _made(self, split, make):
-        """What `make` makes of each row, as bytes, in order."""
+        """Yields what `make` makes of each row, as bytes, in order."""
         bar = keras.utils.Progbar(len(split), verbose=self.verbose, unit_name="image")
         with ThreadPoolExecutor(THREADS) as threads:
             for first in range(0, len(split), ROWS_AT_ONCE):
@@ -101,7 +102,7 @@ class Cache:
             return make(row).numpy()
         except tf.errors.OpError as error:
             if self.tolerant:
-                # No file and no image is empty, so it is found to be unreadable again.
+                # Files and images are never empty, so reading this fails again.
                 return b""
             raise ValueError(
                 f"Cannot read {split.name_of(row)}: {reason_of(error)}. Replace it or remove it."
@@ -109,7 +110,7 @@ class Cache:
 
 
 def _digest(split, name):
-    """What tells a split's rows, as they are now, from all others."""
+    """Returns a digest of a split's rows, which changes when a file or a box changes."""
     digest = hashlib.sha256(f"{VERSION} {name}".encode())
     for row, image in enumerate(split.images):
         if split.encoded:

@@ -4,7 +4,7 @@ import tensorflow as tf
 
 
 def file_reader(split):
-    """The function of a row that gives the contents of its image file."""
+    """Returns a function from a row to the contents of its image file."""
     images, encoded = tf.constant(split.images), split.encoded
 
     def read(row):

@@ -1,4 +1,4 @@
-"""Images as people have them, as functions of a row number: files, arrays, a dataset, a function of their own."""
+"""Images of a list of files, an array, a dataset or a function, as functions of a row number."""
 
 import dataclasses
 import os
@@ -10,18 +10,18 @@ import tensorflow as tf
 
 from pipelines.datasets.loading import check_headers, missing_files
 
-# How many of many files a message names.
+# Files that a message names at most.
 SHOWN = 3
-ONE_HOT = "Of one-hot labels take np.argmax(labels, axis=-1)."
+ONE_HOT = "Convert one-hot labels with np.argmax(labels, axis=-1)."
 
 
 class Source(NamedTuple):
     """Images by row.
 
     Args:
-        read: function of a row number (int64 scalar) that gives an image, or the contents of its file.
-        encoded: whether it gives the contents of a file.
-        count: rows, or None where it is not known.
+        read: function from a row number (int64 scalar) to an image, or to the contents of its file.
+        encoded: whether `read` returns contents of files.
+        count: number of rows, or None if it is not known.
     """
 
     read: Callable
@@ -31,7 +31,7 @@ class Source(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Rows:
-    """What batches are made of besides images, in place of a `Split`."""
+    """Stands for a `Split` whose images come from a `Source`."""
 
     count: int
     labels: np.ndarray | None = None
@@ -42,7 +42,7 @@ class Rows:
 
 
 def source_of(images):
-    """The `Source` of paths, contents of files, an array, a list of arrays, or a function of a row number."""
+    """Returns the `Source` of paths, contents of files, an array, a list of arrays, or a function of a row number."""
     if callable(images):
         return _function(images)
     if isinstance(images, np.ndarray | tf.Tensor) and images.dtype not in (object, tf.string):
@@ -53,7 +53,7 @@ def source_of(images):
     if not rows:
         raise ValueError("Expected images, received none.")
     if all(isinstance(row, str | os.PathLike | bytes) for row in rows):
-        # A dataset gives paths as bytes too; what tells them from a file's contents is that a path has no zero in it.
+        # A dataset gives paths as bytes too; unlike the contents of a file, a path has no zero byte.
         if any(isinstance(row, bytes) and b"\0" in row for row in rows):
             with tf.device("CPU"):
                 contents = tf.constant(rows)
@@ -63,37 +63,37 @@ def source_of(images):
 
 
 def read_dataset(dataset):
-    """All of a `tf.data.Dataset` of (image, label), batched or not, in memory: `(images, labels)`.
+    """Reads a `tf.data.Dataset` of (image, label), batched or not, into memory, and returns `(images, labels)`.
 
-    Any row may be wanted at any time, which a stream cannot give.
+    Samplers need any row at any time, which a stream cannot give.
     """
     spec = dataset.element_spec
     if not (isinstance(spec, tuple) and len(spec) == 2):
         raise ValueError(f"Expected a dataset of (image, label), received elements of {spec}.")
     if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise ValueError("The dataset never ends, so it cannot be read into memory. Leave out repeat().")
+        raise ValueError("The dataset is infinite, so it cannot be read into memory. Remove repeat().")
     image, label = spec
     single = 0 if image.dtype == tf.string else 3
     if label.shape.rank == 1 and image.shape.rank != single:
         dataset = dataset.unbatch()
     elif label.shape.rank != 0:
-        raise ValueError(f"Expected one class number an image, received labels of shape {label.shape}. {ONE_HOT}")
+        raise ValueError(f"Expected one class number per image, received labels of shape {label.shape}. {ONE_HOT}")
     rows = list(dataset.as_numpy_iterator())
     return [image for image, _ in rows], np.array([label for _, label in rows])
 
 
 def class_numbers(labels):
-    """Labels as int64 `[N]`: whole numbers as they are, texts by their place among the sorted texts."""
+    """Converts labels to int64 `[N]`: integers stay, strings become their places among the sorted strings."""
     labels = np.asarray(labels)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
-        raise ValueError(f"Expected one label an image, received labels of shape {labels.shape}. {ONE_HOT}")
+        raise ValueError(f"Expected one label per image, received labels of shape {labels.shape}. {ONE_HOT}")
     if labels.dtype.kind in "iu":
         return labels.astype(np.int64)
     if labels.dtype.kind in "SUO" and all(isinstance(label, str | bytes) for label in labels.tolist()):
         return np.unique(labels.astype(str), return_inverse=True)[1].astype(np.int64)
-    raise ValueError(f"Expected labels that are whole numbers or texts, received {labels.dtype}.")
+    raise ValueError(f"Expected labels that are integers or strings, received {labels.dtype}.")
 
 
 def _files(paths):
@@ -112,12 +112,12 @@ def _files(paths):
 def _array(images):
     # A GPU's memory is for the model.
     with tf.device("CPU"):
-        kept = tf.constant(images)
-    return Source(lambda row: kept[row], False, len(images))
+        tensor = tf.constant(images)
+    return Source(lambda row: tensor[row], False, len(images))
 
 
 def _arrays(images):
-    """Arrays of several sizes are kept as text, which a tensor can hold whatever their shapes."""
+    """Returns the source of arrays of several sizes, which one tensor can only hold as strings."""
     types, ranks = {image.dtype for image in images}, {image.ndim for image in images}
     if len(types) > 1 or len(ranks) > 1 or np.dtype(object) in types:
         raise ValueError(
@@ -127,9 +127,9 @@ def _arrays(images):
     if len({image.shape for image in images}) == 1:
         return _array(np.stack(images))
     with tf.device("CPU"):
-        kept = tf.stack([tf.io.serialize_tensor(image) for image in images])
+        serialized = tf.stack([tf.io.serialize_tensor(image) for image in images])
     dtype, shape = tf.as_dtype(images[0].dtype), _any_size(images[0].shape)
-    return Source(lambda row: tf.ensure_shape(tf.io.parse_tensor(kept[row], dtype), shape), False, len(images))
+    return Source(lambda row: tf.ensure_shape(tf.io.parse_tensor(serialized[row], dtype), shape), False, len(images))
 
 
 def _function(read):
@@ -141,13 +141,13 @@ def _function(read):
             return tf.ensure_shape(read(row), shape)
         except (TypeError, IndexError, NotImplementedError) as error:
             raise TypeError(
-                "Expected a function of a row made of TensorFlow's operations, because the row is a tensor; put other "
-                f"code into tf.numpy_function. It failed with: {error}"
+                "Expected a function of TensorFlow operations, because the row is a tensor; wrap other code in "
+                f"tf.numpy_function. The function failed with: {error}"
             ) from error
 
     return Source(one, first.dtype == tf.string, None)
 
 
 def _any_size(shape):
-    """The shape of images of any height and width."""
+    """Returns the shape with any height and width."""
     return [*[None] * (len(shape) - 1), *shape[-1:]]

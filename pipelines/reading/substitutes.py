@@ -1,4 +1,4 @@
-"""Other images in the place of those that cannot be read, so that batches keep their shape and their classes."""
+"""Replaces images that cannot be read by others of their classes, so that batches keep shape and classes."""
 
 import numpy as np
 import tensorflow as tf
@@ -7,15 +7,14 @@ from pipelines.sampling import group_by_class
 from pipelines.sampling.index_shuffle import shuffled_index
 from pipelines.sampling.streams import Stream, stream_key
 
-# Images of a class that are tried in turn before the run stops.
+# Images of a class that are tried, one after another, before the run stops.
 TRIES = 32
 
 
 class Substitutes:
-    """Decides which rows stand in for an unreadable one, and remembers the unreadable ones.
+    """Chooses rows that replace an unreadable one, and remembers the unreadable rows.
 
-    Which they are depends on the seed and the number of the place in the run alone, so a run that goes on sees the
-    images that it would have seen.
+    The choice depends only on the seed and on the place in the run, so a resumed run sees the same images.
 
     Args:
         labels: `[N]` class numbers of the rows.
@@ -28,17 +27,17 @@ class Substitutes:
         self._rows = tf.constant(rows)
         of_class = np.unique(labels, return_inverse=True)[1]
         self._tables = [tf.constant(table) for table in (starts[of_class], sizes[of_class], places)]
-        # Where rows are counted, and not on a device, since the pipeline runs on the host.
+        # On the host, where the pipeline runs.
         with tf.device("CPU:0"):
             self.unreadable = tf.Variable(tf.zeros(len(rows), tf.bool), trainable=False)
 
     def candidates(self, row, seed, number):
-        """Rows `[1 + TRIES]` to be tried in turn: the row itself, then others of its class in an order of their own.
+        """Returns rows `[1 + TRIES]` to try one after another: the row itself, then others of its class, shuffled.
 
         Args:
             row: int64 scalar.
             seed: seed of the run, int64.
-            number: int64, the number of the place, counted over all batches of the run.
+            number: int64, the place of the image, counted over all batches of the run.
         """
         start, size, place = (table[row] for table in self._tables)
         others = tf.maximum(size - 1, 1)
@@ -48,6 +47,6 @@ class Substitutes:
         return tf.concat([[row], tf.gather(self._rows, start + (place + steps) % size)], 0)
 
     def note(self, rows, taken):
-        """Remembers those of `rows` `[B]` for which another row was taken."""
+        """Marks those of `rows` `[B]` as unreadable for which another row was taken."""
         missing = tf.boolean_mask(rows, rows != taken)
         self.unreadable.scatter_update(tf.IndexedSlices(tf.ones_like(missing, tf.bool), missing))

@@ -1,4 +1,4 @@
-"""Images that cannot be read or decoded."""
+"""Searches a split for images that cannot be read or decoded."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -8,17 +8,17 @@ from pipelines.images.errors import reason_of
 from pipelines.images.pictures import image_of
 from pipelines.sampling import group_by_class
 
-# Images that are looked at at once, in search of one that cannot be read.
+# Images that are decoded at once.
 THREADS = 8
 
 
 def find_unreadable(split):
-    """The first row of a split that cannot be read or decoded and why, `(row, reason)`, or None."""
+    """Returns the first row of a split that cannot be read or decoded, `(row, reason)`, or None."""
     return _first(range(len(split)), lambda row: why_unreadable(split, row))
 
 
 def find_unreadable_class(split):
-    """The rows of the first class without an image that can be read and why, `(rows, reason)`, or None."""
+    """Returns the rows of the first class without a readable image, `(rows, reason)`, or None."""
     rows, starts, sizes = group_by_class(split.labels)
 
     def why(group):
@@ -29,7 +29,7 @@ def find_unreadable_class(split):
 
 
 def _first(items, why):
-    """The first item that there is a reason against, and the reason; None where there is none."""
+    """Returns the first item for which `why` returns a reason, and the reason; None where there is none."""
     threads = ThreadPoolExecutor(THREADS)
     try:
         found = zip(items, threads.map(why, items), strict=True)
@@ -39,7 +39,7 @@ def _first(items, why):
 
 
 def why_unreadable(split, row):
-    """Why a row cannot be read or decoded, or None."""
+    """Returns why a row cannot be read or decoded, or None if it can."""
     try:
         image_of(split, row)
     except tf.errors.OpError as error:

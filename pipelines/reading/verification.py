@@ -17,22 +17,22 @@ ROWS_AT_ONCE = 256
 
 
 class Verdict(NamedTuple):
-    """What was found about an image: why it is bad, or None; and the digest of its file, or None if there is none."""
+    """The result for an image: why it is bad, or None; and the digest of its file, or None if there is no file."""
 
     reason: str | None
     digest: bytes | None
 
 
 def verify(split, *, min_side, threads, on_rows=lambda count: None):
-    """Verdicts on all rows of a split, in order.
+    """Verifies all rows of a split, and returns a `Verdict` for each, in order.
 
     Args:
         split: `pipelines.datasets.Split`.
-        min_side: the shortest side that is not too small, in pixels.
-        threads: how many images are looked at at once.
-        on_rows: function that is told how many more rows are done.
+        min_side: images with a shorter side are bad, pixels.
+        threads: images that are decoded at once.
+        on_rows: function that is called with the number of further rows that are done.
     """
-    # Before the threads begin, each of which would trace it otherwise.
+    # Traced before the threads start, or each would trace it.
     _decoded_size.get_concrete_function()
     verdicts = []
     with ThreadPoolExecutor(threads) as pool:
@@ -52,24 +52,24 @@ def _verdict(split, row, min_side):
         except OSError as error:
             return Verdict(error.strerror, None)
     box = None if split.boxes is None else split.boxes[row]
-    return Verdict(_fault(contents, box, min_side), hashlib.blake2b(contents, digest_size=16).digest())
+    return Verdict(_why_bad(contents, box, min_side), hashlib.blake2b(contents, digest_size=16).digest())
 
 
 @tf.function(input_signature=[tf.TensorSpec([], tf.string)])
 def _decoded_size(contents):
-    """Height and width upright, and whether they are exchanged in the image as it is stored, of which boxes are."""
+    """Returns height and width upright, and whether the stored image, to which boxes refer, has them exchanged."""
     size = tf.shape(decode(contents))[:2]
     turned = tf.cond(tf.io.is_jpeg(contents), lambda: jpeg_orientation(contents) > 4, lambda: False)
     return size, turned
 
 
-def _fault(contents, box, min_side):
-    """Why an image file is bad, or None."""
+def _why_bad(contents, box, min_side):
+    """Returns why an image file is bad, or None."""
     if not contents:
         return "is empty"
-    fault = wrong_header(io.BytesIO(contents))
-    if fault:
-        return fault
+    reason = wrong_header(io.BytesIO(contents))
+    if reason:
+        return reason
     try:
         (height, width), turned = (part.numpy() for part in _decoded_size(tf.constant(contents)))
     except tf.errors.OpError as error:
@@ -84,13 +84,13 @@ def _fault(contents, box, min_side):
 
 
 def classes_without_image(split, verdicts):
-    """Names of the classes all of whose images are bad."""
+    """Returns the names of the classes without a good image."""
     usable = {label for label, verdict in zip(split.labels.tolist(), verdicts, strict=True) if not verdict.reason}
     names = split.class_names or {}
     return [names.get(label, str(label)) for label in sorted(set(split.labels.tolist()) - usable)]
 
 
 def copies(train, test):
-    """Pairs of rows, of training and of test, whose files are equal byte for byte."""
+    """Returns pairs of a training row and a test row whose files are equal byte for byte."""
     rows = {verdict.digest: row for row, verdict in enumerate(train) if verdict.digest}
     return [(rows[verdict.digest], row) for row, verdict in enumerate(test) if verdict.digest in rows]

@@ -200,7 +200,7 @@ def test_blue_first_for_backbones_that_want_it_so():
 
 
 def test_other_orders_of_channels_are_refused():
-    with pytest.raises(ValueError, match="'rgb' or 'bgr', received 'brg'"):
+    with pytest.raises(ValueError, match="Preprocessor expects channels to be one of 'rgb', 'bgr'; received 'brg'"):
         Preprocessor("warp", image_size=9, mean=(0, 0, 0), std=(1, 1, 1), channels="brg")
 
 

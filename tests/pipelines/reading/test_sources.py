@@ -98,11 +98,11 @@ BAD = {
     "mixed": (lambda: source_of(["a.png", *PICTURES[1:]]), "paths, contents of files, or arrays of one type"),
     "missing": (lambda: source_of(["/none/a.png"] * 6), "6 of 6 image files are missing: '/none/a.png'.* start from"),
     "one_hot": (lambda: class_numbers(ONE_HOT), r"received labels of shape \(6, 3\).*np.argmax"),
-    "fractions": (lambda: class_numbers(LABELS / 2), "whole numbers or texts, received float64"),
+    "fractions": (lambda: class_numbers(LABELS / 2), "integers or strings, received float64"),
     "images_alone": (lambda: read_dataset(SLICES(PICTURES)), "a dataset of .image, label."),
-    "endless": (lambda: read_dataset(SLICES((PICTURES, LABELS)).repeat()), "never ends"),
-    "one_hot_rows": (lambda: read_dataset(SLICES((PICTURES, ONE_HOT))), "one class number an image.*np.argmax"),
-    "one_hot_batches": (lambda: read_dataset(SLICES((PICTURES, ONE_HOT)).batch(2)), "one class number an image"),
+    "endless": (lambda: read_dataset(SLICES((PICTURES, LABELS)).repeat()), "is infinite"),
+    "one_hot_rows": (lambda: read_dataset(SLICES((PICTURES, ONE_HOT))), "one class number per image.*np.argmax"),
+    "one_hot_batches": (lambda: read_dataset(SLICES((PICTURES, ONE_HOT)).batch(2)), "one class number per image"),
 }
 
 
