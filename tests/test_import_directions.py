@@ -23,6 +23,7 @@ ROOMS = {
     "tfdml.startup": ("", "keras"),
     "tfdml.errors": ("", ""),
     "tfdml.keras_internals": ("", ""),
+    "tfdml.progress_lines": ("", "keras"),
     "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
     "tfdml.clustering": ("", "faiss numpy scipy"),
     "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),

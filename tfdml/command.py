@@ -15,19 +15,24 @@ STOPPED_STATUS = 75
 READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
 
 
-def run(main, arguments=""):
+def run(main, arguments="", before=None):
     """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
 
     Args:
         main: function without arguments, called after TensorFlow is imported.
         arguments: name of the positional arguments in `--help`, such as `FLAGFILE...`. If given, `main` receives the
             list of them, and is called without TensorFlow.
+        before: function without arguments, called before TensorFlow is imported, which takes some seconds.
     """
 
     def guarded(given):
         if given[1:] and not arguments:
             print(f"Error: Unexpected argument {given[1]!r}; options start with --.", file=sys.stderr)
             sys.exit(1)
+        # A line is seen when it is printed, where output goes to a file, too.
+        sys.stdout.reconfigure(line_buffering=True)
+        if before:
+            before()
         if not arguments:
             _import_package()
         try:

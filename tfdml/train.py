@@ -32,5 +32,10 @@ def main():
     train(settings, run, tfdml_flags.serialize(TRAINING_FLAGS))
 
 
+def tell_start():
+    if not flags.FLAGS.list:
+        print("Starting TensorFlow ...")
+
+
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, before=tell_start)

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml.devices import is_multi_worker
+from tfdml.progress_lines import ProgressLines
 
 
 class Embedder:
@@ -13,7 +14,7 @@ class Embedder:
 
     Args:
         model: Keras model from images to `[B, D]`.
-        verbose: Keras' verbosity: 1 shows a progress bar, 2 a line, 0 nothing.
+        verbose: 1 shows a progress bar, 2 a line every few seconds, 0 nothing.
     """
 
     def __init__(self, model, verbose=1):
@@ -27,7 +28,9 @@ class Embedder:
             # Each worker embeds everything on its own, so that all know the same result without waiting for another.
             embeddings = np.concatenate([self._forward(images).numpy() for images in batches])
         else:
-            embeddings = self.model.predict(batches, verbose=self.verbose)
+            lines = self.verbose == 2
+            callbacks = [ProgressLines()] if lines else []
+            embeddings = self.model.predict(batches, verbose=0 if lines else self.verbose, callbacks=callbacks)
         if not isinstance(embeddings, np.ndarray) or embeddings.ndim != 2:
             received = embeddings.shape if isinstance(embeddings, np.ndarray) else f"{len(embeddings)} outputs"
             raise ValueError(

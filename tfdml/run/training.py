@@ -100,7 +100,7 @@ def _fit(experiment, model, sampler, callbacks, progress, until):
         experiment.images.training(model, sampler, progress, length),
         initial_epoch=progress.epoch,
         epochs=until,
-        callbacks=callbacks.in_order,
+        callbacks=[*callbacks.in_order, *(verbosity.lines() if experiment.chief else [])],
         shuffle=False,
         verbose=verbosity.of_training() if experiment.chief else 0,
     )
