@@ -1,7 +1,7 @@
-"""Archives of datasets, unpacked beside where they lie: once, whole, and nowhere else.
+"""Unpacks archives of datasets into their own folder, completely or not at all.
 
-An archive is somebody else's file, so nothing in it is trusted: names must stay inside the folder, links and devices
-are refused, and what comes out is counted while it comes.
+An archive is not trusted: names must stay inside the folder, links and devices are refused, and files and bytes are
+counted while they are unpacked.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 MOST_MEMBERS = 2_000_000
 MOST_BYTES = 256 * 2**30
-# Images hardly get smaller in an archive; what grows so much more than them was made to fill a disk.
+# Images hardly shrink in an archive; one that grows this much was made to fill a disk.
 MOST_GROWTH = 20
 ALWAYS_ALLOWED = 64 * 2**20
 # Of a header that holds a long name, or other attributes.
@@ -35,7 +35,7 @@ DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFE
 
 
 def archive_of(path):
-    """The archive that is there by this name, or by the same name with another ending of an archive; or None."""
+    """Returns the archive of this name, or of the same name with another ending; None if there is none."""
     path = Path(path)
     stem = next(path.name.removesuffix(ending) for ending in ENDINGS if path.name.endswith(ending))
     others = [path.with_name(f"{stem}{ending}") for ending in ENDINGS]
@@ -43,14 +43,14 @@ def archive_of(path):
 
 
 def unpack(archive, produces):
-    """Unpacks an archive into its own folder, as `tar xf` would there, unless what it produces is there.
+    """Unpacks an archive into its own folder, as `tar xf` does, unless the path that it produces exists.
 
-    All goes to a hidden folder first and is renamed when complete, so that what is there is whole; what was there
-    before stays. Processes that want the same wait for each other.
+    Files go to a hidden folder first, and are moved when all are complete. Existing files stay. Processes that unpack
+    the same archive wait for each other.
 
     Args:
         archive: path of a tar or zip file.
-        produces: path in the same folder that is there once it is unpacked.
+        produces: path in the same folder that exists once the archive is unpacked.
     """
     archive = Path(archive)
     try:
@@ -58,13 +58,13 @@ def unpack(archive, produces):
             if not Path(produces).exists():
                 _unpack(archive, archive.parent / ".unpacking", Path(produces).relative_to(archive.parent))
     except (*DAMAGE, OSError) as error:
-        # Of damage gzip and bz2 raise an OSError without a number.
+        # For damaged files gzip and bz2 raise an OSError without a number.
         if not isinstance(error, OSError) or error.errno is None:
             reason = str(error).split("\n")[0].rstrip(":")
-            raise ValueError(f"The archive {archive} is damaged ({reason}). Get it again.") from None
+            raise ValueError(f"The archive {archive} is damaged ({reason}). Download it again.") from None
         raise OSError(
-            f"Cannot unpack {archive}: {error.strerror or error}. Expected a folder with room that may be written to; "
-            "or unpack it by hand."
+            f"Cannot unpack {archive}: {error.strerror or error}. Expected a writable folder with room; or unpack it "
+            "by hand."
         ) from None
 
 
@@ -77,7 +77,7 @@ def _alone_in(folder):
 
 def _unpack(archive, partial, produces):
     print(f"Unpacking {archive} ...", file=sys.stderr, flush=True)
-    # What a kill left of an earlier one.
+    # Left by a process that was killed.
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir()
     try:
@@ -87,8 +87,8 @@ def _unpack(archive, partial, produces):
             holds = sorted(entry.name for entry in partial.iterdir())
             some = ", ".join(holds[:5]) + (" and more" if len(holds) > 5 else "")
             raise ValueError(
-                f"The archive {archive} does not hold {produces}, so nothing of it was kept. It holds {some}: unpack "
-                "it by hand, and rename what comes out."
+                f"The archive {archive} does not hold {produces}, so nothing of it was unpacked. It holds {some}: "
+                "unpack it by hand, and rename the files."
             )
         for entry in sorted(partial.iterdir()):
             if not (archive.parent / entry.name).exists():
@@ -98,7 +98,7 @@ def _unpack(archive, partial, produces):
 
 
 class _Budget:
-    """Counts what comes out of an archive, and ends it where that is too much."""
+    """Counts files and bytes of an archive, and raises an error if they are too many."""
 
     def __init__(self, archive):
         self._archive = archive
@@ -109,7 +109,7 @@ class _Budget:
         free = shutil.disk_usage(archive.parent).free
         growth = ALWAYS_ALLOWED + MOST_GROWTH * archive.stat().st_size
         self._most_bytes = min(MOST_BYTES, growth, free)
-        # A bar is for someone who looks; in a file it would be noise.
+        # Only on a terminal: in a file the bar would be noise.
         self._bar = keras.utils.Progbar(None, verbose=int(sys.stdout.isatty()), unit_name="file")
 
     def take(self, name, size):
@@ -122,11 +122,11 @@ class _Budget:
         if self._members > MOST_MEMBERS:
             self.refuse(f"more than {MOST_MEMBERS:,} files")
         if self._bytes > self._most_bytes:
-            self.refuse(f"more than {self._most_bytes:,} bytes, which is the most that fits or is to be expected")
+            self.refuse(f"more than {self._most_bytes:,} bytes, more than fits or than images need")
         self._bar.update(self._members)
 
     def refuse(self, what):
-        raise ValueError(f"The archive {self._archive} is not unpacked: it holds {what}. Nothing of it was kept.")
+        raise ValueError(f"The archive {self._archive} is not unpacked: it holds {what}.")
 
 
 def _extract_tar(archive, folder, budget):
@@ -142,7 +142,7 @@ def _extract_tar(archive, folder, budget):
 
 
 class _Member(tarfile.TarInfo):
-    """A member whose name and other attributes are of bearable length."""
+    """A member with limits on the length of its name and other attributes."""
 
     def _proc_member(self, tar):
         if self.type in LONG and self.size > MOST_OF_HEADER:
@@ -151,11 +151,11 @@ class _Member(tarfile.TarInfo):
 
 
 def _check_end(tar):
-    """A damaged header, or the end of a cut file, ends the loop just as the block of zeros does that stands there."""
+    """Checks that the loop over members ended at the closing block of zeros, and not at a damaged header."""
     tar.fileobj.seek(tar.offset)
     if tar.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
         raise tarfile.ReadError("its end is missing")
-    # Only at its end a compressed file is compared with its checksum.
+    # The checksum of a compressed file is compared at its end only.
     while tar.fileobj.read(MOST_OF_HEADER):
         pass
 

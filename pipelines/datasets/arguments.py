@@ -2,5 +2,5 @@
 
 from tfdml.arguments import optional, path
 
-# Each dataset says itself what is missing where it is empty.
+# If it is empty, each dataset says itself what to do.
 DATA_DIR = optional(path())

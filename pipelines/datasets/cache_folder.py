@@ -1,9 +1,9 @@
-"""The folder for what can be made again."""
+"""The folder for caches."""
 
 import os
 from pathlib import Path
 
 
 def cache_folder(folder=None):
-    """The given folder; where there is none, `tfdml` in `$XDG_CACHE_HOME` or in `~/.cache`."""
+    """Returns the given folder; if it is empty, `tfdml` in `$XDG_CACHE_HOME` or in `~/.cache`."""
     return Path(folder or f"{os.environ.get('XDG_CACHE_HOME') or '~/.cache'}/tfdml").expanduser()

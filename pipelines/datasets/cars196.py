@@ -1,4 +1,4 @@
-"""Stanford Cars (Cars196), in either of the two layouts in which it was given out."""
+"""Stanford Cars (Cars196), in either of its two published layouts."""
 
 import zlib
 
@@ -53,7 +53,7 @@ def cars196(data_dir, cropped=False):
 
 
 def _read(annotations, images_folder, name_field):
-    """Paths, labels and boxes of an annotation file."""
+    """Reads paths, labels and boxes from an annotation file."""
     found = _load(annotations)
     fields = (name_field, "class", "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2")
     rows = np.atleast_1d(found.get("annotations", np.zeros(0)))
@@ -73,7 +73,7 @@ def _read(annotations, images_folder, name_field):
 
 
 def _class_names(folder, annotations):
-    """Names by class number, or None: one layout has them beside the annotations, the other in a file of its own."""
+    """Returns names by class number, or None; one layout has them with the annotations, the other in its own file."""
     meta = folder / "devkit" / "cars_meta.mat"
     found = _load(meta if meta.is_file() else annotations)
     if "class_names" not in found:
@@ -88,4 +88,4 @@ def _load(path):
     try:
         return loadmat(path, squeeze_me=True)
     except (MatReadError, OSError, ValueError, TypeError, NotImplementedError, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is no MATLAB file that can be read ({error}). Get it again.") from None
+        raise ValueError(f"{path} is not a readable MATLAB file ({error}). Download it again.") from None

@@ -1,4 +1,4 @@
-"""Your own images in a table."""
+"""Your own images in a CSV table."""
 
 import csv as tables
 import dataclasses
@@ -25,13 +25,13 @@ TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no"
 def csv(path, data_dir=None, test_classes=None, seed=0):
     """Your own images in a table of `path,label,split[,camera,group][,is_query,is_gallery]`; split: train or test.
 
-    Images of a query's class do not count for it where they share its camera, or its group.
+    For a query, images of its class with the same camera or group are ignored.
 
     Args:
         path: the file, in UTF-8, with commas and a header; it may lie in `data_dir`.
-        data_dir: folder that paths in the table start from; the table's own where empty.
-        test_classes: share of the classes that test, such as 0.3, for a table without the column split. None: the
-            column says it.
+        data_dir: folder that paths in the table are relative to. Default: the folder of the table.
+        test_classes: fraction of the classes to test on, such as 0.3, for a table without the column split. Default:
+            the column decides.
         seed: decides which classes test.
     """
     table = _table(path, data_dir)
@@ -51,19 +51,19 @@ def csv(path, data_dir=None, test_classes=None, seed=0):
         return Undivided(both, test_classes, seed).divide("csv", **about)
     part = np.array([row["split"] for row in rows])
     train, test = (both.where(part == name) for name in SPLITS)
-    # What is held out of the training rows is measured all against all.
+    # Validation classes are taken from the training rows, and there every image is a query and in the gallery.
     train = dataclasses.replace(train, **dict.fromkeys(MARKS)) if len(train) else None
     return Dataset("csv", train, test, **about)
 
 
 def _table(path, data_dir):
-    """Where the table is: in the folder of the data, or else where its path says."""
+    """Returns the path of the table: in `data_dir`, or else as given."""
     table = Path(data_dir or "", path).expanduser()
     return table if table.is_file() else Path(path).expanduser()
 
 
 def from_anywhere(spec, data_dir):
-    """The spec with a table's path that means the same in every working directory."""
+    """Returns the spec with an absolute path, so that it is valid in every working directory."""
     ((name, arguments),) = parse(spec)
     if name != "csv" or "path" not in arguments:
         return spec
@@ -72,7 +72,7 @@ def from_anywhere(spec, data_dir):
 
 
 def _check_base(table, base, path, image):
-    """Tells of paths that start from the working directory, as people write them."""
+    """Raises an error if paths are relative to the working directory, a common mistake."""
     if not os.path.exists(image) and os.path.exists(path):
         raise FileNotFoundError(
             f"{table} lists {path!r}, which is in the working directory and not in {base}, where its paths "
@@ -81,7 +81,7 @@ def _check_base(table, base, path, image):
 
 
 def _read(table, needed):
-    """The table's rows as dictionaries of text without space around it, and the line of each."""
+    """Returns the rows as dictionaries of stripped text, and the line of each."""
     try:
         with open(table, encoding="utf-8-sig", newline="") as file:
             reader = tables.reader(file, strict=True)
@@ -92,7 +92,7 @@ def _read(table, needed):
         raise FileNotFoundError(f"There is no table {table}. Expected a CSV file with {','.join(NEEDED)}.") from None
     except UnicodeDecodeError as error:
         raise ValueError(
-            f"{table} is no text in UTF-8 ({error.reason} at byte {error.start}). Save it as UTF-8."
+            f"{table} is not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8."
         ) from None
     except tables.Error as error:
         raise ValueError(f"{table}, line {reader.line_num}: {error}. Expected CSV with commas.") from None
@@ -104,7 +104,9 @@ def _read(table, needed):
 
 def _check_header(table, header, needed):
     if needed != NEEDED and "split" in header:
-        raise ValueError(f"{table} has the column split, which says what tests. Leave out test_classes, or the column.")
+        raise ValueError(
+            f"{table} has the column split, which divides training and test. Remove test_classes, or the column."
+        )
     missing = [name for name in needed if name not in header]
     if missing == ["split"]:
         raise ValueError(
@@ -139,7 +141,7 @@ def _checked(table, header, row, line, needed):
 
 
 def _numbered(names):
-    """A number for each name, and the names by number; names that are whole numbers are sorted as such."""
+    """Returns a number for each name, and the names by number; names that are integers are sorted as numbers."""
     try:
         known = sorted(set(names), key=lambda name: (int(name), name))
     except ValueError:
@@ -149,7 +151,7 @@ def _numbered(names):
 
 
 def _shared(rows, name):
-    """Numbers of a column's values; a row without one shares it with no other row. None if there is no such column."""
+    """Numbers the values of a column; each empty value gets its own number. None if there is no such column."""
     if name not in rows[0]:
         return None
     values = [(row[name], None) if row[name] else ("", place) for place, row in enumerate(rows)]

@@ -41,7 +41,7 @@ def cub200(data_dir, cropped=False):
 
 
 def _boxes(folder, names):
-    """Left, top, right and bottom of each image's box; the file gives left, top, width and height."""
+    """Returns left, top, right and bottom of each image's box; the file has left, top, width and height."""
     columns = {side: float for side in ("x", "y", "width", "height")}
     boxes = read_numbered(folder / "bounding_boxes.txt", image_id=int, **columns)
     _same_images(folder, names, boxes, "bounding_boxes.txt")
@@ -55,5 +55,5 @@ def _same_images(folder, names, others, other_list):
     if different:
         raise ValueError(
             f"{folder}: images.txt and {other_list} do not list the same images; {len(different)} are in one only, "
-            f"first image_id {different[0]}. Get the dataset again."
+            f"first image_id {different[0]}. Download the dataset again."
         )

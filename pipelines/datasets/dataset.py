@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 
-# How many of many things a message names.
+# Things that a message names at most.
 SHOWN = 3
 
 
@@ -18,7 +18,7 @@ class Split:
         labels: `[N]` int64 array of class numbers.
         class_names: names of classes by class number, or None where they have none.
         cameras: `[N]` integers, which camera took the image, or None.
-        groups: `[N]` integers, equal for images that are nearly one, such as frames of a film, or None.
+        groups: `[N]` integers, equal for near-duplicates, such as frames of a video, or None.
         boxes: `[N, 4]` int32, left, top, right and bottom in pixels, to which images are cropped, or None.
         is_query: `[N]` booleans: the rows that are queries, or None for all.
         is_gallery: `[N]` booleans: the rows that are searched, or None for all.
@@ -36,7 +36,7 @@ class Split:
     def __post_init__(self):
         if len(self.images) != len(self.labels):
             raise ValueError(
-                f"A split needs one label an image, received {len(self.images)} images, {len(self.labels)} labels."
+                f"A split needs one label per image, received {len(self.images)} images, {len(self.labels)} labels."
             )
         for name, column in self._columns().items():
             if len(column) != len(self.labels):
@@ -47,7 +47,7 @@ class Split:
 
     @property
     def encoded(self):
-        """True where rows hold image files as bytes, False where they hold paths."""
+        """True if rows are image files as bytes, False if they are paths."""
         return len(self) > 0 and isinstance(self.images[0], bytes)
 
     @property
@@ -55,16 +55,16 @@ class Split:
         return len(np.unique(self.labels))
 
     def where(self, rows):
-        """The split of the chosen rows (index or boolean array)."""
+        """Returns the split of the chosen rows (index or boolean array)."""
         return dataclasses.replace(self, **{name: column[rows] for name, column in self._columns().items()})
 
     def halves(self):
-        """Two splits: of the first half of the classes, by number, and of the rest."""
+        """Returns two splits: the first half of the classes, by number, and the rest."""
         first = self.labels <= np.median(np.unique(self.labels))
         return self.where(first), self.where(~first)
 
     def numbered(self):
-        """The same rows with classes numbered from 0 without a gap, in the same order."""
+        """Returns the same rows with classes numbered from 0 without gaps, in the same order."""
         classes, labels = np.unique(self.labels, return_inverse=True)
         names = self.class_names
         if names is not None:
@@ -72,11 +72,11 @@ class Split:
         return dataclasses.replace(self, labels=labels.astype(np.int64), class_names=names)
 
     def name_of(self, row):
-        """What to call a row in a message: its path, or its number."""
+        """Returns the name of a row for messages: its path, or its number."""
         return f"image number {row}" if self.encoded else str(self.images[row])
 
     def _columns(self):
-        """What has a value for each row, by name."""
+        """Returns the columns, which have a value for each row, by name."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if name != "class_names" and value is not None}
 
@@ -87,12 +87,12 @@ class Dataset:
 
     Args:
         name: the name it is registered by.
-        train: `Split`, or None where there is only a test, which is enough for evaluation.
+        train: `Split`, or None where there is only a test split, which is enough for evaluation.
         test: `Split`.
-        protocol: spec of the protocol by which retrieval is measured, see `tfdml.evaluation.protocols`.
-        look_inside: True where image files are looked into before training: people's own; a published set is
-            checked by `python -m pipelines.check` once.
-        undivided: `Undivided`, where the classes of training and test were chosen; None where they are given.
+        protocol: spec of the retrieval protocol, see `tfdml.evaluation.protocols`.
+        look_inside: True to check the headers of image files before training, as for your own images; a published set
+            is checked once, by `python -m pipelines.check`.
+        undivided: `Undivided`, if the test classes were chosen at random; None if they are given.
     """
 
     name: str
@@ -114,19 +114,19 @@ class Dataset:
         self._check_paths()
 
     def splits(self):
-        """The splits there are, `{"train": ..., "test": ...}`."""
+        """Returns the existing splits, `{"train": ..., "test": ...}`."""
         splits = {"train": self.train, "test": self.test}
         return {part: split for part, split in splits.items() if split is not None}
 
     def classes(self):
-        """Names of the classes by part, `{"train": [...], "test": [...]}`."""
+        """Returns the class names by split, `{"train": [...], "test": [...]}`."""
         return {
             part: [split.class_names[label] for label in np.unique(split.labels).tolist()]
             for part, split in self.splits().items()
         }
 
     def divided_into(self, classes):
-        """The dataset with its undivided rows divided into these classes; others are left out.
+        """Returns the dataset with its rows divided into these classes; rows of other classes are left out.
 
         Args:
             classes: `{"train": names, "test": names}`.
@@ -154,30 +154,30 @@ class Dataset:
             )
 
     def hold_out(self, fraction, seed):
-        """Training and validation splits with disjoint classes, both taken from the training split.
+        """Returns training and validation splits with disjoint classes, both taken from the training split.
 
         Args:
-            fraction: share of the training classes, in (0, 1), that validates.
+            fraction: fraction of the training classes to validate on, in (0, 1).
             seed: decides which classes.
         """
         classes = np.unique(self.train.labels)
-        held = round(len(classes) * fraction)
-        if not 1 <= held < len(classes):
+        count = round(len(classes) * fraction)
+        if not 1 <= count < len(classes):
             raise ValueError(
                 f"Holding out {fraction} of {len(classes)} training classes leaves no class on one side. "
                 "Expected a fraction that gives both sides at least one class."
             )
-        return self._holding_out(np.random.default_rng(seed).choice(classes, size=held, replace=False))
+        return self._holding_out(np.random.default_rng(seed).choice(classes, size=count, replace=False))
 
     def fold(self, number, folds, seed):
-        """Training and validation splits of k-fold cross-validation, with disjoint classes.
+        """Returns training and validation splits of k-fold cross-validation, with disjoint classes.
 
         Each training class validates in exactly one fold; folds differ by one class at most.
 
         Args:
             number: which fold validates, 0 to `folds - 1`.
-            folds: how many parts the training classes are divided into, 2 or more.
-            seed: decides which classes stand together.
+            folds: number of parts the training classes are divided into, 2 or more.
+            seed: decides which classes are in which part.
         """
         classes = np.unique(self.train.labels)
         if not (2 <= folds <= len(classes) and 0 <= number < folds):

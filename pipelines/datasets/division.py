@@ -1,4 +1,4 @@
-"""Training and test classes of images that are not divided yet."""
+"""Division of classes into training and test."""
 
 import dataclasses
 import hashlib
@@ -9,7 +9,7 @@ from pipelines.datasets.dataset import Dataset, Split
 from tfdml.argument_checks import expects
 from tfdml.arguments import number
 
-# Which images are queries or gallery is a matter of the test alone.
+# Only test rows are queries or gallery images.
 MARKS = dict.fromkeys(("is_query", "is_gallery"))
 
 
@@ -19,11 +19,11 @@ TEST_CLASSES = number(above=0, at_most=1)
 @expects(test_classes=TEST_CLASSES)
 @dataclasses.dataclass(frozen=True)
 class Undivided:
-    """Rows of all classes, of which some are for testing.
+    """Rows of all classes, to be divided into training and test by class.
 
     Args:
         rows: `Split` with a name for every class.
-        test_classes: share of the classes that test, above 0; 1 leaves none to train.
+        test_classes: fraction of the classes to test on, above 0; 1 leaves none to train on.
         seed: decides which classes.
     """
 
@@ -32,27 +32,28 @@ class Undivided:
     seed: int
 
     def choose(self):
-        """The names of the classes by part, `{"train": [...], "test": [...]}`.
+        """Chooses the test classes, and returns the class names by split, `{"train": [...], "test": [...]}`.
 
-        The place of a class in the order depends on its name and the seed alone, so another class moves few others.
+        The rank of a class depends on its name and the seed alone, so a new class moves few others.
         """
         names = sorted(self.rows.class_names.values())
         count = round(len(names) * self.test_classes)
         if count == 0 or (count == len(names) and self.test_classes < 1):
             raise ValueError(
                 f"test_classes={self.test_classes} of {len(names)} classes leaves no class for "
-                f"{'training' if count else 'the test'}. Give another share, or more classes."
+                f"{'training' if count else 'the test'}. Give another fraction, or more classes."
             )
         test = set(sorted(names, key=self._place)[:count])
         return {"train": [name for name in names if name not in test], "test": [name for name in names if name in test]}
 
     def divide(self, name, classes=None, **about):
-        """A `Dataset` of these rows.
+        """Returns a `Dataset` of these rows.
 
         Args:
-            name: the dataset's.
-            classes: names by part, as `choose` gives them; rows of other classes are left out. None: as `choose` says.
-            **about: what else a `Dataset` takes.
+            name: name of the dataset.
+            classes: class names by split, as `choose` returns them; rows of other classes are left out. Default: those
+                that `choose` returns.
+            **about: other arguments of `Dataset`.
         """
         train, test = (self._rows_of((classes or self.choose())[part]) for part in ("train", "test"))
         train = dataclasses.replace(train, **MARKS) if len(train) else None

@@ -1,4 +1,4 @@
-"""Your own images in folders: the way people keep them."""
+"""Your own images in one folder per class."""
 
 from pathlib import Path
 
@@ -22,12 +22,13 @@ PARTS = ("train", "test")
 
 @register("dataset", "folder", data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES), seed=integer(0))
 def folder(data_dir, test_classes=None, seed=0):
-    """Images at `train/<class>/*.jpg` and `test/<class>/*.jpg`, or at `<class>/*.jpg` with `test_classes`.
+    """Your own images at `train/<class>/*.jpg` and `test/<class>/*.jpg`, or at `<class>/*.jpg` with `test_classes`.
 
     Args:
-        data_dir: the folder that holds `train` and `test`, whose classes are different ones; `test` alone is enough for
-            evaluation. With `test_classes`, the folder that holds the classes.
-        test_classes: share of the classes that test, such as 0.3; the others train. None: `train` and `test` say it.
+        data_dir: folder of `train` and `test`, with different classes; `test` alone is enough for evaluation. With
+            `test_classes`, the folder of the classes.
+        test_classes: fraction of the classes to test on, such as 0.3; the others train. Default: the folders `train`
+            and `test` divide the classes.
         seed: decides which classes test.
     """
     if not data_dir:
@@ -54,7 +55,7 @@ def folder(data_dir, test_classes=None, seed=0):
 
 
 def _divided(root, test_classes, seed):
-    """The dataset of a folder of classes, of which some are for testing."""
+    """Divides a folder of classes into training and test."""
     folders = _class_folders(root)
     both = [part for part in PARTS if part in folders and _folders_in(folders[part])]
     if both:
@@ -66,7 +67,7 @@ def _divided(root, test_classes, seed):
 
 
 def _parts_in(root):
-    """Which of `train` and `test` are to be read."""
+    """Returns those of `train` and `test` that exist."""
     if (root / "test").is_dir():
         return [part for part in PARTS if (root / part).is_dir()]
     here = root / "train" if (root / "train").is_dir() else root

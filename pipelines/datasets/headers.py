@@ -9,7 +9,7 @@ MOST_PIXELS = 100_000_000
 
 
 def wrong_header(path):
-    """What is wrong with an image file as far as its header tells, such as `is no readable image`, or None."""
+    """Returns what is wrong with the header of an image file, such as `is no readable image`, or None."""
     from PIL import Image, UnidentifiedImageError
 
     try:

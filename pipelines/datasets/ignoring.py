@@ -1,4 +1,4 @@
-"""Lists of images that training is to leave out: how they are written, read, and followed."""
+"""Lists of images to ignore: writes and reads them, and leaves the images out."""
 
 import dataclasses
 import json
@@ -11,8 +11,7 @@ LIST = "bad_images.jsonl"
 
 
 def list_path(out, data_dir):
-    """Where a list is to be written: `out`; or if it is empty, beside the data, or where there is no folder of them, in
-    `~/.cache/tfdml`."""
+    """Returns where to write a list: `out`; if empty, `data_dir`; if that is empty too, `~/.cache/tfdml`."""
     if not (out or data_dir):
         return Path.home() / ".cache" / "tfdml" / LIST
     path = (Path(out) if out else Path(_folder(data_dir)) / LIST).absolute()
@@ -26,7 +25,7 @@ def list_path(out, data_dir):
 
 
 def names_in_list(split, part, data_dir):
-    """What a list calls the rows of a split: paths, from `data_dir` where they are below it, or `train#7`."""
+    """Returns the names of a split's rows in a list: paths, relative to `data_dir` if inside it, or `train#7`."""
     if split.encoded:
         return [f"{part}#{row}" for row in range(len(split))]
     folder = _folder(data_dir)
@@ -35,13 +34,13 @@ def names_in_list(split, part, data_dir):
 
 
 def write_list(path, entries):
-    """Writes `(name, reason)` pairs as lines of JSON, which hold any name, with line breaks too."""
+    """Writes `(name, reason)` pairs as lines of JSON, which can hold any name, even one with line breaks."""
     lines = [json.dumps({"image": name, "reason": reason}, ensure_ascii=False) for name, reason in entries]
     Path(path).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", errors="surrogateescape")
 
 
 def read_list(path):
-    """The names in a list: of each line the `image` of its JSON, or else the line itself."""
+    """Reads the names in a list: the `image` of each line of JSON, or else the line itself."""
     try:
         lines = Path(path).read_text(encoding="utf-8", errors="surrogateescape").split("\n")
     except OSError as error:
@@ -64,7 +63,7 @@ def _name(path, number, line):
 
 
 def without(dataset, names, data_dir):
-    """The dataset without the named images, and how many of the names it had."""
+    """Returns the dataset without the named images, and how many of the names were found."""
     paths = {os.path.normpath(os.path.join(_folder(data_dir), name)) for name in names}
     names, parts, found = set(names), {}, 0
     for part, split in dataset.splits().items():

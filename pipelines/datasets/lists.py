@@ -1,26 +1,28 @@
-"""Reads the text lists of published datasets, and tells the line in which one is damaged."""
+"""Reads the text lists of published datasets; errors name the damaged line."""
 
-# Class numbers are kept in 64 bits.
+# Class numbers are stored in 64 bits.
 MOST = 2**63 - 1
 
 
 def read_list(path, /, *, header=0, **columns):
-    """The columns of a file of lines, split at white space.
+    """Reads the columns of a text file, separated by white space.
 
     Args:
         path: the file.
-        header: lines that come before the first row.
-        **columns: name to type (`str`, `int` or `float`) of every column in order. The last may hold spaces.
+        header: number of lines before the first row.
+        **columns: name to type (`str`, `int` or `float`) of every column, in order. The last may contain spaces.
 
     Returns:
         A list for each column.
     """
     if not path.is_file():
-        raise FileNotFoundError(f"There is no list {path}. Get the dataset again.")
+        raise FileNotFoundError(f"There is no list {path}. Download the dataset again.")
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is no text in UTF-8 ({error.reason} at byte {error.start}). Get it again.") from None
+        raise ValueError(
+            f"{path} is not UTF-8 text ({error.reason} at byte {error.start}). Download it again."
+        ) from None
     rows = [_parse(path, number, line, columns) for number, line in enumerate(lines, 1) if number > header]
     rows = [row for row in rows if row]
     if not rows:
@@ -29,13 +31,13 @@ def read_list(path, /, *, header=0, **columns):
 
 
 def read_numbered(path, /, **columns):
-    """As `read_list`, but a dictionary by the first column, which may hold no number twice."""
+    """Like `read_list`, but returns a dictionary by the first column, whose values must be unique."""
     ids, *values = read_list(path, **columns)
     rows = list(zip(*values, strict=True)) if len(values) > 1 else values[0]
     numbered = dict(zip(ids, rows, strict=True))
     if len(numbered) < len(ids):
         twice = next(number for place, number in enumerate(ids) if number in ids[:place])
-        raise ValueError(f"{path} has the {next(iter(columns))} {twice} twice. Get it again.")
+        raise ValueError(f"{path} has the {next(iter(columns))} {twice} twice. Download it again.")
     return numbered
 
 

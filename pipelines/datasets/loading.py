@@ -1,4 +1,4 @@
-"""From a dataset's name to rows whose files are there."""
+"""Loads a dataset by its spec, and checks its files."""
 
 import os
 import shlex
@@ -11,20 +11,20 @@ from pipelines.datasets.headers import wrong_header
 from pipelines.datasets.ignoring import read_list, without
 from tfdml import registry
 
-# Files that are opened at once; on a network disk most of the time is waiting.
+# Files that are opened at once: on a network disk most of the time is waiting.
 THREADS = 16
 
 
 def load(spec, *, data_dir=None, ignore_images=None, classes=None, test_only=False):
-    """Makes a dataset, leaves out what is to be ignored, and checks that the files of the others are there.
+    """Creates a dataset, leaves out ignored images, and checks that the other files exist.
 
     Args:
         spec: dataset spec, such as `cub200(cropped=True)`.
         data_dir: its folder.
         ignore_images: path of a list of images to leave out, as `python -m pipelines.check` writes it.
-        classes: `{"train": names, "test": names}`, how a dataset that chooses its test classes chose them before.
-            None: it chooses.
-        test_only: whether the test split alone is used; training images may be missing then.
+        classes: `{"train": names, "test": names}`, the division of an earlier run, for a dataset that chooses its test
+            classes. Default: it chooses.
+        test_only: whether only the test split is used; training images may then be missing.
     """
     dataset = registry.create("dataset", spec, data_dir=data_dir)
     if classes and dataset.undivided:
@@ -57,7 +57,7 @@ def load(spec, *, data_dir=None, ignore_images=None, classes=None, test_only=Fal
 
 
 def _divided_as_before(dataset, classes, test_only, data_dir):
-    """The dataset with the classes that it had; a warning tells of classes that are new, an error of those missing."""
+    """Divides the dataset as before; warns of classes that are new, and raises an error for missing ones."""
     names = set(dataset.undivided.rows.class_names.values())
     for part in ("test",) if test_only else ("train", "test"):
         missing = [name for name in classes[part] if name not in names]
@@ -75,7 +75,7 @@ def _divided_as_before(dataset, classes, test_only, data_dir):
 
 
 def missing_files(paths):
-    """Rows of the paths that are no files, found by listing each folder once, which is quicker than many questions."""
+    """Returns the rows whose files do not exist. Each folder is listed once, which is faster than a query per file."""
     listed, missing = {}, []
     for row, path in enumerate(paths):
         folder, name = os.path.split(path)
@@ -98,7 +98,7 @@ def _check_names(paths):
         try:
             path.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"The file name {os.fsencode(path)!r} is no UTF-8. Rename the file.") from None
+            raise ValueError(f"The file name {os.fsencode(path)!r} is not UTF-8. Rename the file.") from None
 
 
 def _check_existence(spec, data_dir, paths):
@@ -113,6 +113,7 @@ def _check_existence(spec, data_dir, paths):
 
 
 def check_headers(paths):
+    """Raises an error if the header of a file is not that of a readable image."""
     with ThreadPoolExecutor(THREADS) as threads:
         wrong = [(path, why) for path, why in zip(paths, threads.map(wrong_header, paths), strict=True) if why]
     if wrong:

@@ -43,7 +43,7 @@ def market1501(data_dir):
 
 
 def _read(folder):
-    """The images of a folder, whose names say person and camera, but for junk, which must not count at all."""
+    """Reads the images of a folder, whose names hold person and camera; junk images are left out."""
     names = sorted(entry.name for entry in folder.iterdir() if entry.suffix == ".jpg" and entry.name[0] != ".")
     matches = [NAME.fullmatch(name) for name in names]
     if None in matches:

@@ -1,4 +1,4 @@
-"""Published datasets on the user's disk: where their files are, and what to say when they are not there."""
+"""Published datasets on the user's disk: finds their files, or says how to get them."""
 
 import dataclasses
 import shlex
@@ -11,14 +11,14 @@ from pipelines.datasets.archives import archive_of, unpack
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """A dataset as its authors give it out.
+    """Describes a dataset as its authors publish it.
 
     Args:
         name: the name it is registered by.
-        page: address of the page that gives it out.
+        page: address of its page.
         folder: name of its folder, which `--data_dir` is or holds.
-        layouts: one or several ways in which it is found; each a tuple of paths below the folder, all needed.
-        archives: paths of archives below the folder that holds them, each to what it produces there.
+        layouts: the layouts in which it exists; each a tuple of paths below the folder, all needed.
+        archives: path of each archive to the path that it produces, in the same folder.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Published:
     archives: dict
 
     def find(self, data_dir):
-        """Its folder and the layout that is there, `(path, layout)`; archives are unpacked where it takes that."""
+        """Returns its folder and layout, `(path, layout)`, after unpacking archives if needed."""
         if not data_dir:
             raise ValueError(f"The dataset {self.name!r} needs --data_dir. {self._expected('FOLDER')}")
         data_dir = Path(data_dir).expanduser()
@@ -43,7 +43,7 @@ class Published:
         return found
 
     def check_counts(self, part, split, *, images, classes):
-        """Warns where a part has other numbers of images and classes than the published one."""
+        """Warns if the numbers of images and classes of a part differ from the published ones."""
         if (len(split), split.num_classes) != (images, classes):
             logging.warning(
                 "%s, %s: %s images of %s classes here, %s images of %s classes as published. Scores are comparable "
@@ -64,7 +64,7 @@ class Published:
         return None
 
     def _unpacked(self, data_dir):
-        """What is whole after unpacking archives, as few as that takes."""
+        """Unpacks archives until a layout is complete, and returns `(path, layout)`, or None."""
         for folder in self._places(data_dir):
             for name, produces in self.archives.items():
                 archive = archive_of(folder / name)
@@ -75,13 +75,13 @@ class Published:
         return None
 
     def _lacking(self, data_dir):
-        """What is missing where most is there."""
+        """Names the files that are missing from the layout that is nearest to complete."""
         if not data_dir.is_dir():
             return f"there is no folder {data_dir}"
         tried = [(folder, layout) for folder in self._places(data_dir) for layout in self.layouts]
         missing = [[str(folder / path) for path in layout if not (folder / path).exists()] for folder, layout in tried]
         counts = [len(lacking) / len(layout) for lacking, (_, layout) in zip(missing, tried, strict=True)]
-        # Where nothing is there at all, the folder as its authors name it is the one to tell of.
+        # If nothing is there at all: the folder as its authors name it.
         best = counts.index(min(counts)) if min(counts) < 1 else len(self.layouts)
         return f"there is no {', no '.join(missing[best])}"
 

@@ -1,4 +1,4 @@
-"""Datasets that TensorFlow Datasets has prepared on the user's disk."""
+"""Datasets that TensorFlow Datasets has prepared on disk."""
 
 import io
 import re
@@ -12,22 +12,22 @@ from pipelines.datasets.dataset import Dataset, Split
 from tfdml.arguments import optional, text
 from tfdml.registry import register
 
-# What its datasets call the classes, in the order of preference.
+# Names of the feature that holds the class, in order of preference.
 LABELS = ("label", "class_id")
 
 
 @register("dataset", "tfds", name=text(), data_dir=DATA_DIR, label=optional(text()))
 def tfds(name, data_dir=None, image="image", label=None):
-    """What TensorFlow Datasets has prepared on your disk, divided by class; nothing is downloaded.
+    """A dataset that TensorFlow Datasets has prepared on your disk, divided by class; nothing is downloaded.
 
-    Where its own train and test have different classes they stay as they are; otherwise the first half of the classes
-    trains and the other half tests. Images are held in memory, encoded.
+    Splits train and test with different classes stay as they are; otherwise the first half of the classes trains and
+    the other half tests. Encoded images are loaded into memory.
 
     Args:
         name: as TensorFlow Datasets knows it: `cars196`, `caltech_birds2011:0.2.0`, `some/config`.
-        data_dir: folder of its datasets; `~/tensorflow_datasets` where empty.
+        data_dir: folder of its datasets. Default: `~/tensorflow_datasets`.
         image: the feature that holds the image.
-        label: the feature that holds the class; `label` or `class_id` where None.
+        label: the feature that holds the class. Default: `label` or `class_id`.
     """
     # Slow to import, and only this dataset needs it.
     import tensorflow_datasets
@@ -46,7 +46,7 @@ def tfds(name, data_dir=None, image="image", label=None):
 
 
 def _prepared(data_dir, name):
-    """The folder of the newest version of a prepared dataset."""
+    """Returns the folder of the newest version of a prepared dataset."""
     path = data_dir / name.replace(":", "/")
     found = [file.parent for depth in ("", "*/", "*/*/") for file in path.glob(f"{depth}dataset_info.json")]
     if not found:
@@ -64,7 +64,7 @@ def _prepared(data_dir, name):
 
 
 def _read(tensorflow_datasets, builder, part, image, label):
-    """Encoded images and labels of a part, in the order in which they are stored."""
+    """Reads encoded images and labels of a split, in stored order."""
     encoded = isinstance(builder.info.features[image], tensorflow_datasets.features.Image)
     decoders = {image: tensorflow_datasets.decode.SkipDecoding()} if encoded else {}
     examples = builder.as_dataset(
@@ -93,7 +93,7 @@ def _encode(pixels):
 
 
 def _divide(parts, names):
-    """Training and test split with different classes."""
+    """Returns a training and a test split with different classes."""
     pair = [parts[part] for part in ("train", "test") if part in parts and len(parts[part])]
     if len(pair) == 2 and not np.intersect1d(*(split.labels for split in pair)).size:
         return [Split(split.images, split.labels, names) for split in pair]

@@ -20,7 +20,7 @@ from pipelines.datasets.toycars_nuisances import render
 from tfdml.arguments import integer
 from tfdml.registry import register
 
-# Part of the cache file's name: raise it with every change of what is drawn.
+# Part of the cache file's name: raise it when the drawings change.
 RENDERER_VERSION = 1
 ATTRIBUTES = {"body": tuple(BODIES), **{part: tuple(kinds) for part, kinds in PARTS.items()}}
 Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
@@ -39,11 +39,10 @@ def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0
     """Procedural toy cars: a class is a design (body, roof, windows, wheels, lights, bumper, decal), never a colour.
 
     The first half of the classes trains, the other half tests. Pictures of a class differ in colours, pose, light,
-    background, occlusion, blur, noise and JPEG quality. Another seed gives another set of designs; with so many to
-    draw from, two seeds seldom share one, but nothing prevents it.
+    background, occlusion, blur, noise and JPEG quality. Another seed draws other designs; two seeds may share a few.
 
     Args:
-        data_dir: folder of the cache file. Where empty or None: `tfdml` in `$XDG_CACHE_HOME` or in `~/.cache`.
+        data_dir: folder of the cache file. Default: `tfdml` in `$XDG_CACHE_HOME` or in `~/.cache`.
         classes: number of designs, at least 2.
         images_per_class: pictures of each design.
         image_size: side of a picture in pixels, at least 16.
@@ -62,7 +61,7 @@ def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0
 
 
 def designs(classes, seed):
-    """The designs of classes 0, 1, ...: all different, each body type as often as the others.
+    """Draws the designs of classes 0, 1, ...: all different, with equally many of each body type.
 
     Args:
         classes: number of designs.
@@ -88,10 +87,10 @@ def _render_to(path, chosen, images_per_class, image_size, seed):
     with _replacing(path) as file:
         total = len(chosen) * images_per_class
         print(
-            f"Rendering {total} toycars pictures of {image_size} x {image_size} pixels, to be kept in {path}",
+            f"Rendering {total} toycars pictures of {image_size} x {image_size} pixels, to be cached in {path}",
             file=sys.stderr,
         )
-        # A bar is for someone who looks; in a file it would be noise.
+        # Only on a terminal: in a file the bar would be noise.
         bar = keras.utils.Progbar(total, verbose=int(sys.stdout.isatty()), unit_name="picture")
         images = []
         for label, design in enumerate(chosen):
@@ -105,7 +104,7 @@ def _render_to(path, chosen, images_per_class, image_size, seed):
 
 @contextlib.contextmanager
 def _replacing(path):
-    """A new file that takes the place of `path` once complete. Opened first: a folder that refuses it fails early."""
+    """Opens a new file that replaces `path` once complete; a folder that is not writable is an error at once."""
     partial = path.with_name(f"{path.name}.{uuid.uuid4().hex}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +114,7 @@ def _replacing(path):
     except OSError as error:
         raise OSError(
             f"Cannot write the toycars cache {path}: {error.strerror or error}. "
-            "Expected a folder with room that may be written to; name another with data_dir."
+            "Expected a writable folder with room; name another with data_dir."
         ) from None
     finally:
         with contextlib.suppress(OSError):
@@ -123,7 +122,7 @@ def _replacing(path):
 
 
 def _pack(images, labels):
-    """The cache file's content: a digest, then an npz of the images end to end, where each ends, and their labels."""
+    """Returns the contents of the cache file: a digest, then an npz of the joined images, their ends and labels."""
     ends = np.cumsum([len(image) for image in images])
     file = io.BytesIO()
     np.savez(file, images=np.frombuffer(b"".join(images), "uint8"), ends=ends, labels=labels)
@@ -131,7 +130,7 @@ def _pack(images, labels):
 
 
 def _read(path):
-    """The images and labels in a cache file, or None where there is none, or a damaged one."""
+    """Returns images and labels of a cache file, or None if it is missing or damaged."""
     try:
         content = path.read_bytes()
     except OSError:

@@ -10,8 +10,8 @@ from tfdml.arguments import one_of
 from tfdml.registry import register
 
 TRAIN_LIST = "train_test_split/train_list.txt"
-# Size: vehicles in the test list, which is in its name, and images in it. The lists as given out have other counts than
-# the paper that brought them.
+# Size: vehicles in the test list, which is in its name, and images in it. The published lists have other counts than
+# the paper.
 SIZES = {"small": (800, 6493), "medium": (1600, 13377), "large": (2400, 19777)}
 VEHICLEID = Published(
     name="vehicleid",
@@ -24,7 +24,7 @@ VEHICLEID = Published(
 
 @register("dataset", "vehicleid", data_dir=DATA_DIR, size=one_of(*SIZES))
 def vehicleid(data_dir, size="small"):
-    """PKU VehicleID: one random image of each test vehicle is the gallery, ten times over.
+    """PKU VehicleID: one random image of each test vehicle is the gallery, for ten random galleries.
 
     Args:
         data_dir: folder with `VehicleID_V1.0`, or that folder itself.

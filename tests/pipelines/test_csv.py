@@ -147,7 +147,7 @@ def test_a_table_without_a_split_is_divided_by_class(table):
     classes = dataset.classes()
     assert len(classes["test"]) == 1 and sorted(classes["train"] + classes["test"]) == ["cup", "mug", "pot"]
     assert load(f"csv(path={str(path)!r}, test_classes=0.3)", classes=classes).classes() == classes
-    with pytest.raises(ValueError, match="has the column split.*Leave out test_classes"):
+    with pytest.raises(ValueError, match="has the column split.*Remove test_classes"):
         load(f"csv(path={str(table(PLAIN))!r}, test_classes=0.3)")
 
 
@@ -189,7 +189,7 @@ def test_a_table_of_tests_alone_is_enough_to_evaluate(table):
 
 
 def test_other_encodings_and_no_table(table, tmp_path):
-    with pytest.raises(ValueError, match="rows.csv is no text in UTF-8"):
+    with pytest.raises(ValueError, match="rows.csv is not UTF-8 text"):
         read(table(PLAIN.replace("mug", "Krügel"), encoding="latin-1"))
     with pytest.raises(
         FileNotFoundError, match=f"no table {tmp_path}/none.csv. Expected a CSV file with path,label,split"

@@ -99,7 +99,7 @@ def test_ignoring_everything_is_told(photos, tmp_path):
 
 def test_a_name_that_is_no_utf8_is_told(photos):
     (photos / "train/ant/1.jpg").rename(os.fsdecode(bytes(photos) + b"/train/ant/\xff.jpg"))
-    with pytest.raises(ValueError, match=re.escape(r"/train/ant/\xff.jpg' is no UTF-8")):
+    with pytest.raises(ValueError, match=re.escape(r"/train/ant/\xff.jpg' is not UTF-8")):
         load("folder", data_dir=str(photos))
 
 

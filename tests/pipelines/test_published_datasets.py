@@ -290,7 +290,7 @@ def test_a_damaged_list_is_told_with_its_line(tmp_path, name, path, old, new, me
 def test_a_list_that_is_no_text(tmp_path):
     folder = tiny.write_sop(tmp_path)
     (folder / "Ebay_train.txt").write_bytes(b"image_id\n\xff\xfe\x00")
-    with pytest.raises(ValueError, match="Ebay_train.txt is no text in UTF-8"):
+    with pytest.raises(ValueError, match="Ebay_train.txt is not UTF-8 text"):
         read("sop", tmp_path)
 
 
@@ -302,7 +302,7 @@ def test_a_damaged_and_a_wrong_matlab_file(tmp_path):
         read("cars196", tmp_path)
     for content in (b"", b"no matlab", (tmp_path / "devkit" / "cars_train_annos.mat").read_bytes()[:300]):
         labels.write_bytes(content)
-        with pytest.raises(ValueError, match="withlabels.mat is no MATLAB file that can be read"):
+        with pytest.raises(ValueError, match="withlabels.mat is not a readable MATLAB file"):
             read("cars196", tmp_path)
 
 
