@@ -1,10 +1,10 @@
-"""Rows of a dataset, class by class."""
+"""Groups the rows of a dataset by class."""
 
 import numpy as np
 
 
 def group_by_class(labels):
-    """Flat arrays of rows by class: `(rows [N], first place of each class [C], size of each class [C])`, int64."""
+    """Returns int64 arrays `(rows [N], start [C], size [C])`: rows sorted by class, and each class' place among them."""
     labels = np.asarray(labels)
     rows = np.argsort(labels, kind="stable").astype(np.int64)
     _, starts, sizes = np.unique(labels[rows], return_index=True, return_counts=True)

@@ -1,9 +1,8 @@
 """Draws without replacement, as a pure function of a seed and the number of the draw.
 
-A population of `size` members is gone through in rounds, each in an order of its own; draw after draw takes the next
-`count` of them. So every member comes once before any comes twice, for ever, and no state is kept. Where a draw
-reaches over the end of a round, the new round begins with members that the draw does not hold yet, so that a draw
-never holds one twice.
+The `size` members of a population are taken in rounds, each in its own random order; each draw takes the next `count`
+of them. So every member comes once before any comes twice, and there is no state. A draw that reaches into the next
+round takes members there that it does not have yet, so that no draw has a member twice.
 
 All functions work on many draws at once. Arguments are int64 tensors that broadcast against each other.
 """
@@ -14,19 +13,19 @@ from pipelines.sampling.index_shuffle import key_of, shuffled_index
 
 
 def draw(keys, number, size, count, width):
-    """Members of the draws.
+    """Returns the members of the draws.
 
     Args:
-        keys: `[n]` uint64, what tells one population's stream from another's: `key_of(seed, class)`.
-        number: `[n]`, how many draws came before.
+        keys: `[n]` uint64, one for each population's stream: `key_of(seed, class)`.
+        number: `[n]`, number of earlier draws.
         size: `[n]`, members of each population.
-        count: `[n]`, how many to take, at most `size`.
+        count: `[n]`, members to take, at most `size`.
         width: Python integer, the largest `count`.
 
     Returns:
         `[n, width]` members in `0 ... size - 1`; places from `count` on are meaningless.
     """
-    # A draw of more than half of the population is easier told by what it leaves out.
+    # For more than half of the population, the members that are left out are drawn instead.
     leave_out = 2 * count > size
     streamed = tf.where(leave_out, size - count, count)
     members = _stream(keys, number, size, streamed, width)
@@ -38,7 +37,7 @@ def draw(keys, number, size, count, width):
 
 
 def fill(keys, number, size, width):
-    """Like `draw` of `width` members, also where a population is smaller: it gives all as often as they fit, then some.
+    """Draws `width` members, like `draw`; a smaller population is repeated: all members as often as they fit, then some.
 
     Returns:
         `[n, width]` members in `0 ... size - 1`.
@@ -51,7 +50,7 @@ def fill(keys, number, size, width):
 
 
 def times_drawn(keys, number, size, count, members, width):
-    """How often each of `members`, what `draw` gave for the same arguments, came in the draws before it."""
+    """Counts how often each of `members`, drawn with the same arguments, came in earlier draws."""
     leave_out = 2 * count > size
     streamed = tf.where(leave_out, size - count, count)
     position = number * streamed
@@ -67,14 +66,14 @@ def times_drawn(keys, number, size, count, members, width):
 
 
 def _stream(keys, number, size, count, width):
-    """Members number `number * count ...` of the endless stream of rounds; needs `2 * count <= size`."""
+    """Returns members `number * count ...` of the endless stream of rounds; requires `2 * count <= size`."""
     position = number[:, None] * count[:, None] + tf.range(width, dtype=tf.int64)[None, :]
     last = (number * count + tf.maximum(count, 1) - 1) // size
     return _round_members(keys, position // size[:, None], last, position % size[:, None], size, count, width)
 
 
 def _round_members(keys, round_number, newest, offset, size, count, width):
-    """Which member stands at `offset` of a round (both `[n, m]`); `newest` `[n]` is the last round that is read."""
+    """Returns the member at `offset` of a round (both `[n, m]`); `newest` `[n]` is the last round that is read."""
     plain = _shuffled(keys, round_number, offset % size[:, None], size)
     opening = _opening(keys, newest, size, count, width)
     repaired = tf.gather(opening, tf.minimum(offset, width - 1), batch_dims=1)
@@ -83,23 +82,23 @@ def _round_members(keys, round_number, newest, offset, size, count, width):
 
 
 def _opening(keys, round_number, size, count, width):
-    """The first `count` members `[n, width]` of a round: those that the draw in which it begins lacks come first."""
+    """Returns the first `count` members `[n, width]` of a round; members of the draw in which it begins come last."""
     place = tf.range(width, dtype=tf.int64)[None, :]
     # The draw's places that belong to the round before; 0 in the very first round and where a draw ends with a round.
     shared = (round_number * size) % tf.maximum(count, 1)
     last_offset = (size - shared)[:, None] + place
     earlier = _shuffled(keys, round_number[:, None] - 1 + tf.zeros_like(last_offset), last_offset % size[:, None], size)
     first = _shuffled(keys, round_number[:, None] + tf.zeros_like(last_offset), place % size[:, None], size)
-    held = (first[:, :, None] == earlier[:, None, :]) & (place < shared[:, None])[:, None, :]
-    held = tf.cast(tf.reduce_any(held, axis=2), tf.int64)
-    beyond = tf.cast(place >= count[:, None], tf.int64)
-    # Unique keys that put the held ones last and keep the order otherwise.
-    order = tf.argsort(place + width * held + 2 * width * beyond, axis=1)
+    drawn = (first[:, :, None] == earlier[:, None, :]) & (place < shared[:, None])[:, None, :]
+    drawn = tf.cast(tf.reduce_any(drawn, axis=2), tf.int64)
+    unused = tf.cast(place >= count[:, None], tf.int64)
+    # Unique keys that sort drawn members last and preserve the order otherwise.
+    order = tf.argsort(place + width * drawn + 2 * width * unused, axis=1)
     return tf.gather(first, order, batch_dims=1)
 
 
 def _others(left_out, left_out_count, size, width):
-    """The members `[n, width]` of `0 ... size - 1` that are not left out, where `size < 2 * width`."""
+    """Returns the members `[n, width]` of `0 ... size - 1` that are not left out, where `size < 2 * width`."""
     member = tf.range(2 * width, dtype=tf.int64)[None, :]
     counted = tf.range(width, dtype=tf.int64)[None, :] < left_out_count[:, None]
     out = tf.reduce_any((member[:, :, None] == left_out[:, None, :]) & counted[:, None, :], axis=2)
@@ -108,6 +107,6 @@ def _others(left_out, left_out_count, size, width):
 
 
 def _shuffled(keys, round_number, offset, size):
-    """The member at `offset` `[n, m]` of a random order of `0 ... size - 1`, one order for each key and round."""
+    """Returns the member at `offset` `[n, m]` of a random order of `0 ... size - 1`, one for each key and round."""
     key = key_of(keys[:, None], round_number)
     return shuffled_index(offset, key, size[:, None] + tf.zeros_like(offset))

@@ -1,19 +1,19 @@
-"""Random orders of `0 ... size - 1` that are computed place by place, never written out.
+"""Random permutations of `0 ... size - 1` that are computed index by index, and never stored.
 
-TensorFlow's own `RandomIndexShuffle` works on at least 2^16 places and walks thousands of steps to find one of a small
-class's few; this one costs the same at every size.
+TensorFlow's own `RandomIndexShuffle` permutes at least 2^16 indices, and takes thousands of steps to find one of a
+small class; this one costs the same at every size.
 """
 
 import tensorflow as tf
 
-# Rounds of the Feistel network. Four make a random-looking permutation of many places (Luby and Rackoff); of the few
-# places of a small class they favour some by 7 %, eight by 1 %.
+# Rounds of the Feistel network. Four make a random-looking permutation of many indices (Luby and Rackoff); for the few
+# indices of a small class they favour some by 7 %, eight by 1 %.
 ROUNDS = 8
 _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def key_of(*parts):
-    """One uint64 key from integer tensors that broadcast against each other."""
+    """Hashes integer tensors, which broadcast against each other, to one uint64 key."""
     key = tf.zeros([], tf.uint64)
     for part in parts:
         key = _mixed(key + tf.cast(part, tf.uint64) + tf.constant(_GOLDEN, tf.uint64))
@@ -21,7 +21,7 @@ def key_of(*parts):
 
 
 def shuffled_index(index, key, size):
-    """The member that stands at place `index` of the order that `key` names.
+    """Returns the member at `index` of the permutation that `key` selects.
 
     Args:
         index: int64, `0 <= index < size`.
@@ -31,7 +31,7 @@ def shuffled_index(index, key, size):
     return tf.ensure_shape(_shuffled_index(index, key, size), index.shape)
 
 
-# One function for all calls, not copied into each: TensorFlow optimises the graph anew at the start of every epoch.
+# One function for all calls, not inlined: TensorFlow optimizes the graph again at the start of every epoch.
 @tf.function(
     input_signature=[tf.TensorSpec(None, dtype) for dtype in (tf.int64, tf.uint64, tf.int64)],
     autograph=False,
@@ -40,7 +40,7 @@ def shuffled_index(index, key, size):
 def _shuffled_index(index, key, size):
     side = _side(size)
 
-    # The network permutes a square of places; whoever lands beyond `size` goes on until inside, which stays one-to-one.
+    # The network permutes a square of indices; one that leaves `size` is permuted again until inside: still one-to-one.
     def walk(place, outside):
         place = tf.where(outside, _permuted(place, key, side), place)
         return place, place >= size
@@ -58,7 +58,7 @@ def _permuted(place, key, side):
 
 
 def _side(size):
-    """The side of the smallest square that holds `size` places."""
+    """Returns the side of the smallest square of at least `size` indices."""
     root = tf.cast(tf.sqrt(tf.cast(size, tf.float64)), tf.int64)
     return tf.where(root * root < size, root + 1, root)
 

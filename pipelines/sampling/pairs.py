@@ -1,4 +1,4 @@
-"""Batches of images and partners for them."""
+"""Pairs: batches of random images, each with a partner of its class or of another."""
 
 import numpy as np
 import tensorflow as tf
@@ -13,13 +13,13 @@ from tfdml.registry import register
 
 @register("sampler", "pairs", images=integer(2))
 class Pairs:
-    """Batches of `images` random rows, then their partners: the first half gets one of its class, the rest of others.
+    """Batches of `images` random rows and their partners: of their class for the first half, of others for the rest.
 
-    The mini-batches of Attention-based Ensemble (Sec. 4). Every row whose class has another one comes once before any
-    comes twice; partners are drawn with replacement, the negative ones from all rows of other classes.
+    These are the mini-batches of Attention-based Ensemble (Sec. 4). Rows of classes with two or more rows come once
+    before any comes twice; partners are drawn with replacement, negative ones from all rows of other classes.
 
     Args:
-        images: rows that get a partner, even.
+        images: number of rows with a partner, even.
     """
 
     def __init__(self, images=32):
@@ -32,19 +32,19 @@ class Pairs:
         return 2 * self.images
 
     def bind(self, labels):
-        """Makes the tables for rows with these labels `[N]`."""
+        """Creates the tables for rows with these labels `[N]`."""
         by_class, starts, sizes = group_by_class(labels)
         place, size = np.arange(len(by_class)), np.repeat(sizes, sizes)
         start, drawn = np.repeat(starts, sizes), place[size > 1]
         if len(by_class) > len(drawn):
             alone = len(by_class) - len(drawn)
-            logging.info("%d rows are alone in their class and come as negative partners only.", alone)
+            logging.info("%d rows are alone in their class and are only used as negative partners.", alone)
         if len(drawn) < self.images or len(sizes) < 2:
             raise ValueError(
                 f"pairs(images={self.images}) needs that many training rows in classes of two or more, and two "
                 f"classes; there are {len(drawn)} rows and {len(sizes)} classes."
             )
-        # Of so few rows a draw comes in the order of classes, and its first half are those with positive partners.
+        # A draw from so few rows is in the order of classes, and its first half would always get positive partners.
         self._in_order = 2 * self.images > len(drawn)
         tables = by_class, drawn, start, size
         self._tables = [tf.Variable(table, trainable=False, shape=[None]) for table in tables]
@@ -53,7 +53,7 @@ class Pairs:
         return [table.read_value() for table in self._tables]
 
     def rows(self, seed, steps, tables=None):
-        """Row numbers `[n, batch_size]` of the batches of `steps` `[n]`: images, then their partners."""
+        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`: images, then their partners."""
         seed, steps, tables = arguments_of(self, seed, steps, tables)
         by_class, drawn, start, size = tables
         count = tf.constant(self.images, tf.int64)
@@ -69,7 +69,7 @@ class Pairs:
         def below(limit):
             return tf.cast(random % tf.cast(limit, tf.uint64), tf.int64)
 
-        # Steps away from the row in its class, or a place among all others.
+        # A row of its class other than itself, or a place among the rows of other classes.
         positive = start + (place - start + 1 + below(size - 1)) % size
         negative = below(tf.size(by_class, out_type=tf.int64) - size)
         negative += tf.where(negative < start, tf.zeros_like(size), size)

@@ -21,7 +21,7 @@ class PxK:
 
     Args:
         classes: classes in a batch.
-        per_class: images of each, 2 or more.
+        per_class: images of each class, 2 or more.
     """
 
     def __init__(self, classes=32, per_class=4):
@@ -33,11 +33,11 @@ class PxK:
         return self.classes * self.per_class
 
     def bind(self, labels):
-        """Makes the tables for rows with these labels `[N]`."""
+        """Creates the tables for rows with these labels `[N]`."""
         rows, starts, sizes = group_by_class(labels)
-        lonely = int(np.sum(sizes == 1))
-        if lonely:
-            logging.info("%d of %d classes have a single image and are left out of pxk batches.", lonely, len(sizes))
+        single = int(np.sum(sizes == 1))
+        if single:
+            logging.info("%d of %d classes have a single image and are left out of pxk batches.", single, len(sizes))
         starts, sizes = starts[sizes > 1], sizes[sizes > 1]
         if len(sizes) < self.classes:
             raise ValueError(
@@ -50,7 +50,7 @@ class PxK:
         return [table.read_value() for table in self._tables]
 
     def rows(self, seed, steps, tables=None):
-        """Row numbers `[n, batch_size]` of the batches of `steps` `[n]`, class after class."""
+        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`, class after class."""
         seed, steps, tables = arguments_of(self, seed, steps, tables)
         by_class, starts, sizes = tables
         chosen, times = self._classes_of(seed, steps, tf.size(starts, out_type=tf.int64))
@@ -59,7 +59,7 @@ class PxK:
         return tf.reshape(rows, [-1, self.batch_size])
 
     def _classes_of(self, seed, steps, total):
-        """Classes of the steps and how often each came before, both `[n * classes]`."""
+        """Returns the classes of the steps and how often each came before, both `[n * classes]`."""
         count = tf.constant(self.classes, tf.int64)
         arguments = (stream_keys(seed, steps), steps, *as_long_as(steps, total, count))
         chosen = draw(*arguments, self.classes)

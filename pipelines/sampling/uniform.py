@@ -1,4 +1,4 @@
-"""Batches of any rows."""
+"""Uniform: batches of random rows."""
 
 import tensorflow as tf
 
@@ -20,7 +20,7 @@ class Uniform:
         self.batch_size = batch_size
 
     def bind(self, labels):
-        """Makes the tables for rows with these labels `[N]`."""
+        """Creates the tables for rows with these labels `[N]`."""
         if len(labels) < self.batch_size:
             raise ValueError(
                 f"uniform(batch_size={self.batch_size}) needs that many training rows, there are {len(labels)}."
@@ -31,7 +31,7 @@ class Uniform:
         return [self._count.read_value()]
 
     def rows(self, seed, steps, tables=None):
-        """Row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
+        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
         seed, steps, tables = arguments_of(self, seed, steps, tables)
         count = tf.constant(self.batch_size, tf.int64)
         return draw(stream_keys(seed, steps), steps, *as_long_as(steps, tables[0], count), self.batch_size)

@@ -1,4 +1,4 @@
-"""Batches out of one cluster each, for methods that divide the data among learners."""
+"""Batches from one cluster each, for methods that divide the data among learners."""
 
 import numpy as np
 import tensorflow as tf
@@ -14,18 +14,18 @@ EVERYTHING = -1
 
 
 class WithinClusters:
-    """Draws every batch of a sampler out of one cluster of the rows, whose number is the batch's learner.
+    """Draws every batch of a sampler from one cluster of the rows; the number of the cluster is the batch's learner.
 
     Until `assign` is called all rows are one cluster, the batches are those of the sampler, and their learner is -1.
 
-    Within a cluster all come once before one comes twice. Of a cluster with fewer classes (for `uniform` batches:
-    rows) than a batch needs, batches hold some of them repeatedly, a class with further rows.
+    Within a cluster all classes (rows, for `Uniform`) come once before any comes twice. A cluster with fewer classes,
+    or rows, than a batch needs repeats some of them, a class with other rows.
 
     Args:
-        sampler: `PxK` or `Uniform`, which says what a batch is made of.
-        proportional: give each cluster as many batches as its rows fill; False: all give as many, as in Algorithm 1 of
-            Divide and Conquer.
-        shuffle: take clusters in a random order; False: in turn.
+        sampler: `PxK` or `Uniform`, which composes the batches.
+        proportional: draw batches from each cluster in proportion to its rows. Default: equally many from each, as in
+            Algorithm 1 of Divide and Conquer.
+        shuffle: whether clusters take turns in a random order, or else in a fixed one.
     """
 
     def __init__(self, sampler, *, proportional=False, shuffle=True):
@@ -37,7 +37,7 @@ class WithinClusters:
         self.by_class = isinstance(sampler, PxK)
 
     def bind(self, labels):
-        """Makes the tables for rows with these labels `[N]`, all in one cluster."""
+        """Creates the tables for rows with these labels `[N]`, all in one cluster."""
         self.sampler.bind(labels)
         self._labels = np.asarray(labels)
         empty = np.zeros(0, np.int64)
@@ -49,13 +49,13 @@ class WithinClusters:
 
         Args:
             assignment: `[N]` learner of each row, or None: all rows are one cluster.
-            turns: False: batches come from the clusters, but their learner is -1.
-            learners: how many there are; None: as many as the highest number says.
+            turns: whether learners take turns; if not, batches come from the clusters, but their learner is -1.
+            learners: number of learners. Default: one more than the highest in `assignment`.
 
         Returns:
-            Dictionary of what cannot be drawn as usual: `left_out`, rows alone in their class inside their cluster;
-            `small`, learners whose cluster has fewer classes, or rows, than a batch needs; `idle`, learners with no
-            batch at all.
+            Dictionary of irregular rows and learners: `left_out`, number of rows alone in their class inside their
+            cluster; `small`, learners whose cluster has fewer classes, or rows, than a batch needs; `idle`, learners
+            without a batch.
         """
         whole = assignment is None
         assignment = np.full(len(self._labels), EVERYTHING) if whole else np.asarray(assignment)
@@ -63,14 +63,22 @@ class WithinClusters:
             raise ValueError(f"Expected a learner for each of {len(self._labels)} rows, received {assignment.shape}.")
         rows, starts, sizes, learner_of_group = _groups(assignment, self._labels if self.by_class else assignment)
         usable = sizes > 1 if self.by_class else sizes > 0
-        starts, kept, learner_of_group = starts[usable], sizes[usable], learner_of_group[usable]
+        starts, counts, learner_of_group = starts[usable], sizes[usable], learner_of_group[usable]
         everyone = np.arange(assignment.max() + 1 if learners is None else learners)
         learners, first, groups = np.unique(learner_of_group, return_index=True, return_counts=True)
         if not len(learners):
             raise ValueError("No cluster holds two images of a class, so there is no batch to draw.")
-        members = groups if self.by_class else kept
-        slots = _batches_in(kept, first, self.batch_size) if self.proportional else np.ones(len(learners))
-        tables = rows, starts, kept, first, np.cumsum(slots), learners, learners if turns else 0 * learners + EVERYTHING
+        members = groups if self.by_class else counts
+        slots = _batches_in(counts, first, self.batch_size) if self.proportional else np.ones(len(learners))
+        tables = (
+            rows,
+            starts,
+            counts,
+            first,
+            np.cumsum(slots),
+            learners,
+            learners if turns else 0 * learners + EVERYTHING,
+        )
         for variable, table in zip(self._tables, tables, strict=True):
             variable.assign(table.astype(np.int64))
         needed = self.sampler.classes if self.by_class else self.batch_size
@@ -84,13 +92,13 @@ class WithinClusters:
         return [table.read_value() for table in self._tables]
 
     def learners(self, seed, steps, tables=None):
-        """The learner `[n]` of each step."""
+        """Returns the learner `[n]` of each step."""
         tables = self.tables() if tables is None else tables
         cluster, _ = self._cluster_of(tf.cast(seed, tf.int64), tf.cast(steps, tf.int64), tables)
         return tf.gather(tables[6], cluster)
 
     def rows(self, seed, steps, tables=None):
-        """Row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
+        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
         tables = self.tables() if tables is None else tables
         seed, steps = tf.cast(seed, tf.int64), tf.cast(steps, tf.int64)
         by_group, starts, sizes, first, _, learners, _ = tables
@@ -110,7 +118,7 @@ class WithinClusters:
         return tf.reshape(rows, [-1, self.batch_size])
 
     def _cluster_of(self, seed, steps, tables):
-        """The cluster of each step and how many batches it gave before, both `[n]`."""
+        """Returns the cluster of each step and the number of its earlier batches, both `[n]`."""
         ends = tables[4]
         total = ends[-1]
         place = steps % total
@@ -122,11 +130,11 @@ class WithinClusters:
         return cluster, steps // total * slots + place - (tf.gather(ends, cluster) - slots)
 
     def _classes_of(self, keys, number, size):
-        """Classes of the clusters' batches and how often each was drawn before, both `[n, classes]`."""
+        """Returns the classes of the clusters' batches and how often each came before, both `[n, classes]`."""
         wanted = self.sampler.classes
         chosen = fill(keys, number, size, wanted)
         place = tf.range(wanted, dtype=tf.int64)[None, :]
-        # Of a small cluster: numbers that no other batch, nor other place of this one, has for the class.
+        # In a small cluster: numbers that are unique over all batches and places of the class.
         often = (wanted // size + 1)[:, None] * number[:, None] + place // size[:, None]
         count = tf.where(size < wanted, tf.ones_like(size), wanted)
         exact = times_drawn(keys, number, size, tf.minimum(count, size), chosen, wanted)
@@ -134,7 +142,7 @@ class WithinClusters:
 
 
 def _groups(assignment, labels):
-    """Rows sorted by cluster and class: `(rows [N], first place, size and cluster of each group)`."""
+    """Sorts rows by cluster and class, and returns `(rows [N], first place, size and cluster of each group)`."""
     rows = np.lexsort((labels, assignment))
     cluster, label = assignment[rows], labels[rows]
     begins = np.flatnonzero(np.r_[True, (cluster[1:] != cluster[:-1]) | (label[1:] != label[:-1])])
@@ -142,5 +150,5 @@ def _groups(assignment, labels):
 
 
 def _batches_in(sizes, first, batch_size):
-    """How many batches the rows of each cluster fill, 1 or more."""
+    """Returns the number of batches that the rows of each cluster fill, 1 or more."""
     return np.maximum(np.round(np.add.reduceat(sizes, first) / batch_size), 1)
