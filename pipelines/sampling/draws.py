@@ -37,7 +37,7 @@ def draw(keys, number, size, count, width):
 
 
 def fill(keys, number, size, width):
-    """Draws `width` members, like `draw`; a smaller population is repeated: all members as often as they fit, then some.
+    """Draws `width` members, like `draw`, and repeats a smaller population: all as often as they fit, then some.
 
     Returns:
         `[n, width]` members in `0 ... size - 1`.

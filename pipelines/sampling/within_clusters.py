@@ -70,15 +70,8 @@ class WithinClusters:
             raise ValueError("No cluster holds two images of a class, so there is no batch to draw.")
         members = groups if self.by_class else counts
         slots = _batches_in(counts, first, self.batch_size) if self.proportional else np.ones(len(learners))
-        tables = (
-            rows,
-            starts,
-            counts,
-            first,
-            np.cumsum(slots),
-            learners,
-            learners if turns else 0 * learners + EVERYTHING,
-        )
+        turn = learners if turns else np.full_like(learners, EVERYTHING)
+        tables = rows, starts, counts, first, np.cumsum(slots), learners, turn
         for variable, table in zip(self._tables, tables, strict=True):
             variable.assign(table.astype(np.int64))
         needed = self.sampler.classes if self.by_class else self.batch_size

@@ -7,7 +7,7 @@ FILL_MODES = ("constant", "nearest", "reflect", "wrap")
 
 
 def rotation(degrees):
-    """The matrix `[2, 2]` that turns counterclockwise by this angle, as `transformed` takes it."""
+    """Returns the matrix `[2, 2]` that rotates counterclockwise by this angle, for `transformed`."""
     radians = tf.cast(degrees, tf.float64) * (np.pi / 180)
     # Rounded, so that a quarter turn is exact.
     cosine, sine = (tf.round(number * 2**40) / 2**40 for number in (tf.cos(radians), tf.sin(radians)))
@@ -15,13 +15,13 @@ def rotation(degrees):
 
 
 def transformed(image, matrix, shift=(0.0, 0.0), *, fill_mode="constant", fill=0.0):
-    """The image whose pixel at `place` is the old one's at `matrix @ place + shift`, interpolated linearly.
+    """Returns the image whose pixel at `place` is the input's at `matrix @ place + shift`, interpolated linearly.
 
     Args:
         image: `[H, W, 3]`.
-        matrix: `[2, 2]`, of places `(x, y)` in pixels from the centre.
+        matrix: `[2, 2]`, for places `(x, y)` in pixels from the center.
         shift: `(x, y)` in pixels.
-        fill_mode, fill: what comes from beyond the edges, as `rotate` has it.
+        fill_mode, fill: pixels outside of the image, as in `rotate`.
     """
     centre = (sides_of(image) - 1) / 2
     offset = shift + centre - tf.linalg.matvec(matrix, centre)
@@ -38,6 +38,6 @@ def transformed(image, matrix, shift=(0.0, 0.0), *, fill_mode="constant", fill=0
 
 
 def sides_of(image):
-    """Width and height, float32 `[2]`."""
+    """Returns width and height, float32 `[2]`."""
     height, width = tf.unstack(tf.shape(image)[:2])
     return tf.cast(tf.stack([width, height]), tf.float32)

@@ -19,10 +19,10 @@ def color_jitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, probabil
     """Changes brightness, contrast, saturation and hue at random, in this order.
 
     Args:
-        brightness, contrast, saturation: each is multiplied by a factor from `1 - number`, but no less than 0, to
-            `1 + number`; 0 leaves it as it is.
-        hue: it is turned by as much as this share of the colour circle, one way or the other; 0 leaves it as it is.
-        probability: of an image to be changed.
+        brightness, contrast, saturation: each is multiplied by a factor from `max(0, 1 - number)` to `1 + number`; 0
+            leaves it unchanged.
+        hue: it is rotated by up to this fraction of the color circle, in either direction; 0 leaves it unchanged.
+        probability: probability that an image is changed.
     """
     changes = [(change_brightness, brightness), (change_contrast, contrast), (change_saturation, saturation)]
 

@@ -7,7 +7,7 @@ from tfdml.registry import register
 
 @register("transform", "flip")
 def flip():
-    """Mirrors left and right with probability one half."""
+    """Mirrors left and right with probability 0.5."""
 
     def step(image, seed):
         mirrored = tf.random.stateless_uniform([], seed) < 0.5

@@ -7,5 +7,5 @@ from tfdml.registry import register
 
 @register("transform", "grayscale", probability=PROBABILITY)
 def grayscale(probability=1.0):
-    """Takes away colours: 0.299 red + 0.587 green + 0.114 blue in all three channels."""
+    """Converts to gray: 0.299 red + 0.587 green + 0.114 blue in all three channels."""
     return with_probability(probability, lambda image, seed: grey_of(image))

@@ -10,11 +10,11 @@ from tfdml.registry import register
 
 @register("transform", "jpeg", quality=interval(integer(1, at_most=100)), probability=PROBABILITY)
 def jpeg(quality=(30, 95), probability=1.0):
-    """Encodes the image as a JPEG of random quality and decodes it again.
+    """Encodes the image as a JPEG of random quality, and decodes it.
 
     Args:
         quality: lowest and highest quality, 1 to 100.
-        probability: of an image to be changed.
+        probability: probability that an image is changed.
     """
 
     def step(image, seed):

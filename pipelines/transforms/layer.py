@@ -11,9 +11,9 @@ from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draw
 from tfdml.arguments import text
 from tfdml.registry import nearest, register
 
-# They mix images of a batch, and their labels, which are names here.
+# These mix images of a batch and their labels.
 MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")
-# What the step itself sets.
+# Arguments that the step sets.
 OURS = {"dtype": "Pixels are float32", "seed": "The run's --seed decides what is drawn", "name": "A step has no name"}
 
 
@@ -21,13 +21,13 @@ OURS = {"dtype": "Pixels are float32", "seed": "The run's --seed decides what is
 def layer(name, /, **arguments):
     """A preprocessing layer of Keras or keras-cv, such as `layer('RandomHue', factor=0.2)`, with the layer's arguments.
 
-    It is given one image at a time, pixels from 0 to 255, and what it draws comes from the seed of the image's place in
-    the run. Results are cut off at 0 and 255. Layers with weights or other state of their own are refused.
+    The layer receives one image at a time, pixels from 0 to 255; its random numbers depend on `--seed` and on the place
+    of the image in the run. Results are clipped to 0 and 255. Layers with weights or other state are an error.
 
     Args:
-        name: of a class in `keras.layers`, else in `keras_cv.layers`; `'keras_cv.RandomHue'` where both have one; or a
-            layer of your own as `keras.saving.register_keras_serializable` names it.
-        **arguments: of the layer. `value_range` is (0, 255) where the layer needs one.
+        name: name of a class in `keras.layers`, or else in `keras_cv.layers`; `'keras_cv.RandomHue'` where both have
+            one; or the name by which `keras.saving.register_keras_serializable` registers your own layer.
+        **arguments: arguments of the layer. `value_range` is (0, 255) where the layer needs one.
     """
     written = f"layer({name!r})"
     made = _made(written, _class_of(name), arguments)
@@ -50,14 +50,14 @@ def layer(name, /, **arguments):
 
 
 def _drawn(written, made, image, seed):
-    """What the layer makes of one image, in a graph."""
-    # keras-cv's layers count on AutoGraph, which only a function of its own gives them here.
+    """Applies the layer to one image, in a graph."""
+    # keras-cv's layers need AutoGraph, which only a separate function enables here.
     call = tf.function(lambda images: made(images, training=True))
     with drawing_from(seed), refusing_python_draws(written):
         try:
             images = call(image[None])
         except Exception as error:
-            # Keras prints the reason in bold, between what it says of the call.
+            # Keras prints the reason in bold, inside a description of the call.
             bold = re.search(r"\x1b\[1m(.+?)\x1b\[0m", str(error), re.DOTALL)
             reason = " ".join((bold[1] if bold else str(error).strip().splitlines()[-1]).split())
             raise ValueError(f"{written} fails on an image of shape {tuple(image.shape)}: {reason}") from error
@@ -69,7 +69,7 @@ def _drawn(written, made, image, seed):
 
 
 def _class_of(name):
-    """The class of a layer."""
+    """Finds the class of a layer."""
     package, _, short = name.rpartition(".")
     found = None
     if package in ("", "keras"):
@@ -89,7 +89,7 @@ def _class_of(name):
 
 
 def _made(written, kind, arguments):
-    """The layer, from arguments that it has."""
+    """Creates the layer, after checking the names of its arguments."""
     parameters = inspect.signature(kind).parameters
     parameters = {
         name: each for name, each in parameters.items() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
@@ -119,7 +119,7 @@ def _refuse_weights(written, made):
 
 
 def _keras_cv_layers():
-    """The module, or None where keras-cv is not installed."""
+    """Returns the module, or None if keras-cv is not installed."""
     try:
         return importlib.import_module("keras_cv").layers
     except ModuleNotFoundError:

@@ -24,12 +24,12 @@ MOST = 30
     fill=number(at_least=0, at_most=255),
 )
 def rand_augment(ops=2, magnitude=9.0, fill=0.0):
-    """Does some operations at random, one after another, all of one strength.
+    """Applies random operations, one after another, all of the same strength.
 
     Args:
-        ops: how many operations are drawn for each image; the same one may be drawn twice.
-        magnitude: how strong they are, 0 to 30.
-        fill: brightness, 0 to 255, of what comes in at the edges where an image is moved.
+        ops: number of operations for each image; the same one may be drawn twice.
+        magnitude: their strength, 0 to 30.
+        fill: brightness, 0 to 255, of pixels outside of the image, where it is moved.
     """
     operations = operations_at(magnitude / MOST, fill)
     signature = tf.TensorSpec([None, None, 3], tf.float32), tf.TensorSpec([], tf.float32)
@@ -50,7 +50,7 @@ def rand_augment(ops=2, magnitude=9.0, fill=0.0):
 
 
 def operations_at(strength, fill=0.0):
-    """The operations by name, functions of an image and of a sign, at a strength from 0 to 1."""
+    """Returns the operations by name, functions of an image and a sign, at a strength from 0 to 1."""
 
     def sheared(*skew):
         return lambda image, sign: transformed(image, tf.eye(2) + sign * strength * tf.constant(skew), fill=fill)
@@ -83,17 +83,17 @@ def operations_at(strength, fill=0.0):
 
 
 def change_sharpness(image, factor):
-    """Multiplies by the factor how far pixels are from a smoothed image, Pillow's `ImageFilter.SMOOTH`."""
+    """Multiplies the distance of pixels from a smoothed image, Pillow's `ImageFilter.SMOOTH`, by the factor."""
     mean = filtered(image, tf.fill([3], 1 / 3), radius=1)
     return blend(image, (9 * mean + 4 * image) / 13, factor)
 
 
 def posterize(image, bits):
-    """Keeps so many of the 8 bits of each number."""
+    """Keeps the highest `bits` of the 8 bits of each number."""
     step = 2.0 ** (8 - bits)
     return tf.floor(image / step) * step
 
 
 def solarize(image, threshold):
-    """Turns over the numbers at the threshold and above."""
+    """Inverts the numbers at the threshold and above."""
     return tf.where(image < threshold, image, 255 - image)

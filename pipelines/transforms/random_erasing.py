@@ -1,4 +1,4 @@
-"""Random Erasing (Zhong et al. 2020): a rectangle of an image is painted over."""
+"""Random Erasing (Zhong et al. 2020): fills a random rectangle of an image."""
 
 import tensorflow as tf
 
@@ -17,20 +17,20 @@ from tfdml.registry import register
     fill=number(at_least=0, at_most=255),
 )
 def random_erasing(probability=0.5, area=(0.02, 0.33), aspect=(0.3, 3.3), fill=114.0, noise=False):
-    """Paints over a rectangle of random area, aspect and place.
+    """Fills a rectangle of random area, aspect ratio and place.
 
     Args:
-        probability: of an image to be changed.
-        area: lowest and highest share of the image.
+        probability: probability that an image is changed.
+        area: lowest and highest fraction of the image.
         aspect: lowest and highest width by height of the rectangle.
         fill: brightness of the rectangle, 0 to 255. Default: the mean of ImageNet.
-        noise: whether its pixels are random, in place of `fill`.
+        noise: whether to fill with random pixels instead of `fill`.
     """
 
     def step(image, seed):
         height, width = tf.unstack(tf.cast(tf.shape(image)[:2], tf.float32))
         top, left, rows, columns = first_fitting(height, width, seed, area=area, aspect=aspect, otherwise=(0.0, 0.0))
-        # Numbers of all channels side by side, since TensorFlow is slow where it repeats three.
+        # All channels in one axis, since TensorFlow is slow where it repeats three numbers.
         flat = tf.reshape(image, tf.stack([tf.shape(image)[0], -1]))
         erased = tf.matmul(_within(height, top, rows)[:, None], tf.repeat(_within(width, left, columns), 3)[None])
         pixels = tf.random.experimental.stateless_fold_in(seed, 1)
@@ -41,6 +41,6 @@ def random_erasing(probability=0.5, area=(0.02, 0.33), aspect=(0.3, 3.3), fill=1
 
 
 def _within(length, first, count):
-    """1 at the `count` places from `first` on, 0 at the others of `length`."""
+    """Returns `length` numbers: 1 at the `count` places from `first` on, 0 elsewhere."""
     places = tf.range(length)
     return tf.cast((places >= first) & (places < first + count), tf.float32)

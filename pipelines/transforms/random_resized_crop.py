@@ -14,10 +14,10 @@ from tfdml.registry import register
     aspect=interval(number(above=0)),
 )
 def random_resized_crop(size, area=(0.08, 1.0), aspect=(3 / 4, 4 / 3)):
-    """Crops a random share of the area at a random aspect ratio and resizes it to `size` × `size`."""
+    """Crops a random fraction of the area at a random aspect ratio, and resizes it to `size` × `size`."""
 
     def window(height, width, seed):
-        # The whole image where nothing fits, as in very narrow ones.
+        # The whole image where no window fits, as in very narrow ones.
         return first_fitting(height, width, seed, area=area, aspect=aspect, otherwise=(height, width))
 
     return Cut(window, target=lambda height, width: (size, size), random=True)

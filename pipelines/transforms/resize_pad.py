@@ -10,7 +10,7 @@ from tfdml.registry import register
 
 @register("transform", "resize_pad", size=integer(1), fill=number(at_least=0, at_most=255))
 def resize_pad(size, fill=0):
-    """Resizes the longer side to `size`, aspect kept, and pads the shorter one with `fill` (0 to 255) to a square."""
+    """Resizes the longer side to `size`, keeps the aspect ratio, and pads the shorter side with `fill` (0 to 255)."""
 
     def target(height, width):
         scale = size / tf.maximum(height, width)

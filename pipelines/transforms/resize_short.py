@@ -7,14 +7,14 @@ from pipelines.transforms.windows import centred
 from tfdml.arguments import integer
 from tfdml.registry import register
 
-# An image that is longer than so many times its width is seen in its middle only: the whole of it, at a width that a
-# network takes, would fill the memory.
+# Of an image that is longer than so many times its width only the middle is used: the whole, resized to the width of a
+# network's input, would fill the memory.
 LONGEST_SHAPE = 32
 
 
 @register("transform", "resize_short", size=integer(1))
 def resize_short(size):
-    """Resizes the shorter side to `size`, aspect kept."""
+    """Resizes the shorter side to `size`, and keeps the aspect ratio."""
 
     def window(height, width, seed):
         del seed

@@ -17,14 +17,14 @@ from tfdml.registry import register
     probability=PROBABILITY,
 )
 def rotate(degrees=(-15.0, 15.0), fill_mode="constant", fill=0.0, probability=1.0):
-    """Turns around the centre by a random angle; the size stays, so that corners are lost.
+    """Rotates around the center by a random angle; the size stays, so that corners are cut off.
 
     Args:
         degrees: lowest and highest angle; above 0 it is counterclockwise.
-        fill_mode: what comes in at the corners: 'constant' for `fill`; 'reflect', 'wrap' or 'nearest' for the image
-            itself, mirrored, repeated, or its nearest pixel.
+        fill_mode: how corners are filled: 'constant' with `fill`, 'reflect' with the mirrored image, 'wrap' with the
+            repeated image, 'nearest' with the nearest pixel.
         fill: brightness of the corners, 0 to 255.
-        probability: of an image to be turned.
+        probability: probability that an image is rotated.
     """
 
     def step(image, seed):

@@ -1,4 +1,4 @@
-"""Random numbers of other people's code, from a seed of ours."""
+"""Seeds the random numbers of layers that other packages define."""
 
 import contextlib
 import functools
@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-# Names of operations that begin so draw from a state of their own, or run Python, each time a graph runs.
+# Operations with these prefixes draw from their own state, or run Python, each time a graph runs.
 UNSEEDED = (
     "EagerPyFunc",
     "Multinomial",
@@ -19,16 +19,16 @@ UNSEEDED = (
     "Stateful",
     "TruncatedNormal",
 )
-# What calls functions is named as if it had a state, too; what is in the functions is looked at itself.
+# These call functions, whose operations are checked themselves.
 CALLS = ("StatefulPartitionedCall",)
 
 
 @contextlib.contextmanager
 def drawing_from(seed):
-    """While a graph is made, lets all that Keras and TensorFlow draw in it come from this seed, `[2]`.
+    """While a graph is built, makes all random numbers of Keras and TensorFlow in it depend on this seed, `[2]`.
 
-    Keras' layers draw by `SeedGenerator`, those of keras-cv by `tf.random` and `tf.random.Generator`: their state would
-    decide otherwise, which a run that goes on does not have.
+    Keras' layers draw with `SeedGenerator`, those of keras-cv with `tf.random` and `tf.random.Generator`, whose state
+    is lost when a run is resumed.
     """
     number = 0
 
@@ -63,17 +63,17 @@ def drawing_from(seed):
 
 @contextlib.contextmanager
 def refusing_python_draws(owner):
-    """Refuses code that draws by Python or NumPy while a graph is made: it would draw once for the whole run."""
+    """Raises an error if Python or NumPy draws random numbers while a graph is built: once for the whole run."""
     before = _python_state()
     yield
     if _python_state() != before:
         raise ValueError(
-            f"{owner} draws random numbers by Python: once, and not for each image, and --seed does not decide them."
+            f"{owner} draws random numbers with Python: once, and not for each image, and independent of --seed."
         )
 
 
 def unseeded_operations(graph):
-    """Names of the operations of a graph, and of the functions in it, that draw from a state of their own."""
+    """Returns the operations of a graph, and of the functions in it, that draw from their own state."""
     definition = graph.as_graph_def()
     nodes = [*definition.node, *(node for function in definition.library.function for node in function.node_def)]
     return sorted({node.op for node in nodes if node.op.startswith(UNSEEDED) and node.op not in CALLS})

@@ -1,4 +1,4 @@
-"""Resizing to a square, whatever the aspect."""
+"""Resizing to a square."""
 
 from pipelines.images.cut import Cut
 from tfdml.arguments import integer
@@ -7,5 +7,5 @@ from tfdml.registry import register
 
 @register("transform", "warp", size=integer(1))
 def warp(size):
-    """Resizes to `size` × `size`, whatever the aspect."""
+    """Resizes to `size` × `size`, and ignores the aspect ratio."""
     return Cut(target=lambda height, width: (size, size))

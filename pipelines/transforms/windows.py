@@ -10,7 +10,7 @@ def first_fitting(height, width, seed, *, area, aspect, otherwise):
     Args:
         height, width: of the image, float32 scalars.
         seed: `[2]` int64.
-        area: lowest and highest share of the image.
+        area: lowest and highest fraction of the image.
         aspect: lowest and highest width by height; it is drawn on a logarithmic scale.
         otherwise: height and width where none fits.
     """

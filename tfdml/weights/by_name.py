@@ -1,4 +1,4 @@
-"""Keras' weights files, loaded by the names of layers."""
+"""Loads weights files of Keras by the names of layers."""
 
 import dataclasses
 import re
@@ -7,18 +7,18 @@ from pathlib import Path
 
 import h5py
 
-# As many names are shown of a longer list.
+# Names that a message lists at most.
 SHOWN = 5
 
 
 @dataclasses.dataclass
 class Report:
-    """What became of a file's parameters.
+    """The result of loading a file by name.
 
     Args:
-        loaded: number of parameters that the model took.
-        missing: names of the model's layers that the file does not have.
-        unexpected: names of the file's layers that the model does not have.
+        loaded: number of loaded parameters.
+        missing: names of layers of the model that are not in the file.
+        unexpected: names of layers of the file that are not in the model.
     """
 
     loaded: int
@@ -31,13 +31,13 @@ class Report:
 
 
 def load_by_name(model, path):
-    """Loads what a `.weights.h5` file has for the model's layers, by their names, and says what it did not have.
+    """Loads a `.weights.h5` file into the layers with the same names, and returns a `Report`.
 
-    Parameters whose shapes do not fit are an error, and so is a file with none of the model's layers; the model is
-    left as it was then.
+    A parameter of another shape is an error, and so is a file with none of the model's layers; the model is then
+    unchanged.
     """
     with tempfile.TemporaryDirectory() as folder:
-        # What Keras writes of the model itself says where each of its parameters lies in a file.
+        # The model's own file shows where Keras stores each of its parameters.
         own = Path(folder) / "own.weights.h5"
         model.save_weights(own)
         with h5py.File(path) as source, h5py.File(own, "r+") as target:
@@ -64,7 +64,7 @@ def _check(shared, found, wanted):
 
 
 def _parameters(file):
-    """Name to dataset, where a name is the layers' names and the parameter's number, joined by slashes."""
+    """Returns name to dataset; a name joins the layers' names and the parameter's number by slashes."""
     parameters = {}
 
     def visit(path, item):
@@ -78,13 +78,13 @@ def _parameters(file):
 
 
 def _name(file, groups):
-    """Name of the layer that a group belongs to, or the group's own."""
+    """Returns the name of the layer that a group belongs to, or the group's own."""
     place = groups[-1]
     if place == "layers":
         return ""
     variables = file.get("/".join([*groups, "vars"]))
     name = place if variables is None else variables.attrs.get("name", place)
-    # Names that Keras makes up count the layers of a process; those of groups count the layers of the file.
+    # Default names of Keras count the layers of a process; those of groups count the layers of the file.
     return place if re.sub(r"_\d+$", "", name) == re.sub(r"_\d+$", "", place) else name
 
 

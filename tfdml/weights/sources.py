@@ -1,4 +1,4 @@
-"""Published ImageNet weights: which files fit which backbone, and how their parameters are called."""
+"""Published ImageNet weights: the files for each backbone, and the names of their parameters."""
 
 import collections.abc
 import dataclasses
@@ -10,7 +10,7 @@ from tfdml import registry
 from tfdml.weights.caffemodel import read_caffemodel
 from tfdml.weights.state_dicts import read_state_dict
 
-# Keras' names of parameters, and PyTorch's.
+# Names of parameters in Keras, and in PyTorch.
 PARAMETERS = {
     "kernel": "weight",
     "bias": "bias",
@@ -35,11 +35,11 @@ class Source:
     """A published file.
 
     Args:
-        backbone: spec of the backbone that takes it.
-        url: where it is published.
+        backbone: spec of the backbone that it fits.
+        url: its address.
         read: function from its path to `{name: array}`.
-        rename: function from a layer's name to the one that its parameters have in the file.
-        left_out: regular expression of what the file has besides: classifiers, counters.
+        rename: function from a layer's name to the prefix of its parameters in the file.
+        left_out: regular expression of other parameters in the file, such as classifiers and counters.
     """
 
     backbone: str
@@ -50,12 +50,12 @@ class Source:
 
 
 def convert(source, tensors, show=print):
-    """A backbone with published weights.
+    """Creates a backbone with published weights.
 
     Args:
         source: key of `SOURCES`.
-        tensors: `{name: array}` as the source's `read` gives it.
-        show: function that takes a line for each parameter.
+        tensors: `{name: array}`, as the source's `read` returns it.
+        show: function that is called with a line for each parameter.
     """
     published = SOURCES[source]
     backbone = registry.create("backbone", published.backbone)
@@ -85,7 +85,7 @@ def convert(source, tensors, show=print):
 
 
 def advice(backbone):
-    """What to do to have ImageNet weights for a backbone that has no download of its own; empty: there are none."""
+    """Returns how to get ImageNet weights for a backbone without a download of its own; empty if there are none."""
     for name, source in SOURCES.items():
         ((kind, arguments),) = registry.parse(source.backbone)
         if backbone.name == kind and all(getattr(backbone, key) == value for key, value in arguments.items()):

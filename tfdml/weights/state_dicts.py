@@ -1,4 +1,4 @@
-"""State dicts of PyTorch in files, without running what a pickle might hold."""
+"""Reads PyTorch state dicts from files, without running code that a pickle might contain."""
 
 import json
 import pickle
@@ -12,7 +12,7 @@ TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", 
 
 
 def read_state_dict(path):
-    """Name to NumPy array, of a file that `torch.save` wrote, or of one whose name ends with `.safetensors`."""
+    """Returns name to NumPy array, from a file of `torch.save` or a `.safetensors` file."""
     return _read_safetensors(path) if Path(path).suffix == ".safetensors" else _read_torch(path)
 
 

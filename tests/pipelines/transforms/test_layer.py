@@ -166,11 +166,11 @@ def test_what_is_refused_when_it_is_made(spec, words):
 @pytest.mark.parametrize(
     "spec, draw, words",
     [
-        ("layer('mine>Own')", random.random, "draws random numbers by Python"),
-        ("layer('mine>Own')", np.random.rand, "draws random numbers by Python"),
+        ("layer('mine>Own')", random.random, "draws random numbers with Python"),
+        ("layer('mine>Own')", np.random.rand, "draws random numbers with Python"),
         ("layer('mine>Own')", lambda: tf.random.gamma([], 1.0), "state of its own \\(RandomGamma\\)"),
         ("layer('mine>Own')", python_draw, "state of its own \\(EagerPyFunc"),
-        ("layer('AugMix')", None, "draws random numbers by Python"),
+        ("layer('AugMix')", None, "draws random numbers with Python"),
         ("layer('Flatten')", None, r"makes \(1, 3600\) of a batch of one image; expected \(1, height, width, 3\)"),
         ("layer('TextVectorization')", None, r"fails on an image of shape \(40, 30, 3\): When using `TextVec"),
     ],
