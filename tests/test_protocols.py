@@ -82,7 +82,7 @@ def test_market_by_folds(tmp_path):
     [
         (["--folds=4"], "--folds needs --evaluate_on=validation"),
         (["--folds=4", "--fold=4", "--evaluate_on=validation"], "received fold 4 of 4"),
-        (["--protocol=query_gallery(ks=(2, 4))"], "1 among them"),
+        (["--protocol=query_gallery(ks=(2, 4))"], "ks to include 1"),
         (["--protocol=galery"], "Unknown protocol 'galery'"),
         (["--ignore_images=/none/such"], "Cannot read --ignore_images=/none/such"),
     ],

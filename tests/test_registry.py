@@ -111,8 +111,8 @@ class TestFirstArgumentWithoutItsName:
             ("wrap", r"The thing 'wrap' needs its what first: write wrap\('...', argument=value\)"),
             ("wrap(colour='red')", "needs its what first"),
             ("wrap('paper', 'red')", r"need their names: write wrap\(argument=value\)"),
-            ("wrap(*['paper'])", "The first argument of wrap.*no literal"),
-            ("wrap(paper)", "The first argument of wrap in .* is no literal.*Did you mean 'paper'"),
+            ("wrap(*['paper'])", "The first argument of wrap.*not a literal"),
+            ("wrap(paper)", "The first argument of wrap in .* is not a literal.*Did you mean 'paper'"),
             ("wrap('paper')|box(3)", r"need their names: write box\(argument=value\)"),
         ],
     )
@@ -154,7 +154,7 @@ def test_code_is_refused_and_not_run(things, tmp_path, value):
     [("hard", "'hard'"), ("true", "True"), ("FALSE", "False"), ("none", "None"), ("semi-hard", "'semi - hard'")],
 )
 def test_bare_words_get_a_hint(written, hint):
-    with pytest.raises(ValueError, match=f"no literal.*Did you mean mining={hint}\\?"):
+    with pytest.raises(ValueError, match=f"not a literal.*Did you mean mining={hint}\\?"):
         registry.parse(f"triplet(mining={written})")
 
 
@@ -207,7 +207,7 @@ def test_unknown_kind_lists_the_kinds():
 
 
 def test_a_name_is_given_once(things):
-    with pytest.raises(ValueError, match="The thing name 'box' is taken by .*box.*other needs another"):
+    with pytest.raises(ValueError, match="The thing name 'box' is already used by .*box.*other needs another"):
 
         @registry.register("thing", "box")
         def other():

@@ -1,7 +1,7 @@
-"""Names and spec strings to objects: the one place where a thing gets its name. `tfdml.specs` says what a spec is.
+"""Registers classes and functions by name, and creates objects from specs. `tfdml.specs` defines specs.
 
-Arguments need their names, except the first one of a thing that is made so, `def layer(name, /, **arguments)`: its spec
-is `layer('RandomHue', factor=0.2)`, and it checks the names of the other arguments itself.
+A spec names its arguments, except for a positional-only first one: `def layer(name, /, **arguments)` has the spec
+`layer('RandomHue', factor=0.2)`, and checks the names of its other arguments itself.
 """
 
 import difflib
@@ -15,7 +15,7 @@ import keras.saving
 from tfdml.argument_checks import guarded
 from tfdml.specs import FIRST, parse, parse_sum
 
-# The room, a package or a module, of each kind of thing. Importing its modules registers what is in them.
+# The package or module of each kind. Importing its modules registers their parts.
 ROOMS = {
     "dataset": "pipelines.datasets",
     "sampler": "pipelines.sampling",
@@ -29,20 +29,22 @@ ROOMS = {
 }
 
 _registered = {}
-# Kind to what makes one thing of a weighted sum of things.
+# Kind to the function that makes one object of a weighted sum.
 _sums = {}
 
 
 def register(kind, name, /, **declared):
-    """Decorator: `@register("loss", "triplet")` names a class or function, and tells Keras of what Keras can save.
+    """Decorator that registers a class or function by name, and with Keras for saving if it has a `get_config`.
 
-    Arguments are checked whenever the thing is made, from a spec or in Python.
+    Each call checks its arguments, from a spec or in Python.
+
+    Example: `@register("loss", "triplet", margin=number(at_least=0))`.
 
     Args:
         kind: a key of `ROOMS`, or "layer".
-        name: the thing's name in specs.
-        **declared: argument to what it has to be, as `margin=number(at_least=0)`, see `tfdml.arguments`. Others have to
-            be of the type of their default.
+        name: its name in specs.
+        **declared: type and range of arguments, see `tfdml.arguments`. Other arguments must have the type of their
+            default.
     """
 
     def decorate(thing):
@@ -56,8 +58,8 @@ def register(kind, name, /, **declared):
 
 
 def add(kind, name, thing, /, **declared):
-    """Names a thing that Keras knows already, such as its own optimizers; specs of it are checked as in `register`."""
-    # A function, because a class of Keras stays as it is.
+    """Registers a class that Keras can already save, such as its own optimizers; otherwise as `register`."""
+    # Wrapped in a function, so that Keras' class is not changed.
     make = functools.wraps(thing)(lambda *args, **kwargs: thing(*args, **kwargs))
     _name(kind, name, guarded(make, f"The {kind} {name!r}", declared))
 
@@ -67,14 +69,14 @@ def _name(kind, name, thing):
     known = things.get(name)
     if known is not None and (known.__module__, known.__qualname__) != (thing.__module__, thing.__qualname__):
         raise ValueError(
-            f"The {kind} name {name!r} is taken by {known.__module__}.{known.__qualname__}; "
-            f"{thing.__module__}.{thing.__qualname__} needs another."
+            f"The {kind} name {name!r} is already used by {known.__module__}.{known.__qualname__}; "
+            f"{thing.__module__}.{thing.__qualname__} needs another name."
         )
     things[name] = thing
 
 
 def register_sum(kind):
-    """Decorator for what makes one thing of the terms of a weighted sum, a list `[(weight, thing), ...]`."""
+    """Decorator for a function that makes one object of the terms of a weighted sum, `[(weight, object), ...]`."""
 
     def decorate(thing):
         _sums[kind] = thing
@@ -84,17 +86,17 @@ def register_sum(kind):
 
 
 def create(kind, spec, demanded=None, /, **offers):
-    """Builds what `spec` names.
+    """Creates the object that `spec` describes.
 
     Args:
         kind: a key of `ROOMS`.
-        spec: string, `name` or `name(argument=literal, ...)`; for losses also a weighted sum of such,
+        spec: string, `name` or `name(argument=literal, ...)`; for losses also a weighted sum of these,
             `name + weight * name(argument=literal, ...)`.
-        demanded: dictionary of those of the offers that must have an effect, name to what sets it, such as
-            `{"embedding_size": "--embedding_size"}`. It is an error if the thing does not take such an argument, or if
-            the spec sets another value.
-        **offers: arguments that the caller can supply. Each is passed only where the thing takes an argument of
-            that name and the spec does not set it.
+        demanded: dictionary from the name of an offer that must have an effect to its source, such as
+            `{"embedding_size": "--embedding_size"}`. It is an error if `spec` takes no such argument, or sets another
+            value.
+        **offers: arguments that the caller supplies. Each is passed only if `spec` takes an argument of that name and
+            does not set it.
     """
     taking_first = _taking_first(kind)
     if kind in _sums and (terms := parse_sum(spec, taking_first)):
@@ -110,12 +112,12 @@ def create(kind, spec, demanded=None, /, **offers):
 
 
 def create_chain(kind, spec, **offers):
-    """Builds a list of things from a chain, `first(...)|second(...)`; see `create`."""
+    """Creates a list of objects from a chain, `first(...)|second(...)`; see `create`."""
     return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _taking_first(kind))]
 
 
 def import_modules(modules):
-    """Imports a user's modules, as `--import_modules` names them; they register what is in them."""
+    """Imports the user's modules of `--import_modules`, which register their parts."""
     for module in modules:
         try:
             importlib.import_module(module)
@@ -129,10 +131,10 @@ def import_modules(modules):
 
 @functools.cache
 def import_room(name):
-    """Imports a package and every module in it, so that a new file needs no line elsewhere to be found.
+    """Imports a package and all its modules, so that a new file is found without being listed.
 
     Args:
-        name: full name of the package; a module is imported alone.
+        name: full name of a package, or of a single module.
     """
     room = importlib.import_module(name)
     for module in pkgutil.iter_modules(getattr(room, "__path__", ())):
@@ -140,12 +142,12 @@ def import_room(name):
 
 
 def names(kind):
-    """The registered names of a kind, sorted."""
+    """Returns the sorted names of a kind."""
     return sorted(_room(kind))
 
 
 def describe(kind):
-    """One text line for each registered thing: its arguments with defaults, and its docstring's first line."""
+    """Returns a line for each name of a kind: its arguments with defaults, and the first line of its docstring."""
     lines = []
     for name in names(kind):
         thing = _room(kind)[name]
@@ -156,7 +158,7 @@ def describe(kind):
 
 
 def _check_demand(kind, name, arguments, argument, value, source):
-    """Raises if an argument that something else sets has no effect on the thing."""
+    """Raises a ValueError if an argument set by `source` would have no effect."""
     parameters = _parameters(_thing(kind, name))
     if argument not in parameters:
         raise ValueError(
@@ -189,7 +191,7 @@ def _create(kind, name, arguments, offers):
     try:
         return thing(**arguments)
     except TypeError as error:
-        raise ValueError(f"Cannot make the {kind} {name!r} of {given}: {error}.") from error
+        raise ValueError(f"Cannot create the {kind} {name!r} from {given}: {error}.") from error
 
 
 def _thing(kind, name):
@@ -208,7 +210,7 @@ def _create_with_first(kind, name, arguments):
 
 
 def _taking_first(kind):
-    """Names of the things whose first argument stands without its name in a spec."""
+    """Returns the names of a kind whose first argument is positional in a spec."""
 
     def takes(thing):
         first = next(iter(inspect.signature(thing).parameters.values()), None)
@@ -235,6 +237,6 @@ def _without_annotation(parameter):
 
 
 def nearest(word, known):
-    """A suggestion for a word that is not known, or nothing where none is near."""
+    """Returns a suggestion for an unknown word, or an empty string if no known word is similar."""
     close = difflib.get_close_matches(word, list(known), n=1)
     return f" Did you mean {close[0]!r}?" if close else ""

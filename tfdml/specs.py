@@ -1,13 +1,13 @@
-"""Reads spec strings: text to names, arguments and weights.
+"""Parses spec strings into names, arguments and weights.
 
-A spec is a name, with arguments where wanted: `triplet` or `triplet(margin=0.1, mining='hard')`. Arguments are
+A spec is a name with optional arguments: `triplet` or `triplet(margin=0.1, mining='hard')`. Arguments are
 Python literals, read by `ast.literal_eval`: data, never code. A chain joins specs with `|`, a weighted sum with `+`:
 `triplet + 0.5*proxy_anchor`.
 """
 
 import ast
 
-# Where `parse` puts the argument without a name.
+# Key of the argument without a name in the result of `parse`.
 FIRST = ""
 
 
@@ -16,7 +16,7 @@ def parse(text, taking_first=()):
 
     Args:
         text: the spec or chain.
-        taking_first: names whose first argument stands without its name; it is under the key `FIRST`.
+        taking_first: names whose first argument is positional; it is under the key `FIRST`.
     """
     return [_parse_step(node, text, taking_first) for node in _operands(_tree(text), ast.BitOr)]
 
@@ -37,7 +37,7 @@ def _tree(text):
 
 
 def _operands(tree, operator):
-    """What a chain of one operator joins, from left to right."""
+    """Returns the operands of a chain of one operator, from left to right."""
     operands = []
     while isinstance(tree, ast.BinOp) and isinstance(tree.op, operator):
         operands.append(tree.right)
@@ -82,6 +82,6 @@ def _literal(what, prefix, node, text):
         written = ast.unparse(node)
         hint = {"true": "True", "false": "False", "none": "None"}.get(written.lower(), repr(written))
         raise ValueError(
-            f"{what} in {text!r} is no literal. Expected a number, quoted text, a tuple, True, False or None; received "
-            f"{written}. Did you mean {prefix}{hint}?"
+            f"{what} in {text!r} is not a literal. Expected a number, quoted text, a tuple, True, False or None; "
+            f"received {written}. Did you mean {prefix}{hint}?"
         ) from None

@@ -76,7 +76,7 @@ def test_lonely_queries_are_left_out():
 
 
 def test_bad_input_is_named():
-    with pytest.raises(ValueError, match=r"1 of 3 embeddings are not finite, first at row 1"):
+    with pytest.raises(ValueError, match=r"1 of 3 embeddings are not finite; the first is row 1"):
         recall_at_k(np.array([[1.0], [np.nan], [2.0]]), [0, 0, 1])
     with pytest.raises(ValueError, match=r"received shapes \(3, 1\) and \(2,\)"):
         recall_at_k(np.ones((3, 1)), [0, 0])

@@ -11,7 +11,7 @@ class DivergenceGuard(keras.callbacks.Callback):
     """Raises `TrainingDiverged` at the first step whose loss or gradient norm is not finite.
 
     Args:
-        step: function that gives the number of steps taken; Keras' count of the optimizer if None.
+        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
     """
 
     def __init__(self, step=None):
@@ -19,7 +19,7 @@ class DivergenceGuard(keras.callbacks.Callback):
         self._step = step or (lambda: steps_taken(self.model))
 
     def on_train_batch_end(self, batch, logs=None):
-        # With loss scaling a step whose gradient overflows is skipped, as it should be.
+        # Loss scaling skips steps whose gradient overflows, which is correct.
         scaled = isinstance(self.model.optimizer, keras.optimizers.LossScaleOptimizer)
         watched = ("loss",) if scaled else ("loss", "gradient_norm")
         for name in watched:

@@ -1,4 +1,4 @@
-"""Writes embeddings for TensorBoard's projector: tensor, labels, thumbnails and the file that names them."""
+"""Writes embeddings, labels and thumbnails for TensorBoard's projector."""
 
 from pathlib import Path
 
@@ -7,22 +7,22 @@ import numpy as np
 
 from tfdml.evaluation.embed import Embedder
 
-# What the projector's page can take: points that it projects, and pixels on a side of the sprite.
+# Limits of the projector: number of points, and side of the sprite in pixels.
 MOST_POINTS = 10_000
 MOST_SPRITE_PIXELS = 8192
 
 
 class Projector(keras.callbacks.Callback):
-    """At the end of training writes the embeddings of a split to TensorBoard's log directory.
+    """Writes the embeddings of a split to TensorBoard's log directory at the end of training.
 
     Args:
         log_dir: TensorBoard's log directory.
         images: dataset of full batches of images, or an array `[N, H, W, 3]`.
         labels: `[N]` class numbers.
-        thumbnail: function `row -> uint8 [side, side, 3]`, or None for no pictures.
+        thumbnail: function `row -> uint8 [side, side, 3]`, or None for no thumbnails.
         class_names: class number to name, or None.
-        seed: decides which points are written where there are more than the projector shows.
-        verbose: Keras' verbosity of the embedding pass.
+        seed: determines the sample of points if there are more than the projector shows.
+        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
     """
 
     def __init__(self, log_dir, images, labels, *, thumbnail=None, class_names=None, seed=0, verbose=0):
@@ -40,15 +40,15 @@ class Projector(keras.callbacks.Callback):
 
 
 def write_projector_files(log_dir, embeddings, labels, thumbnails=None):
-    """Writes what the projector reads, under `log_dir/projector`, and its configuration in `log_dir`.
+    """Writes the projector's files to `log_dir/projector`, and its configuration to `log_dir`.
 
     Args:
         log_dir: TensorBoard's log directory.
         embeddings: `[N, d]`.
         labels: N pairs (class number, class name).
-        thumbnails: N uint8 pictures of one square size, or None.
+        thumbnails: N square uint8 images of equal size, or None.
     """
-    # TensorBoard reads this configuration through its own protobuf, which also knows how to write it.
+    # TensorBoard's own protobuf writes the configuration that it reads.
     from tensorboard.plugins.projector import ProjectorConfig, visualize_embeddings
 
     folder = Path(log_dir) / "projector"
@@ -72,7 +72,7 @@ def write_projector_files(log_dir, embeddings, labels, thumbnails=None):
 
 
 def _sprite(thumbnails):
-    """All thumbnails in rows on one square picture, and the side of each."""
+    """Arranges all thumbnails in one square image; returns it and the side of each."""
     across = int(np.ceil(np.sqrt(len(thumbnails))))
     side = min(thumbnails[0].shape[0], MOST_SPRITE_PIXELS // across)
     sprite = np.full((across * side, across * side, 3), 255, np.uint8)

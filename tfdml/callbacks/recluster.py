@@ -1,4 +1,4 @@
-"""Divides the data among the learners of Divide and Conquer, again and again."""
+"""Divides the data among the learners of Divide and Conquer, at intervals."""
 
 import time
 
@@ -11,27 +11,27 @@ from tfdml.clustering import kmeans, matched, overlap
 from tfdml.evaluation.diversity import negative_distances
 from tfdml.evaluation.embed import Embedder
 
-# Of a run's time, above which it says what to change.
+# Fraction of a run's time above which a warning says what to change.
 MOST_TIME = 0.25
 
 
 class Recluster(keras.callbacks.Callback):
-    """Clusters the embeddings of all training images, and gives each learner the cluster most like its last one.
+    """Clusters the embeddings of all training images, and assigns each learner the cluster most like its previous one.
 
-    It does what the model's `division` says, at the start of epochs, by `sampler.assign`: no dataset is rebuilt and no
-    function traced anew.
+    It follows the model's `division` at the start of epochs, by `sampler.assign`: no dataset is rebuilt and no function
+    is traced again.
 
     Example: see docs/divide_and_conquer.md.
 
     Args:
-        images: all training images in the order of the sampler's rows, as evaluation prepares them: a dataset of full
-            batches, which may go on beyond the last row, or an array.
-        labels: `[N]` their classes.
+        images: all training images in the order of the sampler's rows, preprocessed as in evaluation: a dataset of
+            full batches, which may extend beyond the last row, or an array.
+        labels: `[N]` class numbers.
         sampler: `pipelines.sampling.WithinClusters`, bound to these labels.
-        seed: integer; decides the first centroids.
+        seed: integer; determines the initial centroids.
         log: object with `write(event, step, values)`, or None.
-        step: function that gives the number of steps taken; Keras' count of the optimizer if None.
-        verbose: Keras' verbosity of the embedding pass.
+        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
+        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
     """
 
     def __init__(self, images, labels, sampler, *, seed=0, log=None, step=None, verbose=0):
@@ -54,12 +54,12 @@ class Recluster(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         self._began, self._seconds = time.monotonic(), 0.0
-        # Another call of `fit` may begin with the same number of an epoch; only a run that goes on has its clusters.
+        # Another call of `fit` may begin with the same epoch number; only a resumed run has its clusters.
         self._epoch, self._goes_on_in = self._goes_on_in, None
 
     def on_epoch_begin(self, epoch, logs=None):
         division, before = self.model.division, self.assignment
-        # An epoch that goes on from a checkpoint has its clusters already.
+        # An epoch resumed from a checkpoint already has its clusters.
         goes_on = epoch == self._epoch
         self.model.begin_epoch(epoch, goes_on)
         anew = division.divides_anew(epoch) and not goes_on
@@ -91,7 +91,7 @@ class Recluster(keras.callbacks.Callback):
             )
 
     def finding(self):
-        """The last clustering, with the distances of negative pairs; None before the first one."""
+        """Returns the last clustering, with the distances of negative pairs; None before the first one."""
         return self.history[-1] | {"negative_distances": self._distances} if self.history else None
 
     def get_state(self):
@@ -100,7 +100,7 @@ class Recluster(keras.callbacks.Callback):
         return {**state, "negative_distances": self._distances}
 
     def set_state(self, state):
-        """Goes on with the clusters of a state."""
+        """Restores the clusters of a state."""
         self._goes_on_in, self.history = state["epoch"], list(state["history"])
         self._distances = state["negative_distances"]
         self.assignment = None if state["assignment"] is None else np.array(state["assignment"], np.int64)
@@ -120,7 +120,7 @@ class Recluster(keras.callbacks.Callback):
             # Of equal size.
             after = np.random.default_rng(self.seed).permutation(len(self.labels)) % division.learners
         elif division.data_split == "labels":
-            # Ranges of classes in their order, with as many images as possible alike.
+            # Ranges of consecutive classes, with numbers of images as equal as possible.
             _, numbers = np.unique(self.labels, return_inverse=True)
             counts = np.bincount(numbers)
             middles = np.cumsum(counts) - counts / 2
@@ -144,16 +144,18 @@ class Recluster(keras.callbacks.Callback):
         if self.log:
             self.log.write("clusters", self._step(), values)
         if entry["left_out"]:
-            logging.info("%d images are alone in their class in their cluster, and left out.", entry["left_out"])
+            logging.info(
+                "%d images are left out, because they are alone in their class within their cluster.", entry["left_out"]
+            )
         if entry["small"]:
             logging.warning(
-                "Epoch %d: the clusters of learners %s have less than a batch needs; their batches repeat images.",
+                "Epoch %d: the clusters of learners %s are smaller than a batch needs; their batches repeat images.",
                 entry["epoch"] + 1,
                 ", ".join(map(str, entry["small"])),
             )
         if entry["idle"]:
             logging.warning(
-                "Epoch %d: the clusters of learners %s hold no two images of a class; these learners wait.",
+                "Epoch %d: the clusters of learners %s have no two images of a class; these learners wait.",
                 entry["epoch"] + 1,
                 ", ".join(map(str, entry["idle"])),
             )

@@ -1,4 +1,4 @@
-"""Measures retrieval while training, and keeps the best model."""
+"""Evaluates retrieval while training, and tracks the best model."""
 
 import contextlib
 import time
@@ -13,28 +13,28 @@ from tfdml.evaluation.retrieval import recall_at_k
 
 
 class RetrievalEvaluation(keras.callbacks.Callback):
-    """Recall@K of a held-out split at the start and every so many epochs or steps.
+    """Evaluates Recall@K of a held-out split at the start, and every N epochs or steps.
 
-    Epoch logs gain `val_recall_at_1` and so on, so that Keras' own callbacks can watch them. In the list of callbacks
-    it stands before these.
+    It adds `val_recall_at_1` and so on to the epoch logs, so that Keras' own callbacks can monitor them. List it before
+    those callbacks.
 
     Example: `model.fit(batches, callbacks=[RetrievalEvaluation(test_images, test_labels)])`.
 
     Args:
         images: dataset of full batches of images, or an array `[N, H, W, 3]`.
-        labels: `[N]` class numbers; a dataset's batches may go on beyond N.
-        every: how many epochs or steps pass between evaluations.
+        labels: `[N]` class numbers; a dataset's batches may extend beyond N.
+        every: number of epochs or steps between evaluations.
         unit: `epochs` or `steps`.
-        prefix: what the metrics' names begin with in epoch logs.
-        measure: function of the embeddings `[N, d]` that gives metrics; Recall@K of all against all if None.
-        monitor: the metric that decides which model is best.
-        patience: training stops after that many evaluations without a better one; None never stops.
+        prefix: prefix of the metrics' names in epoch logs.
+        measure: function of the embeddings `[N, d]` that returns metrics; None: Recall@K among all images.
+        monitor: the metric that selects the best model.
+        patience: number of evaluations without improvement after which training stops; None: never.
         on_evaluation: function `(step, metrics, is_best, seconds)` called after each evaluation.
-        step: function that gives the number of steps taken; Keras' count of the optimizer if None.
-        embedder: Keras model from images to embeddings that shares its layers with the one that is trained, where that
-            has other outputs; None: the model that is trained.
-        average: `WeightAverage` whose weights are evaluated, and stay in the model during `on_evaluation`; or None.
-        verbose: Keras' verbosity of the embedding pass.
+        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
+        embedder: Keras model from images to embeddings that shares layers with the trained model, if that has other
+            outputs; None: the trained model.
+        average: `WeightAverage` whose weights are evaluated, and are in the model during `on_evaluation`; or None.
+        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
     """
 
     def __init__(
@@ -79,15 +79,15 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self._embedder = Embedder(self.embedder or model, verbose=self.verbose)
 
     def check_order(self, callbacks, model):
-        """Raises a ValueError where a callback that watches these metrics stands before this one in the list."""
+        """Raises a ValueError if a callback that monitors these metrics is listed before this one."""
         for callback in callbacks[: callbacks.index(self)]:
             watched = getattr(callback, "monitor", None)
             name = watched.removeprefix(f"{self.prefix}_") if isinstance(watched, str) else watched
-            # Keras measures the model's own metrics itself, on `validation_data`.
+            # Keras computes the model's own metrics itself, on `validation_data`.
             if name != watched and name not in [metric.name for metric in model.metrics]:
                 raise ValueError(
-                    f"{type(callback).__name__}(monitor={watched!r}) stands before RetrievalEvaluation: "
-                    "it would look for this metric before it is measured. Put RetrievalEvaluation first."
+                    f"{type(callback).__name__}(monitor={watched!r}) is listed before RetrievalEvaluation, so it "
+                    "would not find this metric. List RetrievalEvaluation first."
                 )
 
     def on_train_begin(self, logs=None):
@@ -110,7 +110,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
     @property
     def exhausted(self):
-        """True when patience has run out."""
+        """Whether patience has run out."""
         return self.patience is not None and self._waited >= self.patience
 
     def get_state(self):
@@ -120,7 +120,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.history, self.best, self._waited = state["history"], state["best"], state["waited"]
 
     def evaluated_weights(self):
-        """Context in which the model has the weights that are evaluated."""
+        """Returns a context in which the model has the weights to evaluate."""
         return self.average.applied() if self.average else contextlib.nullcontext()
 
     def _evaluate(self):

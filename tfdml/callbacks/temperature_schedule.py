@@ -1,4 +1,4 @@
-"""Changes a loss' temperature from step to step."""
+"""Changes the temperature of a loss from step to step."""
 
 import keras
 
@@ -6,18 +6,18 @@ from tfdml.callbacks.steps_taken import steps_taken
 
 
 class TemperatureSchedule(keras.callbacks.Callback):
-    """Brings the loss' `negative_temperature` evenly from one value to another, equation (15) of Ranked List Loss.
+    """Changes the `negative_temperature` of a loss linearly, equation (15) of Ranked List Loss.
 
-    It depends on the number of steps taken and on nothing else, so a run that goes on from a checkpoint has the same.
+    It depends only on the number of steps taken, so it is the same in a resumed run.
 
     Example: `model.fit(batches, callbacks=[TemperatureSchedule(first=10.0, last=5.0, steps=1000)])`.
 
     Args:
         first: temperature of the first step.
-        last: temperature after `steps` steps, and from then on.
-        steps: how many steps the way from the first to the last takes.
-        step: function that gives the number of steps taken; Keras' count of the optimizer if None.
-        loss: the loss whose temperature it is, such as one of those in a `WeightedSum`; the model's if None.
+        last: temperature after `steps` steps and later.
+        steps: number of steps from the first to the last temperature.
+        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
+        loss: the loss to change, such as one in a `WeightedSum`; None: the model's loss.
     """
 
     def __init__(self, first, last, steps, *, step=None, loss=None):
@@ -39,5 +39,5 @@ class TemperatureSchedule(keras.callbacks.Callback):
 
 
 def temperature_at(step, first, last, steps):
-    """The temperature of the step before which so many were taken, equation (15) of Ranked List Loss."""
+    """Returns the temperature after `step` steps, equation (15) of Ranked List Loss."""
     return first - min(step, steps) * (first - last) / steps

@@ -1,4 +1,4 @@
-"""What a run offers to the callbacks that its method and its loss bring."""
+"""Parts of a run for the callbacks of its method and its loss."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,15 +11,15 @@ class TrainingParts:
     """Parts of a run by `tfdml.train`, for `EmbeddingModel.callbacks` and `EmbeddingLoss.callbacks`.
 
     Args:
-        images: function that gives all training images in the order of the sampler's rows, as evaluation prepares
-            them: a dataset of full batches, which may go on beyond the last row.
-        labels: `[N]` their classes.
+        images: function that returns all training images in the order of the sampler's rows, preprocessed as in
+            evaluation: a dataset of full batches, which may extend beyond the last row.
+        labels: `[N]` class numbers.
         sampler: the sampler of the training batches, bound to the labels.
         seed: integer.
         steps: number of steps of the whole run.
-        step: function that gives the number of steps taken.
+        step: function that returns the number of steps taken.
         log: `RunLog`.
-        verbose: Keras' verbosity of passes over images.
+        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
     """
 
     images: Callable

@@ -7,17 +7,17 @@ import tensorflow as tf
 
 
 class WeightAverage(keras.callbacks.Callback):
-    """Keeps an exponential moving average of a model's weights and moving statistics, beside those that train.
+    """Computes an exponential moving average of a model's weights and moving statistics.
 
-    After step t the average moves by `1 - min(decay, (1 + t) / (10 + t))` of the way to the weights, as in
-    `tf.train.ExponentialMovingAverage`: it looks back over a tenth of the steps at first, so that short runs have use
-    of it, too. Stands before the callbacks that evaluate or save.
+    After step t the average moves towards the weights by the fraction `1 - min(decay, (1 + t) / (10 + t))`, as in
+    `tf.train.ExponentialMovingAverage`: at first it covers the last tenth of the steps, so that it is useful in short
+    runs, too. List it before the callbacks that evaluate or save.
 
     Example: `model.fit(batches, callbacks=[average, RetrievalEvaluation(images, labels, average=average)])` where
     `average = WeightAverage(0.999)`, and then `with average.applied(): model.save("averaged.keras")`.
 
     Args:
-        decay: how much of the average stays in a step, at most; 0.999 looks back over some 1,000 steps.
+        decay: maximum fraction of the average that remains in a step; 0.999 averages over about 1,000 steps.
     """
 
     def __init__(self, decay=0.999):
@@ -33,7 +33,7 @@ class WeightAverage(keras.callbacks.Callback):
         self.make()
 
     def make(self, model=None):
-        """Begins with the weights as they are, once; without it the first epoch does."""
+        """Starts the average from the current weights, once. Training does it if you do not."""
         if model is not None:
             self.set_model(model)
         if self.variables:
@@ -52,7 +52,7 @@ class WeightAverage(keras.callbacks.Callback):
 
     @contextlib.contextmanager
     def applied(self):
-        """Context in which the model has the averaged weights."""
+        """Returns a context in which the model has the averaged weights."""
         trained = [variable.numpy() for variable in self._averaged]
         _assign(self._averaged, [average.numpy() for average in self.variables])
         try:

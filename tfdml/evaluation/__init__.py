@@ -1,4 +1,4 @@
-"""Measuring embeddings."""
+"""Evaluation of embeddings."""
 
 from tfdml.evaluation.cost import cost
 from tfdml.evaluation.diversity import diversity

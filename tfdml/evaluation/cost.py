@@ -1,4 +1,4 @@
-"""What a network costs: its parameters, and what it computes for an image."""
+"""The cost of a network: its parameters, and its multiply-adds for an image."""
 
 import math
 
@@ -6,32 +6,32 @@ import tensorflow as tf
 
 from tfdml.keras_internals import graph_of
 
-# How many sizes of a kernel are summed over, and what says that a matrix is transposed, by operation.
+# By operation: the number of kernel axes that are summed over, or the attribute that transposes a matrix.
 KERNELS = {"Conv2D": 3, "DepthwiseConv2dNative": 2}
 MATRICES = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x"}
 CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 NOT_COUNTED = ("Conv3D", "Einsum")
-# What may stand between a product and a constant.
+# Operations that may be between a product and a constant.
 PASSED_ON = ("Cast", "Identity", "Reshape", "Transpose")
 
 
 def cost(model, input_shape):
-    """Parameters and multiply-adds of one input, counted from the graph.
+    """Counts the parameters, and the multiply-adds for one input, from the graph.
 
-    Multiplications, each with an addition, of convolutions and matrix products: what papers and libraries mostly call
-    FLOPs. Pooling, norms and other elementwise work are not in it, nor are products with constants, which local
-    response norm is made of. Parameters are trainable ones, without those of the loss.
+    Multiply-adds, which papers and libraries mostly call FLOPs, are those of convolutions and matrix products. Pooling,
+    norms, other elementwise operations and products with constants, such as in local response norm, do not count.
+    Only trainable parameters count, without those of the loss.
 
     Args:
         model: Keras model.
         input_shape: shape of an input, such as (224, 224, 3).
 
     Returns:
-        `{"parameters": number, "multiply_adds": number}`, the latter None where the graph has products of other kinds.
+        `{"parameters": number, "multiply_adds": number}`, the latter None if the graph has other kinds of products.
     """
     inputs = tf.TensorSpec([1, *input_shape], tf.float32)
     if not model.built:
-        # Makes its variables, which cannot be made inside a graph.
+        # Creates the variables, which cannot be created inside a graph.
         model(tf.zeros(inputs.shape), training=False)
     traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False).get_concrete_function(inputs)
     operations = list(_operations(traced.graph))
@@ -46,7 +46,7 @@ def cost(model, input_shape):
 
 
 def _operations(graph):
-    """Those of a graph, and of the functions that it calls."""
+    """Returns the operations of a graph, and of the functions it calls."""
     for operation in graph.get_operations():
         yield operation
         if operation.type in CALLS:

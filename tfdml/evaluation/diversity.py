@@ -1,26 +1,26 @@
-"""How the learners of an embedding differ, as Divide and Conquer and Attention-based Ensemble measure it."""
+"""Diversity of learners, as measured by Divide and Conquer and Attention-based Ensemble."""
 
 import numpy as np
 
 from tfdml.evaluation.retrieval import negatives_ahead
 
-# Pairs that are drawn of all negative ones, of each kind.
+# Number of negative pairs sampled of each kind.
 PAIRS = 20_000
 BINS = np.linspace(0.0, 2.0, 41)
 COSINES = np.linspace(-1.0, 1.0, 41)
-# Neighbours among which a learner finds nothing, for what another one finds at once (Figure 9).
+# An image that one learner gets right counts if all others find none of its class among this many (Figure 9).
 NONE_OF = 30
 
 
 def learners_of(embeddings, count):
-    """Learner embeddings `[N, K, d]` at unit length, of the embedding for retrieval `[N, K * d]`."""
+    """Splits the embedding for retrieval `[N, K * d]` into learner embeddings `[N, K, d]` at unit length."""
     learners = np.asarray(embeddings).reshape(len(embeddings), count, -1)
     lengths = np.linalg.norm(learners, axis=2, keepdims=True)
     return learners / np.where(lengths > 0, lengths, 1.0)
 
 
 def diversity(embeddings, labels, count, measure):
-    """What the learners reach alone and together, and how much alike they are.
+    """Measures learners alone and together, and how similar they are.
 
     Args:
         embeddings: `[N, K * d]`, the learners side by side.
@@ -30,7 +30,7 @@ def diversity(embeddings, labels, count, measure):
 
     Returns:
         Dictionary: `alone`, the metrics of each learner (Table 7); `first`, those of the first m learners together, for
-        m from 1 to K (Figure 10); `correlation` (Table 7); `only_one`, how many images each learner alone gets right
+        m from 1 to K (Figure 10); `correlation` (Table 7); `only_one`, how many images only this learner gets right
         (Figure 9); `pair_cosines` (Figure 5 of Attention-based Ensemble).
     """
     learners = learners_of(embeddings, count)
@@ -47,9 +47,9 @@ def diversity(embeddings, labels, count, measure):
 
 
 def correlation(learners):
-    """The mean of the absolute correlation coefficients of dimensions of different learners; of one learner 0.
+    """Returns the mean absolute correlation of dimensions of different learners; 0 for one learner.
 
-    Table 7 of Divide and Conquer calls it the correlation coefficient of the learners and says no more.
+    Table 7 of Divide and Conquer calls it the correlation coefficient of the learners, without a formula.
     """
     rows, count, dim = learners.shape
     if count == 1:
@@ -62,7 +62,7 @@ def correlation(learners):
 
 
 def only_one_right(learners, labels):
-    """For each learner the rows that it alone gets right: nearest of the class, where all others have none among 30."""
+    """Returns, for each learner, rows that only it gets right: the others find none among 30 neighbors."""
     ahead = np.stack([negatives_ahead(learners[:, k], labels) for k in range(learners.shape[1])], axis=1)
     found = []
     for k in range(learners.shape[1]):
@@ -72,7 +72,7 @@ def only_one_right(learners, labels):
 
 
 def negative_distances(embeddings, labels, clusters, *, seed=0):
-    """Shares of Euclidean distances of negative pairs, within a cluster and between clusters (Figure 8).
+    """Computes histograms of distances of negative pairs, within clusters and between clusters (Figure 8).
 
     Args:
         embeddings: `[N, d]` at unit length.
@@ -94,7 +94,7 @@ def negative_distances(embeddings, labels, clusters, *, seed=0):
 
 
 def pair_cosines(learners, labels, *, seed=0):
-    """Shares of cosines: of a learner's positive and negative pairs, and of what two learners make of an image (self).
+    """Computes histograms of cosines of positive, negative and self pairs (one image, two learners).
 
     Args:
         learners: `[N, K, d]` at unit length.
@@ -116,13 +116,13 @@ def pair_cosines(learners, labels, *, seed=0):
         "negative": (learners[one[negative], k[: len(negative)]], learners[other[negative], k[: len(negative)]]),
         "self": (learners[image, k[: len(image)]], learners[image, ((k + apart) % count)[: len(image)]]),
     }
-    # Rounding makes cosines of more than 1.
+    # Rounding can make cosines larger than 1.
     cosines = {kind: np.sum(first * second, axis=1).clip(-1, 1) for kind, (first, second) in pairs.items()}
     return _shares(cosines, COSINES)
 
 
 def _positive_pairs(labels, random):
-    """Different rows of a class, drawn: `(rows, rows)`."""
+    """Samples pairs of different rows of the same class: `(rows, rows)`."""
     order = np.argsort(labels, kind="stable")
     _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
     start, size = np.repeat(start, size), np.repeat(size, size)
@@ -135,7 +135,7 @@ def _positive_pairs(labels, random):
 
 
 def _shares(values, edges):
-    """For each kind of values the shares of them between the edges, and their mean, None where there are none."""
+    """Returns the fractions of each kind of values between the edges, and their mean, or None if there are none."""
     found = {"edges": edges.tolist()}
     for kind, each in values.items():
         found[kind] = (np.histogram(each, edges)[0] / max(len(each), 1)).tolist()

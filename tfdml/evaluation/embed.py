@@ -1,4 +1,4 @@
-"""A split's images to their embeddings."""
+"""Embeds all images of a split."""
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,7 @@ from tfdml.progress_lines import ProgressLines
 class Embedder:
     """Embeds batches of images with a model, showing progress.
 
-    Keep one for a model: its function is traced once.
+    Create one for each model: its function is traced once.
 
     Args:
         model: Keras model from images to `[B, D]`.
@@ -23,9 +23,9 @@ class Embedder:
         self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
 
     def __call__(self, batches, count):
-        """Embeddings `[count, D]` of the first `count` images in `batches`, a dataset of batches; None: all."""
+        """Returns the embeddings `[count, D]` of the first `count` images in a dataset of batches; None: of all."""
         if is_multi_worker(self.model.distribute_strategy):
-            # Each worker embeds everything on its own, so that all know the same result without waiting for another.
+            # Each worker embeds all images, so that all have the same result without waiting for each other.
             embeddings = np.concatenate([self._forward(images).numpy() for images in batches])
         else:
             lines = self.verbose == 2
@@ -34,7 +34,7 @@ class Embedder:
         if not isinstance(embeddings, np.ndarray) or embeddings.ndim != 2:
             received = embeddings.shape if isinstance(embeddings, np.ndarray) else f"{len(embeddings)} outputs"
             raise ValueError(
-                f"Expected a model from images to embeddings [batch, dim]; {self.model.name} gives {received}. "
-                "Evaluate the part with these: RetrievalEvaluation(..., embedder=keras.Model(inputs, embeddings))."
+                f"Expected a model from images to embeddings [batch, dim]; {self.model.name} returns {received}. "
+                "Pass the model to evaluate: RetrievalEvaluation(..., embedder=keras.Model(inputs, embeddings))."
             )
         return embeddings[:count]

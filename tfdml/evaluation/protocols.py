@@ -1,8 +1,8 @@
-"""Protocols: which images are queries, what is searched, and what counts as found.
+"""Protocols: which images are queries, which are the gallery, and which count as found.
 
-A protocol is made by its spec, as `query_gallery(ks=(1, 10))`, and is a function of embeddings `[N, d]` and of rows
-that gives metrics. Rows are a `pipelines.datasets.Split`, or anything with its columns: `labels`, `cameras`, `groups`,
-`is_query`, `is_gallery`.
+A protocol is created from its spec, such as `query_gallery(ks=(1, 10))`. It is a function of embeddings `[N, d]` and
+rows that returns metrics. Rows are a `pipelines.datasets.Split`, or anything with its columns: `labels`, `cameras`,
+`groups`, `is_query`, `is_gallery`.
 """
 
 import numpy as np
@@ -17,10 +17,10 @@ EXPECTED_KS = either(integer(1), several(integer(1)))
 
 @register("protocol", "self_retrieval", ks=EXPECTED_KS)
 def self_retrieval(ks=KS):
-    """Every image is a query that is searched among all others (CUB, Cars, SOP).
+    """Searches every image among all others (CUB, Cars, SOP).
 
     Args:
-        ks: the K of Recall@K, 1 among them.
+        ks: the K of Recall@K, including 1.
     """
     ks = _checked(ks)
 
@@ -32,12 +32,12 @@ def self_retrieval(ks=KS):
 
 @register("protocol", "query_gallery", ks=EXPECTED_KS)
 def query_gallery(ks=KS):
-    """Queries are searched in a gallery; what shares class and camera, or class and group, does not count.
+    """Searches queries in a gallery, without images that share class and camera, or class and group.
 
-    Rows that are not marked as queries or gallery are searched all against all, as classes held out for validation are.
+    If no rows are marked as queries or gallery, as in validation splits, every row is searched among all others.
 
     Args:
-        ks: the K of Recall@K, 1 among them.
+        ks: the K of Recall@K, including 1.
     """
     ks = _checked(ks)
 
@@ -50,12 +50,12 @@ def query_gallery(ks=KS):
 
 @register("protocol", "random_gallery", draws=integer(1), seed=integer(0), ks=EXPECTED_KS)
 def random_gallery(draws=10, seed=0, ks=KS):
-    """One random image of each class is searched for by all others; the mean of several draws (VehicleID).
+    """Searches all images in a gallery of one random image per class; the mean of several draws (VehicleID).
 
     Args:
-        draws: how often the gallery is drawn.
-        seed: decides the galleries.
-        ks: the K of Recall@K, 1 among them.
+        draws: number of random galleries.
+        seed: determines the galleries.
+        ks: the K of Recall@K, including 1.
     """
     ks = _checked(ks)
 
@@ -70,7 +70,7 @@ def random_gallery(draws=10, seed=0, ks=KS):
 
 
 def one_of_each(labels, random):
-    """Booleans `[N]` that mark one random row of each class."""
+    """Returns booleans `[N]` that mark one random row of each class."""
     order = random.permutation(len(labels))
     _, first = np.unique(np.asarray(labels)[order], return_index=True)
     chosen = np.zeros(len(labels), bool)
@@ -81,5 +81,5 @@ def one_of_each(labels, random):
 def _checked(ks):
     ks = (ks,) if isinstance(ks, int) else ks
     if 1 not in ks:
-        raise ValueError(f"Expected ks with 1 among them, because Recall@1 chooses the best model; received {ks}.")
+        raise ValueError(f"Expected ks to include 1, because Recall@1 selects the best model; received {ks}.")
     return ks

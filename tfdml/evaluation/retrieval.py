@@ -1,29 +1,29 @@
-"""Recall@K: does an image of the same class stand among the K nearest?"""
+"""Recall@K: the fraction of queries with an image of the same class among the K nearest."""
 
 import numpy as np
 import tensorflow as tf
 
-# Queries compared at once; the block of similarities is this by the number of images, never all by all.
+# Number of queries compared at once: a block of similarities has this many rows, not one for each image.
 BLOCK = 512
-# Similarities of unit vectors in float32 that differ by less are equal but for rounding.
+# Similarities of unit vectors in float32 that differ by less are equal up to rounding.
 TIE = 2e-6
 
 
 def recall_at_k(embeddings, labels, ks=(1, 2, 4, 8), *, queries=None, gallery=None, apart=()):
-    """Recall@K of queries against a gallery, by cosine similarity; without either, of every image against all others.
+    """Computes Recall@K of queries in a gallery by cosine similarity; by default, of every image among all others.
 
-    A query is excluded from its own neighbours by row. Neighbours of another class that are as similar as the best
-    one of the query's class count as nearer, so a collapsed embedding scores near 0. Queries whose class has no
-    other image in the gallery cannot succeed and are left out.
+    A query is excluded from its own neighbors by row. Neighbors of another class that are as similar as the nearest
+    one of the query's class rank before it, so a collapsed embedding scores near 0. Queries whose class has no other
+    image in the gallery are left out.
 
     Args:
         embeddings: `[N, d]` array, finite.
         labels: `[N]` class numbers.
-        ks: numbers of neighbours.
+        ks: numbers of neighbors.
         queries: `[N]` booleans, the rows that are queries; None for all.
-        gallery: `[N]` booleans, the rows that are searched; None for all.
-        apart: arrays `[N]` of integers, such as cameras. An image of the query's class does not count for it, neither
-            found nor missed, where the two are equal in any of them.
+        gallery: `[N]` booleans, the rows that are in the gallery; None for all.
+        apart: arrays `[N]` of integers, such as cameras. A gallery image of the query's class counts neither as found
+            nor as missed if it equals the query in any of them.
 
     Returns:
         `{"recall_at_1": fraction, ..., "queries": number of queries}`.
@@ -31,14 +31,14 @@ def recall_at_k(embeddings, labels, ks=(1, 2, 4, 8), *, queries=None, gallery=No
     ahead = negatives_ahead(embeddings, labels, queries=queries, gallery=gallery, apart=apart)
     valid = ahead[ahead >= 0]
     if not len(valid):
-        raise ValueError("Recall needs a query with another image of its class to be found; here is none.")
+        raise ValueError("Recall needs a query with another image of its class in the gallery; there is none.")
     return {**{f"recall_at_{k}": float(np.mean(valid < k)) for k in ks}, "queries": len(valid)}
 
 
 def negatives_ahead(embeddings, labels, *, queries=None, gallery=None, apart=()):
-    """For each query, how many gallery images of other classes are as near as the nearest of its own, or nearer.
+    """Returns, for each query, the number of gallery images of other classes at least as near as its nearest positive.
 
-    -1 where there is none of its own to be found. Recall@K is the share of queries for which it is below K.
+    -1 if the query has no positive. Recall@K is the fraction of queries for which the number is below K.
     """
     embeddings, labels = _checked(embeddings, labels)
     queries, gallery = (_rows(marks, len(labels)) for marks in (queries, gallery))
@@ -71,7 +71,7 @@ def _block_ahead(queries, query_rows, query_keys, gallery, gallery_rows, gallery
 def _rows(marks, count):
     marks = np.ones(count, bool) if marks is None else np.asarray(marks, bool)
     if marks.shape != (count,):
-        raise ValueError(f"Expected one mark for each of {count} rows, received the shape {marks.shape}.")
+        raise ValueError(f"Expected one boolean for each of {count} rows, received shape {marks.shape}.")
     return np.flatnonzero(marks)
 
 
@@ -84,6 +84,6 @@ def _checked(embeddings, labels):
     finite = np.isfinite(embeddings).all(axis=1)
     if not finite.all():
         raise ValueError(
-            f"{np.sum(~finite)} of {len(finite)} embeddings are not finite, first at row {finite.argmin()}."
+            f"{np.sum(~finite)} of {len(finite)} embeddings are not finite; the first is row {finite.argmin()}."
         )
     return embeddings, labels

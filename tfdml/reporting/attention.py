@@ -1,27 +1,27 @@
-"""Where the learners of Attention-based Ensemble look."""
+"""Attention masks of the learners of Attention-based Ensemble."""
 
 import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw
 
-# Sizes on the sheet, pixels.
+# Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD = 96, 4, 18
 CHANNELS = 3
 COLOURS = matplotlib.colormaps["inferno"]
 
 
 def draw_attention(pictures, masks, path, *, channels=None, learners=None):
-    """A sheet with a row for each image: itself, then each learner's mask over it, the mean of all channels.
+    """Draws a sheet with a row for each image: the image, then the mean over channels of each learner's mask on it.
 
-    Below, in the same way, the masks of some channels (Figure 6). Bright is where a learner looks, within the range
-    that the learners' masks of that kind have in the image.
+    Rows below show the masks of some channels (Figure 6). A learner attends to bright areas; brightness is relative to
+    the range of the learners' masks in that row.
 
     Args:
         pictures: `[B, side, side, 3]` uint8.
         masks: `[B, M, h, w, c]` from 0 to 1.
         path: the PNG to write.
-        channels: which of them; None: those in which learners differ most.
-        learners: which of them; None: all.
+        channels: channels to draw; None: those in which learners differ most.
+        learners: learners to draw; None: all.
     """
     learners = range(masks.shape[1]) if learners is None else learners
     for kind, numbers, count in (("channels", channels or [], masks.shape[4]), ("learners", learners, masks.shape[1])):
@@ -47,7 +47,7 @@ def draw_attention(pictures, masks, path, *, channels=None, learners=None):
 
 
 def _over(picture, masks):
-    """The picture under each of its masks `[M, h, w]`."""
+    """Draws an image under each of its masks `[M, h, w]`."""
     low, high = masks.min(), masks.max()
     for mask in (masks - low) / max(high - low, 1e-6):
         bright = Image.fromarray(mask.astype(np.float32)).resize((SIDE, SIDE), Image.Resampling.BILINEAR)

@@ -1,4 +1,4 @@
-"""A batch of images on one sheet."""
+"""Draws a batch of images on one sheet."""
 
 import textwrap
 from pathlib import Path
@@ -7,7 +7,7 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-# Sizes on the sheet, pixels.
+# Sizes on the sheet, in pixels.
 SMALLEST_SIDE, LARGEST_SIDE, MOST_COLUMNS = 96, 224, 16
 GAP, BAR, MARGIN = 8, 5, 12
 TEXT, TITLE = 12, 15
@@ -17,17 +17,16 @@ FONT = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans.ttf")
 
 
 def draw_batch(pictures, labels, names, path, *, title):
-    """A sheet of images in the order of the batch, the name of its class under each one.
+    """Draws the images of a batch in order, with the name and a color bar of the class under each.
 
-    A bar of the class's colour is under each image, too. Where every class has the same number of images, one after the
-    other, no class goes over the end of a row.
+    If every class has the same number of consecutive images, no class is split between two rows.
 
     Args:
         pictures: `[B, side, side, 3]` uint8.
         labels: `[B]` class numbers.
-        names: class number to name; those without a name are written as numbers.
+        names: class number to name; others are written as numbers.
         path: the PNG to write.
-        title: what stands at the top.
+        title: title of the sheet.
     """
     side = _shown_side(pictures.shape[1])
     columns = _columns(labels)
@@ -44,7 +43,7 @@ def draw_batch(pictures, labels, names, path, *, title):
     colours = {label: COLOURS[place % len(COLOURS)] for place, label in enumerate(dict.fromkeys(labels.tolist()))}
     for place, (picture, label) in enumerate(zip(pictures, labels.tolist(), strict=True)):
         x, y = MARGIN + place % columns * across, top + place // columns * down
-        # Single pixels stay visible where they are enlarged.
+        # Enlarged images show single pixels.
         how = Image.Resampling.NEAREST if side > picture.shape[0] else Image.Resampling.LANCZOS
         sheet.paste(Image.fromarray(picture).resize((side, side), how), (x, y))
         draw.rectangle((x, y + side, x + side - 1, y + side + BAR - 2), fill=colours[label])
@@ -54,14 +53,14 @@ def draw_batch(pictures, labels, names, path, *, title):
 
 
 def _shown_side(side):
-    """Small images are shown several times as large, without fractions, large ones smaller."""
+    """Returns the side of an image on the sheet: small images are enlarged by an integer, large ones reduced."""
     if side < SMALLEST_SIDE:
         return side * -(-SMALLEST_SIDE // side)
     return min(side, LARGEST_SIDE)
 
 
 def _columns(labels):
-    """How many images stand in a row: about as many as there are rows, and whole classes where they are even."""
+    """Returns the number of images in a row: about the number of rows, and whole classes if these are equal in size."""
     changes = np.flatnonzero(np.diff(labels)) + 1
     lengths = np.diff([0, *changes, len(labels)])
     of_class = int(lengths[0]) if np.all(lengths == lengths[0]) and lengths[0] <= MOST_COLUMNS else 1
@@ -70,7 +69,7 @@ def _columns(labels):
 
 
 def _shortened(name, width, font):
-    """The name in as many lines as there are, cut off where they do not hold it."""
+    """Wraps a name into the available lines, and cuts off the rest."""
     characters = max(int(width / font.getlength("n")), 1)
     words = name.replace("_", " ")
     return "\n".join(textwrap.wrap(words, characters, max_lines=LABEL_LINES, placeholder="…"))

@@ -1,16 +1,16 @@
-"""Charts of how the learners of an embedding differ."""
+"""Charts of the diversity of learners."""
 
 import numpy as np
 from matplotlib.figure import Figure
 
 
 def draw_learners(learners, path, metric="recall_at_1"):
-    """What each learner reaches alone, and what the first ones reach together (Figure 10 of Divide and Conquer).
+    """Draws the metric of each learner alone, and of the first ones together (Figure 10 of Divide and Conquer).
 
     Args:
-        learners: what `tfdml.evaluation.diversity` gives.
+        learners: the result of `tfdml.evaluation.diversity`.
         path: the PNG to write.
-        metric: name of what is drawn.
+        metric: name of the metric to draw.
     """
     alone, first = ([metrics[metric] for metrics in learners[kind]] for kind in ("alone", "first"))
     numbers = np.arange(len(alone))
@@ -23,10 +23,10 @@ def draw_learners(learners, path, metric="recall_at_1"):
 
 
 def draw_negative_distances(distances, path):
-    """How far pairs of different classes are apart, within clusters and between them (Figure 8 of Divide and Conquer).
+    """Draws distances of negative pairs, within clusters and between clusters (Figure 8 of Divide and Conquer).
 
     Args:
-        distances: what `tfdml.evaluation.diversity.negative_distances` gives.
+        distances: the result of `tfdml.evaluation.diversity.negative_distances`.
         path: the PNG to write.
     """
     names = {"within": "within clusters", "between": "between clusters"}
@@ -34,10 +34,10 @@ def draw_negative_distances(distances, path):
 
 
 def draw_pair_cosines(cosines, path):
-    """Cosines of positive, negative and self pairs (Figure 5 of Attention-based Ensemble).
+    """Draws cosines of positive, negative and self pairs (Figure 5 of Attention-based Ensemble).
 
     Args:
-        cosines: what `tfdml.evaluation.diversity.pair_cosines` gives.
+        cosines: the result of `tfdml.evaluation.diversity.pair_cosines`.
         path: the PNG to write.
     """
     names = {"negative": "negative", "positive": "positive", "self": "self: an image, two learners"}
@@ -55,7 +55,7 @@ def _draw_shares(shares, names, across, path):
 
 
 def _finish(figure, axes, path):
-    # Above what is drawn, wherever that ends.
+    # Above the bars.
     axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False)
     figure.savefig(path)
 

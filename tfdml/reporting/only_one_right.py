@@ -1,30 +1,30 @@
-"""Images that one learner alone gets right."""
+"""Draws images that only one learner gets right."""
 
 import numpy as np
 from PIL import Image, ImageDraw
 
 from tfdml.evaluation.diversity import learners_of, only_one_right
 
-# Sizes on the sheet, pixels.
+# Sizes on the sheet, in pixels.
 SIDE, FRAME, GAP, HEAD = 72, 4, 8, 18
 RIGHT, WRONG = "#2ca25f", "#de2d26"
 
 
 def draw_only_one_right(embeddings, labels, count, thumbnail, path, *, of_each=3):
-    """A sheet with a row for each of some such images: itself, then what each learner has nearest to it.
+    """Draws a sheet with a row for each such image: the image, then the nearest neighbor by each learner.
 
-    What is of its class has a green frame, what is not a red one (Figure 9 of Divide and Conquer).
+    Neighbors of its class have a green frame, others a red one (Figure 9 of Divide and Conquer).
 
     Args:
         embeddings: `[N, K * d]`, the learners side by side.
         labels: `[N]` class numbers.
         count: number K of learners.
-        thumbnail: function of a row and `side` that gives its picture, uint8 `[side, side, 3]`.
+        thumbnail: function of a row and `side` that returns its image, uint8 `[side, side, 3]`.
         path: the PNG to write.
-        of_each: how many images of each learner are shown at most.
+        of_each: maximum number of images per learner.
 
     Returns:
-        How many there are on the sheet; where there are none, nothing is written.
+        The number of images on the sheet; if it is 0, nothing is written.
     """
     learners = learners_of(embeddings, count)
     rows = [row for found in only_one_right(learners, labels) for row in found[:of_each]]
