@@ -1,4 +1,4 @@
-"""Image files to what a network takes: decode, transform, normalise.
+"""Preprocessing of image files for a network: decode, transform, normalize.
 
 Training, evaluation and serving all preprocess images here, so that they agree in every pixel. A transform is a chain
 of steps, written as `random_resized_crop(area=(0.5, 1.0))|flip`; `pipelines.transforms` has them.
@@ -16,7 +16,7 @@ from tfdml.registry import create_chain
 
 @expects(channels=one_of("rgb", "bgr"))
 class Preprocessor:
-    """Decodes, transforms and normalises an image: a function `(contents, seed, box=None) -> image`.
+    """Decodes, transforms and normalizes an image: a function `(contents, seed, box=None) -> image`.
 
     A cache may come in between: `cacheable_pixels` gives the image after the first steps, those that do not depend on
     the seed, and `from_cached_pixels` goes on from there.
@@ -48,7 +48,7 @@ class Preprocessor:
         self._cacheable_steps = [*depends_on_seed, True].index(True)
 
     def __call__(self, contents, seed, box=None):
-        """The image of a file's contents (scalar string), with a seed (`[2]` int64) and a box as `decode` takes it."""
+        """Preprocesses the contents of a file (scalar string), with a seed (`[2]` int64) and a box as in `decode`."""
         done = 1 if self._begins_with_cut() else 0
         return self._normalized(self._run(self._begin(contents, seed, box), seed, done, len(self._steps)))
 
@@ -62,7 +62,7 @@ class Preprocessor:
         return tf.float32 if self._cacheable_steps else tf.uint8
 
     def cacheable_pixels(self, contents, box=None):
-        """The decoded image `[H, W, 3]` after the first steps of the transform, those that do not depend on a seed."""
+        """Decodes an image, and applies the first steps of the transform, those that do not depend on a seed."""
         if not self._cacheable_steps:
             if self._shrink and self._begins_with_cut():
                 raise ValueError(
@@ -74,7 +74,7 @@ class Preprocessor:
         return self._run(self._begin(contents, seed, box), seed, 1, self._cacheable_steps)
 
     def from_cached_pixels(self, pixels, seed):
-        """The preprocessed image, from `cacheable_pixels`."""
+        """Preprocesses an image from its `cacheable_pixels`."""
         # A tensor that was stored has lost its shape.
         image = tf.ensure_shape(pixels, self._shape if self._cacheable_steps == len(self._steps) else [None, None, 3])
         image = self._run(image, seed, self._cacheable_steps, len(self._steps))
@@ -106,11 +106,11 @@ class Preprocessor:
 
 
 def _fused(steps):
-    """The steps, the first two of them as one where that leaves out pixels that the second does not need."""
+    """Joins the first two steps, so that pixels that the second does not need are not computed."""
     both = steps[0].then(steps[1]) if len(steps) > 1 and all(isinstance(step, Cut) for step in steps[:2]) else None
     return [both, *steps[2:]] if both else steps
 
 
 def _seed_of(seed, number):
-    """A seed of its own for each step."""
+    """Returns the seed of a step."""
     return tf.random.experimental.stateless_fold_in(seed, number)

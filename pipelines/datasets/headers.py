@@ -9,7 +9,7 @@ MOST_PIXELS = 100_000_000
 
 
 def wrong_header(path):
-    """Returns what is wrong with the header of an image file, such as `is no readable image`, or None."""
+    """Returns what is wrong with the header of an image file, such as `is not a readable image`, or None."""
     from PIL import Image, UnidentifiedImageError
 
     try:
@@ -21,10 +21,10 @@ def wrong_header(path):
             if image.format == "WEBP" and image.is_animated:
                 return "is an animated WebP, which is not read; save one frame of it"
     except UnidentifiedImageError:
-        return "is no readable image (of no known format, or without a whole header)"
+        return "is not a readable image (of no known format, or without a whole header)"
     except (Image.DecompressionBombError, OSError) as error:
-        return f"is no readable image ({getattr(error, 'strerror', None) or error})"
+        return f"is not a readable image ({getattr(error, 'strerror', None) or error})"
     except (ValueError, SyntaxError, struct.error, OverflowError) as error:
         # Pillow refuses a PNG with much text beside the pixels, which TensorFlow reads.
-        return None if "text" in str(error).lower() else f"is no readable image ({error})"
+        return None if "text" in str(error).lower() else f"is not a readable image ({error})"
     return None

@@ -10,7 +10,7 @@ GROUND, AXLE, TYRE, RUBBER, DOOR = 83, 72, 11.5, (28, 28, 32), (50, 58)
 
 
 class Body(NamedTuple):
-    """Where a body type has its outline, and where the other parts go on it. Points are `(x, y)`, y downward."""
+    """Outline of a body type, and places of the other parts on it. Points are `(x, y)`, y downward."""
 
     outline: tuple  # its third point is where a spoiler stands
     roof: tuple  # its rear and front end
@@ -89,11 +89,11 @@ def _between(start, end, share):
 
 
 def _nothing(*_):
-    """The kind of a part that is left away."""
+    """The kind of a part that is absent."""
 
 
 def _panes(*cuts, sink=0.0):
-    """Windows between pairs of shares of the greenhouse's width, their top lowered by a share of its height."""
+    """Returns a function that draws windows between fractions of the greenhouse's width, with a lowered top."""
 
     def draw(pen, paint, body):
         rear_bottom, rear_top, front_top, front_bottom = body.greenhouse
@@ -226,7 +226,7 @@ PARTS = {
 
 
 def draw_car(design, paint, turn, size):
-    """A car on a transparent ground.
+    """Draws a car on a transparent background.
 
     Args:
         design: `toycars.Design`.

@@ -15,7 +15,7 @@ DRAWN, POSED = 4, 2
 
 
 class Paint(NamedTuple):
-    """Colours of one picture, RGB triples; a class does not decide them."""
+    """Colours of one picture, RGB triples; they do not depend on the class."""
 
     body: tuple
     line: tuple
@@ -28,7 +28,7 @@ class Paint(NamedTuple):
 
 
 def render(design, rng, image_size):
-    """One picture of a design, as the bytes of a JPEG file.
+    """Renders a picture of a design, as the bytes of a JPEG file.
 
     The design takes nothing from `rng`: generators in the same state give any two designs the same nuisances.
 
@@ -51,7 +51,7 @@ def render(design, rng, image_size):
 
 
 def random_paint(rng):
-    """Colours whose parts stay apart from each other: a light body has a dark decal, a dark body a light one."""
+    """Draws colours that contrast: a light body has a dark decal, a dark body a light one."""
     body = _colour(rng, value=(0.25, 1.0), saturation=(0.0, 0.95))
     light = sum(body) > 330
     return Paint(
@@ -72,7 +72,7 @@ def _colour(rng, *, value, saturation, hue=(0.0, 1.0)):
 
 
 def _background(rng, size):
-    """Sky over ground, each of one colour, with clutter of other colours."""
+    """Draws sky over ground, each of one colour, with clutter of other colours."""
     image = Image.new("RGB", (size, size), _colour(rng, value=(0.3, 1.0), saturation=(0.0, 0.7)))
     pen = Pen(image)
     horizon = rng.uniform(25, 85)
@@ -83,7 +83,7 @@ def _background(rng, size):
 
 
 def _clutter(pen, rng, *, centre, reach):
-    """A round, a straight or a pointed thing."""
+    """Draws clutter of a random form: round, straight or pointed."""
     colour, form = _colour(rng, value=(0.1, 1.0), saturation=(0.0, 1.0)), rng.integers(3)
     angles = np.sort(rng.uniform(0, 2 * math.pi, 4))
     if form == 0:
@@ -95,7 +95,7 @@ def _clutter(pen, rng, *, centre, reach):
 
 
 def _posed(car, rng, size):
-    """The car mirrored, turned, scaled, shifted and seen askew."""
+    """Mirrors, rotates, scales and shifts the car, and changes the perspective."""
     angle, scale, mirror = math.radians(rng.uniform(-14, 14)), rng.uniform(0.74, 1.0), rng.choice([-1, 1])
     corners = np.array([[-0.5, -0.5], [0.5, -0.5], [0.5, 0.5], [-0.5, 0.5]])
     turn = np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
@@ -106,7 +106,7 @@ def _posed(car, rng, size):
 
 
 def _perspective(target, source):
-    """The eight numbers with which Pillow finds the place in the source of each place in the target.
+    """Returns the eight coefficients of Pillow's perspective transform, from places in the target to the source.
 
     Args:
         target: `[4, 2]` corners in the picture that is made.
@@ -119,7 +119,7 @@ def _perspective(target, source):
 
 
 def _occlude(image, rng):
-    """Two pictures in three have something before the car: a pole, or a bush."""
+    """Puts a pole or a bush before the car, in two pictures of three."""
     pen, colour = Pen(image), _colour(rng, value=(0.1, 0.9), saturation=(0.0, 0.8))
     x, wide, form = rng.uniform(10, 90), rng.uniform(5, 13), rng.integers(3)
     if form == 0:
@@ -130,7 +130,7 @@ def _occlude(image, rng):
 
 
 def _light(rng, size):
-    """`[size, size, 1]` brightness that runs across the picture in a random direction."""
+    """Returns brightness `[size, size, 1]` with a gradient in a random direction."""
     angle, strength = rng.uniform(0, 2 * math.pi), rng.uniform(0, 0.45)
     across = np.linspace(-1, 1, size, dtype="float32")
     slope = math.cos(angle) * across[None, :] + math.sin(angle) * across[:, None]

@@ -14,7 +14,7 @@ HEADER_BYTES = 30
 # Where EXIF data begin in a JPEG: at once, as cameras have it, or after the header of JFIF, as other software does.
 EXIF_PLACES = (6, 24)
 EXIF_STARTS = "|".join(rf"\C{{{place}}}Exif\x00\C*" for place in EXIF_PLACES)
-# Of EXIF data so many bytes and entries are read; the orientation stands among the first.
+# So many bytes and entries of EXIF data are read; the orientation is among the first.
 EXIF_BYTES = 4096
 EXIF_ENTRIES = 64
 ORIENTATION_TAG = 0x0112
@@ -48,7 +48,7 @@ def check_header(contents):
     lossless = numbers(21, 1, tf.int32) // [2**14, 1] % 2**14 + 1
     extended = tf.concat([numbers(26, 1, tf.int32) // 2**8, numbers(24, 1, tf.int32) % 2**24], 0) + 1
     is_webp = starts(0, b"RIFF")
-    # Whether a file is of a kind, and its height and width then.
+    # Whether the file is of a kind, and its height and width if it is.
     kinds = [
         (starts(0, b"\x89PNG"), numbers(16, 2, tf.int32, little_endian=False)[::-1]),
         (is_webp & starts(8, b"WEBPVP8 "), numbers(26, 2, tf.uint16)[::-1] % 2**14),
@@ -60,7 +60,7 @@ def check_header(contents):
     # TensorFlow writes beyond its memory when it decodes some of these.
     moving = is_webp & is_extended & (numbers(20, 1, tf.uint8)[0] & 2 > 0)
     checks = [
-        _check(tf.reduce_any(known), "The file is no JPEG, PNG or WebP image. Save it as JPEG or PNG."),
+        _check(tf.reduce_any(known), "The file is not a JPEG, PNG or WebP image. Save it as JPEG or PNG."),
         _check(~moving, "The file is an animated WebP. Save one frame of it."),
         _check_pixels(size),
     ]
@@ -84,7 +84,7 @@ def _exif_orientation(contents):
         one, other = tf.gather(data, place), tf.gather(data, place + 1)
         return tf.where(big, 256 * one + other, one + 256 * other)
 
-    # The directory's place has four bytes, of which the lower two are enough for so few data.
+    # The directory's offset has four bytes, of which the lower two are enough here.
     directory = tf.minimum(number(tf.where(big, 6, 4)), EXIF_BYTES - 12 * EXIF_ENTRIES - 2)
     entries = directory + 2 + 12 * tf.range(EXIF_ENTRIES)
     given = (tf.range(EXIF_ENTRIES) < number(directory)) & (number(entries) == ORIENTATION_TAG)
@@ -99,11 +99,11 @@ def _check_pixels(size):
 
 
 def _check(condition, *message):
-    # Of the public function the error has another form outside of graphs.
+    # Unlike with the public function, the error is the same inside and outside of graphs.
     return tf.raw_ops.Assert(condition=condition, data=list(message))
 
 
 def _bytes(contents, place, count):
-    """Bytes of a file as int32 `[count + 1]`, zeros where it ends before; the last is one."""
+    """Returns bytes of a file as int32 `[count + 1]`, padded with zeros; the last is always zero."""
     text = tf.strings.join([tf.strings.substr(contents, place, count), "\0" * (count + 1)])
     return tf.ensure_shape(tf.cast(tf.io.decode_raw(text, tf.uint8)[: count + 1], tf.int32), [count + 1])

@@ -16,7 +16,7 @@ from tests.run_helpers import MODEL_FLAGS, Command, assert_one_error, run
 
 BAD = {
     "zero.jpg": "is empty",
-    "text.jpg": "is no readable image",
+    "text.jpg": "is not a readable image",
     "cut.jpg": "cannot be decoded",
     "tiny.png": "is 3 x 20 pixels; expected at least 8 on each side",
     "paint.bmp": "is a BMP, which is not read; save it as JPEG or PNG",
@@ -151,7 +151,7 @@ def test_the_command_lists_what_is_bad_and_training_goes_on_without_it(products)
     assert [entry["reason"].split(" (")[0] for entry in listed] == [
         "is empty",
         "No such file or directory",
-        "is no readable image",
+        "is not a readable image",
     ]
     flags = ["--dataset=sop", f"--data_dir={products}/data", *MODEL_FLAGS, "--epochs=1", "--steps_per_epoch=1"]
     flags += ["--sampler=uniform(batch_size=3)", f"--run_dir={products}/run"]

@@ -201,7 +201,7 @@ def test_images_that_are_none_are_told(table, tmp_path):
     path = table(PLAIN)
     (tmp_path / "d.jpg").write_text("no picture")
     (tmp_path / "e.jpg").write_bytes(b"")
-    with pytest.raises(ValueError, match=f"{tmp_path}/d.jpg is no readable image.* 1 more files are wrong"):
+    with pytest.raises(ValueError, match=f"{tmp_path}/d.jpg is not a readable image.* 1 more files are wrong"):
         read(path)
 
 

@@ -187,17 +187,17 @@ def class_of_text_files(birds):
 
 def text_called_image(birds):
     (birds / "train/wren/c.jpg").write_text("not a picture")
-    return birds / "train/wren/c.jpg", "no readable image"
+    return birds / "train/wren/c.jpg", "not a readable image"
 
 
 def zero_bytes(birds):
     (birds / "test/finch/zero.png").write_bytes(b"")
-    return birds / "test/finch/zero.png", "no readable image"
+    return birds / "test/finch/zero.png", "not a readable image"
 
 
 def broken_link(birds):
     (birds / "test/finch/link.png").symlink_to(birds / "nowhere.png")
-    return birds / "test/finch/link.png", "no readable image"
+    return birds / "test/finch/link.png", "not a readable image"
 
 
 def bmp_under_another_name(birds):

@@ -35,10 +35,10 @@ def test_a_png_with_much_text_is_fine():
         (encoded("PPM"), "is a PPM, which is not read"),
         (encoded("GIF"), "is a GIF, which is not read; save it as JPEG or PNG"),
         (encoded("BMP"), "is a BMP, which is not read; save it as JPEG or PNG"),
-        (b"P5 is out of stock, see the other page", "is no readable image"),
-        (b"P1 photographs", "is no readable image"),
-        (encoded("PNG")[:20], "is no readable image"),
-        (b"", "is no readable image"),
+        (b"P5 is out of stock, see the other page", "is not a readable image"),
+        (b"P1 photographs", "is not a readable image"),
+        (encoded("PNG")[:20], "is not a readable image"),
+        (b"", "is not a readable image"),
     ],
 )
 def test_what_is_not_read_is_told(content, message):

@@ -68,7 +68,7 @@ def test_a_class_without_an_image_and_a_name_that_is_none_are_told(photos, tmp_p
 
 def test_what_is_ignored_need_not_be_there_nor_be_an_image(photos, tmp_path):
     (photos / "train/ant/1.jpg").write_text("no picture")
-    with pytest.raises(ValueError, match="is no readable image"):
+    with pytest.raises(ValueError, match="is not a readable image"):
         load("folder", data_dir=str(photos))
     (tmp_path / "bad").write_text("train/ant/1.jpg\n")
     assert len(load("folder", data_dir=str(photos), ignore_images=str(tmp_path / "bad")).train) == 3

@@ -46,5 +46,5 @@ DAMAGED = {"empty": b"", "text": b"this is text, not a network", "cut": WHOLE[:-
 @pytest.mark.parametrize("content", DAMAGED.values(), ids=DAMAGED)
 def test_damaged_files_are_named(content, tmp_path):
     (tmp_path / "bad.caffemodel").write_bytes(content)
-    with pytest.raises(ValueError, match="bad.caffemodel.*no caffemodel"):
+    with pytest.raises(ValueError, match="bad.caffemodel.*not a caffemodel"):
         read_caffemodel(tmp_path / "bad.caffemodel")

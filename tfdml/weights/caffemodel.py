@@ -37,9 +37,9 @@ def read_caffemodel(path):
             for number, blob in enumerate(layer.blobs)
         }
     except (ValueError, message.DecodeError) as error:
-        raise ValueError(f"{path} is damaged, or no caffemodel: {error}") from error
+        raise ValueError(f"{path} is damaged, or not a caffemodel: {error}") from error
     if not arrays:
-        raise ValueError(f"{path} is no caffemodel, or holds no weights.")
+        raise ValueError(f"{path} is not a caffemodel, or has no weights.")
     return arrays
 
 

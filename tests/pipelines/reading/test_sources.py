@@ -114,5 +114,5 @@ def test_what_is_wrong_is_told(make, message):
 
 def test_a_file_that_is_no_image_is_named(files, tmp_path):
     (tmp_path / "text.jpg").write_text("no picture")
-    with pytest.raises(ValueError, match=f"{tmp_path}/text.jpg is no readable image"):
+    with pytest.raises(ValueError, match=f"{tmp_path}/text.jpg is not a readable image"):
         source_of([*files, tmp_path / "text.jpg"])

@@ -114,7 +114,7 @@ def test_a_run_that_goes_on_and_the_shares_of_workers_have_the_same_substitutes(
 
 @pytest.mark.parametrize("label", [70, 20])
 def test_a_class_without_a_good_image_is_an_error(label):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="no JPEG, PNG"):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not a JPEG, PNG"):
         collected(rows_of(label))
 
 
