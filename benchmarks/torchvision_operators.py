@@ -1,4 +1,4 @@
-"""What torchvision wants of torch before it can be imported."""
+"""Operators that torchvision needs before it can be imported."""
 
 
 def declare():

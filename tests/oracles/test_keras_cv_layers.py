@@ -1,4 +1,4 @@
-"""Layers of keras-cv itself as steps of a transform; tests/pipelines/test_keras_layers.py has a stand-in."""
+"""Layers of keras-cv itself as steps of a transform; tests/pipelines/transforms/test_keras_layers.py has a stand-in."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,6 @@ import tensorflow as tf
 
 from tests.pipelines.steps import IMAGE
 from tfdml import registry
-
-pytest.importorskip("keras_cv")
 
 
 @pytest.mark.parametrize(

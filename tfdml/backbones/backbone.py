@@ -1,4 +1,4 @@
-"""What all backbones of tfdml share."""
+"""Base of all backbones of tfdml."""
 
 import keras
 

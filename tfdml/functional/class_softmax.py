@@ -1,4 +1,4 @@
-"""What softmax losses over class proxies share: an anchor's own class against all others."""
+"""Cross-entropy of softmax over class proxies, with an anchor's own class apart from the others."""
 
 import math
 

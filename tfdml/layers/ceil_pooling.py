@@ -1,4 +1,4 @@
-"""What poolings share that leave nothing out at the border."""
+"""Base of poolings that leave no pixels out at the border."""
 
 import keras
 

@@ -1,4 +1,4 @@
-"""What the losses of a weighted sum take, in one tensor."""
+"""The layer that makes the inputs of all losses of a weighted sum, in one tensor."""
 
 import math
 

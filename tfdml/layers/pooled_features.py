@@ -1,4 +1,4 @@
-"""What heads do to a backbone's features before the embedding."""
+"""Pooling, normalization and dropout of a backbone's features."""
 
 import keras
 

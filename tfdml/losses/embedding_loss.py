@@ -1,4 +1,4 @@
-"""What all losses on embeddings share."""
+"""Base of all losses on embeddings."""
 
 import inspect
 import warnings

@@ -1,4 +1,4 @@
-"""What both manifold losses share."""
+"""Base of the two manifold losses."""
 
 from tfdml.argument_checks import expects
 from tfdml.functional.manifold import WALK

@@ -1,4 +1,4 @@
-"""What all losses on similarities to class proxies share."""
+"""Base of all losses on similarities to class proxies."""
 
 import warnings
 

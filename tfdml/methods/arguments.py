@@ -1,4 +1,4 @@
-"""What methods' arguments have to be."""
+"""Types and ranges of arguments that all methods take."""
 
 import keras
 

@@ -8,10 +8,10 @@ from tfdml.layers.split_embedding import SplitEmbedding
 from tfdml.methods.arguments import METHOD
 from tfdml.methods.division import DIVISION, Division
 from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.methods.freezing import Frozen, forget
 from tfdml.methods.global_batch_model import side_by_side
 from tfdml.methods.turn_losses import TurnLosses
 from tfdml.methods.turn_steps import TurnSteps
-from tfdml.methods.turns import Held, forget
 from tfdml.optimizers.own_steps import count_apart
 from tfdml.registry import register
 
@@ -176,9 +176,9 @@ class DivideAndConquer(EmbeddingModel):
         before = tf.identity(tf.convert_to_tensor(optimizer.iterations))
         counted = self._not_frozen(optimizer, slices, layers)
         if self.hold_others:
-            held = Held(self.optimizer, self._masks(slices, layers))
+            frozen = Frozen(self.optimizer, self._masks(slices, layers))
             super().apply_gradients(batch, gradients)
-            held.release()
+            frozen.restore()
         else:
             super().apply_gradients(batch, gradients)
         # None where gradients overflow, or are accumulated first.

@@ -1,4 +1,4 @@
-"""What methods share whose learners are made of the same backbone, cut in two."""
+"""Base of methods whose learners are made from one backbone, cut in two."""
 
 from keras import ops
 

@@ -1,4 +1,4 @@
-"""The variables of a loss, where Keras finds them."""
+"""Variables of a loss, as layers of the model."""
 
 import keras
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""What training shows besides its loss."""
+"""Metrics of training beside the loss."""
 
 import keras
 import tensorflow as tf

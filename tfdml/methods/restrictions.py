@@ -1,4 +1,4 @@
-"""What a method refuses to compile with, because it would be computed wrong or not at all."""
+"""Checks of the arguments of `compile` and `fit`."""
 
 import keras
 import numpy as np

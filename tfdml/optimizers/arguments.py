@@ -1,4 +1,4 @@
-"""What optimizers' arguments have to be."""
+"""Types and ranges of optimizers' arguments."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What layer groups mean for each variable."""
+"""Learning rate, freezing and weight decay of each variable, from its layer group."""
 
 import dataclasses
 import difflib

@@ -1,4 +1,4 @@
-"""Whether batches have the pairs that a loss learns from."""
+"""Checks that batches have the pairs that a loss learns from."""
 
 import numpy as np
 import tensorflow as tf

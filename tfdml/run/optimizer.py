@@ -1,4 +1,4 @@
-"""From flags to an optimizer with its schedule, and what else decides how weights are trained."""
+"""The optimizer of a run, with its schedule."""
 
 import keras
 from absl import logging

@@ -1,4 +1,4 @@
-"""What is drawn of a run: from its experiment, model and result to files."""
+"""Pictures of a run."""
 
 from collections.abc import Callable
 from typing import NamedTuple

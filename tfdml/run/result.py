@@ -1,4 +1,4 @@
-"""What a run comes to: its result, and what is written once at its end."""
+"""The result of a run, and the files written at its end."""
 
 from pipelines.images.pictures import thumbnail
 from tfdml.callbacks import Projector

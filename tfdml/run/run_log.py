@@ -1,4 +1,4 @@
-"""What a run measures, as `metrics.jsonl` and as TensorBoard scalars."""
+"""The log of a run: `metrics.jsonl` and TensorBoard scalars."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What the two triplet losses of TensorFlow Addons share: how distances are measured."""
+"""Distances of the two triplet losses of TensorFlow Addons."""
 
 import keras
 from keras import ops

@@ -1,4 +1,4 @@
-"""Variables that learn in some steps and stay as they are in all others, whatever the optimizer does."""
+"""Freezes variables for single steps, whatever the optimizer does."""
 
 import tensorflow as tf
 
@@ -26,10 +26,10 @@ def forget(optimizer, variables):
             variable.assign(tf.zeros_like(variable))
 
 
-class Held:
-    """Puts back what a step was not to change.
+class Frozen:
+    """Restores variables, and what the optimizer keeps for them, after a step that must not change them.
 
-    Made before the optimizer's step; `release` comes after it.
+    Make it before the optimizer's step, and call `restore` after it.
 
     Args:
         optimizer: Keras optimizer, built.
@@ -38,15 +38,15 @@ class Held:
 
     def __init__(self, optimizer, learning):
         groups = with_optimizer_state(optimizer, [variable for variable, _ in learning])
-        self._held = [
+        self._before = [
             (kept.value, tf.identity(tf.convert_to_tensor(kept.value)), mask)
             for group, (_, mask) in zip(groups, learning, strict=True)
             for kept in group
         ]
 
-    def release(self):
+    def restore(self):
         """Gives every variable its value from before where its mask is False."""
-        variables, before, masks = zip(*self._held, strict=True)
+        variables, before, masks = zip(*self._before, strict=True)
 
         def put_back(strategy, before, masks):
             for variable, value, mask in zip(variables, before, masks, strict=True):
