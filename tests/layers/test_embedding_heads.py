@@ -77,14 +77,17 @@ def test_dropout_and_batch_norm_act_in_training_only(features):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (lambda: SplitEmbedding(10, learners=4), "size 10 cannot be cut into 4"),
+        (lambda: SplitEmbedding(10, learners=4), "size 10 cannot be split into 4"),
         (lambda: EmbeddingHead(0), "1 or more; received 0"),
         (lambda: EmbeddingHead(4, norm="group"), "'none', 'batch', 'layer'; received 'group'"),
         (
             lambda: MultilevelEmbedding(10)([np.zeros((2, 6, 6, 4)), np.zeros((2, 3, 3, 8)), np.zeros((2, 8, 8, 4))]),
             "10 .* 3",
         ),
-        (lambda: MultilevelEmbedding(4)([keras.Input((None, None, 4)), keras.Input((3, 3, 8))]), "one size"),
+        (
+            lambda: MultilevelEmbedding(4)([keras.Input((None, None, 4)), keras.Input((3, 3, 8))]),
+            "images need a fixed size",
+        ),
     ],
 )
 def test_what_cannot_be_is_told(make, message):

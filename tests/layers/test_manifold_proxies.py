@@ -81,7 +81,7 @@ def test_bad_arguments_are_told():
         ({"view": "both"}, "view to be one of 'intrinsic', 'contextual'; received 'both'"),
         ({"restart": 1.0}, "restart to be a number above 0 and below 1; received 1.0"),
         ({"affinity": "dot"}, "affinity to be one of 'clipped', 'shifted'; received 'dot'"),
-        ({"per_class": 2}, "one proxy of each class, received per_class=2"),
+        ({"per_class": 2}, "one proxy per class, received per_class=2"),
     ):
         with pytest.raises(ValueError, match=message):
             ManifoldProxies(5, **arguments)

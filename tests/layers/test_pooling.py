@@ -30,7 +30,7 @@ def test_the_first_token(features):
     tokens = features.reshape(3, 20, 6)
     np.testing.assert_array_equal(Pooling("first")(tokens), tokens[:, 0])
     np.testing.assert_array_equal(Pooling("first")(tokens[:, 0]), tokens[:, 0])
-    with pytest.raises(ValueError, match="for the tokens.*a map of shape \\(3, 4, 5, 6\\)"):
+    with pytest.raises(ValueError, match="needs the tokens.*returns shape \\(3, 4, 5, 6\\)"):
         Pooling("first")(features)
 
 

@@ -237,7 +237,7 @@ def test_one_learner_has_no_divergence():
 def test_bad_arguments():
     with pytest.raises(ValueError, match="attention_depth to be None or an integer of 1 or more; received 0"):
         MultiHead(Small(width=4), embedding_size=6, learners=3, branch="stage1", attention=True, attention_depth=0)
-    with pytest.raises(ValueError, match="size 10 cannot be cut into 3 equal"):
+    with pytest.raises(ValueError, match="size 10 cannot be split into 3 equal"):
         AttentionEnsemble(Small(width=4), embedding_size=10, learners=3, branch="stage1")
     with pytest.raises(ValueError, match="Unknown endpoint 'pool3' of small. Known: stage1"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="pool3")

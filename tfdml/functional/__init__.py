@@ -1,1 +1,1 @@
-"""Pure functions on Keras tensors: checks, distances, pairs, mining."""
+"""Pure functions of Keras tensors: checks, distances, pairs, mining."""

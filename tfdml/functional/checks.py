@@ -1,4 +1,4 @@
-"""Shape checks whose messages say what was expected and what was received."""
+"""Checks of shapes and labels."""
 
 from keras import ops
 from keras.backend import standardize_dtype
@@ -20,23 +20,23 @@ def check_similarities_input(labels, similarities, several=False):
     Args:
         labels: `[B]` or `[B, 1]` class numbers.
         similarities: `[B, C]` floating point.
-        several: whether they are `[B, C, n]` instead, with n proxies of each class.
+        several: whether they are `[B, C, n]` instead, with n proxies per class.
     """
     return _check(labels, similarities, "similarities", ("batch", "classes", "per_class")[: 3 if several else 2])
 
 
 def at_least_float32(values):
-    """The values in float32, or in float64 if they are: what losses compute in, whatever the policy."""
+    """Casts values to float32, unless they are float64: the precision of losses, whatever the dtype policy."""
     return ops.cast(values, loss_dtype(values.dtype))
 
 
 def loss_dtype(dtype):
-    """`"float64"` if the type is, and `"float32"` otherwise."""
+    """Returns `"float64"` for float64, and `"float32"` for any other dtype."""
     return "float64" if standardize_dtype(dtype) == "float64" else "float32"
 
 
 def concrete(values):
-    """The values as a NumPy array, or None inside of a compiled function, where there are none yet."""
+    """Returns the values as a NumPy array, or None inside a compiled function, where they are unknown."""
     try:
         return ops.convert_to_numpy(values)
     except (TypeError, ValueError, NotImplementedError, AttributeError):
@@ -51,10 +51,10 @@ def _check(labels, values, name, axes):
         labels = ops.squeeze(labels, axis=1)
     if len(labels.shape) != 1:
         raise ValueError(
-            f"Expected labels of shape [batch] holding class numbers, received shape {tuple(labels.shape)}. "
+            f"Expected labels of shape [batch] with class numbers, received shape {tuple(labels.shape)}. "
             "One-hot labels need argmax first."
         )
     if None not in (labels.shape[0], values.shape[0]) and labels.shape[0] != values.shape[0]:
         raise ValueError(f"Received {labels.shape[0]} labels for {values.shape[0]} {name}; expected as many.")
-    # Distances lose their meaning in half precision, so losses leave it, whatever the policy of the network is.
+    # Distances are too imprecise in half precision, so losses never use it, whatever the network's dtype policy.
     return labels, at_least_float32(values)

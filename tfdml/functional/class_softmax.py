@@ -9,16 +9,16 @@ from tfdml.functional.pairs import nan_outside
 
 
 def own_against_others(labels, similarities, *, scale=1.0, own=lambda cosines: cosines):
-    """`log(1 + sum_j exp(scale (similarities_j - own)))` `[B]` over each row's other classes j.
+    """Computes `log(1 + sum_j exp(scale (similarities_j - own)))` `[B]` over each row's other classes j.
 
-    It is the cross-entropy of a softmax over `[B, C]`, with all its digits where a row is right by far. NaN where a
-    label is not from 0 to C - 1, 0 where there is no other class.
+    This is the cross-entropy of a softmax over `[B, C]`, in full precision even for rows with a very small loss. NaN if
+    a label is not from 0 to C - 1, and 0 if there is no other class.
 
     Args:
         labels: `[B]` class numbers.
         similarities: `[B, C]`.
         scale: factor of all similarities.
-        own: function of the similarities to the own classes, `[B]`, whose values take their place.
+        own: function that replaces the similarities to the own classes, `[B]`.
     """
     if similarities.shape[1] == 1:
         return nan_outside(labels, 1, 0.0 * similarities[:, 0])
@@ -26,9 +26,9 @@ def own_against_others(labels, similarities, *, scale=1.0, own=lambda cosines: c
 
 
 def others_over_own(labels, similarities, *, scale=1.0, own=lambda cosines: cosines):
-    """`log sum_j exp(scale (similarities_j - own))` `[B]`, with the arguments of `own_against_others`.
+    """Computes `log sum_j exp(scale (similarities_j - own))` `[B]`; arguments as in `own_against_others`.
 
-    NaN where a label is not from 0 to C - 1. There must be two classes or more.
+    NaN if a label is not from 0 to C - 1. Needs two classes or more.
     """
     of_own, highest, log_sum = ops.unstack(_split(labels, similarities, scale), 3, axis=0)
     return nan_outside(labels, ops.shape(similarities)[1], scale * (highest - own(of_own)) + log_sum)
@@ -37,10 +37,10 @@ def others_over_own(labels, similarities, *, scale=1.0, own=lambda cosines: cosi
 def _split(labels, similarities, scale):
     """`[3, B]`: a row's similarity to its own class, the highest h to another, `log sum_j exp(scale (s_j - h))`.
 
-    The gradient of h is left out, since h cancels out of `scale h + log sum_j exp(scale (s_j - h))`.
+    The gradient of h is omitted, because h cancels out of `scale h + log sum_j exp(scale (s_j - h))`.
     """
     rows, classes = ops.shape(similarities)
-    # Indices must exist; what a wrong label gives is replaced by NaN later.
+    # Indices must be valid; the values of wrong labels are replaced by NaN later.
     columns = ops.clip(ops.cast(labels, "int32"), 0, classes - 1)
     numbers = ops.arange(rows, dtype="int32")
     places = ops.stack([numbers, columns], axis=1)
@@ -55,7 +55,7 @@ def _split(labels, similarities, scale):
 
         def gradient(upstream):
             of_own, _, of_log_sum = ops.unstack(upstream, 3, axis=0)
-            # One pass over [B, C], where automatic differentiation takes eight.
+            # One pass over [B, C]; automatic differentiation takes eight.
             return ops.scatter_update(exponentials * (scale * of_log_sum / total)[:, None], places, of_own)
 
         return ops.stack([own, highest, ops.log(total)], axis=0), gradient

@@ -1,4 +1,4 @@
-"""Dot products and cosines between all rows of a batch, with finite gradients everywhere."""
+"""Dot products and cosine similarities of all rows of a batch, with finite gradients everywhere."""
 
 from keras import ops
 
@@ -8,15 +8,15 @@ from tfdml.functional.known_gradient import known_gradient
 
 @known_gradient
 def dot_products(rows):
-    """Dot products `[B, B]` between the rows of `[B, d]`."""
+    """Returns the dot products `[B, B]` of the rows of `[B, d]`."""
 
     def gradient(upstream):
-        # One product where automatic differentiation, to which the rows are two operands, takes two.
+        # One product; automatic differentiation, which sees the rows as two operands, takes two.
         return ops.matmul(upstream + ops.transpose(upstream), rows)
 
     return ops.matmul(rows, ops.transpose(rows)), gradient
 
 
 def cosines(embeddings):
-    """Cosines `[B, B]` between the rows of `[B, d]`; with a row of zeros it is 0, and so is that row's gradient."""
+    """Returns the cosines `[B, B]` of the rows of `[B, d]`; a row of zeros has cosines and a gradient of 0."""
     return dot_products(unit_length(embeddings))

@@ -1,4 +1,4 @@
-"""Distance-weighted sampling of negatives: near and far ones equally often.
+"""Distance-weighted sampling of negatives, which samples near and far ones equally often.
 
 Wu et al., Sampling Matters in Deep Embedding Learning, 2017.
 """
@@ -10,28 +10,28 @@ from tfdml.arguments import number, optional
 from tfdml.functional.log_sums import masked_softmax
 
 CUTOFFS = {"cutoff": number(above=0, below=2), "nonzero_loss_cutoff": optional(number(above=0))}
-# Least value of 1 - d^2 / 4, which is 0 for opposite points.
+# Minimum of 1 - d^2 / 4, which is 0 for opposite points.
 LEAST_REMAINDER = 1e-6
 
 
 @expects(**CUTOFFS)
 def negative_weights(distances, negatives, dim, *, cutoff=0.5, nonzero_loss_cutoff=1.4):
-    """The probability `[B, B]` with which each anchor draws each row as its negative.
+    """Computes the probability `[B, B]` with which each anchor samples each row as its negative.
 
     Distances d of random points on the unit sphere of n dimensions have the density
-    `q(d) ~ d^(n - 2) (1 - d^2 / 4)^((n - 3) / 2)`. A negative is drawn in proportion to `1 / q(d)`, so that no
-    distance is drawn more often than others only because more points have it.
+    `q(d) ~ d^(n - 2) (1 - d^2 / 4)^((n - 3) / 2)`. A negative is sampled in proportion to `1 / q(d)`, so that no
+    distance is sampled more often only because more points have it.
 
     Args:
-        distances: `[B, B]` Euclidean distances of embeddings at unit length; a larger one than 2 counts as 2.
+        distances: `[B, B]` Euclidean distances of embeddings at unit length; distances above 2 count as 2.
         negatives: `[B, B]` mask.
         dim: dimensions of the embeddings.
-        cutoff: a smaller distance counts as this one, which bounds its weight.
-        nonzero_loss_cutoff: negatives at this distance or farther are not drawn, since they would cost nothing. Where
-            an anchor has no other, all its negatives are as likely. None: no such limit.
+        cutoff: smaller distances count as this one, which limits their weight.
+        nonzero_loss_cutoff: negatives at this distance or farther are not sampled, because their loss would be 0. If an
+            anchor has no others, all its negatives are equally likely. None: no limit.
 
     Returns:
-        `[B, B]`, constant for gradients; each row sums to 1, or is 0 where an anchor has no negative.
+        `[B, B]`, without gradients; each row sums to 1, or is 0 if the anchor has no negative.
     """
     check_cutoffs(cutoff, nonzero_loss_cutoff)
     distances = ops.stop_gradient(distances)
@@ -45,7 +45,7 @@ def negative_weights(distances, negatives, dim, *, cutoff=0.5, nonzero_loss_cuto
 
 
 def check_cutoffs(cutoff, nonzero_loss_cutoff):
-    """Raises a ValueError if no distance could lie between the two."""
+    """Raises a ValueError if no distance is between the two."""
     if nonzero_loss_cutoff is not None and not nonzero_loss_cutoff > cutoff:
         raise ValueError(
             f"Expected a nonzero_loss_cutoff above the cutoff of {cutoff}, or None, received {nonzero_loss_cutoff}."
@@ -53,7 +53,7 @@ def check_cutoffs(cutoff, nonzero_loss_cutoff):
 
 
 def _log_density(distances, dim):
-    # In logarithms, because with hundreds of dimensions the density leaves the range of floating point.
+    # In logarithms, because with hundreds of dimensions the density exceeds the range of floating point.
     dim = ops.cast(dim, distances.dtype)
     remainder = ops.maximum(1.0 - ops.square(distances) / 4.0, LEAST_REMAINDER)
     return (dim - 2.0) * ops.log(distances) + (dim - 3.0) / 2.0 * ops.log(remainder)

@@ -1,17 +1,17 @@
-"""Distances between all rows of a batch, with finite gradients everywhere."""
+"""Distances of all rows of a batch, with finite gradients everywhere."""
 
 from keras import ops
 
 from tfdml.functional.known_gradient import known_gradient
 
-# Squared length up to which a row counts as zeros. Above it the gradient, with the inverse's cube, is a number.
+# Squared length up to which a row counts as zeros. Above it the gradient, with the cube of the inverse, is finite.
 LEAST_SQUARED_LENGTH = 1e-24
 
 
 def squared_distances(embeddings, constant_gallery=False):
-    """Squared Euclidean distances `[B, B]` between the rows of `[B, d]`; exactly 0 on the diagonal.
+    """Returns squared Euclidean distances `[B, B]` of the rows of `[B, d]`; exactly 0 on the diagonal.
 
-    With `constant_gallery` the gradient of a distance moves the first of its rows only, the query.
+    With `constant_gallery`, the gradient of a distance moves only the first of its two rows, the query.
     """
 
     @known_gradient
@@ -19,7 +19,7 @@ def squared_distances(embeddings, constant_gallery=False):
         squared = _squared_distances(embeddings, constant_gallery)
 
         def gradient(upstream):
-            # Written so that what is no number stays none.
+            # Written so that NaN stays NaN.
             pulls = ops.where(squared <= 0.0, 0.0, upstream)
             return 2.0 * _moved(pulls, embeddings, constant_gallery)
 
@@ -29,9 +29,9 @@ def squared_distances(embeddings, constant_gallery=False):
 
 
 def distances(embeddings, constant_gallery=False):
-    """Euclidean distances `[B, B]`, equation (1) of Divide and Conquer; where it is 0, so is its gradient.
+    """Returns Euclidean distances `[B, B]`, equation (1) of Divide and Conquer; the gradient of a distance of 0 is 0.
 
-    With `constant_gallery` the gradient of a distance moves the first of its rows only, the query.
+    With `constant_gallery`, the gradient of a distance moves only the first of its two rows, the query.
     """
 
     @known_gradient
@@ -47,9 +47,9 @@ def distances(embeddings, constant_gallery=False):
 
 
 def unit_length(embeddings):
-    """Vectors `[..., d]` at unit length; one of zeros stays as it is, and has no gradient."""
+    """Normalizes vectors `[..., d]` to unit length; a vector of zeros is unchanged and has a gradient of 0."""
     squared = ops.sum(ops.square(embeddings), axis=-1, keepdims=True)
-    # Written so that what is no number stays none.
+    # Written so that NaN stays NaN.
     present = ops.logical_not(squared <= LEAST_SQUARED_LENGTH)
     return embeddings * ops.where(present, ops.rsqrt(ops.where(present, squared, 1.0)), 0.0)
 
@@ -59,7 +59,7 @@ def _squared_distances(embeddings, constant_gallery):
     squared = ops.matmul(-2.0 * embeddings, ops.transpose(gallery))
     squared = squared + ops.sum(ops.square(embeddings), axis=1)[:, None]
     squared = squared + ops.sum(ops.square(gallery), axis=1)[None, :]
-    # Rounding leaves small values of either sign where a row meets itself.
+    # Rounding leaves small values of either sign on the diagonal.
     rows = ops.arange(ops.shape(embeddings)[0], dtype="int32")
     zeros = ops.zeros_like(embeddings[:, 0])
     return ops.scatter_update(ops.maximum(squared, 0.0), ops.stack([rows, rows], axis=1), zeros)

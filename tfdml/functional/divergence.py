@@ -1,4 +1,4 @@
-"""How far learners are from each other."""
+"""Divergence of learners."""
 
 from keras import ops
 
@@ -6,15 +6,15 @@ from tfdml.functional.checks import at_least_float32
 
 
 def divergence_loss(learners, *, margin=1.0):
-    """Divergence loss of each image: `sum_{p != q} max(0, margin - |x_p - x_q|^2)` over its learners p and q.
+    """Computes each image's divergence loss `sum_{p != q} max(0, margin - |x_p - x_q|^2)` over its learners p and q.
 
-    Equation (9) of Attention-based Ensemble, one image's part of it. As the sum over p, q has it, each pair of learners
-    counts twice, once in either order. The paper sums over images; the mean over them is that divided by their number,
-    which puts it beside equation (10), whose sum is divided by it.
+    This is one image's part of equation (9) of Attention-based Ensemble. As in its sum over p, q, each pair of learners
+    counts twice, once in either order. The paper sums over images. The mean over images divides this sum by their
+    number, as equation (10) does with its own sum.
 
     Args:
         learners: `[B, K, d]` embeddings of the same images by K learners.
-        margin: squared distance from which two learners are left alone.
+        margin: squared distance from which the loss of two learners is 0.
 
     Returns:
         `[B]`; 0 for a single learner.
@@ -28,7 +28,7 @@ def divergence_loss(learners, *, margin=1.0):
 
 
 def check_learners(learners):
-    """Learners `[B, K, d]` as a tensor of float32 or float64."""
+    """Converts learners `[B, K, d]` to a tensor of float32 or float64."""
     learners = ops.convert_to_tensor(learners)
     if len(learners.shape) != 3:
         raise ValueError(f"Expected embeddings of shape [batch, learners, dim], received {tuple(learners.shape)}.")

@@ -4,14 +4,14 @@ from keras import ops
 
 
 def pair_histograms(values, positives, negatives, low, high, bins):
-    """Soft histograms of each row's values: those of its positives and those of its negatives.
+    """Computes soft histograms of each row's values, one of its positives and one of its negatives.
 
-    The nodes stand at equal steps from `low` to `high`. A value counts for the two nodes around it, the more the nearer
-    it is, and 1 in all.
+    The nodes are at equal steps from `low` to `high`. A value counts for the two nodes around it, in proportion to its
+    nearness, and for 1 in total.
 
     Args:
-        values: `[B, N]`; what is beyond `low` or `high` counts for the last node there.
-        positives, negatives: masks `[B, N]`; no place is in both.
+        values: `[B, N]`; values beyond `low` or `high` count for the last node there.
+        positives, negatives: masks `[B, N]` without common elements.
         low, high: first and last node.
         bins: number of steps between them.
 
@@ -19,12 +19,12 @@ def pair_histograms(values, positives, negatives, low, high, bins):
         Two tensors `[B, bins + 1]`.
     """
     position = ops.clip((values - low) * (bins / (high - low)), 0.0, float(bins))
-    # Clipped once more, because of what is no number: it must stay in its share and must not be an index.
+    # Clipped again because of NaN, which must remain in the weight but must not be an index.
     lower = ops.clip(ops.cast(ops.stop_gradient(position), "int32"), 0, bins - 1)
     upper_share = position - ops.cast(lower, position.dtype)
     counted = ops.logical_or(positives, negatives)
     rows, nodes = ops.shape(values)[0], bins + 1
-    # Number of the histogram, two for each row; sums by index need no memory for every value and node.
+    # Index of the histogram, two for each row; sums by index need no memory for every value and node.
     histogram = 2 * ops.arange(rows, dtype="int32")[:, None] + ops.cast(negatives, "int32")
     index = nodes * histogram + lower
 

@@ -1,13 +1,13 @@
-"""Gradients that are written out, because automatic differentiation would take more passes over the same numbers."""
+"""Explicit gradients, for functions where automatic differentiation would take more passes over the data."""
 
 from keras import ops
 
 
 def known_gradient(function):
-    """Decorates `function(tensor)`, which gives a value and its gradient as a function of the value's own gradient.
+    """Decorates a `function(tensor)` that returns a value, and a function from the value's gradient to the tensor's.
 
-    Keras' `custom_gradient` for functions of one tensor, on every backend. What the function makes on its way to the
-    value can be used for the gradient, and is differentiated again for derivatives of second order.
+    It is Keras' `custom_gradient` for functions of one tensor, on every backend. The gradient can use intermediate
+    results of the function, and is itself differentiable for derivatives of second order.
     """
 
     @ops.custom_gradient
@@ -15,7 +15,7 @@ def known_gradient(function):
         value, gradient = function(tensor)
 
         def of_this_backend(*arguments, upstream=None):
-            # PyTorch passes the tensor, and what the others pass by name.
+            # PyTorch also passes the tensor, and passes by position what the others pass by name.
             return gradient(arguments[0] if upstream is None else upstream)
 
         return value, of_this_backend

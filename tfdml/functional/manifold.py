@@ -1,4 +1,4 @@
-"""Similarities along the manifold that a batch and the proxies lie on: where random walks end up.
+"""Similarities along the manifold of a batch and proxies, by random walks.
 
 Equations (8) to (10) of Aziere and Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, 2019.
 """
@@ -16,12 +16,12 @@ WALK = {"restart": number(above=0, below=1), "affinity": one_of("clipped", "shif
 
 @expects(view=one_of(*VIEWS), **WALK)
 def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8, affinity="clipped"):
-    """Similarities `[B, C]` of rows to proxies on the manifold of both.
+    """Computes similarities `[B, C]` of rows to proxies on the manifold of both.
 
-    `view` says which:
+    `view` is one of:
 
-    - `intrinsic`: those of `random_walk`, f_np of equation (11).
-    - `contextual`: how alike a row and a proxy see all proxies, `f_n . f_p` of equation (12).
+    - `intrinsic`: the similarities of `random_walk`, f_np of equation (11).
+    - `contextual`: compares the similarities of a row and of a proxy to all proxies, `f_n . f_p` of equation (12).
 
     Args:
         embeddings: `[B, d]` of any length.
@@ -31,7 +31,7 @@ def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8,
     """
     rows, classes = embeddings.shape[0], proxies.shape[0]
     if view == "intrinsic" and rows is not None and rows < classes:
-        # F is symmetric, so that the fewer walks, from the rows to the proxies, say the same.
+        # F is symmetric, so walks from the smaller set give the same values.
         return ops.transpose(_reached(embeddings, proxies, restart, affinity, from_rows=True)[rows:])
     of_rows, of_proxies = random_walk(embeddings, proxies, restart=restart, affinity=affinity)
     return of_rows if view == "intrinsic" else ops.matmul(of_rows, of_proxies)
@@ -39,26 +39,26 @@ def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8,
 
 @expects(**WALK)
 def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped"):
-    """Where random walks on the graph of rows and proxies end up: `F = (1 - α) (I - α S̄)^-1`, equation (9).
+    """Computes where random walks on the graph of rows and proxies end: `F = (1 - α) (I - α S̄)^-1`, equation (9).
 
-    S̄ is `D^-1/2 S D^-1/2` with zeros on its diagonal, S the affinities, D their sums over each row. By the paper's
-    text the diagonal is cleared after normalising, so a node's affinity to itself counts for its degree. Affinities
-    are the cosines, as in the paper, but never negative: else degrees can be 0 or below, S̄ is no number, and
-    `I - α S̄` can be singular. Here the eigenvalues of S̄ lie from -1 to 1, those of `I - α S̄` from `1 - α` to
-    `1 + α`, so the system is well conditioned and positive definite. It is solved for the proxies' columns alone; F is
-    symmetric.
+    S̄ is `D^-1/2 S D^-1/2` with zeros on its diagonal, where S are the affinities and D their sums over each row. By the
+    paper's text the diagonal is cleared after normalization, so a node's affinity to itself counts for its degree.
+    Affinities are cosines, as in the paper, but never negative: otherwise degrees can be 0 or negative, S̄ can be NaN,
+    and `I - α S̄` can be singular. Here the eigenvalues of S̄ are from -1 to 1, and those of `I - α S̄` from `1 - α` to
+    `1 + α`, so the system is well conditioned and positive definite. F is symmetric, so the system is solved only for
+    the proxies' columns.
 
     Args:
         embeddings: `[B, d]` of any length.
         proxies: `[C, d]` of any length.
-        restart: α, above 0 and below 1. The paper calls it the probability of restarting; by its equation that is
-            `1 - α`, and a walk reaches the farther, the larger α is.
-        affinity: `clipped`, `max(0, cos)`: equal to the paper's where no cosine is negative; opposite images are as
-            far apart as unrelated ones. Or `shifted`, `(1 + cos) / 2`, which tells them apart, but joins all nodes.
+        restart: α, above 0 and below 1. The paper calls it the probability of restarting, but in its equation that is
+            `1 - α`: walks reach farther with a larger α.
+        affinity: `clipped`, `max(0, cos)`, equals the paper's if no cosine is negative; opposite images are as far
+            apart as unrelated ones. `shifted`, `(1 + cos) / 2`, distinguishes these, but connects all nodes.
 
     Returns:
         Similarities `[B, C]` of rows to proxies and `[C, C]` of proxies to each other, f_n and f_p of equation (10). A
-        node without neighbours, such as a row of zeros, has none to others.
+        node without neighbors, such as a row of zeros, has a similarity of 0 to others.
     """
     reached = _reached(embeddings, proxies, restart, affinity)
     rows = ops.shape(embeddings)[0]
@@ -66,11 +66,11 @@ def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped"):
 
 
 def _reached(embeddings, proxies, restart, affinity, from_rows=False):
-    """The columns of F for walks from the proxies, or for those from the rows."""
+    """Returns the columns of F for walks from the proxies, or from the rows."""
     nodes = ops.concatenate([embeddings, proxies], axis=0)
     rows, classes = ops.shape(embeddings)[0], proxies.shape[0]
     system = -restart * _normalised(_affinities(nodes, affinity))
-    # Cut from the identity, the number of columns would not be known before a batch is.
+    # As a slice of the identity, the number of columns would be unknown until the batch is known.
     size, others = (rows, classes) if from_rows else (classes, rows)
     parts = [ops.eye(size, dtype=nodes.dtype), ops.zeros((others, size), nodes.dtype)]
     starts = ops.concatenate(parts if from_rows else parts[::-1], axis=0)
@@ -79,20 +79,20 @@ def _reached(embeddings, proxies, restart, affinity, from_rows=False):
 
 def _affinities(nodes, affinity):
     cosine = cosines(nodes)
-    # Rounding puts cosines below -1, too.
+    # Rounding can make cosines smaller than -1.
     return ops.maximum(cosine if affinity == "clipped" else (1.0 + cosine) / 2.0, 0.0)
 
 
 def _normalised(affinities):
     degrees = ops.sum(affinities, axis=1)
-    # Written so that what is no number stays none.
+    # Written so that NaN stays NaN.
     connected = ops.logical_not(degrees <= 0.0)
     scale = ops.where(connected, ops.rsqrt(ops.where(connected, degrees, 1.0)), 0.0)
     return affinities * scale[:, None] * scale[None, :]
 
 
 def _solve(system, right_sides):
-    """Solves the symmetric system, with ones on its diagonal; that of NaN has a solution of NaN, and does not raise."""
+    """Solves the symmetric system with ones on its diagonal; for NaN the solution is NaN, without an error."""
     is_number = ops.isfinite(ops.sum(system))
     diagonal = ops.arange(ops.shape(system)[0], dtype="int32")
     ones = ops.ones_like(system[0])
@@ -105,7 +105,7 @@ def _solve(system, right_sides):
         solution = _substitute(lower, right_sides)
 
         def gradient(upstream):
-            # With the factor that is there; automatic differentiation would make it again.
+            # Reuses the factor, which automatic differentiation would compute again.
             return -ops.matmul(_substitute(lower, upstream), ops.transpose(solution))
 
         return solution, gradient
@@ -114,6 +114,6 @@ def _solve(system, right_sides):
 
 
 def _substitute(lower, right_sides):
-    """The solution of a system with this Cholesky factor."""
+    """Solves a system with this Cholesky factor."""
     forward = ops.solve_triangular(lower, right_sides, lower=True)
     return ops.solve_triangular(ops.transpose(lower), forward)

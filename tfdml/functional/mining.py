@@ -1,38 +1,38 @@
-"""For each anchor and positive, the negatives that matter, in memory quadratic in the batch."""
+"""Mining of negatives for each anchor and positive, in memory quadratic in the batch."""
 
 from keras import ops
 
 
 def sorted_negatives(distances, negatives):
-    """Distances `[B, B]` to negatives in ascending order, and how many there are `[B]`.
+    """Returns the distances `[B, B]` to negatives in ascending order, and their number `[B]`.
 
-    Places past the number of negatives hold a value above every distance.
+    Elements beyond that number have a value above every distance.
     """
     beyond = ops.max(distances) + 1.0
     return ops.sort(ops.where(negatives, distances, beyond), axis=1), ops.sum(ops.cast(negatives, "int32"), axis=1)
 
 
 def count_at_most(sorted_values, thresholds):
-    """For each row and threshold `[B, B]`, how many of the row's ascending values `[B, B]` are not above it."""
-    # Binary searches: a row's values serve all thresholds of the row.
+    """Counts, for each row and threshold `[B, B]`, the row's ascending values `[B, B]` that are not above it."""
+    # Binary search in a row's values, for all thresholds of the row.
     return ops.vectorized_map(lambda row: ops.searchsorted(*row, side="right"), (sorted_values, thresholds))
 
 
 def hardest_negative(distances, negatives):
-    """Distance `[B]` to each anchor's nearest negative; meaningless where it has none."""
+    """Returns the distance `[B]` to each anchor's nearest negative; arbitrary if it has none."""
     beyond = ops.max(distances) + 1.0
     return ops.min(ops.where(negatives, distances, beyond), axis=1)
 
 
 def hardest_positive(distances, positives):
-    """Distance `[B]` to each anchor's farthest positive; 0 where it has none."""
+    """Returns the distance `[B]` to each anchor's farthest positive; 0 if it has none."""
     return ops.max(ops.where(positives, distances, 0.0), axis=1)
 
 
 def semi_hard_negative(distances, negatives):
-    """For each anchor and other row `[B, B]`, the distance to the nearest negative farther than that row.
+    """Returns, for each anchor and other row `[B, B]`, the distance to the nearest negative farther than that row.
 
-    Where no negative is farther, it is the farthest negative: the least hard one that there is.
+    If no negative is farther, it is the distance to the farthest negative.
     """
     ascending, count = sorted_negatives(distances, negatives)
     farther = count_at_most(ascending, distances)
@@ -41,9 +41,9 @@ def semi_hard_negative(distances, negatives):
 
 
 def nearest_beyond(distances, negatives, count, cutoff):
-    """Mask `[B, B]` of each anchor's nearest negatives at a distance of `cutoff` or more, `count` `[B, 1]` of them."""
+    """Returns the mask `[B, B]` of each anchor's `count` `[B, 1]` nearest negatives at least `cutoff` away."""
     far = ops.logical_and(negatives, distances >= cutoff)
     beyond = ops.max(distances) + 1.0
-    # The place of each row in the order of distances.
+    # The rank of each row by distance.
     rank = ops.argsort(ops.argsort(ops.where(far, distances, beyond), axis=1), axis=1)
     return ops.logical_and(far, rank < ops.cast(count, rank.dtype))

@@ -1,4 +1,4 @@
-"""Layers that methods are made of, and those that hold the variables of losses."""
+"""Layers of methods, and layers with the variables of losses."""
 
 from tfdml.layers.attention_masks import AttentionMasks
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling

@@ -1,4 +1,4 @@
-"""Where each learner looks."""
+"""Attention masks, one for each learner."""
 
 import keras
 from keras import ops
@@ -10,14 +10,14 @@ from tfdml.registry import register
 
 @register("layer", "attention_masks", learners=integer(1), channels=integer(1))
 class AttentionMasks(keras.layers.Layer):
-    """A mask for each learner, between 0 and 1: `[B, h, w, c]` to `[B, K, h, w, channels]`.
+    """Computes a mask between 0 and 1 for each learner: `[B, h, w, c]` to `[B, K, h, w, channels]`.
 
-    A convolution of 1 x 1 for each learner, A'_m of Attention-based Ensemble (Sec. 4), each initialised on its own as
-    Glorot has it, and a sigmoid.
+    Each learner has a 1 x 1 convolution, A'_m of Attention-based Ensemble (Sec. 4), with its own Glorot initialization,
+    followed by a sigmoid.
 
     Args:
         learners: number K of masks.
-        channels: channels of the features that are masked.
+        channels: number of channels of the masked features.
     """
 
     def __init__(self, learners, channels, **kwargs):

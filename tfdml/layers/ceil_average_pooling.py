@@ -1,4 +1,4 @@
-"""Average pooling that leaves nothing out at the border."""
+"""Average pooling with partial windows at the border."""
 
 import numpy as np
 from keras import ops
@@ -10,9 +10,9 @@ from tfdml.registry import register
 
 @register("layer", "ceil_average_pooling", pool_size=integer(1), strides=integer(1))
 class CeilAveragePooling(CeilPooling):
-    """Average pooling with windows over the border, each divided by as many positions as it has; see `CeilPooling`.
+    """Average pooling with partial windows at the border, each divided by its number of positions; see `CeilPooling`.
 
-    Images need one size.
+    All images must have the same size.
 
     Args:
         pool_size, strides: see `CeilPooling`.
@@ -28,5 +28,5 @@ class CeilAveragePooling(CeilPooling):
         return sums / ops.cast(rows[:, None, None] * columns[:, None], sums.dtype)
 
     def _positions(self, size):
-        """How many positions of an axis each window has."""
+        """Returns the number of positions of each window along an axis."""
         return np.minimum(self.pool_size, size - self.strides * np.arange(self.windows(size)))

@@ -1,4 +1,4 @@
-"""Max pooling that leaves nothing out at the border."""
+"""Max pooling with partial windows at the border."""
 
 from keras import ops
 
@@ -9,9 +9,9 @@ from tfdml.registry import register
 
 @register("layer", "ceil_max_pooling", pool_size=integer(1), strides=integer(1))
 class CeilMaxPooling(CeilPooling):
-    """Max pooling with windows over the border, see `CeilPooling`.
+    """Max pooling with partial windows at the border, see `CeilPooling`.
 
-    Takes features that are not negative, because it pads with zeros.
+    Features must be non-negative, because it pads with zeros.
 
     Args:
         pool_size, strides: see `CeilPooling`.
@@ -22,11 +22,11 @@ class CeilMaxPooling(CeilPooling):
         if self._ends_as_same(height) and self._ends_as_same(width):
             # The same windows, without a copy of the features.
             return ops.max_pool(features, self.pool_size, self.strides, padding="same")
-        # Fewer rows than a stride never make a window of their own.
+        # Fewer rows than a stride never form another window.
         end = (0, self.strides - 1)
         padded = ops.pad(features, [(0, 0), end, end, (0, 0)])
         return ops.max_pool(padded, self.pool_size, self.strides, padding="valid")
 
     def _ends_as_same(self, size):
-        """Whether Keras' "same" puts at most one row at the end and none at the beginning."""
+        """Whether Keras' "same" pads at most one row at the end and none at the beginning."""
         return size is not None and (-(-size // self.strides) - 1) * self.strides + self.pool_size - size <= 1

@@ -4,13 +4,13 @@ import keras
 
 
 class CeilPooling(keras.layers.Layer):
-    """Pooling whose last window may reach over the border, as Caffe pools, and PyTorch with `ceil_mode`.
+    """Pooling whose last window may extend over the border, as in Caffe, and in PyTorch with `ceil_mode`.
 
-    The first window begins at the first row; where rows are left at the end, another window takes them.
+    The first window starts at the first row; remaining rows at the end get another window.
 
     Args:
         pool_size: side of a window, at least `strides`.
-        strides: distance of neighbouring windows.
+        strides: distance between windows.
     """
 
     def __init__(self, pool_size, strides, **kwargs):
@@ -21,7 +21,7 @@ class CeilPooling(keras.layers.Layer):
         self.strides = strides
 
     def windows(self, size):
-        """How many windows an axis of this size has."""
+        """Returns the number of windows along an axis of this size."""
         return -((self.pool_size - size) // self.strides) + 1
 
     def compute_output_shape(self, input_shape):

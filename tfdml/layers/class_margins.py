@@ -1,4 +1,4 @@
-"""Learnable distances, one for each class."""
+"""Learnable margins, one for each class."""
 
 import keras
 from keras import ops
@@ -10,20 +10,20 @@ from tfdml.registry import register
 
 @register("layer", "class_margins", classes=integer(1))
 class ClassMargins(keras.layers.Layer):
-    """Puts the learnable margin β of each row's class behind its embedding, as `Margin` takes them: `[B, 1, d + 1]`.
+    """Appends the learnable margin β of each row's class to its embedding, as input of `Margin`: `[B, 1, d + 1]`.
 
-    The axis of one tells `Margin` that these are not embeddings alone. The layer needs the labels, so in
-    plain Keras these are an input of the model, too.
+    The axis of size 1 tells `Margin` that these are not plain embeddings. The layer needs the labels, so in plain Keras
+    they are an input of the model, too.
 
     Example: `ClassMargins(classes=100)(embeddings, labels)`.
 
     Args:
-        classes: number of classes, labels being 0 to `classes - 1`; or 1: one margin for all.
-        beta: where margins begin.
+        classes: number of classes; labels are 0 to `classes - 1`. 1: one margin for all.
+        beta: initial margin.
     """
 
     def __init__(self, classes, beta=1.2, **kwargs):
-        # Inputs are used as they come: the policy would make half precision of them.
+        # Inputs are not cast: the dtype policy would convert them to half precision.
         super().__init__(**{**kwargs, "autocast": False})
         self.classes = classes
         self.beta = beta
@@ -44,12 +44,12 @@ class ClassMargins(keras.layers.Layer):
         if self.classes == 1:
             numbers = ops.zeros_like(numbers)
         inside = ops.logical_and(numbers >= 0, numbers < self.classes)
-        # A label out of range gives no number, because nothing can be raised inside a compiled function.
+        # A label out of range becomes NaN, because a compiled function cannot raise an error.
         chosen = ops.where(inside, ops.take(margins, ops.where(inside, numbers, 0)), float("nan"))
         return ops.concatenate([embeddings, chosen[:, None]], axis=1)[:, None]
 
     def join_slices(self, parts):
-        """Begins as the margins of an embedding's slices come together: its squared distance is the mean of theirs.
+        """Initializes the margins from those of an embedding's slices: its squared distance is the mean of theirs.
 
         Args:
             parts: the slices' `ClassMargins`.
@@ -58,7 +58,7 @@ class ClassMargins(keras.layers.Layer):
         self.margins.assign(ops.sqrt(ops.mean(squares, axis=0)))
 
     def split_slices(self, parts):
-        """Lets the margins of an embedding's slices begin as its own."""
+        """Initializes the margins of an embedding's slices from its own."""
         for part in parts:
             part.margins.assign(self.margins)
 

@@ -1,4 +1,4 @@
-"""Parts of functional models, with weights of their own."""
+"""Copies of parts of functional models, with their own weights."""
 
 import keras
 import numpy as np
@@ -6,18 +6,18 @@ import numpy as np
 from tfdml.keras_internals import layers_of
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 
-# Standard deviation of what `stir` changes, relative to the number itself.
+# Standard deviation of the changes by `stir`, relative to each value.
 STIRRED = 0.05
 POOLINGS = (keras.layers.MaxPooling2D, keras.layers.AveragePooling2D, CeilMaxPooling)
 
 
 def copied(part, prefix, *, keep_resolution=False):
-    """A model whose layers are those of another, made again; its weights begin with the same values.
+    """Copies a model; the copy has its own layers, and weights with the same initial values.
 
     Args:
         part: functional Keras model, such as one of `Backbone.split_at`.
-        prefix: what names of the copy's layers begin with.
-        keep_resolution: leave out what reduces the resolution: poolings are skipped, convolutions stride by 1.
+        prefix: prefix of the names of the copy's layers.
+        keep_resolution: whether to keep the resolution: poolings are skipped, and convolutions have stride 1.
     """
     made = []
 
@@ -33,14 +33,14 @@ def copied(part, prefix, *, keep_resolution=False):
 
     copy = keras.models.clone_model(part, clone_function=make, call_function=call)
     for layer, again in made:
-        # Operations in a graph, such as a sum, are no layers.
+        # Operations in a graph, such as a sum, are not layers.
         if getattr(layer, "weights", None) and again.built:
             again.set_weights(layer.get_weights())
     return copy
 
 
 def stir(model, seed):
-    """Changes each kernel's numbers by some percent, so that a copy goes a way of its own where all else is alike."""
+    """Changes the values of each kernel by a few percent, so that copies diverge where everything else is equal."""
     random = np.random.default_rng(seed)
     for layer in layers_of(model):
         if hasattr(layer, "kernel"):

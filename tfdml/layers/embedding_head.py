@@ -1,4 +1,4 @@
-"""From a backbone's features to one embedding."""
+"""Head that computes one embedding from a backbone's features."""
 
 import keras
 
@@ -11,7 +11,7 @@ from tfdml.registry import register
 
 @register("layer", "embedding_head", embedding_size=integer(1), **FEATURES)
 class EmbeddingHead(keras.layers.Layer):
-    """Pooled features, one linear layer, unit length in float32: `[B, ..., c]` to `[B, embedding_size]`.
+    """Pools features, applies a linear layer, and normalizes in float32: `[B, ..., c]` to `[B, embedding_size]`.
 
     Args:
         embedding_size: dimensions of the embedding.

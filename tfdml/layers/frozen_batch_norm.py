@@ -1,4 +1,4 @@
-"""Batch normalisation that training leaves alone."""
+"""Freezes batch normalization."""
 
 import keras
 
@@ -8,10 +8,9 @@ WHICH = ("none", "statistics", "all")
 
 
 def freeze_batch_norm(model, which="statistics"):
-    """Makes every batch normalisation of a model normalise by its moving statistics in training too, and keep them.
+    """Freezes the moving statistics of every batch normalization of a model, and normalizes with them in training too.
 
-    In a saved model's layers nothing of it is written, but for the models of `tfdml.methods`, which take it as an
-    argument.
+    A saved model does not store this, except for the models of `tfdml.methods`, which have an argument for it.
 
     Args:
         model: Keras model or layer.
@@ -23,7 +22,7 @@ def freeze_batch_norm(model, which="statistics"):
         return
     found = batch_norms(model)
     if not found:
-        raise ValueError(f"{model.name} has no batch normalisation to freeze; leave out freeze_batch_norm={which!r}.")
+        raise ValueError(f"{model.name} has no batch normalization to freeze; leave out freeze_batch_norm={which!r}.")
     for layer in found:
         if which == "all":
             # Keras then runs it in inference mode, whatever `training` says.
@@ -33,11 +32,11 @@ def freeze_batch_norm(model, which="statistics"):
 
 
 def batch_norms(model):
-    """All batch normalisation layers of a model, wherever they are in it."""
+    """Returns all batch normalization layers of a model, nested ones too."""
     return [layer for layer in layers_of(model) if isinstance(layer, keras.layers.BatchNormalization)]
 
 
 def _keep_statistics(layer):
-    """Runs a layer in inference mode, with trainable scales and offsets; Keras has both or neither."""
+    """Runs a layer in inference mode with trainable scales and offsets, which Keras does not offer."""
     call = layer.call
     layer.call = lambda inputs, training=None, mask=None: call(inputs, training=False, mask=mask)

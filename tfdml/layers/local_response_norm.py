@@ -1,4 +1,4 @@
-"""Normalisation across neighbouring channels."""
+"""Normalization across neighboring channels."""
 
 import keras
 import numpy as np
@@ -17,9 +17,9 @@ from tfdml.registry import register
     bias=number(above=0),
 )
 class LocalResponseNorm(keras.layers.Layer):
-    """`x / (bias + alpha / size * s)^beta`, s being the sum of squares over `size` channels around each, as in Caffe.
+    """Computes `x / (bias + alpha / size * s)^beta`, where s sums squares over `size` channels, as in Caffe.
 
-    Computed in float32 whatever the policy.
+    It computes in float32, whatever the dtype policy.
 
     Args:
         size: number of channels, odd; those beyond the first and the last count as zeros.
@@ -39,7 +39,7 @@ class LocalResponseNorm(keras.layers.Layer):
         features = ops.cast(inputs, "float32")
         numbers = np.arange(features.shape[-1])
         near = np.abs(numbers[:, None] - numbers) <= self.size // 2
-        # A product with a band of ones sums neighbours faster than sums of slices do.
+        # A product with a band matrix of ones is faster than a sum of slices.
         sums = ops.matmul(ops.square(features), ops.convert_to_tensor(near.astype("float32")))
         scale = self.bias + self.alpha / self.size * sums
         return ops.cast(features * _power(scale, -self.beta), inputs.dtype)
@@ -55,6 +55,6 @@ class LocalResponseNorm(keras.layers.Layer):
 def _power(values, exponent):
     if exponent != -0.75:
         return ops.power(values, exponent)
-    # Four times faster than a power, for the exponent that everybody uses.
+    # Four times faster than a power, for the usual exponent.
     inverse = ops.rsqrt(values)
     return inverse * ops.sqrt(inverse)

@@ -14,26 +14,26 @@ PART = instance(keras.Layer | None, "a Keras layer or None", each="Keras layers 
 
 @register("layer", "loss_inputs", parts=several(PART), factors=several(number(at_least=0)))
 class LossInputs(keras.layers.Layer):
-    """Puts what each loss of a `WeightedSum` takes side by side, `[B, 1, n]`.
+    """Concatenates the inputs of each loss of a `WeightedSum`, `[B, 1, n]`.
 
-    The second axis tells it from embeddings `[B, d]`, so that a model that lacks this layer is an error.
+    The second axis distinguishes it from embeddings `[B, d]`, so that a model without this layer is an error.
 
-    Example: `outputs = loss.make_layer()(embeddings, labels)`, `loss` being a `tfdml.losses.WeightedSum`.
+    Example: `outputs = loss.make_layer()(embeddings, labels)`, where `loss` is a `tfdml.losses.WeightedSum`.
 
     Args:
-        parts: for each loss the layer that gives what it takes, or None where it takes the embeddings.
-        factors: for each loss its weight in the sum; the regularizers of its layer are multiplied by it.
+        parts: for each loss the layer that computes its input, or None if it takes the embeddings.
+        factors: for each loss its weight in the sum, which also multiplies the regularizers of its layer.
     """
 
     def __init__(self, parts, factors, **kwargs):
-        # Inputs are used as they come: the policy would make half precision of them.
+        # Inputs are not cast: the dtype policy would convert them to half precision.
         super().__init__(**{**kwargs, "autocast": False})
         self.parts = list(parts)
         self.factors = list(factors)
 
     @property
     def classes(self):
-        """How many classes all parts know; 1 where any label will do."""
+        """The number of classes that all parts have; 1 if any label is valid."""
         known = [getattr(part, "classes", 1) for part in self.parts]
         return min((count for count in known if count > 1), default=1)
 
@@ -41,7 +41,7 @@ class LossInputs(keras.layers.Layer):
         for part, factor in zip(self.parts, self.factors, strict=True):
             if part is None:
                 continue
-            # One that was saved comes back built.
+            # A loaded layer is already built.
             if not part.built:
                 part.build(embeddings_shape)
             for variable in part.variables:
@@ -56,12 +56,12 @@ class LossInputs(keras.layers.Layer):
         return ops.concatenate(flat, axis=1)[:, None, :]
 
     def split(self, taken):
-        """What each loss takes, of what this layer gave."""
+        """Splits the output of this layer into the input of each loss."""
         width = taken.shape[-1] if len(taken.shape) == 3 and taken.shape[1] == 1 else None
         shapes = None if width is None else self._shapes_within(width)
         if shapes is None:
             raise ValueError(
-                "A WeightedSum with losses that have variables takes what its layer gives. Expected the model to end "
+                "A WeightedSum with losses that have variables takes its layer's output. Expected the model to end "
                 "with it, outputs = loss.make_layer()(embeddings, labels), "
                 f"received an output of shape {tuple(taken.shape)}."
             )
@@ -73,13 +73,13 @@ class LossInputs(keras.layers.Layer):
         return values
 
     def join_slices(self, parts):
-        """Begins as the layers of an embedding's slices, each part as theirs."""
+        """Initializes each part from those of an embedding's slices."""
         for part, slices in zip(self.parts, zip(*(each.parts for each in parts), strict=True), strict=True):
             if hasattr(part, "join_slices"):
                 part.join_slices(slices)
 
     def split_slices(self, parts):
-        """Lets the layers of an embedding's slices begin as its own, each part as theirs."""
+        """Initializes the parts of an embedding's slices from its own."""
         for part, slices in zip(self.parts, zip(*(each.parts for each in parts), strict=True), strict=True):
             if hasattr(part, "split_slices"):
                 part.split_slices(slices)
@@ -97,7 +97,7 @@ class LossInputs(keras.layers.Layer):
         return cls(**{**config, "parts": parts})
 
     def _shapes(self, dim):
-        """Shapes of what the losses take of one embedding of `dim` dimensions."""
+        """Returns the shapes of the losses' inputs for an embedding of `dim` dimensions."""
         return [(dim,) if part is None else part.compute_output_shape((None, dim))[1:] for part in self.parts]
 
     def _shapes_within(self, width):
@@ -109,7 +109,7 @@ class LossInputs(keras.layers.Layer):
 
 
 class _Weighted(keras.regularizers.Regularizer):
-    """A regularizer times a factor."""
+    """A regularizer multiplied by a factor."""
 
     def __init__(self, regularizer, factor):
         self.regularizer = regularizer

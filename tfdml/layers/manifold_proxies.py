@@ -1,4 +1,4 @@
-"""Proxies whose similarities follow the manifold of the batch."""
+"""Proxies with similarities along the manifold of the batch."""
 
 from keras import ops
 
@@ -11,9 +11,9 @@ from tfdml.registry import register
 
 @register("layer", "manifold_proxies", classes=integer(1), view=one_of(*VIEWS), **WALK)
 class ManifoldProxies(Proxies):
-    """Similarities `[B, classes]` of embeddings to proxies along the manifold that the batch and the proxies lie on.
+    """Computes similarities `[B, classes]` of embeddings to proxies along the manifold of the batch and the proxies.
 
-    A row's similarities depend on the whole batch; the system that is solved has `B + classes` unknowns. It is meant
+    The similarities of a row depend on the whole batch. The layer solves a system with `B + classes` unknowns, so it is
     for few classes, in the paper 50 meta-classes.
 
     Example: `similarities = ManifoldProxies(classes=50)(embeddings)`.
@@ -21,13 +21,13 @@ class ManifoldProxies(Proxies):
     Args:
         classes: number of classes; labels are 0 to `classes - 1`.
         view, restart, affinity: see `tfdml.functional.manifold.manifold_similarities`.
-        **kwargs: see `Proxies`; there is one proxy of each class.
+        **kwargs: see `Proxies`; each class has one proxy.
     """
 
     def __init__(self, classes, view="intrinsic", restart=0.8, affinity="clipped", **kwargs):
         super().__init__(classes, **kwargs)
         if self.per_class != 1:
-            raise ValueError(f"Expected one proxy of each class, received per_class={self.per_class}.")
+            raise ValueError(f"Expected one proxy per class, received per_class={self.per_class}.")
         self.view = view
         self.restart = restart
         self.affinity = affinity

@@ -1,4 +1,4 @@
-"""From features of several depths to an embedding of each."""
+"""Head that computes an embedding at each of several depths."""
 
 import keras
 from keras import ops
@@ -15,20 +15,20 @@ EXPECTED = {"embedding_size": integer(1), "reduced": integer(1), "hidden": integ
 
 @register("layer", "multilevel_embedding", **EXPECTED)
 class MultilevelEmbedding(keras.layers.Layer):
-    """One learner at each of several depths of a network: feature maps to `[B, levels, embedding_size / levels]`.
+    """Computes one learner at each of several depths: feature maps to `[B, levels, embedding_size / levels]`.
 
-    The low, middle and high embeddings of Ranked List Loss (Sec. 4.1.3), which stand where GoogLeNet V2 has its three
-    classifiers. All but the last level are pooled 5 × 5 with stride 3, reduced by a 1 × 1 convolution, flattened and
-    led through a hidden layer, both with batch norm; the last is pooled over all positions. Then each has its norm and
-    dropout, if any, its linear layer and unit length, in float32. Hidden layers read every position, so images need
-    one size.
+    These are the low, middle and high embeddings of Ranked List Loss (Sec. 4.1.3), at the depths of the three
+    classifiers of GoogLeNet V2. All levels but the last have a 5 × 5 pooling with stride 3, a 1 × 1 convolution and a
+    hidden layer, the latter two with batch norm; the last level is pooled over all positions. Each level then has its
+    norm and dropout, if any, a linear layer, and normalization in float32. Hidden layers read every position, so all
+    images must have the same size.
 
     Args:
-        embedding_size: dimensions of all levels together.
-        reduced: channels after the 1 × 1 convolution.
-        hidden: units of the hidden layer.
-        pooling: of the last level, see `PooledFeatures`.
-        norm, dropout: of every level before its linear layer, see `PooledFeatures`.
+        embedding_size: number of dimensions of all levels together.
+        reduced: number of channels after the 1 × 1 convolution.
+        hidden: number of units of the hidden layer.
+        pooling: pooling of the last level, see `PooledFeatures`.
+        norm, dropout: norm and dropout before each linear layer, see `PooledFeatures`.
     """
 
     def __init__(self, embedding_size, reduced=128, hidden=1024, pooling="avg", norm="none", dropout=0.0, **kwargs):
@@ -42,7 +42,7 @@ class MultilevelEmbedding(keras.layers.Layer):
     def build(self, input_shape):
         levels = len(input_shape)
         if self.embedding_size % levels:
-            raise ValueError(f"An embedding of size {self.embedding_size} cannot be cut into {levels} equal levels.")
+            raise ValueError(f"An embedding of size {self.embedding_size} cannot be split into {levels} equal levels.")
         size = self.embedding_size // levels
         self.branches = [self._auxiliary(number, shape) for number, shape in enumerate(input_shape[:-1])]
         self.last_features.build(input_shape[-1])
@@ -72,10 +72,10 @@ class MultilevelEmbedding(keras.layers.Layer):
         return PooledFeatures(**self.feature_options, dtype=self.dtype_policy, name=name)
 
     def _auxiliary(self, number, shape):
-        """The branch of a level that is not the last, up to its hidden layer."""
+        """The layers of a level other than the last, up to its hidden layer."""
         if None in shape[1:]:
             raise ValueError(
-                f"A level's hidden layer reads every position, so images need one size; received features {shape}."
+                f"A level's hidden layer reads every position, so images need a fixed size; received features {shape}."
             )
         policy, side = {"dtype": self.dtype_policy}, min(5, *shape[1:3])
         layers = [

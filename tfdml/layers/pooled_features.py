@@ -16,12 +16,12 @@ FEATURES = {
 
 @register("layer", "pooled_features", **FEATURES)
 class PooledFeatures(keras.layers.Layer):
-    """Pooling over positions, then a norm, then dropout: features `[B, ..., c]` to `[B, c]`.
+    """Applies pooling over positions, then a norm, then dropout: features `[B, ..., c]` to `[B, c]`.
 
     Args:
         pooling: `avg`, `max`, `avg+max`, `gem` or `first`, see `Pooling`.
-        norm: `none`, `batch` (batch normalisation) or `layer` (layer normalisation).
-        dropout: share of features that training drops.
+        norm: `none`, `batch` (batch normalization) or `layer` (layer normalization).
+        dropout: fraction of features to drop in training.
     """
 
     def __init__(self, pooling="avg", norm="none", dropout=0.0, **kwargs):

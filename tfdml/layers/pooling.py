@@ -1,4 +1,4 @@
-"""From a map of features to one vector."""
+"""Pooling of a feature map to one vector."""
 
 import keras
 from keras import ops
@@ -14,13 +14,13 @@ SMALLEST = 1e-6
 
 @register("layer", "pooling", kind=one_of(*KINDS), power=number(above=0))
 class Pooling(keras.layers.Layer):
-    """Pools features `[B, h, w, c]` or `[B, tokens, c]` over positions to `[B, c]`; `[B, c]` stays as it is.
+    """Pools features `[B, h, w, c]` or `[B, tokens, c]` over positions to `[B, c]`; `[B, c]` is unchanged.
 
     Args:
-        kind: `avg`, `max`, the sum of both `avg+max`, or `gem`: the generalised mean `mean(x^p)^(1/p)` of what is
-            positive, whose p is learned (Radenović et al., Fine-tuning CNN Image Retrieval, 2018). `first` takes the
-            first token, which transformers have for the whole image.
-        power: where the p of `gem` begins. 1 is the average; the larger, the nearer to the maximum.
+        kind: `avg`, `max`, the sum of both `avg+max`, or `gem`: the generalized mean `mean(x^p)^(1/p)` of positive
+            values, with a learned p (Radenović et al., Fine-tuning CNN Image Retrieval, 2018). `first` uses the first
+            token, which represents the whole image in transformers.
+        power: initial p of `gem`. 1 is the average; larger values approach the maximum.
     """
 
     def __init__(self, kind="avg", power=3.0, **kwargs):
@@ -36,7 +36,7 @@ class Pooling(keras.layers.Layer):
             )
         if self.kind == "first" and len(input_shape) == 4:
             raise ValueError(
-                "Pooling 'first' is for the tokens [B, tokens, c] of a transformer; the backbone gives a map of shape "
+                "Pooling 'first' needs the tokens [B, tokens, c] of a transformer; the backbone returns shape "
                 f"{tuple(input_shape)}. Choose another."
             )
         self.exponent = None
@@ -64,7 +64,7 @@ class Pooling(keras.layers.Layer):
         return {**super().get_config(), "kind": self.kind, "power": self.power}
 
     def _generalised_mean(self, features, positions):
-        # Powers of half precision overflow.
+        # Powers overflow in half precision.
         features = ops.maximum(at_least_float32(features), SMALLEST)
         exponent = ops.cast(self.exponent, features.dtype)
         # Relative to the largest, which keeps powers within range.

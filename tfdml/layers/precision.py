@@ -1,4 +1,4 @@
-"""The precision of layers that are made again from a configuration."""
+"""Precision of layers that are created from a configuration."""
 
 import contextlib
 
@@ -7,7 +7,7 @@ import keras
 
 @contextlib.contextmanager
 def layers_in(policy):
-    """Makes layers of this precision, which take the global one otherwise, whatever their model's own is.
+    """Returns a context in which new layers have this precision; without it they have the global one.
 
     Args:
         policy: name or configuration of a Keras dtype policy; None: the global one.

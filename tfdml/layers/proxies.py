@@ -1,4 +1,4 @@
-"""Learnable points, one or several for each class."""
+"""Learnable proxies, one or more for each class."""
 
 import keras
 from keras import ops
@@ -18,22 +18,22 @@ EXPECTED = {
 
 @register("layer", "proxies", **EXPECTED)
 class Proxies(keras.layers.Layer):
-    """Cosine similarities of embeddings to learnable proxies of the classes, as proxy losses take them.
+    """Computes cosine similarities of embeddings to learnable proxies of the classes, the input of proxy losses.
 
-    Embeddings and proxies are brought to unit length here. In plain Keras it is the last layer of the model that is
-    trained; the layer before it gives the embedding.
+    The layer normalizes embeddings and proxies. In plain Keras it is the last layer of the model that you train; the
+    layer before it computes the embedding.
 
     Example: `similarities = Proxies(classes=100)(embeddings)`, then `model.compile(loss=ProxyNCA(classes=100))`.
 
     Args:
         classes: number of classes; labels are 0 to `classes - 1`.
-        per_class: proxies of each class. With one the output is `[B, classes]`, else `[B, classes, per_class]`.
-        initializer: how proxies begin; only their directions matter.
+        per_class: number of proxies per class. The output is `[B, classes]` for one, else `[B, classes, per_class]`.
+        initializer: initializer of the proxies; only their directions matter.
         regularizer: Keras' regularizer of all proxies, `[classes * per_class, d]`, or None.
     """
 
     def __init__(self, classes, per_class=1, initializer="random_normal", regularizer=None, **kwargs):
-        # Inputs are used as they come: the policy would make half precision of them.
+        # Inputs are not cast: the dtype policy would convert them to half precision.
         super().__init__(**{**kwargs, "autocast": False})
         self.classes = classes
         self.per_class = per_class
@@ -64,9 +64,9 @@ class Proxies(keras.layers.Layer):
         return shape[:2] if self.per_class == 1 else shape
 
     def join_slices(self, parts):
-        """Begins as the proxies of an embedding's slices, so that its cosine is the mean of theirs.
+        """Initializes the proxies from those of an embedding's slices, so that its cosine is the mean of theirs.
 
-        Directions side by side with the same length in each slice: the mean of the parts' lengths.
+        Concatenates their directions, scaled to the same length in each slice: the mean of the parts' lengths.
 
         Args:
             parts: the slices' `Proxies`, in their order.
@@ -76,7 +76,7 @@ class Proxies(keras.layers.Layer):
         self.proxies.assign(ops.concatenate([unit_length(each) * length for each in proxies], axis=1))
 
     def split_slices(self, parts):
-        """Lets the proxies of an embedding's slices begin as the parts of its own."""
+        """Initializes the proxies of an embedding's slices from slices of its own."""
         for part, own in zip(parts, ops.split(self.proxies, len(parts), axis=1), strict=True):
             part.proxies.assign(own)
 

@@ -1,20 +1,20 @@
-"""Several learners' layers in one."""
+"""Matrices whose slices belong to several learners."""
 
 from keras import ops
 
 
 def size_of_slice(embedding_size, learners):
-    """Dimensions of each of so many learners, which have an embedding's together."""
+    """Returns the number of dimensions of each learner."""
     if learners < 1 or embedding_size < 1 or embedding_size % learners:
-        raise ValueError(f"An embedding of size {embedding_size} cannot be cut into {learners} equal learners.")
+        raise ValueError(f"An embedding of size {embedding_size} cannot be split into {learners} equal learners.")
     return embedding_size // learners
 
 
 def sliced(initializer, count):
-    """Initialiser of a matrix whose columns are cut into slices, each drawn as the matrix of a layer of its own.
+    """Initializer of a matrix that draws each slice of columns like the matrix of a separate layer.
 
     Args:
-        initializer: class of Keras initialisers.
+        initializer: a Keras initializer class.
         count: number of slices.
     """
 

@@ -1,4 +1,4 @@
-"""From a backbone's features to several learners' embeddings, by one linear layer."""
+"""Head that computes several learners' embeddings with one linear layer."""
 
 import keras
 from keras import ops
@@ -13,13 +13,13 @@ from tfdml.registry import register
 
 @register("layer", "split_embedding", embedding_size=integer(1), learners=integer(1), **FEATURES)
 class SplitEmbedding(keras.layers.Layer):
-    """Pooled features, then one linear layer cut into K slices: `[B, ..., c]` to `[B, K, embedding_size / K]`.
+    """Pools features and applies a linear layer split into K slices: `[B, ..., c]` to `[B, K, embedding_size / K]`.
 
-    The learners of Divide and Conquer (Sec. 3.2). Together the slices have the parameters of the layer that is not
-    cut. Each is initialised as a layer of its own (Xavier normal) and gives embeddings of unit length, in float32.
+    These are the learners of Divide and Conquer (Sec. 3.2). Together the slices have the parameters of one layer. Each
+    is initialized like a separate layer (Xavier normal), and its embeddings are normalized in float32.
 
     Args:
-        embedding_size: dimensions of all learners together.
+        embedding_size: number of dimensions of all learners together.
         learners: number K of slices, a divisor of `embedding_size`.
         pooling, norm, dropout: see `PooledFeatures`.
     """
