@@ -117,7 +117,7 @@ def test_without_a_network_keras_tells_which_file_it_looks_for_and_where(name, f
         create("backbone", f"keras_applications(name={name!r})").load_imagenet()
     ((url, place),) = asked
     assert place == str(tmp_path / "models" / file)
-    assert f"fetch {url} elsewhere and put it at {place}, " in str(caught.value)
+    assert f"download {url} elsewhere and put it at {place}, " in str(caught.value)
     assert "give its path by --initial_weights" in str(caught.value)
 
 

@@ -241,7 +241,7 @@ def test_bad_arguments():
         AttentionEnsemble(Small(width=4), embedding_size=10, learners=3, branch="stage1")
     with pytest.raises(ValueError, match="Unknown endpoint 'pool3' of small. Known: stage1"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="pool3")
-    with pytest.raises(ValueError, match="from 1 to 3 blocks behind 'stage1' of small, not 5"):
+    with pytest.raises(ValueError, match="from 1 to 3 blocks after 'stage1' of small, received 5"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=5)
     with pytest.raises(ValueError, match="1 or more; received 0"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=0)

@@ -189,7 +189,10 @@ def test_the_last_of_several_groups_counts():
     [
         ({"lr_multipliers": {"embeding": 10}}, ["'embeding'", "Did you mean 'embedding'?", "stage1_conv, stage1_norm"]),
         ({"frozen_steps": {"backbone": 10}}, ["No trainable variable", "'backbone'"]),
-        ({"lr_multipliers": {"stage1_norm": 1, "stage1_*": 2}}, ["'stage1_norm'", "later one", "larger group first"]),
+        (
+            {"lr_multipliers": {"stage1_norm": 1, "stage1_*": 2}},
+            ["'stage1_norm'", "is also in a later group", "larger group first"],
+        ),
     ],
 )
 def test_groups_without_variables_are_named(arguments, parts):

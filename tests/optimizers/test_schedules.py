@@ -66,8 +66,8 @@ def test_a_spec_may_say_what_the_run_would():
     [
         ("step", "either at=.* or every="),
         ("step(at=(1,), every=2)", "either at=.* or every="),
-        ("step(at=(2, 1))", "rising epochs"),
-        ("step(at=(1, 1.01))", "rising epochs"),
+        ("step(at=(2, 1))", "epochs in ascending order"),
+        ("step(at=(1, 1.01))", "epochs in ascending order"),
         ("step(at=(0, 1))", "at to be a number above 0.*received \\(0, 1\\)"),
         ("step(at=(0.01, 1))", "Expected at to be one step or more"),
         ("exponential(every=0)", "every to be a number above 0; received 0"),

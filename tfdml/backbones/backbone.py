@@ -10,20 +10,20 @@ CHANNELS = ("rgb", "bgr")
 class Backbone(keras.Model):
     """A functional graph from images `[B, H, W, 3]` to features, with named endpoints.
 
-    Images arrive as `(pixels - mean) / std`, where pixels go from 0 to 255 and their channels stand in the declared
-    order; pipelines and serving read all of it from here.
+    Its input is `(pixels - mean) / std` of pixels from 0 to 255, with channels in the declared order. Pipelines and
+    serving read this preprocessing from the backbone.
 
     Args:
         inputs: Keras input of the graph.
         endpoints: name to Keras tensor inside the graph, from shallow to deep; the last is the output.
-        mean, std: the preprocessing, one number a channel, in the order of `channels`.
+        mean, std: the preprocessing, one number per channel, in the order of `channels`.
         channels: "rgb" or "bgr".
-        image_size: side of the images that the network was made for, pixels.
+        image_size: side of the images that the network was designed for, in pixels.
     """
 
-    # Name to file of the pretrained weights that come with tfdml.
+    # Name to file of the pretrained weights that are included in tfdml.
     shipped_weights = {}
-    # What methods take unless they are told, where it is not what `suggested` finds.
+    # Defaults of methods for this backbone, where they differ from those of `suggested`.
     suggestions = {}
 
     def __init__(self, inputs, endpoints, *, mean, std, channels="rgb", image_size, **kwargs):
@@ -37,12 +37,12 @@ class Backbone(keras.Model):
         self.image_size = image_size
 
     def suggested(self, what):
-        """What methods take of this backbone unless they are told.
+        """Returns the default of a method's argument for this backbone.
 
         Args:
-            what: `branch`, the endpoint where ensembles cut it, by default the one in the middle; `attention_depth`,
-                how many blocks behind the branch their attention copies, by default 1; `levels`, the endpoints that
-                `multilevel` embeds, from shallow to deep, by default the last three.
+            what: `branch`, the endpoint where ensembles divide, by default the one in the middle; `attention_depth`,
+                the number of blocks after the branch that attention copies, by default 1; or `levels`, the endpoints
+                that `multilevel` embeds, from shallow to deep, by default the last three.
         """
         names = list(self.endpoints)
         if len(names) < 2:
@@ -54,11 +54,11 @@ class Backbone(keras.Model):
         return self.suggestions.get(what, found[what])
 
     def split_at(self, endpoint):
-        """Two Keras models, from images to an endpoint and from there to the features; their layers are those here."""
+        """Splits the backbone at an endpoint into two Keras models, trunk and tail, which share its layers."""
         cut = self._tensor(endpoint)
         trunk = keras.Model(self.input, cut, name=f"{self.name}_trunk")
         if cut is self.output:
-            # Keras makes no model of nothing.
+            # Keras cannot create a model without layers.
             cut = keras.layers.Input(cut.shape[1:], dtype=cut.dtype)
             return trunk, keras.Model(cut, keras.layers.Identity()(cut), name=f"{self.name}_tail")
         try:
@@ -67,19 +67,19 @@ class Backbone(keras.Model):
             raise ValueError(f"{self.name} cannot be split at {endpoint!r}: another path leads around it.") from None
 
     def taps(self, endpoints):
-        """A Keras model from images to the list of the named endpoints; its layers are those here."""
+        """Returns a Keras model from images to the list of the named endpoints, which shares the backbone's layers."""
         return keras.Model(self.input, [self._tensor(name) for name in endpoints], name=f"{self.name}_taps")
 
     def blocks_after(self, endpoint, count):
-        """A Keras model of the `count` blocks behind an endpoint; its layers are those here.
+        """Returns a Keras model of the `count` blocks after an endpoint, which shares the backbone's layers.
 
-        Blocks end at endpoints; poolings are none.
+        A block ends at an endpoint; poolings are not blocks.
         """
         start, names = self._tensor(endpoint), list(self.endpoints)
         blocks = [name for name in names[names.index(endpoint) + 1 :] if not name.startswith("pool")]
         if not 1 <= count <= len(blocks):
             raise ValueError(
-                f"Expected from 1 to {len(blocks)} blocks behind {endpoint!r} of {self.name}, not {count}."
+                f"Expected from 1 to {len(blocks)} blocks after {endpoint!r} of {self.name}, received {count}."
             )
         return keras.Model(start, self._tensor(blocks[count - 1]), name=f"{self.name}_blocks")
 

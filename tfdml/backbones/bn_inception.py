@@ -1,4 +1,4 @@
-"""Inception with batch norm (Ioffe and Szegedy, 2015), in the layout that its published weights have."""
+"""Inception with batch norm (Ioffe and Szegedy, 2015), in the layout of its published weights."""
 
 from keras import layers
 
@@ -7,8 +7,8 @@ from tfdml.backbones.convolution import convolution
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 from tfdml.registry import register
 
-# Channels of the branches of a block: 1x1; 3x3_reduce, 3x3; double_3x3_reduce, _1, _2; and the pooling before
-# pool_proj with its channels. Blocks without the first and last halve the resolution.
+# Channels of the branches of a block: 1x1; 3x3_reduce, 3x3; double_3x3_reduce, _1, _2; pooling and channels of
+# pool_proj. Blocks without the first and last branch halve the resolution.
 BLOCKS = {
     "3a": (64, (64, 64), (64, 96, 96), ("avg", 32)),
     "3b": (64, (64, 96), (64, 96, 96), ("avg", 64)),
@@ -26,14 +26,14 @@ STEP = {"bias": True, "norm_epsilon": 1e-5}
 
 @register("backbone", "bn_inception")
 class BNInception(Backbone):
-    """GoogLeNet V2, as Ranked List Loss and most papers of the field use it, in the layout of pretrainedmodels.
+    """GoogLeNet V2 (BN-Inception), in the layout of pretrainedmodels; used by Ranked List Loss and many other papers.
 
     Endpoints: `pool1`, `pool2`, `inception_3a` to `inception_3c`, `inception_4a` to `inception_4e`, `inception_5a`,
-    `inception_5b`. The classifier is left out. As in the published network, strided convolutions and poolings agree
-    only where features have even sides: with images of 224, 227, 256 or other multiples of 32 pixels.
+    `inception_5b`. The classifier is left out. As in the published network, strided convolutions and poolings agree in
+    size only if features have even sides: use images of 227 pixels, or of a multiple of 32 such as 224 and 256.
     """
 
-    # The levels are Ranked List Loss's; `inception_3c` ends where `pool3` of `googlenet` does.
+    # The levels are those of Ranked List Loss; `inception_3c` is at the depth of `pool3` of `googlenet`.
     suggestions = {
         "branch": "inception_3c",
         "attention_depth": 5,
@@ -77,7 +77,7 @@ def _pooling(features, pool, name):
     if kind == "max":
         features = layers.MaxPooling2D(3, 1, padding="same", name=f"{name}_pool")(features)
     else:
-        # The published network divides by nine at the border, too, which Keras' "same" does not.
+        # The published network also divides by nine at the border, unlike Keras' "same".
         features = layers.ZeroPadding2D(1, name=f"{name}_pool_pad")(features)
         features = layers.AveragePooling2D(3, 1, name=f"{name}_pool")(features)
     return convolution(features, channels, name=f"{name}_pool_proj", **STEP)

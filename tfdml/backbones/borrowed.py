@@ -1,4 +1,4 @@
-"""Backbones that another package brings."""
+"""Backbones of keras-hub and keras-cv."""
 
 import importlib
 from functools import partial
@@ -8,7 +8,7 @@ import keras
 from tfdml.backbones.backbone import Backbone
 from tfdml.layers.precision import layers_in
 
-# keras-hub asks for tensorflow-text, and that for `tensorflow`, which must not be installed beside `tensorflow-cpu`.
+# keras-hub requires tensorflow-text, and that `tensorflow`, which must not be installed over `tensorflow-cpu`.
 INSTALL = {
     "keras_hub": (
         "the extra 'hub'. With the extra 'gpu': pip install 'tfdml[hub]'. With the extra 'cpu', where that would "
@@ -21,19 +21,19 @@ INSTALL = {
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class Borrowed(Backbone):
-    """A backbone of keras-hub or keras-cv; both make them of presets, with weights.
+    """A backbone of keras-hub or keras-cv, created from a preset with its weights.
 
     Endpoints are the levels of its feature pyramid, if it has one, such as `P2` at a quarter of the resolution, and
     `output`.
 
     Args:
         network: the package's backbone, from images to one tensor.
-        package: name of the Python package, which has to be imported before the network can be made again.
+        package: name of the Python package, which must be imported before the network can be loaded.
         preprocessing: `mean`, `std` and `image_size`, see `Backbone`.
     """
 
     def __init__(self, network, package, preprocessing, **kwargs):
-        # Some take a dictionary of one.
+        # Some networks take a dictionary with one input.
         inputs = list(network.input.values()) if isinstance(network.input, dict) else [network.input]
         if len(inputs) != 1 or not isinstance(network.output, keras.KerasTensor):
             raise ValueError(
@@ -45,7 +45,7 @@ class Borrowed(Backbone):
         super().__init__(inputs[0], endpoints, **preprocessing, **{"name": network.name, **kwargs})
         self.package = package
         self.preprocessing = preprocessing
-        # Without its weights, which are saved as those of this model.
+        # Without its weights, which are saved as weights of this model.
         self.network = keras.saving.serialize_keras_object(network)
 
     def get_config(self):
@@ -61,7 +61,7 @@ class Borrowed(Backbone):
 
 
 def import_extra(package):
-    """Imports an optional package, with an error that says how to install it."""
+    """Imports an optional package; if that fails, the error says how to install it."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
@@ -69,21 +69,20 @@ def import_extra(package):
 
 
 def load_preset(package, preset, load):
-    """The result of `load()`, which reads or downloads a preset, with errors that name it."""
+    """Returns `load()`, which reads or downloads a preset; errors name the preset."""
     try:
         return load()
     except (ValueError, OSError) as error:
         raise OSError(
-            f"{package}(preset={preset!r}) cannot be loaded: {error} Without a network, give the path of a folder "
-            "that holds the preset."
+            f"{package}(preset={preset!r}) cannot be loaded: {error} Without network access, give the path of a folder "
+            "with the preset."
         ) from error
 
 
 def _save_position_embeddings(network):
-    """Lets DINOv2 of keras-hub be saved with all its weights as they are.
+    """Makes DINOv2 of keras-hub save its position embeddings unchanged.
 
-    Its own way saves position embeddings at the size they were published in, and drops what they learned where the sum
-    of the changes is not positive.
+    By default it saves them at their published size, and drops trained changes whose sum is not positive.
     """
     for layer in network.layers:
         if hasattr(layer, "interpolated_position_embeddings"):
@@ -92,7 +91,7 @@ def _save_position_embeddings(network):
 
 
 def _levels(network):
-    """The levels of a feature pyramid, from shallow to deep, but for one that is the output."""
+    """Returns the levels of a feature pyramid from shallow to deep, without one that is the output."""
     if hasattr(network, "pyramid_level_inputs"):
         levels = {level: network.get_layer(layer).output for level, layer in network.pyramid_level_inputs.items()}
     else:

@@ -1,24 +1,24 @@
-"""The step that convolutional backbones are made of."""
+"""Convolution, batch norm and ReLU, the step of convolutional backbones."""
 
 from keras import layers
 
 
 def convolution(features, channels, size=1, *, name, stride=1, bias=False, norm_epsilon=None, relu=True):
-    """Convolution, batch norm where it has an epsilon, and ReLU, named `name`, `name_norm` and `name_relu`.
+    """Applies a convolution, batch norm and ReLU, with layers `name`, `name_norm` and `name_relu`.
 
     Args:
         features: Keras tensor `[B, h, w, c]`.
-        channels: channels of the result.
+        channels: number of output channels.
         size: side of the kernel, odd.
         name: name of the convolution.
-        stride: distance of neighbouring windows; the first begins `size // 2` outside the features.
-        bias: whether the convolution adds one.
+        stride: stride; the first window starts `size // 2` outside the features.
+        bias: whether the convolution has a bias.
         norm_epsilon: epsilon of the batch norm; None: no batch norm.
-        relu: whether ReLU ends the step.
+        relu: whether to apply ReLU.
     """
     padding = "same"
     if stride > 1 and size > 1:
-        # With strides Keras' "same" begins its windows elsewhere, which pretrained weights do not expect.
+        # With strides, Keras' "same" places windows differently than pretrained weights expect.
         features = layers.ZeroPadding2D(size // 2, name=f"{name}_pad")(features)
         padding = "valid"
     arguments = {"strides": stride, "padding": padding, "use_bias": bias, "kernel_initializer": "he_normal"}

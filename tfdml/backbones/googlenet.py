@@ -1,4 +1,4 @@
-"""GoogLeNet (Szegedy et al., 2015), as Caffe and as torchvision have it, for their weights."""
+"""GoogLeNet (Szegedy et al., 2015), in the layouts of Caffe and torchvision, for their weights."""
 
 from keras import layers
 
@@ -24,17 +24,17 @@ BLOCKS = {
 
 @register("backbone", "googlenet")
 class GoogLeNet(Backbone):
-    """Inception v1: Caffe's bvlc_googlenet, with local response norm; or torchvision's, with batch norm.
+    """GoogLeNet (Inception v1): Caffe's bvlc_googlenet with local response norm, or torchvision's with batch norm.
 
     Endpoints: `pool1`, `pool2`, `inception_3a`, `inception_3b`, `pool3`, `inception_4a` to `inception_4e`, `pool4`,
-    `inception_5a`, `inception_5b`. Classifiers are left out. torchvision's has kernels of 3 × 3 in the branch that is
-    named 5x5, and a last pooling of 2 × 2.
+    `inception_5a`, `inception_5b`. Classifiers are left out. torchvision's has 3 × 3 kernels in the branch named 5x5,
+    and a last pooling of 2 × 2.
 
     Args:
         batch_norm: True for torchvision's network, False for Caffe's.
     """
 
-    # Attention-based Ensemble's, and those of Ranked List Loss in bn_inception, before the same poolings.
+    # Those of Attention-based Ensemble, and of Ranked List Loss in bn_inception, before the same poolings.
     suggestions = {
         "branch": "pool3",
         "attention_depth": 5,
@@ -74,20 +74,20 @@ class GoogLeNet(Backbone):
 
 def _preprocessing(batch_norm):
     if batch_norm:
-        # torchvision's ImageNet numbers and what `transform_input` makes of them come to this.
+        # The result of torchvision's ImageNet statistics and its `transform_input`.
         return {"mean": (127.5,) * 3, "std": (127.5,) * 3, "image_size": 224}
     return {"mean": (104.0, 117.0, 123.0), "std": (1.0,) * 3, "channels": "bgr", "image_size": 224}
 
 
 def _inception(features, block, name, large, step):
-    """Four branches side by side.
+    """Applies a block of four parallel branches.
 
     Args:
         features: Keras tensor.
         block: key of `BLOCKS`.
-        name: what names of layers begin with.
-        large: side of the kernel of the branch that is named 5x5.
-        step: what all convolutions have in common.
+        name: prefix of the names of layers.
+        large: side of the kernel in the branch named 5x5.
+        step: arguments of all convolutions.
     """
     one, reduce_three, three, reduce_five, five, projection = BLOCKS[block]
     branch1 = convolution(features, one, name=f"{name}_1x1", **step)

@@ -11,7 +11,7 @@ from tfdml.arguments import several, text
 from tfdml.backbones.backbone import Backbone
 from tfdml.registry import register
 
-# Side of the images that a network was trained on, where it is not 224.
+# Side of the images that a network was trained on, if it is not 224.
 IMAGE_SIZES = {
     "EfficientNetB1": 240,
     "EfficientNetB2": 260,
@@ -35,7 +35,7 @@ IMAGE_SIZES = {
 
 @register("backbone", "keras_applications", name=text(), endpoints=several(text(), at_least=0))
 def keras_applications(name, endpoints=()):
-    """A network of keras.applications: name='ResNet50'; endpoints: names of its layers; `imagenet` downloads."""
+    """A network of keras.applications by name; `endpoints` are names of its layers. `imagenet` downloads weights."""
     return KerasApplication(name, endpoints)
 
 
@@ -46,8 +46,8 @@ class KerasApplication(Backbone):
     Endpoints are the named layers, and `output`.
 
     Args:
-        application: its name there, such as "ResNet50" or "EfficientNetV2B0".
-        layer_names: names of its layers that shall be endpoints, from shallow to deep.
+        application: its name in keras.applications, such as "ResNet50" or "EfficientNetV2B0".
+        layer_names: names of the layers that become endpoints, from shallow to deep.
     """
 
     def __init__(self, application, layer_names=(), **kwargs):
@@ -60,12 +60,12 @@ class KerasApplication(Backbone):
         self.layer_names = tuple(layer_names)
 
     def load_imagenet(self):
-        """Downloads Keras' ImageNet weights, or takes them from its cache, and loads them."""
+        """Loads Keras' ImageNet weights from its cache, or downloads them."""
         try:
             pretrained = _function(self.application)(include_top=False, weights="imagenet")
-        except Exception as error:  # Keras raises just that where it cannot download.
+        except Exception as error:  # Keras raises a plain Exception if it cannot download.
             raise OSError(
-                f"The ImageNet weights of {self.application} cannot be had: {error}. {_how_to_fetch(error)}"
+                f"The ImageNet weights of {self.application} cannot be downloaded: {error}. {_how_to_fetch(error)}"
             ) from error
         self.set_weights(pretrained.get_weights())
 
@@ -74,13 +74,13 @@ class KerasApplication(Backbone):
 
 
 def _how_to_fetch(error):
-    """What to do without a network: the call that failed knows, and each network names its file in its own way."""
+    """Returns what to do without network access, from the failed call, which knows the file's name."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         if frame.f_code is keras.utils.get_file.__code__:
             url, place = frame.f_locals["origin"], frame.f_locals.get("download_target")
             found = f"put it at {place}, where Keras looks for it, or " if place else ""
-            return f"Without a network, fetch {url} elsewhere and {found}give its path by --initial_weights."
-    return "Without a network, fetch the file elsewhere and give its path by --initial_weights."
+            return f"Without network access, download {url} elsewhere and {found}give its path by --initial_weights."
+    return "Without network access, download the file elsewhere and give its path by --initial_weights."
 
 
 def _function(name):
@@ -99,9 +99,9 @@ def _layer(network, name):
 
 
 def _preprocessing(application):
-    """Mean, standard deviation and order of channels, measured on Keras' own function."""
+    """Returns mean, standard deviation and order of channels, measured on Keras' own `preprocess_input`."""
     prepare = inspect.getmodule(_function(application)).preprocess_input
-    # Pictures of one pixel: black, and red, green and blue alone.
+    # Images of one pixel: black, red, green and blue.
     pixels = np.concatenate([np.zeros((1, 3)), 255 * np.eye(3)]).reshape(4, 1, 1, 3)
     black, *colours = prepare(pixels).reshape(4, 3)
     gains = np.abs(np.stack(colours) - black) / 255

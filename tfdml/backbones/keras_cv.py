@@ -9,7 +9,7 @@ from tfdml.registry import register
 
 @register("backbone", "keras_cv", preset=text())
 def keras_cv(preset):
-    """An image backbone of keras-cv with the weights of its preset, if it has any: a name there, or a local folder."""
+    """An image backbone of keras-cv with the weights, if any, of its preset: a name or a local folder."""
     models = import_extra("keras_cv").models
     classes = [
         value for value in vars(models).values() if inspect.isclass(value) and issubclass(value, models.Backbone)
@@ -20,6 +20,6 @@ def keras_cv(preset):
 
 
 def _preprocessing(network):
-    # Either the network scales pixels to 0 ... 1 itself, or it expects them so.
+    # The network either scales pixels to 0 ... 1 itself, or expects them scaled.
     std = 1.0 if network.get_config().get("include_rescaling") else 255.0
     return {"mean": (0.0,) * 3, "std": (std,) * 3, "image_size": network.inputs[0].shape[1] or 224}

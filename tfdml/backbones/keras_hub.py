@@ -14,16 +14,16 @@ def keras_hub(preset, image_size=None):
     """An image backbone of keras-hub with the weights of its preset.
 
     Args:
-        preset: a name there, or a local folder.
-        image_size: side of images for networks that take one size only, such as transformers; None: the preset's.
+        preset: a preset's name or a local folder.
+        image_size: side of images for networks with a fixed size, such as transformers; None: the preset's.
     """
     package = import_extra("keras_hub")
     shape = {} if image_size is None else {"image_shape": (image_size, image_size, 3)}
     network = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset, **shape))
     if Path(preset).is_dir() and not (Path(preset) / "image_converter.json").is_file():
-        # What a backbone's own `save_to_preset` leaves.
+        # The result of a backbone's own `save_to_preset`.
         raise ValueError(
-            f"The folder {preset} does not say how its network expects pixels: it has no image_converter.json. Write "
+            f"The folder {preset} does not declare how pixels are scaled: it has no image_converter.json. Write "
             "one: keras_hub.layers.ImageConverter(image_size=..., scale=..., offset=...).save_to_preset(folder)."
         )
     converter = load_preset("keras_hub", preset, lambda: package.layers.ImageConverter.from_preset(preset))
@@ -31,9 +31,9 @@ def keras_hub(preset, image_size=None):
 
 
 def _preprocessing(network, converter):
-    """What keras-hub writes as `pixels * scale + offset`."""
+    """Converts keras-hub's `pixels * scale + offset` to mean and standard deviation."""
     scale = np.broadcast_to(1.0 if converter.scale is None else converter.scale, 3).astype("float64")
     offset = np.broadcast_to(0.0 if converter.offset is None else converter.offset, 3).astype("float64")
-    # The network's own size first: another one it would refuse.
+    # The network's own size first, because it refuses any other.
     side = network.inputs[0].shape[1] or (converter.image_size[0] if converter.image_size else 224)
     return {"mean": (0.0 - offset / scale).tolist(), "std": (1 / scale).tolist(), "image_size": side}

@@ -7,7 +7,7 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.registry import register
 
-# Depth: blocks of each stage, and whether they are bottlenecks.
+# Depth to the number of blocks of each stage, and whether they are bottlenecks.
 DEPTHS = {18: ((2, 2, 2, 2), False), 50: ((3, 4, 6, 3), True)}
 EPSILON = 1e-5
 
@@ -38,7 +38,7 @@ class ResNet(Backbone):
         blocks, bottleneck = DEPTHS[depth]
         inputs = layers.Input((None, None, 3), name="images")
         features = convolution(inputs, 64, 7, stride=2, name="conv1", norm_epsilon=EPSILON)
-        # Zeros are as good as nothing here: the features are not negative.
+        # Zero padding does not change the maximum, because features are non-negative.
         features = layers.MaxPooling2D(3, 2, name="pool1")(layers.ZeroPadding2D(1, name="pool1_pad")(features))
         endpoints = {}
         for stage, count in enumerate(blocks):

@@ -9,19 +9,19 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.registry import register
 
-# Made by `python -m benchmarks.pretrain_toycars`; the recipe and the checksum are beside it.
+# Written by `python -m benchmarks.pretrain_toycars`; the recipe and the checksum are next to it.
 TOYCARS = Path(__file__).parent / "weights" / "small_toycars.weights.h5"
 
 
 @register("backbone", "small", width=integer(1), stages=integer(1, at_most=8))
 class Small(Backbone):
-    """Plain convolutions, two of 3 × 3 in each stage, batch norm; made for images of 24 to 96 pixels on a CPU.
+    """A small network for images of 24 to 96 pixels on a CPU: two 3 × 3 convolutions with batch norm in each stage.
 
-    Endpoints are `stage1` to the last stage; each stage halves the resolution of the one before and doubles its
-    channels. `--initial_weights=toycars` are for a width of 16 and up to four stages.
+    Endpoints are `stage1` to the last stage; each stage halves the resolution of the previous one and doubles
+    its channels. `--initial_weights=toycars` is for a width of 16 and up to four stages.
 
     Args:
-        width: channels of the first stage.
+        width: number of channels of the first stage.
         stages: number of stages.
     """
 

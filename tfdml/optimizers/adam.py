@@ -1,4 +1,4 @@
-"""Adam by layer group."""
+"""Adam with layer groups."""
 
 import keras
 

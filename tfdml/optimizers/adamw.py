@@ -1,4 +1,4 @@
-"""AdamW by layer group."""
+"""AdamW with layer groups."""
 
 import keras
 

@@ -5,12 +5,12 @@ from collections.abc import Callable
 from tfdml.arguments import either, instance, integer, mapping, number, optional, text
 
 SHARE = number(at_least=0, below=1)
-# Those of `LayerGroups`.
+# Arguments of `LayerGroups`.
 GROUPS = {
     "lr_multipliers": optional(mapping(number(at_least=0), keys="layer groups")),
     "frozen_steps": optional(mapping(integer(0), keys="layer groups")),
 }
-# Those of every Keras optimizer behind `LayerGroups`.
+# Arguments of every Keras optimizer.
 COMMON = {
     "weight_decay": optional(number(at_least=0, at_most=10)),
     "clipnorm": optional(number(above=0)),
@@ -29,7 +29,7 @@ def _learning_rate(at_most):
     return either(number(above=0, at_most=at_most), instance(Callable, "a Keras schedule or a function of the step"))
 
 
-# Adam moves each weight by about the learning rate, whatever the gradient is.
+# Adam changes each weight by about the learning rate, whatever the gradient is.
 ADAM_ARGUMENTS = {
     **COMMON,
     "learning_rate": _learning_rate(at_most=10),

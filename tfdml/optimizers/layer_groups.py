@@ -12,20 +12,19 @@ from tfdml.optimizers.own_steps import counting
 
 
 class LayerGroups:
-    """Makes of a Keras optimizer one that treats groups of layers differently; stands before it among the bases.
+    """Adds layer groups to a Keras optimizer: `class SGD(LayerGroups, keras.optimizers.SGD)`.
 
-    A group is `backbone` or `loss` in the models of `tfdml.methods`, or the name of a layer or weight as it stands in
-    `variable.path`, in which `*` stands for anything. Where a variable is in several groups, the last one counts.
-    With the defaults every step is that of the Keras optimizer, bit for bit.
+    A group is `backbone` or `loss` in the models of `tfdml.methods`, or the name of a layer or weight in
+    `variable.path`, in which `*` matches anything. If a variable is in several groups, the last one applies. With the
+    defaults, every step is that of the Keras optimizer, bit for bit.
 
     Args:
-        lr_multipliers: group to factor of the learning rate and with it of the weight decay; 0 freezes the group.
-        frozen_steps: group to number of updates for which it is frozen. Then it begins to train as if its optimizer had
-            just been made.
-        decay_biases_and_norms: False leaves biases, scales and offsets of normalisations, and all other vectors out
-            of the weight decay.
-        l2: adds the weight decay to the gradient, as Caffe and PyTorch's SGD and Adam do, instead of shrinking the
-            weights beside it.
+        lr_multipliers: group to multiplier of the learning rate, and so of the weight decay; 0 freezes the group.
+        frozen_steps: group to number of updates for which it is frozen. Then it starts with new optimizer state.
+        decay_biases_and_norms: False exempts biases, scales and offsets of normalization layers, and all other vectors
+            from weight decay.
+        l2: True adds the weight decay to the gradient, as Caffe and PyTorch's SGD and Adam do; False shrinks the
+            weights separately.
     """
 
     @expects(**GROUPS)
@@ -45,11 +44,11 @@ class LayerGroups:
             cls.__signature__ = _signature(cls)
 
     def name_groups(self, groups):
-        """Takes a function that gives `{group: variables}`, which models call before the optimizer is built."""
+        """Sets a function that returns `{group: variables}`; models call this before the optimizer is built."""
         self._named_groups = groups
 
     def count_apart(self, steps_of):
-        """Takes a function from a variable to its own number of steps, see `tfdml.optimizers.own_steps`."""
+        """Sets a function from a variable to its own number of steps, see `tfdml.optimizers.own_steps`."""
         self._steps_of = steps_of
 
     def is_learning(self, variable):
@@ -63,7 +62,7 @@ class LayerGroups:
         rules = layer_rules(
             variables, self.lr_multipliers, self.frozen_steps, self.decay_biases_and_norms, self._named_groups()
         )
-        # A function, because Keras would look for variables in a list.
+        # A function, because Keras would track variables in a list.
         self._rules = rules.__getitem__
         super().build(variables)
 
@@ -73,7 +72,7 @@ class LayerGroups:
         super().apply(self.without_frozen(grads, trainable_variables), trainable_variables)
 
     def without_frozen(self, gradients, variables=None):
-        """The gradients, with zeros in place of those of variables that are frozen in this step."""
+        """Returns the gradients, with zeros for variables that are frozen in this step."""
         places = range(len(gradients)) if variables is None else (place_of(self, each) for each in variables)
         return [self._unless_frozen(each, self._rules(at)) for each, at in zip(gradients, places, strict=True)]
 
@@ -104,7 +103,7 @@ class LayerGroups:
         return {**super().get_config(), **own}
 
     def _decay(self, gradient, variable, rate):
-        """Shrinks the variable, or gives the gradient that does."""
+        """Shrinks the variable, or returns the gradient with L2 decay."""
         decay = ops.cast(self.weight_decay, variable.dtype)
         if self.l2:
             return ops.add(ops.convert_to_tensor(gradient), variable * decay)
@@ -112,7 +111,7 @@ class LayerGroups:
         return gradient
 
     def _apply_weight_decay(self, variables):
-        # Keras would decay all variables here by one learning rate; `update_step` does it by each one's own.
+        # Keras would decay all variables with one learning rate; `update_step` uses each variable's own.
         pass
 
     def _unless_frozen(self, gradient, rule):
@@ -124,7 +123,7 @@ class LayerGroups:
         return ops.where(self.iterations >= rule.frozen_steps, gradient, ops.zeros_like(gradient))
 
     def _own_steps(self, place, rule):
-        """The number of steps that a variable has learned in, or None: all."""
+        """Returns the number of steps that trained a variable; None: all."""
         own = self._steps_of(trained_variables(self)[place]) if self._steps_of else None
         if own is None and rule.frozen_steps:
             return ops.maximum(self.iterations - rule.frozen_steps, 0)
@@ -132,7 +131,7 @@ class LayerGroups:
 
 
 def _signature(optimizer):
-    """The arguments of the Keras optimizer, then those of `LayerGroups`, as the registry shows and checks them."""
+    """Returns the arguments of the Keras optimizer, then those of `LayerGroups`, for the registry."""
     keras_optimizer = next(base for base in optimizer.__mro__ if not issubclass(base, LayerGroups))
     parameters = [*inspect.signature(keras_optimizer).parameters.values()]
     own = inspect.signature(LayerGroups.__init__).parameters.values()

@@ -4,18 +4,18 @@ import dataclasses
 import difflib
 import fnmatch
 
-# Names of weights that are no vectors everywhere: attention has biases for each head.
+# Names of weights that are not always vectors: attention has a bias for each head.
 UNDECAYED = ("bias", "beta", "gamma")
 MOST_NAMES = 12
 
 
 @dataclasses.dataclass(frozen=True)
 class LayerRule:
-    """How one variable is trained.
+    """Settings of one variable.
 
     Args:
-        multiplier: factor of the learning rate; 0 freezes.
-        frozen_steps: steps before it is trained at all.
+        multiplier: multiplier of the learning rate; 0 freezes.
+        frozen_steps: number of first steps in which it is frozen.
         decays: whether weight decay applies.
     """
 
@@ -25,13 +25,13 @@ class LayerRule:
 
 
 def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms, named):
-    """The `LayerRule` of each variable.
+    """Returns the `LayerRule` of each variable.
 
     Args:
         variables: Keras variables.
-        lr_multipliers: group to factor.
+        lr_multipliers: group to multiplier.
         frozen_steps: group to number of steps.
-        decay_biases_and_norms: whether weight decay applies to these.
+        decay_biases_and_norms: whether weight decay applies to biases and norms.
         named: `{group: variables}` that a model names; every other group is matched against paths.
     """
     multipliers = _by_variable(lr_multipliers, variables, named, default=1.0)
@@ -41,7 +41,7 @@ def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms,
 
 
 def _by_variable(values, variables, named, default):
-    """The value of each variable's group; of several groups the last one counts."""
+    """Returns the value of each variable's group; of several groups the last one applies."""
     owners = [None] * len(variables)
     for group in values:
         for place in _members(group, variables, named):
@@ -49,14 +49,14 @@ def _by_variable(values, variables, named, default):
     for group in values:
         if group not in owners:
             raise ValueError(
-                f"Every variable of the layer group {group!r} is in a later one as well, which counts; write the "
+                f"Every variable of the layer group {group!r} is also in a later group, which overrides it; write the "
                 f"larger group first. Received {', '.join(values)}."
             )
     return [default if group is None else values[group] for group in owners]
 
 
 def _members(group, variables, named):
-    """Places of the variables that a group's name matches."""
+    """Returns the indices of the variables that match a group's name."""
     if group in named:
         own = {id(variable) for variable in named[group]}
         found = [place for place, variable in enumerate(variables) if id(variable) in own]
@@ -80,7 +80,7 @@ def _no_member(group, variables, named):
     groups = f"{', '.join(named)}, or " if named else ""
     return (
         f"No trainable variable belongs to the layer group {group!r}.{hint} Expected {groups}a layer's name, in which "
-        f"'*' stands for anything: {shown}."
+        f"'*' matches anything: {shown}."
     )
 
 

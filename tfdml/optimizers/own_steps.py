@@ -1,4 +1,4 @@
-"""Step counts of their own for some of an optimizer's variables."""
+"""Separate step counts for some of an optimizer's variables."""
 
 import contextlib
 
@@ -6,31 +6,31 @@ import keras
 
 from tfdml.keras_internals import iterations_replaced, place_of, trained_variables
 
-# Optimizers that use `iterations` number by number of a variable, so that the count may differ from column to column.
+# Optimizers that use `iterations` elementwise, so that the count may differ between columns of a variable.
 USE_STEPS = (keras.optimizers.Adam, keras.optimizers.Adamax)
 
 
 @contextlib.contextmanager
 def counting(optimizer, steps):
-    """Context in which `optimizer.iterations` is another count.
+    """Returns a context in which `optimizer.iterations` is another count.
 
     Args:
         optimizer: Keras optimizer.
-        steps: integer tensor that broadcasts against the variable that is updated; None: all steps, as usual.
+        steps: integer tensor that broadcasts against the updated variable; None: all steps, as usual.
     """
     if steps is None:
         yield
         return
-    # Keras divides by it where gradients are accumulated.
+    # Keras divides by it for gradient accumulation.
     with iterations_replaced(optimizer, steps * (optimizer.gradient_accumulation_steps or 1)):
         yield
 
 
 def count_apart(optimizer, steps_of):
-    """Lets an optimizer update some variables by the number of steps that they have learned in, not by all steps.
+    """Makes an optimizer update some variables by the number of steps that trained them, not by all steps.
 
-    This decides the bias correction of Adam, AdamW and Adamax. The learning rate's schedule goes by all steps. Other
-    optimizers stay as they are: most do not use the number of steps; Nadam, Lamb and others go by all steps.
+    This affects the bias correction of Adam, AdamW and Adamax. The learning rate schedule counts all steps. Other
+    optimizers are unchanged: most do not use the number of steps; Nadam, Lamb and others count all steps.
 
     Args:
         optimizer: Keras optimizer.

@@ -1,6 +1,6 @@
-"""Learning rates that change with the step, as Keras schedules; specs count in epochs.
+"""Learning rate schedules in epochs, as Keras schedules.
 
-Each takes what a run knows, `learning_rate`, `steps_per_epoch` and perhaps `epochs`, unless the spec sets it.
+A run passes `learning_rate`, `steps_per_epoch` and `epochs` to a schedule that takes them, unless the spec sets them.
 """
 
 from keras.optimizers.schedules import CosineDecay, ExponentialDecay, PiecewiseConstantDecay
@@ -8,14 +8,14 @@ from keras.optimizers.schedules import CosineDecay, ExponentialDecay, PiecewiseC
 from tfdml.arguments import either, integer, number, optional, several
 from tfdml.registry import register
 
-# What a run tells every schedule.
+# Arguments that a run passes to every schedule.
 RATE, STEPS = number(above=0, at_most=100), integer(1)
 EPOCHS = number(above=0)
 
 
 @register("schedule", "constant", learning_rate=RATE)
 def constant(learning_rate):
-    """One learning rate all the time."""
+    """A constant learning rate."""
     return learning_rate
 
 
@@ -29,14 +29,14 @@ def constant(learning_rate):
     factor=number(above=0),
 )
 def step(learning_rate, steps_per_epoch, at=(), every=None, factor=0.1):
-    """Times `factor` at each of the epochs `at`, or every so many epochs.
+    """Multiplies the learning rate by `factor` at each of the epochs `at`, or every `every` epochs.
 
     Args:
-        learning_rate: the first learning rate.
-        steps_per_epoch: steps of an epoch.
-        at: epochs, rising; fractions of epochs too.
-        every: epochs between changes, in place of `at`.
-        factor: what the learning rate is multiplied with.
+        learning_rate: initial learning rate.
+        steps_per_epoch: number of steps in an epoch.
+        at: epochs in ascending order; may be fractions.
+        every: number of epochs between changes, instead of `at`.
+        factor: multiplier of the learning rate.
     """
     at = at if isinstance(at, tuple) else (at,)
     if bool(at) == (every is not None):
@@ -45,22 +45,22 @@ def step(learning_rate, steps_per_epoch, at=(), every=None, factor=0.1):
         return exponential(learning_rate, steps_per_epoch, every=every, factor=factor, staircase=True)
     changes = [_steps("at", epoch, steps_per_epoch) for epoch in at]
     if changes != sorted(set(changes)):
-        raise ValueError(f"step(at=...) needs rising epochs, received {at}.")
-    # Keras' boundary is the last step of the old value.
+        raise ValueError(f"step(at=...) needs epochs in ascending order, received {at}.")
+    # Keras' boundary is the last step with the old value.
     boundaries = [first - 1 for first in changes]
     return PiecewiseConstantDecay(boundaries, [learning_rate * factor**power for power in range(len(changes) + 1)])
 
 
 @register("schedule", "exponential", learning_rate=RATE, steps_per_epoch=STEPS, every=EPOCHS, factor=number(above=0))
 def exponential(learning_rate, steps_per_epoch, every=1.0, factor=0.94, staircase=False):
-    """Times `factor` every so many epochs, smoothly or in steps.
+    """Multiplies the learning rate by `factor` over every `every` epochs, smoothly or in steps.
 
     Args:
-        learning_rate: the first learning rate.
-        steps_per_epoch: steps of an epoch.
-        every: epochs over which the learning rate is multiplied with `factor`.
-        factor: what the learning rate is multiplied with.
-        staircase: True changes it at once at the end of these epochs.
+        learning_rate: initial learning rate.
+        steps_per_epoch: number of steps in an epoch.
+        every: number of epochs over which the learning rate is multiplied by `factor`.
+        factor: multiplier of the learning rate.
+        staircase: True changes the learning rate only at the end of these epochs.
     """
     return ExponentialDecay(learning_rate, _steps("every", every, steps_per_epoch), factor, staircase=staircase)
 
@@ -75,14 +75,14 @@ def exponential(learning_rate, steps_per_epoch, every=1.0, factor=0.94, staircas
     floor=number(at_least=0, at_most=1),
 )
 def cosine(learning_rate, steps_per_epoch, epochs, warmup_epochs=0.0, floor=0.0):
-    """Half a cosine from the learning rate down to `floor` times it, after a linear rise from 0 if wanted.
+    """Decays the learning rate by half a cosine to `floor` times its maximum, after an optional linear warmup from 0.
 
     Args:
-        learning_rate: the highest learning rate.
-        steps_per_epoch: steps of an epoch.
-        epochs: when it ends, the rise included.
-        warmup_epochs: epochs of the rise, in which all layers train.
-        floor: share of the learning rate at the end.
+        learning_rate: maximum learning rate.
+        steps_per_epoch: number of steps in an epoch.
+        epochs: number of epochs, warmup included.
+        warmup_epochs: number of epochs of warmup, in which all layers train.
+        floor: fraction of the learning rate at the end.
     """
     if warmup_epochs >= epochs:
         raise ValueError(f"cosine needs 0 <= warmup_epochs < epochs, received {warmup_epochs:g} and {epochs:g}.")
@@ -96,5 +96,7 @@ def cosine(learning_rate, steps_per_epoch, epochs, warmup_epochs=0.0, floor=0.0)
 def _steps(argument, epochs, steps_per_epoch):
     steps = round(epochs * steps_per_epoch)
     if steps < 1:
-        raise ValueError(f"Expected {argument} to be one step or more, received {epochs} epochs of {steps_per_epoch}.")
+        raise ValueError(
+            f"Expected {argument} to be one step or more, received {epochs} epochs of {steps_per_epoch} steps."
+        )
     return steps

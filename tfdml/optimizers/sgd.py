@@ -1,4 +1,4 @@
-"""Stochastic gradient descent by layer group."""
+"""SGD with layer groups."""
 
 import keras
 
