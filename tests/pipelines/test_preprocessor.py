@@ -250,6 +250,6 @@ class TestFindUnreadable:
         bad, labels = b"no", np.array([2, 1, 1, 2, 1, 2, 0])
         images = np.array([bad, self.GOOD, bad, bad, bad, bad, self.GOOD], dtype=object)
         rows, reason = find_unreadable_class(Split(images, labels))
-        assert rows.tolist() == [0, 3, 5] and "no JPEG" in reason
+        assert rows.tolist() == [0, 3, 5] and "not a JPEG" in reason
         images[5] = self.GOOD
         assert find_unreadable_class(Split(images, labels)) is None
