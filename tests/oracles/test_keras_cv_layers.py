@@ -1,4 +1,4 @@
-"""Layers of keras-cv itself as steps of a transform; tests/pipelines/transforms/test_keras_layers.py has a stand-in."""
+"""Layers of keras-cv itself as steps of a transform; tests/pipelines/transforms/test_layer.py has a stand-in."""
 
 import numpy as np
 import pytest
