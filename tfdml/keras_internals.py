@@ -17,17 +17,17 @@ OVERRIDDEN = {
 
 
 def layers_of(model):
-    """The model and all layers in it, at any depth."""
+    """Returns the model and all layers in it, at any depth."""
     return model._flatten_layers()
 
 
 def trained_variables(optimizer):
-    """The variables that an optimizer was built for, in its order."""
+    """Returns the variables that an optimizer was built for, in its order."""
     return optimizer._trainable_variables
 
 
 def place_of(optimizer, variable):
-    """The place of a variable among those that the optimizer was built for."""
+    """Returns the index of a variable among those that the optimizer was built for."""
     return optimizer._get_variable_index(variable)
 
 
@@ -38,8 +38,8 @@ def decays(optimizer, variable):
 
 @contextlib.contextmanager
 def iterations_replaced(optimizer, steps):
-    """Context in which `optimizer.iterations` is the tensor `steps`."""
-    # Not by setattr, which would track the tensor as state of the optimizer.
+    """Returns a context in which `optimizer.iterations` is the tensor `steps`."""
+    # Not by setattr, which would track the tensor as optimizer state.
     attributes = vars(optimizer)
     before = attributes["_iterations"]
     attributes["_iterations"] = steps
@@ -60,7 +60,7 @@ def spec_of_one_replica(spec):
 
 
 def devices_per_worker(strategy):
-    """Number of devices of each worker of a MultiWorkerMirroredStrategy."""
+    """Returns the number of devices of each worker of a MultiWorkerMirroredStrategy."""
     return strategy.extended._num_devices_per_worker
 
 
