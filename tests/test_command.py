@@ -62,6 +62,7 @@ def test_help_of_each_command_line(module):
     assert f"Usage: python -m {module} " in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--help", "--list"])
 def test_a_reader_who_has_seen_enough_gets_no_error(flag):
     """As in `... --help | head`."""

@@ -119,6 +119,7 @@ def test_train_with_an_argument_of_a_wrong_type(tmp_path):
     assert_one_error(train(tmp_path / "run", "--backbone=small(width='wide')"), "small", "width")
 
 
+@pytest.mark.slow
 def test_train_with_a_mistyped_flag_and_a_missing_folder_in_processes_of_their_own(tmp_path):
     """The second after a module of the user's, which finds all of tfdml."""
     own = "--import_modules=tests.programs.own_loss"
@@ -191,6 +192,7 @@ def test_train_goes_on_without_as_many_bad_images_as_are_allowed(damaged_photos,
     assert_one_error_at_the_end(done, "2 training images cannot be read, more than --max_bad_images=1", str(other))
 
 
+@pytest.mark.slow
 def test_a_class_of_bad_images_stops_training_however_many_are_allowed(damaged_photos, tmp_path):
     folder, path = damaged_photos("train/cat/0.jpg", half)
     for other in path.parent.iterdir():
@@ -209,6 +211,7 @@ def assert_one_error_at_the_end(done, *parts):
     assert last.startswith("Error: ") and all(part in last for part in parts), done.stderr
 
 
+@pytest.mark.slow
 def test_a_cache_changes_no_result(photos, tmp_path):
     results = {}
     for kind in ("none", "pixels"):
@@ -254,6 +257,7 @@ def test_train_without_data_dir(tmp_path):
 # Run directories
 
 
+@pytest.mark.slow
 def test_the_same_command_again_prints_the_table_again(finished):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
     done = train(finished)
@@ -334,6 +338,7 @@ def test_images_of_a_size_that_the_backbone_does_not_take(tmp_path):
 # What goes wrong while training
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate, steps_per_epoch", [(1e30, 20), (1e39, 20), (1e39, 1)])
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path, rate, steps_per_epoch):
     """In the middle of an epoch; with weights that one step makes infinite, so that they must not be saved; and
@@ -350,6 +355,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path, rate, steps_per_epoch)
     assert whole is None if rate == 1e39 else whole[0] >= 1
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_earlier_checkpoint_whole(tmp_path):
     """A limit on the size of files stands for the full disk."""
     run_dir, flags = tmp_path / "run", train_flags(tmp_path / "run", "--checkpoint_every=2")

@@ -59,6 +59,7 @@ def test_decoded_pixels_are_prepared_as_files_are(files):
         np.testing.assert_array_equal(prepare.from_pixels(PICTURES[0], seed), prepare(contents, seed))
 
 
+@pytest.mark.slow
 def test_a_pass_goes_on_where_the_last_one_ended(whole):
     batches = tfdml.data.pxk(PICTURES, POWERS, **SMALL, steps_per_epoch=5)
     # A look at a batch is no pass.

@@ -200,6 +200,7 @@ def test_what_is_no_image_is_named_with_its_position(embedder, images, message):
 IMAGE = np.linspace(0, 255, 192).reshape(8, 8, 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "image, says",
     [

@@ -29,6 +29,7 @@ def inshop_run(tmp_path_factory):
     return folder / "run", done
 
 
+@pytest.mark.slow
 def test_inshop_is_measured_by_its_queries_and_gallery(inshop_run):
     run_dir, done = inshop_run
     metrics = result(run_dir)["metrics"]
@@ -49,6 +50,7 @@ def test_evaluate_takes_another_protocol(inshop_run):
     assert found["queries"] == 5 and "recall_at_3" in found and "recall_at_10" not in found
 
 
+@pytest.mark.slow
 def test_another_dataset_brings_its_own_protocol_and_no_list_of_images(tmp_path):
     data = tiny.write_inshop(tmp_path / "data")
     ignored = tmp_path / "ignored.txt"

@@ -44,6 +44,7 @@ def test_the_straight_run_trains_with_all_that_is_random():
     assert "moving_variance" in names and "seed_generator_state" in names and "adam" in names and "loss/total" in names
 
 
+@pytest.mark.slow
 def test_killed_twice_with_a_damaged_checkpoint(tmp_path):
     """SIGKILL in the first and in the last epoch; then the newest checkpoint is truncated, too."""
     run_dir = tmp_path / "run"
@@ -118,6 +119,7 @@ def test_killed_between_the_last_checkpoint_and_the_result(tmp_path):
     assert_same_run(run_dir, straight_run())
 
 
+@pytest.mark.slow
 def test_patience_stops_and_stays_stopped(tmp_path):
     """In the middle of an epoch; a run that was killed before its result does not train on."""
     run_dir, more = tmp_path / "run", ["--patience=2", "--eval_unit=steps", "--eval_every=1", "--epochs=9"]

@@ -48,6 +48,7 @@ def test_sigterm_then_ctrl_c_then_to_the_end(tmp_path):
     assert_same_run(run_dir, straight_run())
 
 
+@pytest.mark.slow
 def test_sigterm_at_the_first_evaluation(tmp_path):
     """Asked before the first step: that step is taken and saved."""
     run_dir = tmp_path / "run"

@@ -75,6 +75,7 @@ def test_endpoints_stand_from_shallow_to_deep(backbone):
     assert places == sorted(places)
 
 
+@pytest.mark.slow
 def test_trunk_and_tail_together_are_the_whole(backbone):
     names = list(backbone.endpoints)
     for name in (names[0], names[len(names) // 2], names[-1]):
@@ -92,6 +93,7 @@ def test_an_unknown_endpoint_lists_those_there_are(backbone):
         backbone.taps([list(backbone.endpoints)[0], "pool9"])
 
 
+@pytest.mark.slow
 def test_it_comes_back_from_a_file_as_it_was(backbone, tmp_path):
     model = tfdml.Single(backbone, embedding_size=8)
     expected = model(IMAGES)

@@ -38,6 +38,7 @@ def test_image_sizes_are_of_networks_that_there_are():
     assert keras_applications.IMAGE_SIZES.keys() <= set(NAMES)
 
 
+@pytest.mark.slow
 def test_features_endpoints_and_cut(tmp_path):
     backbone = create(
         "backbone", "keras_applications(name='MobileNetV2', endpoints=('block_6_expand', 'block_13_expand'))"
@@ -96,6 +97,7 @@ def test_without_a_network_the_file_to_fetch_is_named(monkeypatch):
         backbone.load_imagenet()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, file",
     [

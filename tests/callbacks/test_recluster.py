@@ -92,6 +92,7 @@ def test_algorithm_1():
     assert log.events[1][2].keys() == {"loss_of_learner_0", "loss_of_learner_1", "loss_of_learner_2"}
 
 
+@pytest.mark.slow
 def test_plain_epochs_first_and_a_loss_that_merges_before_the_data():
     _, watch, _ = train(make_model(divide_at=1, recluster_every=1, merge_loss_at=2, merge_at=3), epochs=4)
     assignments, learners = zip(*watch.epochs, strict=True)
@@ -101,6 +102,7 @@ def test_plain_epochs_first_and_a_loss_that_merges_before_the_data():
     assert set(learners[3]) == {-1}
 
 
+@pytest.mark.slow
 def test_other_divisions_are_made_once():
     for data_split in ("random", "labels"):
         recluster, watch, _ = train(make_model(data_split=data_split, recluster_every=1), epochs=3)
@@ -130,6 +132,7 @@ def test_no_step_is_traced_again():
     assert len(traced) == once
 
 
+@pytest.mark.slow
 def test_a_state_goes_on_within_an_epoch():
     recluster, watch, _ = train(make_model(recluster_every=2), epochs=3)
     state = recluster.get_state()

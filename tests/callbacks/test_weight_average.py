@@ -65,6 +65,7 @@ def test_the_weights_come_back_after_an_error(batch):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_training_goes_on_with_its_own_weights(batch):
     """Evaluating the average changes nothing of the training."""
     finals = []

@@ -52,6 +52,7 @@ DOCUMENTED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", DOCUMENTED)
 def test_documented_numbers(spec):
     expected, classifier = DOCUMENTED[spec]
@@ -76,6 +77,7 @@ TABLE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLE)
 def test_attention_based_ensemble_costs_what_the_paper_says(name):
     method, options, parameters, flops = TABLE[name]

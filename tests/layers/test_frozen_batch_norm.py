@@ -75,6 +75,7 @@ def test_the_norm_of_a_new_head_trains(batch, which):
     assert any("moving_mean" in path for path in before) and not still
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["statistics", "all"])
 def test_a_loaded_model_is_frozen_alike(batch, which, tmp_path):
     model = make_model(which)

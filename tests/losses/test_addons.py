@@ -230,6 +230,7 @@ def test_arguments_stand_in_their_old_order(name, arguments):
     assert written.removesuffix(", **kwargs)").removesuffix(")") == f"({arguments}"
 
 
+@pytest.mark.slow
 @of_every_loss
 def test_keras_trains_saves_and_loads_with_it(name, tmp_path):
     keras.utils.set_random_seed(0)

@@ -167,6 +167,7 @@ def test_the_policy_of_the_network_changes_no_value(loss_spec, make_feed, make_b
     np.testing.assert_array_equal(value, expected)
 
 
+@pytest.mark.slow
 def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss, make_feed, make_batch):
     loss = registry.create("loss", one_spec_a_loss)
     feed = make_feed(loss)
@@ -192,6 +193,7 @@ def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss,
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-6 * max(10.0, np.abs(expected).max()))
 
 
+@pytest.mark.slow
 def test_plain_keras_trains_saves_and_loads_with_it(one_spec_a_loss, make_batch, tmp_path):
     keras.utils.set_random_seed(0)
     loss = registry.create("loss", one_spec_a_loss)

@@ -26,6 +26,7 @@ def test_one_row_costs_nothing(loss, make_batch):
     np.testing.assert_array_equal(tf.convert_to_tensor(tape.gradient(values, variable)), np.zeros((1, 5)))
 
 
+@pytest.mark.slow
 @few
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 12), classes=st.integers(1, 5))
 def test_names_of_classes_change_nothing(loss, make_batch, seed, size, classes):
@@ -56,6 +57,7 @@ def test_bad_shapes_are_told(loss, labels_shape, embeddings_shape, message):
             use(np.zeros(labels_shape, int), np.zeros(embeddings_shape, "float32"))
 
 
+@pytest.mark.slow
 def test_neighbouring_large_labels_stay_apart_in_plain_keras(loss, make_batch):
     labels, embeddings = make_batch(24, 3)
     network = keras.Sequential([keras.Input((5,)), keras.layers.UnitNormalization()])

@@ -38,6 +38,7 @@ def test_an_embedding_in_place_of_what_the_layer_gives_is_an_error_that_names_th
         model.fit(IMAGES, LABELS, batch_size=8, verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
 def test_the_way_out_trains(loss):
     images, embeddings = embedder_of_16_dimensions()

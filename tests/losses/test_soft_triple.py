@@ -86,6 +86,7 @@ class Learners(EmbeddingModel):
         return tf.stack([tf.math.l2_normalize(part(flat), axis=-1) for part in self.parts], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run_eagerly", [True, False])
 @pytest.mark.parametrize("learners", [1, 2])
 def test_a_method_adds_what_merges_centers_once_a_step_for_each_learner(learners, run_eagerly):

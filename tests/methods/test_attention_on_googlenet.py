@@ -24,6 +24,7 @@ CASES = [*((branch, 5) for branch in BRANCHES), *(("pool3", depth) for depth in 
 googlenet = functools.cache(GoogLeNet)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("branch, depth", CASES)
 def test_masks_fit_the_features_at_every_branch_and_depth(branch, depth):
     """On symbolic images: shapes of any batch, and the blocks that attention is a copy of, without their poolings."""

@@ -71,6 +71,7 @@ def test_the_loss_is_that_of_the_slice_whose_turn_it_is(batch, loss, turn):
     assert logs["loss"] == pytest.approx(np.mean(expected), rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("targets", [lambda labels: labels, lambda labels: turn_of(labels, -1)])
 @pytest.mark.parametrize("loss", [Triplet(mining="all"), ProxyNCA(classes=4), sum_with(ProxyNCA(classes=4))])
 def test_without_a_turn_it_is_that_of_the_whole_embedding(batch, loss, targets):
@@ -175,6 +176,7 @@ def test_losses_of_learners_are_means_over_their_batches(batch):
     assert found[2][0] == pytest.approx(losses[1], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     images, labels = batch
     model = make_model(ProxyNCA(classes=4), "adam", recluster_every=3, merge_at=7)

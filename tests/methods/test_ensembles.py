@@ -103,6 +103,7 @@ def test_the_loss_is_equation_8():
     np.testing.assert_allclose(values, expected, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_trains_and_comes_back_from_a_file(kind, tmp_path):
     model = make(kind)
@@ -188,6 +189,7 @@ def test_the_heads_are_one_group():
     assert moved and not any("embedding" in path for path in moved)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_one_learner_costs(kind):
     model, one = make(kind), make(kind, learners=1)

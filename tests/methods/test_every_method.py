@@ -78,6 +78,7 @@ def test_no_batch_is_lost_for_building_the_model():
     assert int(model.optimizer.iterations) == 3 and seen == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_loaded_model_is_built(method, tmp_path, capsys):
     model = make(method)

@@ -45,6 +45,7 @@ def test_a_level_sees_nothing_deeper_than_its_endpoint(batch):
     assert np.abs(before[:, 2] - after[:, 2]).max() > 0.01
 
 
+@pytest.mark.slow
 def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     model = make_model()
     model(batch[0])
@@ -87,6 +88,7 @@ def test_one_level_is_no_case_for_it():
         make_model(endpoints=("stage3",))
 
 
+@pytest.mark.slow
 def test_it_trains_by_the_command_line(tmp_path):
     method = "multilevel(endpoints=('stage1', 'stage2'), reduced=8, hidden=16)"
     done = train(tmp_path / "run", f"--method={method}", "--loss=ranked_list_simpler", "--epochs=1")

@@ -132,6 +132,7 @@ def test_dataset_of_unknown_length_counts_its_steps_only(batch):
     assert history["active_anchors"][0] == 1.0
 
 
+@pytest.mark.slow
 def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     images, labels = batch
     model = small_model(dropout=0.2)
@@ -221,6 +222,7 @@ def test_missing_labels_and_weights_are_named(batch):
         model.fit(*batch, sample_weight=np.ones(16), batch_size=16, verbose=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
 def test_mixed_precision_keeps_the_loss_in_float32(precision, batch):
     before = keras.config.dtype_policy()

@@ -74,6 +74,7 @@ def compare_with_lone_layers(model, make_optimizer, turns):
             np.testing.assert_allclose(array, variable.numpy(), rtol=1e-4, atol=1e-5, err_msg=str((turns, number)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_slice_takes_the_steps_of_a_lone_layer_with_an_optimizer_of_its_own(name):
     model = make_model(OPTIMIZERS[name]())

@@ -280,6 +280,7 @@ def test_nothing_is_retraced_when_the_backbone_begins_to_train(batch):
     assert np.any(kernel.numpy() != start) and len(traces) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scaled", [False, True])
 def test_models_name_their_backbone_and_loss(batch, scaled):
     """The model's own paths do not begin with its name, as those of functional backbones do not."""

@@ -71,6 +71,7 @@ def test_batches_hold_the_rows_that_the_sampler_says():
     assert images.dtype == np.float32 and labels.dtype == np.int64
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("start", [1, STEPS_AT_ONCE - 1, LONG - 1])
 def test_a_run_that_goes_on_sees_the_batches_it_would_have_seen(whole, start):
     rest = collected(make(step=start, steps_per_epoch=LONG, length=LONG - start)[0])

@@ -137,6 +137,7 @@ def check(folder, *more):
     return run("pipelines.check", "--dataset=sop", f"--data_dir={folder}/data", f"--out={folder}/bad.jsonl", *more)
 
 
+@pytest.mark.slow
 def test_the_command_lists_what_is_bad_and_training_goes_on_without_it(products):
     done = check(products)
     assert done.returncode == 1, done.stderr
@@ -188,6 +189,7 @@ def test_the_command_where_all_is_well_and_copies_are_told(products):
     assert "1 test images are training images, byte for byte; the first is 'Stanford_Online_Products/" in done.stdout
 
 
+@pytest.mark.slow
 def test_the_command_with_bad_flags(products):
     of_its_own = Command("pipelines.check", "--dataset=sop", f"--data_dir={products}/none")
     assert_one_error(run("pipelines.check"), "--dataset is missing")

@@ -110,6 +110,7 @@ def epoch():
     return collected(make(preprocess=preprocess)[0])
 
 
+@pytest.mark.slow
 def test_a_resumed_run_sees_the_same_batches_bit_for_bit(epoch):
     # Made anew, as in a process that goes on, and by one of two workers: a batch is made of their shares.
     preprocess = Preprocessor(CHAIN, image_size=8, mean=(0, 0, 0), std=(1, 1, 1))

@@ -79,6 +79,7 @@ def test_a_killed_run_ends_with_the_same_bits(run_with_everything, tmp_path):
     assert_same_run(killed, run_with_everything)
 
 
+@pytest.mark.slow
 def test_saved_models_are_the_averaged_ones(run_with_everything):
     with load_newest(run_with_everything) as stored:
         names = [str(name).partition("|")[2] for name in stored["names"]]
@@ -100,6 +101,7 @@ def test_the_best_model_scores_what_the_result_says(run_with_everything):
     }
 
 
+@pytest.mark.slow
 def test_the_backbone_waits_and_its_statistics_stay(tmp_path, run_with_everything):
     """After one of 1.2 epochs of warm-up the backbone is as it was made."""
     done = train(tmp_path / "one", *EVERYTHING, "--epochs=1", "--ema=0")

@@ -91,6 +91,7 @@ def test_names_of_layers_in_published_files(source):
     assert {layer: SOURCES[source].rename(layer) for layer in RENAMED[source]} == RENAMED[source]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 def test_imagenet_says_which_file_to_fetch_and_how_to_convert_it(source):
     backbone = create("backbone", SOURCES[source].backbone)

@@ -75,6 +75,7 @@ def uncached(request, tmp_path_factory):
     return split, request.param, batches(split, prepared(request.param))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [PLENTY, 0], ids=["in memory", "on disk"])
 @pytest.mark.parametrize("kind", ["bytes", "pixels"])
 def test_batches_are_the_same(uncached, make_cache, kind, memory):
@@ -89,6 +90,7 @@ def test_without_a_cache_nothing_is_kept(split, make_cache):
     assert cache.through(split, preprocessor) == (None, preprocessor) and not cache.folder.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "pixels"])
 def test_boxes_are_cropped_to_once(split, make_cache, kind):
     boxes = np.array([[3, 2, 15, 14]] * ROWS, np.int32)
