@@ -50,3 +50,19 @@ def test_it_ends_with_the_same_bits(tmp_path):
     assert all(Image.open(path).width > 200 for path in drawn.values())
     done = run("tfdml.report", f"--run_dir={straight}", "--only=cluster")
     assert done.returncode == 1 and "Unknown picture 'cluster' in --only. Known: learners" in done.stderr
+
+
+def test_the_untrained_model_is_measured_whatever_the_clusters_are(tmp_path):
+    """Each cluster is one class, so its batches have no negatives; the sampler's own have some."""
+    flags = [
+        "--method=divide_and_conquer(learners=4, data_split='labels')",
+        "--sampler=pxk(classes=2, per_class=4)",
+        "--loss=triplet",
+        "--evaluate_on=validation",
+        "--validation_classes=0.5",
+        "--steps_per_epoch=2",
+        "--epochs=1",
+    ]
+    done = train(tmp_path / "run", *flags)
+    assert done.returncode == 0, done.stderr
+    assert result(tmp_path / "run").keys() >= {"untrained", "validation"}

@@ -69,6 +69,8 @@ def _train(experiment, run, serialized, stop):
     # Refuses batches that are too large before a backbone's weights are downloaded.
     sampler, steps_per_epoch = make_sampler(settings, experiment.splits, experiment.strategy.num_replicas_in_sync)
     model = build_model(experiment, sampler, steps_per_epoch)
+    # The untrained model of the result is built again, with the sampler as it is here.
+    build_untrained = functools.partial(build_model, experiment, sampler, steps_per_epoch)
     sampler = sampler_of(model, sampler, experiment.splits.train.labels)
     experiment.images.check(model)
     # Only now, when all flags have proven to work together, does the folder become this run's.
@@ -88,8 +90,7 @@ def _train(experiment, run, serialized, stop):
     if evaluation.exhausted and chief:
         print(f"Stopped after step {progress.step}: {settings.patience} evaluations brought no better model.")
     with evaluation.evaluated_weights():
-        untrained = functools.partial(build_model, experiment, sampler, steps_per_epoch)
-        result = result_of(experiment, run, model, evaluation, progress.step, untrained)
+        result = result_of(experiment, run, model, evaluation, progress.step, build_untrained)
     return {**result, "seconds": round(progress.seconds, 1), **callbacks.findings()}
 
 
