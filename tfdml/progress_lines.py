@@ -4,9 +4,6 @@ import time
 
 import keras
 
-# Seconds from one line to the next.
-EVERY = 5.0
-
 
 class ProgressLines(keras.callbacks.Callback):
     """Prints a line every few seconds of training or of a pass over images: which batch it is at.
@@ -15,13 +12,9 @@ class ProgressLines(keras.callbacks.Callback):
         every: seconds from one line to the next.
     """
 
-    def __init__(self, every=EVERY):
+    def __init__(self, every=5.0):
         super().__init__()
         self.every = every
-        self._told = time.monotonic()
-
-    def on_train_begin(self, logs=None):
-        self._told = time.monotonic()
 
     def on_epoch_begin(self, epoch, logs=None):
         # Keras prints the number of the epoch.

@@ -175,7 +175,7 @@ def _check_demand(kind, name, arguments, argument, value, source):
 def _create(kind, name, arguments, offers):
     thing = _thing(kind, name)
     if name in _taking_first(kind):
-        return _create_with_first(kind, name, dict(arguments))
+        return _create_with_first(thing, kind, name, dict(arguments))
     parameters = _parameters(thing)
     for argument in arguments:
         if argument not in parameters:
@@ -201,8 +201,7 @@ def _thing(kind, name):
     return things[name]
 
 
-def _create_with_first(kind, name, arguments):
-    thing = _room(kind)[name]
+def _create_with_first(thing, kind, name, arguments):
     if FIRST not in arguments:
         first = next(iter(inspect.signature(thing).parameters))
         raise ValueError(f"The {kind} {name!r} needs its {first} first: write {name}('...', argument=value).")

@@ -35,7 +35,7 @@ DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFE
 
 
 def archive_of(path):
-    """Returns the archive of this name, or of the same name with another ending; None if there is none."""
+    """Returns the archive of this name, or of the same name with another ending; None if neither exists."""
     path = Path(path)
     stem = next(path.name.removesuffix(ending) for ending in ENDINGS if path.name.endswith(ending))
     others = [path.with_name(f"{stem}{ending}") for ending in ENDINGS]

@@ -50,7 +50,7 @@ class Cut:
         return window, lambda pixels: self._finished(tf.cast(pixels, tf.float32))
 
     def then(self, other):
-        """Returns one cut in place of this one and another, equal but for rounding; None where there is none.
+        """Returns one cut in place of this one and another, equal but for rounding; None if one cannot do both.
 
         It does not compute the pixels that the other one drops.
         """

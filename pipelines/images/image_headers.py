@@ -69,7 +69,7 @@ def check_header(contents):
 
 
 def jpeg_orientation(contents):
-    """Returns the EXIF orientation of a JPEG, int32 from 1 to 8; 1, upright, where there is none."""
+    """Returns the EXIF orientation of a JPEG, int32 from 1 to 8; 1 (upright) without an entry."""
     start = tf.strings.substr(contents, 0, EXIF_PLACES[-1] + 6)
     return tf.cond(tf.strings.regex_full_match(start, EXIF_STARTS), lambda: _exif_orientation(contents), lambda: 1)
 

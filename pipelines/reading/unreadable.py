@@ -29,7 +29,7 @@ def find_unreadable_class(split):
 
 
 def _first(items, why):
-    """Returns the first item for which `why` returns a reason, and the reason; None where there is none."""
+    """Returns the first item for which `why` returns a reason, and the reason; None if all can be read."""
     threads = ThreadPoolExecutor(THREADS)
     try:
         found = zip(items, threads.map(why, items), strict=True)

@@ -1,4 +1,4 @@
-"""What a loss takes from its function: arguments, defaults, checks and descriptions."""
+"""A loss has the arguments, defaults, checks and descriptions of its function."""
 
 import inspect
 import json

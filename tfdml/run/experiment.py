@@ -13,7 +13,7 @@ from tfdml.run.run_directory import RunDirectory
 from tfdml.run.splits import Splits
 from tfdml.run.tensorflow_setup import set_up
 from tfdml.run.unreadable import naming_unreadable
-from tfdml.run.verbosity import bar
+from tfdml.run.verbosity import verbosity
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Experiment:
             **splits: `classes` and `test_only` of `Splits.of`.
         """
         splits = Splits.of(settings, **splits)
-        images = ImageData(settings, strategy, train=splits.train, verbose=bar() if is_chief(strategy) else 0)
+        images = ImageData(settings, strategy, train=splits.train, verbose=verbosity(is_chief(strategy)))
         return cls(settings, strategy, splits, images)
 
     @property
@@ -57,7 +57,7 @@ class Experiment:
     def embed(self, model, split):
         """Embeddings of a split's images."""
         with self.naming_unreadable():
-            return Embedder(model, verbose=bar())(self.images.evaluation(split, model), len(split))
+            return Embedder(model, verbose=verbosity(self.chief))(self.images.evaluation(split, model), len(split))
 
     def naming_unreadable(self):
         """A context whose errors name images that cannot be read."""

@@ -40,7 +40,7 @@ class ImageData:
             tolerant=settings.max_bad_images > 0,
             verbose=verbose,
         )
-        self._substitutes = Substitutes(train.labels) if train and settings.max_bad_images else None
+        self._substitutes = Substitutes(train.labels) if train is not None and settings.max_bad_images else None
 
     def preprocessing(self, model, transform=None):
         """How images are prepared for the model's backbone, as data; without a transform that of evaluation."""

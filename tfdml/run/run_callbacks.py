@@ -13,7 +13,7 @@ from tfdml.run.model_files import save_model
 from tfdml.run.optimizer import make_average
 from tfdml.run.run_checkpoint import RunCheckpoint
 from tfdml.run.run_log import RunLog
-from tfdml.run.verbosity import bar
+from tfdml.run.verbosity import verbosity
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,7 +34,7 @@ class RunCallbacks:
 
     @classmethod
     def of(cls, experiment, model, sampler, progress, run, stop):
-        """Makes them.
+        """Creates the callbacks.
 
         Args:
             experiment: `Experiment`.
@@ -56,7 +56,7 @@ class RunCallbacks:
             steps=settings.epochs * progress.steps_per_epoch,
             step=lambda: progress.step,
             log=log,
-            verbose=bar() if chief else 0,
+            verbose=verbosity(chief),
         )
         bad_images = experiment.images.bad_images()
         watches = {"bad_images": bad_images} if bad_images else {}
@@ -76,12 +76,12 @@ class RunCallbacks:
         return cls([progress, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches)
 
     def findings(self):
-        """What the callbacks found, for the result: of bad images, of clusters."""
+        """Returns the findings of the watches by name, for the result."""
         return {name: found for name, watch in self.watches.items() if (found := watch.finding()) is not None}
 
 
 def schedules_of(loss, parts):
-    """The callbacks that a loss brings; one that is not of tfdml brings none."""
+    """Returns the callbacks of a loss; only losses of tfdml have any."""
     return loss.callbacks(parts) if isinstance(loss, EmbeddingLoss) else []
 
 
@@ -108,5 +108,5 @@ def _evaluation(experiment, model, progress, run, log, average):
         on_evaluation=on_evaluation,
         step=lambda: progress.step,
         average=average,
-        verbose=bar() if experiment.chief else 0,
+        verbose=verbosity(experiment.chief),
     )

@@ -6,7 +6,7 @@ import tensorflow as tf
 from absl import logging
 
 from tfdml.errors import TrainingStopped
-from tfdml.run import verbosity
+from tfdml.progress_lines import ProgressLines
 from tfdml.run.experiment import Experiment
 from tfdml.run.model import build_model
 from tfdml.run.progress import Progress
@@ -16,6 +16,7 @@ from tfdml.run.sampler import make_sampler, sampler_of
 from tfdml.run.splits import to_record
 from tfdml.run.stop_request import StopRequest
 from tfdml.run.tensorflow_setup import set_up
+from tfdml.run.verbosity import verbosity
 
 # What TensorFlow raises in a collective operation when a process that takes part is gone.
 LOST_WORKER = (
@@ -97,11 +98,14 @@ def _train(experiment, run, serialized, stop):
 def _fit(experiment, model, sampler, callbacks, progress, until):
     """Trains from where the run is to the end of an epoch."""
     length = progress.steps_per_epoch - progress.step % progress.steps_per_epoch
+    verbose = verbosity(experiment.chief)
+    # Keras prints a line an epoch there.
+    lines = [ProgressLines()] if verbose == 2 else []
     model.fit(
         experiment.images.training(model, sampler, progress, length),
         initial_epoch=progress.epoch,
         epochs=until,
-        callbacks=[*callbacks.in_order, *(verbosity.lines() if experiment.chief else [])],
+        callbacks=[*callbacks.in_order, *lines],
         shuffle=False,
-        verbose=verbosity.of_training() if experiment.chief else 0,
+        verbose=verbose,
     )
