@@ -29,7 +29,7 @@ PATIENCE = 1800
 MODEL_FLAGS = [
     "--image_size=24",
     "--backbone=small(width=8, stages=2)",
-    "--method=single(dropout=0.3)",
+    "--head=linear(dropout=0.3)",
     "--embedding_size=16",
     "--sampler=pxk(classes=4, per_class=4)",
     "--train_transform=random_resized_crop(area=(0.5, 1.0))|flip",

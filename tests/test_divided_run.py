@@ -8,7 +8,8 @@ from tests.run_helpers import Forked, assert_same_run, events, result, run, step
 pytestmark = pytest.mark.slow
 
 MORE = [
-    "--method=divide_and_conquer(learners=2, divide_at=1, merge_at=4, finetune='embedding', dropout=0.2)",
+    "--method=divide_and_conquer(learners=2, divide_at=1, merge_at=4, finetune='embedding')",
+    "--head=linear(dropout=0.2)",
     "--sampler=pxk(classes=2, per_class=4)",
     "--loss=proxy_nca",
     "--steps_per_epoch=10",

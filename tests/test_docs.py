@@ -127,7 +127,7 @@ def test_the_parts_of_ones_own_train(tmp_path):
     """The page's examples, as one module, by the page's own command."""
     text = (REPOSITORY / "docs/extending.md").read_text(encoding="utf-8")
     examples = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(examples) == 6
+    assert len(examples) == 7
     (tmp_path / "my_parts.py").write_text("\n\n".join(examples))
     command = shlex.split(re.search(r"^python -m (tfdml.train .*)$", text, re.MULTILINE)[1])
     flags = [flag for flag in command[1:] if not flag.startswith("--run_dir")]

@@ -31,14 +31,14 @@ ROOMS = {
     "tfdml.losses": (f"tfdml.losses tfdml.layers tfdml.functional tfdml.callbacks {DECLARED}", "keras numpy"),
     "tfdml.layers": (f"tfdml.layers tfdml.functional tfdml.keras_internals {DECLARED}", "keras numpy"),
     "tfdml.backbones": (f"tfdml.backbones tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
+    "tfdml.heads": (f"tfdml.heads tfdml.layers {DECLARED}", "keras"),
     "tfdml.weights": ("tfdml.weights tfdml.registry", "google.protobuf h5py numpy torch"),
     "tfdml.preprocessing": ("", ""),
     "tfdml.optimizers": (f"tfdml.optimizers tfdml.keras_internals {DECLARED}", "keras"),
     "tfdml.methods": (
         # The last two for the callbacks that a method brings, and the sampler that it wraps.
-        "tfdml.methods tfdml.layers tfdml.functional tfdml.optimizers.own_steps tfdml.preprocessing tfdml.devices "
-        "tfdml.keras_internals "
-        f"tfdml.callbacks pipelines.sampling {DECLARED}",
+        "tfdml.methods tfdml.heads tfdml.layers tfdml.functional tfdml.optimizers.own_steps tfdml.preprocessing "
+        f"tfdml.devices tfdml.keras_internals tfdml.callbacks pipelines.sampling {DECLARED}",
         "keras numpy tensorflow",
     ),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),

@@ -96,6 +96,7 @@ def _network(define):
         "toycars: included weights of small(width=16). Empty: random weights.",
     )
     define.string("method", "single", "Method spec: how images become learner embeddings.")
+    define.string("head", "linear", "Head spec: the layers before the linear layer, such as linear(pooling='gem').")
     define.integer("embedding_size", 128, "Dimensions of the embedding.", lower_bound=1)
     define.enum(
         "precision",

@@ -22,6 +22,7 @@ ROOMS = {
     "transform": "pipelines.transforms",
     "protocol": "tfdml.evaluation",
     "backbone": "tfdml.backbones",
+    "head": "tfdml.heads",
     "method": "tfdml.methods",
     "loss": "tfdml.losses",
     "optimizer": "tfdml.optimizers",

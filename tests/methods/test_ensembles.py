@@ -131,7 +131,7 @@ def test_another_process_goes_on_from_a_checkpoint_with_the_same_bits(kind, tmp_
     def compiled(seed):
         # Names are counted anew, as in another process.
         keras.utils.clear_session()
-        model = make(kind, seed=seed, dropout=0.3)
+        model = make(kind, seed=seed, head=tfdml.heads.Linear(dropout=0.3))
         model.compile(keras.optimizers.Adam(0.01), loss=Contrastive(), run_eagerly=True)
         model.optimizer.build(model.trainable_variables)
         return model

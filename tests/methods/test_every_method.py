@@ -22,9 +22,9 @@ IMAGES = np.random.default_rng(0).normal(size=(4, 8, 8, 3)).astype(np.float32)
 LABELS = np.array([0, 0, 1, 1])
 
 
-def make(method, backbone=None):
+def make(method, backbone=None, **more):
     backbone = backbone or Small(width=2, stages=2)
-    return create("method", method, backbone=backbone, embedding_size=4, **OPTIONS.get(method, {}))
+    return create("method", method, backbone=backbone, embedding_size=4, **OPTIONS.get(method, {}), **more)
 
 
 def two_layers():

@@ -17,7 +17,11 @@ def make_model(loss, **arguments):
     layers = [keras.layers.Conv2D(4, 3), keras.layers.BatchNormalization(), keras.layers.Dropout(0.5)]
     plan = {"recluster_every": 1, "divide_at": 1, "merge_at": 3, **arguments}
     model = tfdml.DivideAndConquer(
-        keras.Sequential(layers), embedding_size=LEARNERS * DIM, learners=LEARNERS, dropout=0.5, **plan
+        keras.Sequential(layers),
+        embedding_size=LEARNERS * DIM,
+        learners=LEARNERS,
+        head=tfdml.heads.Linear(dropout=0.5),
+        **plan,
     )
     model(IMAGES[:1])
     model.compile(keras.optimizers.Adam(0.05), loss=loss, run_eagerly=True)

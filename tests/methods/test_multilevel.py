@@ -59,7 +59,7 @@ def test_saved_model_goes_on_as_it_was(batch, tmp_path):
 
 
 def test_pooling_norm_and_dropout_of_levels(batch, tmp_path):
-    model = make_model(pooling="max", norm="layer", dropout=0.5)
+    model = make_model(head=tfdml.heads.Linear(pooling="max", norm="layer", dropout=0.5))
     model(batch[0])
     learners = model.learner_embeddings(batch[0])
     features = np.asarray(model.levels(batch[0])[-1]).max(axis=(1, 2))
@@ -75,7 +75,7 @@ def test_pooling_norm_and_dropout_of_levels(batch, tmp_path):
     again = keras.models.load_model(tmp_path / "model.keras")
     np.testing.assert_array_equal(again.learner_embeddings(batch[0]), model.learner_embeddings(batch[0]))
     with pytest.raises(ValueError, match="'none', 'batch', 'layer'; received 'group'"):
-        make_model(norm="group")
+        make_model(head=tfdml.heads.Linear(norm="group"))
 
 
 def test_an_unknown_endpoint_is_told():

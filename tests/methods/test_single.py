@@ -135,7 +135,7 @@ def test_dataset_of_unknown_length_counts_its_steps_only(batch):
 @pytest.mark.slow
 def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     images, labels = batch
-    model = small_model(dropout=0.2)
+    model = small_model(head=tfdml.heads.Linear(dropout=0.2))
     model.compile(keras.optimizers.Adam(0.01), loss=Triplet(margin=0.3))
     model.fit(images, labels, batch_size=16, verbose=0)
     model.save(tmp_path / "model.keras")

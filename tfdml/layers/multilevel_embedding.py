@@ -7,37 +7,32 @@ from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
-from tfdml.layers.pooled_features import FEATURES, PooledFeatures
+from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
 from tfdml.registry import register
 
-EXPECTED = {"embedding_size": integer(1), "reduced": integer(1), "hidden": integer(1), **FEATURES}
 
-
-@register("layer", "multilevel_embedding", **EXPECTED)
-class MultilevelEmbedding(keras.layers.Layer):
+@register("layer", "multilevel_embedding", reduced=integer(1), hidden=integer(1), **EMBEDDING)
+class MultilevelEmbedding(FeatureEmbedding):
     """Computes one learner at each of several depths: feature maps to `[B, levels, embedding_size / levels]`.
 
     These are the low, middle and high embeddings of Ranked List Loss (Sec. 4.1.3), at the depths of the three
     classifiers of GoogLeNet V2. All levels but the last have a 5 × 5 pooling with stride 3, a 1 × 1 convolution and a
-    hidden layer, the latter two with batch norm; the last level is pooled over all positions. Each level then has its
-    norm and dropout, if any, a linear layer, and normalization in float32. Hidden layers read every position, so all
-    images must have the same size.
+    hidden layer, the latter two with batch norm. Each level then has a copy of the layer `features`, which pools the
+    last level over all positions, a linear layer, and normalization in float32. Hidden layers read every position, so
+    all images must have the same size.
 
     Args:
         embedding_size: number of dimensions of all levels together.
         reduced: number of channels after the 1 × 1 convolution.
         hidden: number of units of the hidden layer.
-        pooling: pooling of the last level, see `PooledFeatures`.
-        norm, dropout: norm and dropout before each linear layer, see `PooledFeatures`.
+        features: Keras layer of the last level before its linear layer, of which the other levels have copies.
+            Default: `PooledFeatures()`, the average over positions.
     """
 
-    def __init__(self, embedding_size, reduced=128, hidden=1024, pooling="avg", norm="none", dropout=0.0, **kwargs):
-        super().__init__(**kwargs)
-        self.embedding_size = embedding_size
+    def __init__(self, embedding_size, reduced=128, hidden=1024, features=None, **kwargs):
+        super().__init__(embedding_size, features, **kwargs)
         self.reduced = reduced
         self.hidden = hidden
-        self.feature_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
-        self.last_features = self._features("last_features")
 
     def build(self, input_shape):
         levels = len(input_shape)
@@ -45,15 +40,13 @@ class MultilevelEmbedding(keras.layers.Layer):
             raise ValueError(f"An embedding of size {self.embedding_size} cannot be split into {levels} equal levels.")
         size = self.embedding_size // levels
         self.branches = [self._auxiliary(number, shape) for number, shape in enumerate(input_shape[:-1])]
-        self.last_features.build(input_shape[-1])
-        self.branches.append(self.last_features)
+        self.build_features(input_shape[-1])
+        self.branches.append(self.features)
         self.projections = [
             keras.layers.Dense(size, dtype=self.dtype_policy, name=f"level{number}") for number in range(levels)
         ]
-        for projection, width in zip(
-            self.projections, [*[self.hidden] * (levels - 1), input_shape[-1][-1]], strict=True
-        ):
-            projection.build((None, width))
+        for branch, projection, shape in zip(self.branches, self.projections, input_shape, strict=True):
+            projection.build(branch.compute_output_shape(shape))
 
     def call(self, levels, training=False):
         learners = []
@@ -65,11 +58,12 @@ class MultilevelEmbedding(keras.layers.Layer):
         return (input_shape[0][0], len(input_shape), self.embedding_size // len(input_shape))
 
     def get_config(self):
-        own = {"embedding_size": self.embedding_size, "reduced": self.reduced, "hidden": self.hidden}
-        return {**super().get_config(), **own, **self.feature_options}
+        return {**super().get_config(), "reduced": self.reduced, "hidden": self.hidden}
 
-    def _features(self, name):
-        return PooledFeatures(**self.feature_options, dtype=self.dtype_policy, name=name)
+    def _features_of(self, number):
+        """A copy of the layer `features` for a level other than the last."""
+        config = {**self.features.get_config(), "name": f"level{number}_last_features"}
+        return type(self.features).from_config(config)
 
     def _auxiliary(self, number, shape):
         """The layers of a level other than the last, up to its hidden layer."""
@@ -88,6 +82,6 @@ class MultilevelEmbedding(keras.layers.Layer):
             keras.layers.Dense(self.hidden, use_bias=False, **policy),
             keras.layers.BatchNormalization(momentum=0.9, **policy),
             keras.layers.ReLU(**policy),
-            self._features(f"level{number}_last_features"),
+            self._features_of(number),
         ]
         return keras.Sequential(layers, name=f"level{number}_features")

@@ -6,13 +6,13 @@ from keras import ops
 from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
-from tfdml.layers.pooled_features import FEATURES, PooledFeatures
+from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
 from tfdml.layers.sliced import size_of_slice, sliced
 from tfdml.registry import register
 
 
-@register("layer", "split_embedding", embedding_size=integer(1), learners=integer(1), **FEATURES)
-class SplitEmbedding(keras.layers.Layer):
+@register("layer", "split_embedding", learners=integer(1), **EMBEDDING)
+class SplitEmbedding(FeatureEmbedding):
     """Pools features and applies a linear layer split into K slices: `[B, ..., c]` to `[B, K, embedding_size / K]`.
 
     These are the learners of Divide and Conquer (Sec. 3.2). Together the slices have the parameters of one layer. Each
@@ -21,33 +21,22 @@ class SplitEmbedding(keras.layers.Layer):
     Args:
         embedding_size: number of dimensions of all learners together.
         learners: number K of slices, a divisor of `embedding_size`.
-        pooling, norm, dropout: see `PooledFeatures`.
+        features: Keras layer that pools. Default: `PooledFeatures()`, the average over positions.
     """
 
-    def __init__(
-        self,
-        embedding_size,
-        learners,
-        pooling="avg",
-        norm="none",
-        dropout=0.0,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
+    def __init__(self, embedding_size, learners, features=None, **kwargs):
+        super().__init__(embedding_size, features, **kwargs)
         self.size_of_each = size_of_slice(embedding_size, learners)
-        self.embedding_size = embedding_size
         self.learners = learners
-        self.features = PooledFeatures(pooling, norm, dropout, dtype=self.dtype_policy, name="features")
 
     def build(self, input_shape):
-        self.features.build(input_shape)
-        shape = (input_shape[-1], self.embedding_size)
+        shape = (self.build_features(input_shape)[-1], self.embedding_size)
         initializer = sliced(keras.initializers.GlorotNormal, self.learners)
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=initializer)
         self.bias = self.add_weight(name="bias", shape=shape[1:], initializer="zeros")
 
     def call(self, features, training=False):
-        features = self.features(features, training=training)
+        features = ops.cast(self.features(features, training=training), self.compute_dtype)
         projected = ops.matmul(features, self.kernel) + self.bias
         learners = ops.reshape(projected, (-1, self.learners, self.size_of_each))
         return unit_length(at_least_float32(learners))
@@ -56,12 +45,4 @@ class SplitEmbedding(keras.layers.Layer):
         return (input_shape[0], self.learners, self.size_of_each)
 
     def get_config(self):
-        features = self.features
-        own = {
-            "embedding_size": self.embedding_size,
-            "learners": self.learners,
-            "pooling": features.pooling.kind,
-            "norm": features.norm,
-            "dropout": features.dropout.rate,
-        }
-        return {**super().get_config(), **own}
+        return {**super().get_config(), "learners": self.learners}

@@ -3,14 +3,14 @@
 import keras
 
 from tfdml.arguments import instance, integer, number, one_of, optional, text
+from tfdml.heads.head import Head
 from tfdml.layers.frozen_batch_norm import WHICH
-from tfdml.layers.pooled_features import FEATURES
 
 METHOD = {
     "backbone": instance(keras.Layer, "a Keras model"),
     "embedding_size": integer(1),
+    "head": instance(Head, "a head of tfdml.heads"),
     "freeze_batch_norm": one_of(*WHICH),
-    **FEATURES,
 }
 ENSEMBLE = {
     **METHOD,

@@ -1,6 +1,7 @@
 """Attention-based Ensemble for Deep Metric Learning (ECCV 2018)."""
 
 from tfdml.arguments import integer, optional
+from tfdml.heads.linear import Linear
 from tfdml.methods.arguments import ENSEMBLE
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
@@ -22,7 +23,7 @@ class AttentionEnsemble(Ensemble):
         attention_depth: blocks of the backbone that attention has, 1 or more; None: as many as the backbone suggests,
             5 of `googlenet` as in the paper.
         divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
-        pooling, norm, dropout: of the embedding layer, see `Single`.
+        head: one of `tfdml.heads`, see `Single`.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
 
@@ -35,9 +36,7 @@ class AttentionEnsemble(Ensemble):
         attention_depth=None,
         divergence_weight=1.0,
         divergence_margin=1.0,
-        pooling="avg",
-        norm="none",
-        dropout=0.0,
+        head=Linear(),
         freeze_batch_norm="none",
         **kwargs,
     ):
@@ -51,9 +50,7 @@ class AttentionEnsemble(Ensemble):
             attention_depth=attention_depth,
             divergence_weight=divergence_weight,
             divergence_margin=divergence_margin,
-            pooling=pooling,
-            norm=norm,
-            dropout=dropout,
+            head=head,
             freeze_batch_norm=freeze_batch_norm,
             **kwargs,
         )

@@ -4,6 +4,7 @@ import dataclasses
 
 import tensorflow as tf
 
+from tfdml.heads.linear import Linear
 from tfdml.layers.split_embedding import SplitEmbedding
 from tfdml.methods.arguments import METHOD
 from tfdml.methods.division import DIVISION, Division
@@ -35,7 +36,7 @@ class DivideAndConquer(EmbeddingModel):
             split_embedding, iterations, restarts: see `Division`.
         hold_others: False lets the optimizer treat slices whose turn it is not as it treats any weight whose gradient
             is zero, as the authors' code does: momentum and weight decay go on.
-        pooling, norm, dropout: see `Single`.
+        head: one of `tfdml.heads`, see `Single`.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
 
@@ -55,13 +56,11 @@ class DivideAndConquer(EmbeddingModel):
         iterations=50,
         restarts=1,
         hold_others=True,
-        pooling="avg",
-        norm="none",
-        dropout=0.0,
+        head=Linear(),
         freeze_batch_norm="none",
         **kwargs,
     ):
-        super().__init__(backbone, freeze_batch_norm, **kwargs)
+        super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         self.division = Division(
             learners=learners,
             recluster_every=recluster_every,
@@ -77,9 +76,9 @@ class DivideAndConquer(EmbeddingModel):
         )
         self.embedding_size = embedding_size
         self.hold_others = hold_others
-        self._head_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
         self.slices = learners if split_embedding else 1
-        self.head = SplitEmbedding(embedding_size, self.slices, name="embedding", **self._head_options)
+        features = head.make_layer(name="features")
+        self.head = SplitEmbedding(embedding_size, self.slices, features, name="embedding")
         self.steps = TurnSteps(self.slices, name="steps")
         self._embedding_alone = False
         self._turns = TurnLosses(learners)
@@ -198,7 +197,7 @@ class DivideAndConquer(EmbeddingModel):
         return [(float(mean.result()), int(mean.count.numpy())) for mean in self._turns.means]
 
     def get_config(self):
-        own = {"embedding_size": self.embedding_size, "hold_others": self.hold_others, **self._head_options}
+        own = {"embedding_size": self.embedding_size, "hold_others": self.hold_others}
         return {**super().get_config(), **dataclasses.asdict(self.division), **own}
 
     def _learning(self, turn):

@@ -25,14 +25,16 @@ class EmbeddingModel(GlobalBatchModel):
     Args:
         backbone: the network that may begin with pretrained weights, saved with the model; None where there is none.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
+        head: one of `tfdml.heads`, saved with the model; None if the method takes none.
         preprocessing: `tfdml.Preprocessing` of the images that the model takes, saved with it for `tfdml.load`; None
             where it is not known.
     """
 
-    def __init__(self, backbone=None, freeze_batch_norm="none", preprocessing=None, **kwargs):
+    def __init__(self, backbone=None, freeze_batch_norm="none", head=None, preprocessing=None, **kwargs):
         super().__init__(**kwargs)
         self.backbone = backbone
         self.freeze_batch_norm = freeze_batch_norm
+        self._head = head
         self.preprocessing = Preprocessing(**preprocessing) if isinstance(preprocessing, dict) else preprocessing
         self._check_pixels = PixelCheck(self)
         self.loss_layers = LossLayers(name="loss_layers")
@@ -128,15 +130,16 @@ class EmbeddingModel(GlobalBatchModel):
         own = {"freeze_batch_norm": self.freeze_batch_norm}
         if self.backbone is not None:
             own["backbone"] = keras.saving.serialize_keras_object(self.backbone)
+        if self._head is not None:
+            own["head"] = keras.saving.serialize_keras_object(self._head)
         if self.preprocessing is not None:
             own["preprocessing"] = self.preprocessing.get_config()
         return {**super().get_config(), **own}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        if "backbone" in config:
-            backbone = keras.saving.deserialize_keras_object(config["backbone"], custom_objects=custom_objects)
-            config = {**config, "backbone": backbone}
+        saved = {name: config[name] for name in ("backbone", "head") if name in config}
+        config = {**config, **keras.saving.deserialize_keras_object(saved, custom_objects=custom_objects)}
         with layers_in(config.get("dtype")):
             return cls(**config)
 

@@ -24,7 +24,7 @@ class Ensemble(EmbeddingModel):
         shares_first, shares_second: whether S and G are shared.
         attention_depth: blocks of the backbone, behind the branch, whose copy looks at S before the masks; 0: no masks.
         divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
-        pooling, norm, dropout: of the embedding layers, see `Single`.
+        head: one of `tfdml.heads`, see `Single`, of each embedding layer.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
 
@@ -40,18 +40,15 @@ class Ensemble(EmbeddingModel):
         attention_depth=0,
         divergence_weight=0.0,
         divergence_margin=1.0,
-        pooling="avg",
-        norm="none",
-        dropout=0.0,
+        head,
         freeze_batch_norm="none",
         **kwargs,
     ):
-        super().__init__(backbone, freeze_batch_norm, **kwargs)
+        super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         branch = backbone.suggested("branch") if branch is None else branch
         size_of_each = size_of_slice(embedding_size, learners)
         self.embedding_size, self.learners, self.branch = embedding_size, learners, branch
         self.divergence_weight, self.divergence_margin = divergence_weight, divergence_margin
-        self._head_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
         first, second = backbone.split_at(branch)
         self.attention = self.masks = None
         if attention_depth:
@@ -64,7 +61,8 @@ class Ensemble(EmbeddingModel):
             stir(copy, seed=k)
         self.seconds = self._parts(second, "second", shares_second)
         self.heads = [
-            EmbeddingHead(size_of_each, name=f"embedding_{k}", **self._head_options) for k in range(len(self.seconds))
+            EmbeddingHead(size_of_each, head.make_layer(name="features"), name=f"embedding_{k}")
+            for k in range(len(self.seconds))
         ]
 
     def embedding_layers(self):
@@ -123,7 +121,7 @@ class Ensemble(EmbeddingModel):
     def get_config(self):
         own = {"embedding_size": self.embedding_size, "learners": self.learners, "branch": self.branch}
         divergence = {"divergence_weight": self.divergence_weight, "divergence_margin": self.divergence_margin}
-        return {**super().get_config(), **own, **divergence, **self._head_options}
+        return {**super().get_config(), **own, **divergence}
 
     def _parts(self, part, name, shared):
         """The part itself for the first learner, and for the others either the same or copies."""

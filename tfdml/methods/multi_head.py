@@ -1,6 +1,7 @@
 """M-heads, which Attention-based Ensemble is compared with."""
 
 from tfdml.arguments import integer, optional
+from tfdml.heads.linear import Linear
 from tfdml.methods.arguments import ENSEMBLE
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
@@ -18,7 +19,7 @@ class MultiHead(Ensemble):
         embedding_size: dimensions of all learners together.
         learners: number M.
         attention: whether each has a mask.
-        branch, attention_depth, divergence_weight, divergence_margin, pooling, norm, dropout, freeze_batch_norm: see
+        branch, attention_depth, divergence_weight, divergence_margin, head, freeze_batch_norm: see
             `AttentionEnsemble`.
     """
 
@@ -32,9 +33,7 @@ class MultiHead(Ensemble):
         attention_depth=None,
         divergence_weight=0.0,
         divergence_margin=1.0,
-        pooling="avg",
-        norm="none",
-        dropout=0.0,
+        head=Linear(),
         freeze_batch_norm="none",
         **kwargs,
     ):
@@ -49,9 +48,7 @@ class MultiHead(Ensemble):
             attention_depth=attention_depth if attention else 0,
             divergence_weight=divergence_weight,
             divergence_margin=divergence_margin,
-            pooling=pooling,
-            norm=norm,
-            dropout=dropout,
+            head=head,
             freeze_batch_norm=freeze_batch_norm,
             **kwargs,
         )

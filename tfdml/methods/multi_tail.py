@@ -1,5 +1,6 @@
 """M-tails, which Attention-based Ensemble is compared with."""
 
+from tfdml.heads.linear import Linear
 from tfdml.methods.arguments import ENSEMBLE
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
@@ -15,8 +16,7 @@ class MultiTail(Ensemble):
         backbone: one of `tfdml.backbones`.
         embedding_size: dimensions of all learners together.
         learners: number M.
-        branch, divergence_weight, divergence_margin, pooling, norm, dropout, freeze_batch_norm: see
-            `AttentionEnsemble`.
+        branch, divergence_weight, divergence_margin, head, freeze_batch_norm: see `AttentionEnsemble`.
     """
 
     def __init__(
@@ -27,9 +27,7 @@ class MultiTail(Ensemble):
         branch=None,
         divergence_weight=1.0,
         divergence_margin=1.0,
-        pooling="avg",
-        norm="none",
-        dropout=0.0,
+        head=Linear(),
         freeze_batch_norm="none",
         **kwargs,
     ):
@@ -41,9 +39,7 @@ class MultiTail(Ensemble):
             shares_first=False,
             divergence_weight=divergence_weight,
             divergence_margin=divergence_margin,
-            pooling=pooling,
-            norm=norm,
-            dropout=dropout,
+            head=head,
             freeze_batch_norm=freeze_batch_norm,
             **kwargs,
         )

@@ -1,6 +1,7 @@
 """Embeddings of several depths of a network, as Ranked List Loss has them."""
 
 from tfdml.arguments import integer, optional, several, text
+from tfdml.heads.linear import Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.methods.arguments import METHOD
 from tfdml.methods.embedding_model import EmbeddingModel
@@ -27,7 +28,7 @@ class Multilevel(EmbeddingModel):
             `bn_inception` the paper's `inception_3c`, `inception_4e` and `inception_5b`.
         reduced: channels that all levels but the last are reduced to.
         hidden: units of their hidden layers.
-        pooling, norm, dropout: see `tfdml.layers.MultilevelEmbedding`.
+        head: one of `tfdml.heads`, see `Single`, of each level.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
 
@@ -38,25 +39,18 @@ class Multilevel(EmbeddingModel):
         endpoints=None,
         reduced=128,
         hidden=1024,
-        pooling="avg",
-        norm="none",
-        dropout=0.0,
+        head=Linear(),
         freeze_batch_norm="none",
         **kwargs,
     ):
-        super().__init__(backbone, freeze_batch_norm, **kwargs)
+        super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         endpoints = backbone.suggested("levels") if endpoints is None else endpoints
         self.embedding_size = embedding_size
         self.endpoints = tuple(endpoints)
         self.levels = backbone.taps(endpoints)
-        self._branch_options = {
-            "reduced": reduced,
-            "hidden": hidden,
-            "pooling": pooling,
-            "norm": norm,
-            "dropout": dropout,
-        }
-        self.head = MultilevelEmbedding(embedding_size, name="embedding", **self._branch_options)
+        self._branch_options = {"reduced": reduced, "hidden": hidden}
+        features = head.make_layer(name="features")
+        self.head = MultilevelEmbedding(embedding_size, features=features, name="embedding", **self._branch_options)
 
     def embedding_layers(self):
         return [self.head]

@@ -1,5 +1,6 @@
 """One embedding: the plain method, and the baseline of the others."""
 
+from tfdml.heads.linear import Linear
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.methods.arguments import METHOD
 from tfdml.methods.embedding_model import EmbeddingModel
@@ -8,16 +9,14 @@ from tfdml.registry import register
 
 @register("method", "single", **METHOD)
 class Single(EmbeddingModel):
-    """One learner: backbone, pooling, one linear layer, unit length.
+    """One learner: backbone, head, one linear layer, unit length.
 
     Example: `Single(keras.applications.ResNet50(include_top=False), embedding_size=128)`.
 
     Args:
         backbone: Keras model from images `[B, H, W, 3]` to features `[B, h, w, c]`, `[B, tokens, c]` or `[B, c]`.
         embedding_size: dimensions of the embedding.
-        pooling: `avg`, `max`, `avg+max` or `gem`, see `tfdml.layers.Pooling`.
-        norm: what normalises the pooled features: `none`, `batch` or `layer`.
-        dropout: share of features that training drops before the linear layer.
+        head: one of `tfdml.heads`: the layers before the linear layer.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
 
@@ -25,16 +24,13 @@ class Single(EmbeddingModel):
         self,
         backbone,
         embedding_size=128,
-        pooling="avg",
-        norm="none",
-        dropout=0.0,
+        head=Linear(),
         freeze_batch_norm="none",
         **kwargs,
     ):
-        super().__init__(backbone, freeze_batch_norm, **kwargs)
-        self._head_options = {"pooling": pooling, "norm": norm, "dropout": dropout}
+        super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         self.embedding_size = embedding_size
-        self.head = EmbeddingHead(embedding_size, name="embedding", **self._head_options)
+        self.head = EmbeddingHead(embedding_size, head.make_layer(name="features"), name="embedding")
 
     def embedding_layers(self):
         return [self.head]
@@ -43,4 +39,4 @@ class Single(EmbeddingModel):
         return self.head(self.backbone(images, training=training), training=training)[:, None, :]
 
     def get_config(self):
-        return {**super().get_config(), "embedding_size": self.embedding_size, **self._head_options}
+        return {**super().get_config(), "embedding_size": self.embedding_size}

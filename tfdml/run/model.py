@@ -44,6 +44,8 @@ def _embedding_model(experiment):
     arguments = {"backbone": backbone, "embedding_size": settings.embedding_size}
     if settings.freeze_batch_norm != "none":
         arguments["freeze_batch_norm"] = settings.freeze_batch_norm
+    if settings.head != "linear":
+        arguments["head"] = registry.create("head", settings.head)
     demanded = {name: f"--{name}" for name in arguments}
     model = registry.create("method", settings.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)

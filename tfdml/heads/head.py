@@ -1,0 +1,27 @@
+"""Base class of heads."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Head:
+    """Creates the layers between a backbone's features and a method's linear layer.
+
+    A method may need several: one for each learner or level. A subclass is a frozen dataclass. Its fields are the
+    arguments of its spec, and are saved with the model.
+    """
+
+    def make_layer(self, **kwargs):
+        """Returns a new Keras layer from features `[B, h, w, c]`, `[B, tokens, c]` or `[B, c]` to `[B, n]`.
+
+        Args:
+            **kwargs: Keras' arguments of a layer: its `name`.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs the method make_layer(**kwargs).")
+
+    def get_config(self):
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)

@@ -1,0 +1,26 @@
+"""The head of most papers: pooling and a linear layer."""
+
+import dataclasses
+
+from tfdml.heads.head import Head
+from tfdml.layers.pooled_features import FEATURES, PooledFeatures
+from tfdml.registry import register
+
+
+@register("head", "linear", **FEATURES)
+@dataclasses.dataclass(frozen=True)
+class Linear(Head):
+    """Pools features, then applies a norm and dropout, before the linear layer.
+
+    Args:
+        pooling: `avg`, `max`, `avg+max`, `gem` or `first`, see `tfdml.layers.Pooling`.
+        norm: `none`, `batch` (batch normalization) or `layer` (layer normalization).
+        dropout: fraction of features to drop in training.
+    """
+
+    pooling: str = "avg"
+    norm: str = "none"
+    dropout: float = 0.0
+
+    def make_layer(self, **kwargs):
+        return PooledFeatures(self.pooling, self.norm, self.dropout, **kwargs)
