@@ -17,6 +17,8 @@ importlib.import_module("tfdml.layers")
 for room in registry.ROOMS.values():
     registry.import_room(room)
 THINGS = {(kind, name): thing for kind, named in registry._registered.items() for name, thing in named.items()}
+SAVED = {thing.__name__: thing for thing in keras.saving.get_custom_objects().values()}
+THINGS |= {("layer", name): thing for name, thing in SAVED.items() if thing.__module__.startswith("tfdml.layers.")}
 
 # Something that fits, for arguments without a default.
 FITTING = {
@@ -33,6 +35,7 @@ FITTING = {
     "name": "name",
     "parts": [None],
     "path": "table.csv",
+    "per_class": 2,
     "pool_size": 3,
     "preset": "preset",
     "size": 8,
@@ -52,7 +55,7 @@ IMPOSSIBLE_FOR_ALL = [True, math.nan, math.inf, 1j, {1: object()}, (object(),), 
 # Arguments that take -1; for every other number it is impossible.
 MAY_BE_NEGATIVE = {
     ("loss", "multi_similarity", "epsilon"),
-    ("layer", "class_margins", "beta"),
+    ("layer", "ClassMargins", "beta"),
     ("loss", "binomial_deviance", "beta"),
     ("loss", "circle", "margin"),
     ("loss", "multi_similarity", "base"),
@@ -97,7 +100,7 @@ def impossible(kind, name, argument, default):
 def test_every_argument_is_declared_and_takes_its_default(kind, name):
     expected = expected_of(THINGS[kind, name])
     parameters = parameters_of(THINGS[kind, name])
-    assert not parameters.keys() - expected.keys(), "declare it in @register"
+    assert not parameters.keys() - expected.keys(), "declare it in @register or @expects"
     for argument, default in parameters.items():
         value = FITTING[argument] if default is inspect.Parameter.empty else default
         read = expected[argument].read(value)
@@ -115,7 +118,8 @@ def test_wrong_types_and_impossible_numbers_are_told(kind, name):
             with pytest.raises(ValueError) as error:
                 make(thing, argument, value)
             start, received = str(error.value).split("; received ")
-            assert start == f"The {kind} {name!r} expects {argument} to be {words}", (argument, value)
+            owner = name if kind == "layer" else f"The {kind} {name!r}"
+            assert start == f"{owner} expects {argument} to be {words}", (argument, value)
             assert received.endswith(".") and len(received) < 90
 
 

@@ -42,7 +42,7 @@ def register(kind, name, /, **declared):
     Example: `@register("loss", "triplet", margin=number(at_least=0))`.
 
     Args:
-        kind: a key of `ROOMS`, or "layer".
+        kind: a key of `ROOMS`.
         name: its name in specs.
         **declared: type and range of arguments, see `tfdml.arguments`. Other arguments must have the type of their
             default.

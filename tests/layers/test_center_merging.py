@@ -75,5 +75,5 @@ def test_config_survives_json():
 
 
 def test_one_center_is_refused():
-    with pytest.raises(ValueError, match="per_class to be 2 or more, to have centers to merge; received 1"):
+    with pytest.raises(ValueError, match="expects per_class to be an integer of 2 or more; received 1"):
         CenterMerging(1)

@@ -21,7 +21,8 @@ def make_model(which, norm="none"):
     for layer in batch_norms(backbone):
         layer.moving_mean.assign(0.5 + layer.moving_mean)
         layer.moving_variance.assign(2.0 * layer.moving_variance)
-    model = tfdml.Single(backbone, embedding_size=8, norm=norm, freeze_batch_norm=which)
+    head = tfdml.heads.Linear(norm=norm)
+    model = tfdml.Single(backbone, embedding_size=8, head=head, freeze_batch_norm=which)
     model.compile(keras.optimizers.SGD(0.1), loss="triplet(mining='all')")
     return model
 

@@ -68,7 +68,7 @@ def test_keras_cv(rescaling, tmp_path):
 
 
 def trains_and_comes_back(backbone, pooling, folder):
-    model = tfdml.Single(backbone, embedding_size=8, pooling=pooling)
+    model = tfdml.Single(backbone, embedding_size=8, head=tfdml.heads.Linear(pooling))
     model.compile("sgd", loss=tfdml.losses.Contrastive())
     before = model.predict(IMAGES, verbose=0)
     model.fit(IMAGES, np.array([0, 0, 1]), batch_size=3, verbose=0)

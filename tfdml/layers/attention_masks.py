@@ -3,12 +3,13 @@
 import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import integer
 from tfdml.layers.sliced import sliced
-from tfdml.registry import register
 
 
-@register("layer", "attention_masks", learners=integer(1), channels=integer(1))
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(learners=integer(1), channels=integer(1))
 class AttentionMasks(keras.layers.Layer):
     """Computes a mask between 0 and 1 for each learner: `[B, h, w, c]` to `[B, K, h, w, channels]`.
 

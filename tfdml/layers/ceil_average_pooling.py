@@ -1,14 +1,16 @@
 """Average pooling with partial windows at the border."""
 
+import keras
 import numpy as np
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import integer
 from tfdml.layers.ceil_pooling import CeilPooling
-from tfdml.registry import register
 
 
-@register("layer", "ceil_average_pooling", pool_size=integer(1), strides=integer(1))
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(pool_size=integer(1), strides=integer(1))
 class CeilAveragePooling(CeilPooling):
     """Average pooling with partial windows at the border, each divided by its number of positions; see `CeilPooling`.
 

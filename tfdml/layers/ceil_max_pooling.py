@@ -1,13 +1,15 @@
 """Max pooling with partial windows at the border."""
 
+import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import integer
 from tfdml.layers.ceil_pooling import CeilPooling
-from tfdml.registry import register
 
 
-@register("layer", "ceil_max_pooling", pool_size=integer(1), strides=integer(1))
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(pool_size=integer(1), strides=integer(1))
 class CeilMaxPooling(CeilPooling):
     """Max pooling with partial windows at the border, see `CeilPooling`.
 

@@ -3,10 +3,13 @@
 import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer, number
 from tfdml.functional.distances import unit_length
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
+@expects(per_class=integer(2), weight=number(at_least=0))
 class CenterMerging(keras.regularizers.Regularizer):
     """Regularizer of `Proxies` that merges unnecessary centers of a class.
 
@@ -20,8 +23,6 @@ class CenterMerging(keras.regularizers.Regularizer):
     """
 
     def __init__(self, per_class, weight=0.2):
-        if per_class < 2:
-            raise ValueError(f"Expected per_class to be 2 or more, to have centers to merge; received {per_class}.")
         self.per_class = per_class
         self.weight = weight
 

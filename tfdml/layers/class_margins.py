@@ -3,12 +3,13 @@
 import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32, loss_dtype
-from tfdml.registry import register
 
 
-@register("layer", "class_margins", classes=integer(1))
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(classes=integer(1))
 class ClassMargins(keras.layers.Layer):
     """Appends the learnable margin β of each row's class to its embedding, as input of `Margin`: `[B, 1, d + 1]`.
 

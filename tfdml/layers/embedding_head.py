@@ -2,13 +2,14 @@
 
 import keras
 
+from tfdml.argument_checks import expects
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
-from tfdml.registry import register
 
 
-@register("layer", "embedding_head", **EMBEDDING)
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(**EMBEDDING)
 class EmbeddingHead(FeatureEmbedding):
     """Pools features, applies a linear layer, and normalizes in float32: `[B, ..., c]` to `[B, embedding_size]`.
 

@@ -4,13 +4,12 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import integer, number
-from tfdml.registry import register
 
 
-@register(
-    "layer",
-    "local_response_norm",
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(
     size=integer(1),
     alpha=number(at_least=0),
     beta=number(at_least=0),

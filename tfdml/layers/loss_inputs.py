@@ -5,14 +5,15 @@ import math
 import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import instance, number, several
 from tfdml.functional.checks import at_least_float32
-from tfdml.registry import register
 
 PART = instance(keras.Layer | None, "a Keras layer or None", each="Keras layers or None")
 
 
-@register("layer", "loss_inputs", parts=several(PART), factors=several(number(at_least=0)))
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(parts=several(PART), factors=several(number(at_least=0)))
 class LossInputs(keras.layers.Layer):
     """Concatenates the inputs of each loss of a `WeightedSum`, `[B, 1, n]`.
 

@@ -1,15 +1,17 @@
 """Proxies with similarities along the manifold of the batch."""
 
+import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import integer, one_of
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.manifold import VIEWS, WALK, manifold_similarities
 from tfdml.layers.proxies import Proxies
-from tfdml.registry import register
 
 
-@register("layer", "manifold_proxies", classes=integer(1), view=one_of(*VIEWS), **WALK)
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(classes=integer(1), view=one_of(*VIEWS), **WALK)
 class ManifoldProxies(Proxies):
     """Computes similarities `[B, classes]` of embeddings to proxies along the manifold of the batch and the proxies.
 

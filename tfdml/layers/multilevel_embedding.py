@@ -3,15 +3,16 @@
 import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
-from tfdml.registry import register
 
 
-@register("layer", "multilevel_embedding", reduced=integer(1), hidden=integer(1), **EMBEDDING)
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(reduced=integer(1), hidden=integer(1), **EMBEDDING)
 class MultilevelEmbedding(FeatureEmbedding):
     """Computes one learner at each of several depths: feature maps to `[B, levels, embedding_size / levels]`.
 

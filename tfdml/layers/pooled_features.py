@@ -2,9 +2,9 @@
 
 import keras
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import number, one_of
 from tfdml.layers.pooling import KINDS, Pooling
-from tfdml.registry import register
 
 # The arguments of all heads.
 FEATURES = {
@@ -14,7 +14,8 @@ FEATURES = {
 }
 
 
-@register("layer", "pooled_features", **FEATURES)
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(**FEATURES)
 class PooledFeatures(keras.layers.Layer):
     """Applies pooling over positions, then a norm, then dropout: features `[B, ..., c]` to `[B, c]`.
 

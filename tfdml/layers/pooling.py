@@ -3,16 +3,17 @@
 import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import number, one_of
 from tfdml.functional.checks import at_least_float32, loss_dtype
-from tfdml.registry import register
 
 KINDS = ("avg", "max", "avg+max", "gem", "first")
 # Powers and roots need positive numbers.
 SMALLEST = 1e-6
 
 
-@register("layer", "pooling", kind=one_of(*KINDS), power=number(above=0))
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(kind=one_of(*KINDS), power=number(above=0))
 class Pooling(keras.layers.Layer):
     """Pools features `[B, h, w, c]` or `[B, tokens, c]` over positions to `[B, c]`; `[B, c]` is unchanged.
 

@@ -3,10 +3,10 @@
 import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import integer, read_by
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.functional.distances import unit_length
-from tfdml.registry import register
 
 EXPECTED = {
     "classes": integer(1),
@@ -16,7 +16,8 @@ EXPECTED = {
 }
 
 
-@register("layer", "proxies", **EXPECTED)
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(**EXPECTED)
 class Proxies(keras.layers.Layer):
     """Computes cosine similarities of embeddings to learnable proxies of the classes, the input of proxy losses.
 

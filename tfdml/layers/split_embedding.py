@@ -3,15 +3,16 @@
 import keras
 from keras import ops
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
 from tfdml.layers.sliced import size_of_slice, sliced
-from tfdml.registry import register
 
 
-@register("layer", "split_embedding", learners=integer(1), **EMBEDDING)
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(learners=integer(1), **EMBEDDING)
 class SplitEmbedding(FeatureEmbedding):
     """Pools features and applies a linear layer split into K slices: `[B, ..., c]` to `[B, K, embedding_size / K]`.
 
