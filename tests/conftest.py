@@ -6,6 +6,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from PIL import Image
 
 from tfdml import registry
@@ -13,6 +14,15 @@ from tfdml.losses import ProxyLoss
 
 # The tests run in two processes already. Read when TensorFlow first computes, by the commands that tests start, too.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+
+
+def improve_graphs(wanted):
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not wanted})
+
+
+# Improving graphs would take a third of the time of all tests, whose functions compute little. Commands improve theirs,
+# and so do the tests that take the fixture `improved_graphs`. Of input pipelines no run improves them.
+improve_graphs(False)
 
 # Full collections would walk through all of TensorFlow, 0.3 s each time.
 gc.collect()
@@ -109,6 +119,14 @@ LONGEST = ("test_distribution.py", "test_resume.py", "test_command_lines.py", "t
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
+
+@pytest.fixture
+def improved_graphs():
+    """Has TensorFlow improve the graphs of functions before they run, as it does for users."""
+    improve_graphs(True)
+    yield
+    improve_graphs(False)
 
 
 @pytest.fixture

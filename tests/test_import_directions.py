@@ -2,9 +2,8 @@
 
 import ast
 import sys
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = sorted(path.relative_to(ROOT) for room in ("tfdml", "pipelines") for path in (ROOT / room).rglob("*.py"))
@@ -64,8 +63,9 @@ COMMANDS = ("train", "evaluate", "export", "convert_weights", "search", "report"
 COMMAND_LINES = {*(f"tfdml/{name}.py" for name in COMMANDS), "pipelines/check.py", "pipelines/show.py"}
 
 
-def source(file):
-    return ast.parse((ROOT / file).read_text())
+@cache
+def trees():
+    return {file: ast.parse((ROOT / file).read_text()) for file in FILES}
 
 
 def imported(tree):
@@ -90,17 +90,23 @@ def room_of(file, table):
     return next((room for room in table if inside(module, room)), None)
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_imports_keep_the_directions(file):
-    names = [name for name in imported(source(file)) if name.split(".")[0] not in sys.stdlib_module_names]
-    assert not [name for name in names if name.startswith(".")], "write absolute imports"
-    room = room_of(file, ROOMS)
-    if room:
-        own, others = ROOMS[room]
-        assert not [name for name in names if ours(name) and not inside(name, own)]
-        assert others is None or not [name for name in names if not ours(name) and not inside(name, others)]
-    room = room_of(file, FORBIDDEN)
-    assert not [name for name in names if room and inside(name, FORBIDDEN[room])]
+def offenders(of_file):
+    """Name of each file to what the function finds wrong in it, where it finds anything."""
+    return {str(file): list(wrong) for file, tree in trees().items() if (wrong := of_file(file, tree))}
+
+
+def against_the_directions(file, tree):
+    names = [name for name in imported(tree) if name.split(".")[0] not in sys.stdlib_module_names]
+    room, forbidden = room_of(file, ROOMS), room_of(file, FORBIDDEN)
+    own, others = ROOMS.get(room, ("tfdml pipelines", None))
+    wrong = [name for name in names if ours(name) and not inside(name, own)]
+    wrong += [name for name in names if not ours(name) and others is not None and not inside(name, others)]
+    return wrong + [name for name in names if forbidden and inside(name, FORBIDDEN[forbidden])]
+
+
+def test_imports_keep_the_directions():
+    """Relative ones are wrong, too."""
+    assert offenders(against_the_directions) == {}
 
 
 # Where a name that begins with an underscore is used of something that is not tfdml's own.
@@ -110,17 +116,20 @@ PRIVATE_USES = {
 }
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_private_names_of_others_stand_in_one_file(file):
+def private_names_of_others(file, tree):
     if str(file) == "tfdml/keras_internals.py":
-        return
+        return []
     private = [
         node
-        for node in ast.walk(source(file))
+        for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
     ]
     own = {node.attr for node in private if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")}
-    assert {node.attr for node in private} - own <= PRIVATE_USES.get(str(file), set())
+    return {node.attr for node in private} - own - PRIVATE_USES.get(str(file), set())
+
+
+def test_private_names_of_others_stand_in_one_file():
+    assert offenders(private_names_of_others) == {}
 
 
 def test_every_room_of_the_tables_exists():
@@ -128,9 +137,8 @@ def test_every_room_of_the_tables_exists():
         assert [file for file in FILES if inside(".".join(file.with_suffix("").parts), room)], room
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_only_command_lines_read_flags(file):
-    tree = source(file)
+def uses_of_flags(file, tree):
+    """Lines with FLAGS where no command line is, and imports of it anywhere."""
     uses = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "FLAGS"]
     uses += [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "FLAGS"]
     if str(file) == "tfdml/flags.py":
@@ -138,15 +146,19 @@ def test_only_command_lines_read_flags(file):
         functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
         defaults = {default.lineno for function in functions for default in function.args.defaults}
         uses = [line for line in uses if line not in defaults]
-    assert not uses or str(file) in COMMAND_LINES
-    assert not [name for name in imported(tree) if name.endswith(".FLAGS")]
+    if str(file) in COMMAND_LINES:
+        uses = []
+    return uses + [name for name in imported(tree) if name.endswith(".FLAGS")]
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_no_assert_statement(file):
-    assert not [node.lineno for node in ast.walk(source(file)) if isinstance(node, ast.Assert)]
+def test_only_command_lines_read_flags():
+    assert offenders(uses_of_flags) == {}
 
 
-@pytest.mark.parametrize("file", FILES, ids=str)
-def test_files_stay_short(file):
-    assert len((ROOT / file).read_text().splitlines()) <= MOST_LINES
+def test_no_assert_statement():
+    assert offenders(lambda _, tree: [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]) == {}
+
+
+def test_files_stay_short():
+    lines = {str(file): len((ROOT / file).read_text().splitlines()) for file in FILES}
+    assert {file: count for file, count in lines.items() if count > MOST_LINES} == {}

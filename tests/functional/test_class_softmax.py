@@ -40,6 +40,7 @@ def test_an_own_class_far_above_all_others_hides_none_of_them():
     np.testing.assert_allclose(values, [math.log(2 + math.e)], rtol=1e-6)
 
 
+@pytest.mark.usefixtures("improved_graphs")
 def test_a_batch_of_unknown_size_compiles(make_similarities):
     labels, similarities = make_similarities()
     signature = [tf.TensorSpec([None], tf.int64), tf.TensorSpec([None, similarities.shape[1]], tf.float32)]

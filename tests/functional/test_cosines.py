@@ -44,6 +44,7 @@ def test_gradient_agrees_with_differences(make_batch):
         assert gradient[place] == pytest.approx((high - low) / 2e-6, abs=1e-6)
 
 
+@pytest.mark.usefixtures("improved_graphs")
 @pytest.mark.parametrize("xla", [False, True])
 def test_a_row_of_zeros_has_cosine_zero_and_gradient_zero(xla):
     rows = tf.constant([[0.0, 0.0], [3.0, 4.0]])

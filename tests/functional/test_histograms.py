@@ -36,6 +36,7 @@ def test_what_is_beyond_counts_for_the_last_node_with_no_gradient():
     np.testing.assert_array_equal(tape.gradient(weighted, variable), [[0.0, 0.0, 0.0]])
 
 
+@pytest.mark.usefixtures("improved_graphs")
 @pytest.mark.parametrize("compiled", [False, True])
 def test_what_is_no_number_stays_none(compiled):
     masks = np.array([[True, True], [True, False]])

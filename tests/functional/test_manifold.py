@@ -178,6 +178,7 @@ def test_gradients_agree_with_differences(view, affinity):
             assert gradient[place] == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-7)
 
 
+@pytest.mark.usefixtures("improved_graphs")
 def test_the_number_of_classes_is_known_before_the_batch_is():
     @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32)])
     def compiled(rows):

@@ -118,6 +118,7 @@ def test_no_class_or_no_proxy_is_refused(arguments):
         Proxies(**arguments)
 
 
+@pytest.mark.usefixtures("improved_graphs")
 @pytest.mark.parametrize("compiled", [False, True])
 def test_rows_of_zeros_have_no_similarity_and_no_gradient(embeddings, compiled):
     layer = Proxies(5)

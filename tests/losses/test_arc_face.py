@@ -55,6 +55,7 @@ def test_past_a_half_turn_it_goes_on_rising_or_follows_the_cosine():
     assert np.all(bent[rises] > 0) and np.all(bent[~rises][1:] < 0)
 
 
+@pytest.mark.usefixtures("improved_graphs")
 @pytest.mark.parametrize("monotonic", [True, False])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("compiled", [False, True])

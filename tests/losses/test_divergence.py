@@ -83,6 +83,7 @@ def test_equal_learners_have_a_finite_gradient():
     assert np.all(np.isfinite(tape.gradient(values, variable)))
 
 
+@pytest.mark.usefixtures("improved_graphs")
 def test_compiled_functions_give_the_eager_values():
     given = learners()
     unknown = [tf.TensorSpec([None, 4, 6])]

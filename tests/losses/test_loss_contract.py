@@ -167,6 +167,7 @@ def test_the_policy_of_the_network_changes_no_value(loss_spec, make_feed, make_b
     np.testing.assert_array_equal(value, expected)
 
 
+@pytest.mark.usefixtures("improved_graphs")
 @pytest.mark.slow
 def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss, make_feed, make_batch):
     loss = registry.create("loss", one_spec_a_loss)

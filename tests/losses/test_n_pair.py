@@ -125,6 +125,7 @@ def test_long_embeddings_do_not_overflow_and_make_it_a_hinge(make_batch):
     assert np.all(np.isfinite(tape.gradient(values, variable)))
 
 
+@pytest.mark.usefixtures("improved_graphs")
 @pytest.mark.parametrize("negatives", NEGATIVES[1:])
 def test_one_per_class_compiles_and_has_the_gradient_of_its_values(make_batch, negatives):
     labels, embeddings = make_batch(9, 3, dtype="float64")

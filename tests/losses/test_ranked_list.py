@@ -155,6 +155,7 @@ def test_a_missing_kind_of_pairs_is_zero_with_zero_gradient(make_batch, labels, 
     assert np.any(ranked_list_loss(labels, embeddings).numpy() > 0)
 
 
+@pytest.mark.usefixtures("improved_graphs")
 @pytest.mark.parametrize("xla", [False, True])
 def test_temperatures_can_be_set_under_a_compiled_function(make_batch, xla):
     labels, embeddings = make_batch(size=20)
