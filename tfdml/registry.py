@@ -147,14 +147,17 @@ def names(kind):
     return sorted(_room(kind))
 
 
+def summaries(kind):
+    """Returns `{name: first line of its docstring}` of a kind, sorted by name."""
+    return {name: (inspect.getdoc(_room(kind)[name]) or "").split("\n")[0] for name in names(kind)}
+
+
 def describe(kind):
     """Returns a line for each name of a kind: its arguments with defaults, and the first line of its docstring."""
     lines = []
-    for name in names(kind):
-        thing = _room(kind)[name]
-        arguments = ", ".join(_without_annotation(parameter) for parameter in _parameters(thing).values())
-        summary = (inspect.getdoc(thing) or "").split("\n")[0]
-        lines.append(f"{name}({arguments}): {summary}")
+    for name, summary in summaries(kind).items():
+        parameters = _parameters(_room(kind)[name]).values()
+        lines.append(f"{name}({', '.join(map(_without_annotation, parameters))}): {summary}")
     return lines
 
 
