@@ -32,7 +32,6 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.usefixtures("improved_graphs")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_first_and_second_derivatives_are_those_of_the_values(name):
     rows = np.random.default_rng(0).normal(size=(3, 4))

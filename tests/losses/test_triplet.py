@@ -36,19 +36,27 @@ def naive(labels, embeddings, margin, mining, power=2):
     return values
 
 
+of_every_margin = pytest.mark.parametrize("margin, normalised", [(0.0, True), (0.2, True), (0.2, False), (3.0, False)])
+of_every_batch = pytest.mark.parametrize(
+    "size, classes, dim, dtype, tolerance",
+    [
+        (2, 2, 2, "float32", 1e-4),
+        (7, 2, 3, "float64", 1e-10),
+        (13, 5, 8, "float64", 1e-10),
+        (20, 3, 2, "float32", 1e-4),
+    ],
+)
+
+
 @pytest.mark.parametrize("mining", MININGS)
-@pytest.mark.parametrize("margin", [0.0, 0.2, 3.0])
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2)])
-def test_equal_to_a_loop_over_triplets(make_batch, size, classes, dim, dtype, tolerance, margin, mining):
-    for normalised in (True, False):
-        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        values = triplet_loss(labels, embeddings, margin=margin, mining=mining)
+@of_every_margin
+@of_every_batch
+def test_equal_to_a_loop_over_triplets(make_batch, size, classes, dim, dtype, tolerance, margin, normalised, mining):
+    labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+    for squares in (True, False):
+        values = triplet_loss(labels, embeddings, margin=margin, mining=mining, squared=squares)
         assert values.dtype == dtype
-        expected = naive(labels, embeddings, margin, mining)
-        np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
-        values = triplet_loss(labels, embeddings, margin=margin, mining=mining, squared=False)
-        expected = naive(labels, embeddings, margin, mining, power=1)
+        expected = naive(labels, embeddings, margin, mining, power=1 + squares)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
 
 
@@ -82,17 +90,17 @@ def shares_of(negative_shares):
     return make
 
 
-@pytest.mark.parametrize("margin", [0.0, 0.2, 3.0])
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2)])
-def test_distance_weighted_is_equal_to_a_loop(make_batch, shares_of, size, classes, dim, dtype, tolerance, margin):
-    for normalised in (True, False):
-        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
-        for squares in (True, False):
-            values = triplet_loss(labels, embeddings, margin=margin, mining="distance_weighted", squared=squares)
-            assert values.dtype == dtype
-            expected = naive_expectation(labels, embeddings, margin, shares_of(embeddings), power=1 + squares)
-            np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+@of_every_margin
+@of_every_batch
+def test_distance_weighted_is_equal_to_a_loop(
+    make_batch, shares_of, size, classes, dim, dtype, tolerance, margin, normalised
+):
+    labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+    for squares in (True, False):
+        values = triplet_loss(labels, embeddings, margin=margin, mining="distance_weighted", squared=squares)
+        assert values.dtype == dtype
+        expected = naive_expectation(labels, embeddings, margin, shares_of(embeddings), power=1 + squares)
+        np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("limits", [{"cutoff": 1.0}, {"nonzero_loss_cutoff": 1.2}, {"nonzero_loss_cutoff": None}])

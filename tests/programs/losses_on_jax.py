@@ -2,7 +2,7 @@
 
 A case is `{"spec", "labels", "embeddings", "weights", "gradients"}`, the weights being those of the loss' layer, if it
 has one. A result is `{"values"}` and, where gradients are asked for, `{"compiled_mean", "gradients"}`, from a compiled
-function: the mean, and its gradients for the embeddings and the weights.
+function: the mean, and its gradients for the embeddings and the weights. Values without gradients are not compiled.
 """
 
 import json
@@ -29,21 +29,22 @@ def compute(spec, labels, embeddings, weights, gradients):
         layer.build((None, embeddings.shape[1]))
         layer.built = True
 
-    def values(embeddings, weights, labels):
-        taken = layer.stateless_call(weights, [], embeddings, labels)[0] if layer else embeddings
-        return loss.call(labels, taken)
+    def taken(embeddings, weights, labels):
+        return layer.stateless_call(weights, [], embeddings, labels)[0] if layer else embeddings
 
-    def mean(embeddings, weights, labels):
-        taken = layer.stateless_call(weights, [], embeddings, labels)[0] if layer else embeddings
-        return loss(labels, taken)
+    def mean_and_values(embeddings, weights, labels):
+        given = taken(embeddings, weights, labels)
+        return loss(labels, given), loss.call(labels, given)
 
-    result = {"values": values(embeddings, weights, labels).tolist()}
-    if gradients:
-        gradient = jax.value_and_grad(mean, argnums=(0, 1))
-        value, (of_embeddings, of_weights) = jax.jit(gradient)(embeddings, weights, labels)
-        result["compiled_mean"] = value.tolist()
-        result["gradients"] = [part.tolist() for part in (of_embeddings, *of_weights)]
-    return result
+    if not gradients:
+        return {"values": loss.call(labels, taken(embeddings, weights, labels)).tolist()}
+    compiled = jax.jit(jax.value_and_grad(mean_and_values, argnums=(0, 1), has_aux=True))
+    (mean, values), (of_embeddings, of_weights) = compiled(embeddings, weights, labels)
+    return {
+        "values": values.tolist(),
+        "compiled_mean": mean.tolist(),
+        "gradients": [part.tolist() for part in (of_embeddings, *of_weights)],
+    }
 
 
 if __name__ == "__main__":

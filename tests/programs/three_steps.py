@@ -69,6 +69,8 @@ IN_FLOAT32 = {f"{name}_in_float32": CASES[name] for name in ("pairs", "groups")}
 
 
 def main(devices, folder, *cases):
+    # Improving the graphs would take longer than anything else.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     strategy = strategy_for(devices)
     for name in cases:
         set_precision("float32" if name in IN_FLOAT32 else "float64")

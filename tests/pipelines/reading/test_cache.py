@@ -1,5 +1,7 @@
 """A cache gives what reading gives, and reads once."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,8 +11,8 @@ from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import KINDS, Cache
-from pipelines.sampling import Uniform
 from tests.pipelines.image_files import encoded, noise
+from tests.pipelines.strides import Strides
 from tfdml.flags import define_training
 
 ROWS = 10
@@ -54,10 +56,10 @@ def prepared(chain, **options):
 def batches(split, preprocessor, cache=None):
     """Images of two training batches, and of all rows as evaluation sees them."""
     read, preprocess = cache.through(split, preprocessor) if cache else (None, preprocessor)
-    sampler = Uniform(6)
-    sampler.bind(split.labels)
     step = tf.Variable(3, dtype=tf.int64)
-    training = training_batches(split, sampler, preprocess, seed=1, step=step, steps_per_epoch=5, length=2, read=read)
+    training = training_batches(
+        split, Strides(6, ROWS), preprocess, seed=1, step=step, steps_per_epoch=5, length=2, read=read
+    )
     evaluation = evaluation_batches(split, preprocess, batch_size=4, read=read)
     return [images for images, _ in training.as_numpy_iterator()] + list(evaluation.as_numpy_iterator())
 
@@ -68,20 +70,20 @@ def assert_same(found, expected):
         np.testing.assert_array_equal(one, other)
 
 
-@pytest.fixture(scope="module", params=CHAINS)
-def uncached(request, tmp_path_factory):
-    """Images, a transform, and the batches of both without a cache."""
+@pytest.fixture(scope="module")
+def uncached(tmp_path_factory):
+    """Function from a transform to the batches without a cache, which are the same wherever the images are."""
     split = write_images(tmp_path_factory.mktemp("images"))
-    return split, request.param, batches(split, prepared(request.param))
+    return functools.cache(lambda chain: batches(split, prepared(chain)))
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("chain", CHAINS)
 @pytest.mark.parametrize("memory", [PLENTY, 0], ids=["in memory", "on disk"])
 @pytest.mark.parametrize("kind", ["bytes", "pixels"])
-def test_batches_are_the_same(uncached, make_cache, kind, memory):
-    split, chain, expected = uncached
+def test_batches_are_the_same(split, uncached, make_cache, kind, memory, chain):
     cache = make_cache(kind, memory)
-    assert_same(batches(split, prepared(chain), cache), expected)
+    assert_same(batches(split, prepared(chain), cache), uncached(chain))
     assert cache.folder.exists() == (memory == 0)
 
 
@@ -99,30 +101,30 @@ def test_boxes_are_cropped_to_once(split, make_cache, kind):
 
 
 @pytest.mark.parametrize("kind, memory", [("bytes", PLENTY), ("pixels", 0)])
-def test_files_are_read_once(split, make_cache, tmp_path, kind, memory):
+def test_files_are_read_once(split, uncached, make_cache, tmp_path, kind, memory):
     cache, preprocessor = make_cache(kind, memory), prepared(CHAINS[1])
-    expected = batches(split, preprocessor, cache)
+    cache.through(split, preprocessor)
     for path in tmp_path.glob("*.*g"):
         path.unlink()
-    assert_same(batches(split, preprocessor, cache), expected)
+    assert_same(batches(split, preprocessor, cache), uncached(CHAINS[1]))
 
 
-def test_images_in_memory_are_decoded_once(split, make_cache):
+def test_images_in_memory_are_decoded_once(split, uncached, make_cache):
     encoded_split = Split(np.array([open(path, "rb").read() for path in split.images], dtype=object), split.labels)
     assert make_cache("bytes").through(encoded_split, prepared(CHAINS[0]))[0] is None
-    assert_same(batches(encoded_split, prepared(CHAINS[0]), make_cache("pixels")), batches(split, prepared(CHAINS[0])))
+    assert_same(batches(encoded_split, prepared(CHAINS[0]), make_cache("pixels")), uncached(CHAINS[0]))
 
 
 @pytest.mark.parametrize("kind", ["bytes", "pixels"])
-def test_the_next_run_finds_what_is_on_disk(split, make_cache, monkeypatch, kind):
-    expected = batches(split, prepared(CHAINS[2]), make_cache(kind, 0))
+def test_the_next_run_finds_what_is_on_disk(split, uncached, make_cache, monkeypatch, kind):
+    make_cache(kind, 0).through(split, prepared(CHAINS[2]))
     monkeypatch.setattr(Cache, "_made", None)
-    assert_same(batches(split, prepared(CHAINS[2]), make_cache(kind, PLENTY)), expected)
+    assert_same(batches(split, prepared(CHAINS[2]), make_cache(kind, PLENTY)), uncached(CHAINS[2]))
 
 
 def test_what_has_changed_is_read_again(split, make_cache):
     preprocessor = prepared(CHAINS[2])
-    batches(split, preprocessor, make_cache("bytes", 0))
+    make_cache("bytes", 0).through(split, preprocessor)
     with open(split.images[4], "wb") as file:
         file.write(encoded(noise(30, 30, seed=99), "JPEG"))
     cache = make_cache("bytes", 0)
@@ -130,12 +132,12 @@ def test_what_has_changed_is_read_again(split, make_cache):
     assert len(list(cache.folder.iterdir())) == 2
 
 
-def test_another_transform_has_pixels_of_its_own(split, make_cache):
+def test_another_transform_has_pixels_of_its_own(split, uncached, make_cache):
     cache = make_cache("pixels", 0)
     for chain in CHAINS:
         cache.through(split, prepared(chain))
     assert len(list(cache.folder.iterdir())) == len(CHAINS)
-    assert_same(batches(split, prepared(CHAINS[0]), cache), batches(split, prepared(CHAINS[0])))
+    assert_same(batches(split, prepared(CHAINS[0]), cache), uncached(CHAINS[0]))
 
 
 def test_memory_is_shared_by_all_splits(split, make_cache):

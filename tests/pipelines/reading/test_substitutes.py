@@ -8,8 +8,8 @@ from pipelines.build import training_batches
 from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.substitutes import TRIES, Substitutes
-from pipelines.sampling import PxK
 from tests.pipelines.image_files import encoded, noise
+from tests.pipelines.strides import Strides
 
 SIDE, STEPS = 6, 8
 PREPARE = Preprocessor("random_crop|flip", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
@@ -27,14 +27,17 @@ def rows_of(label, count=None):
     return np.flatnonzero(LABELS == label)[:count].tolist()
 
 
+def sampler():
+    return Strides(8, len(LABELS))
+
+
 def collected(bad=(), substitutes=True, step=0, **options):
     """Images, labels and the `Substitutes` of the steps from `step` to the end of an epoch."""
-    split, sampler = split_with(bad), PxK(4, 2)
-    sampler.bind(LABELS)
+    split = split_with(bad)
     stand_ins = Substitutes(LABELS) if substitutes else None
     dataset = training_batches(
         split,
-        sampler,
+        sampler(),
         PREPARE,
         seed=1,
         step=tf.Variable(step, dtype=tf.int64),
@@ -48,9 +51,7 @@ def collected(bad=(), substitutes=True, step=0, **options):
 
 
 def drawn_rows():
-    sampler = PxK(4, 2)
-    sampler.bind(LABELS)
-    return sampler.rows(1, tf.range(STEPS, dtype=tf.int64)).numpy()
+    return sampler().rows(1, tf.range(STEPS, dtype=tf.int64)).numpy()
 
 
 def candidates(row, number=5, seed=1):
@@ -124,11 +125,10 @@ def test_a_missing_file_is_replaced_too(tmp_path):
         paths.append(str(tmp_path / f"{row}.png"))
         (tmp_path / f"{row}.png").write_bytes(file)
     (tmp_path / f"{BAD[0]}.png").unlink()
-    split, sampler, substitutes = Split(np.array(paths, dtype=object), LABELS), PxK(4, 2), Substitutes(LABELS)
-    sampler.bind(LABELS)
+    split, substitutes = Split(np.array(paths, dtype=object), LABELS), Substitutes(LABELS)
     step = tf.Variable(0, dtype=tf.int64)
     batches = training_batches(
-        split, sampler, PREPARE, seed=1, step=step, steps_per_epoch=STEPS, substitutes=substitutes
+        split, sampler(), PREPARE, seed=1, step=step, steps_per_epoch=STEPS, substitutes=substitutes
     )
     images = np.stack([images for images, _ in batches.as_numpy_iterator()])
     np.testing.assert_array_equal(images, collected(BAD[:1])[0])
