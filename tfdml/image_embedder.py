@@ -11,10 +11,9 @@ import tensorflow as tf
 
 from pipelines.build import CORES, evaluation_batches
 from pipelines.datasets.dataset import Split
-from pipelines.reading.unreadable import find_unreadable
+from pipelines.reading.unreadable import find_unreadable, is_of_pipeline
 from tfdml.evaluation.embed import Embedder
 from tfdml.run.image_data import preprocessor_of
-from tfdml.run.unreadable import READING_ERRORS
 
 # Tolerated excess over 0 to 255, for images that were resized with overshoot.
 OVERSHOOT = 32
@@ -87,8 +86,8 @@ class ImageEmbedder:
         batches = evaluation_batches(split, self._prepare, batch_size=min(batch_size, len(paths)))
         try:
             return self._run(batches, len(paths), verbose)
-        except READING_ERRORS as error:
-            found = find_unreadable(split)
+        except tf.errors.OpError as error:
+            found = find_unreadable(split) if is_of_pipeline(error) else None
             if found is None:
                 raise
             raise ValueError(f"Image {found[0]}, {paths[found[0]]}, cannot be read: {found[1]}.") from error

@@ -10,6 +10,16 @@ from pipelines.sampling import group_by_class
 
 # Images that are decoded at once.
 THREADS = 8
+READING_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError)
+
+
+def is_of_pipeline(error):
+    """Returns whether an error of TensorFlow may come from an image that cannot be read or decoded.
+
+    TensorFlow names each operation that an error has passed. An error of a dataset passes the one that gets the next
+    batch; an error of the model, such as a label that the loss does not know, does not.
+    """
+    return isinstance(error, READING_ERRORS) and "IteratorGetNext" in error.message
 
 
 def find_unreadable(split):

@@ -4,9 +4,7 @@ import contextlib
 
 import tensorflow as tf
 
-from pipelines.reading.unreadable import find_unreadable, find_unreadable_class
-
-READING_ERRORS = (tf.errors.InvalidArgumentError, tf.errors.NotFoundError, tf.errors.PermissionDeniedError)
+from pipelines.reading.unreadable import find_unreadable, find_unreadable_class, is_of_pipeline
 
 
 @contextlib.contextmanager
@@ -20,7 +18,9 @@ def naming_unreadable(train, others, *, tolerant):
     """
     try:
         yield
-    except READING_ERRORS as error:
+    except tf.errors.OpError as error:
+        if not is_of_pipeline(error):
+            raise
         # Of bad images that are tolerated, those are to blame for which no other can stand in.
         told = _about_class(train) if tolerant and train else None
         told = told or _about_image(others if tolerant else [train, *others])
