@@ -2,6 +2,8 @@
 
 import gc
 import os
+import shutil
+import tempfile
 from functools import cache
 
 import numpy as np
@@ -9,6 +11,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tests.run_helpers import SHARED_FOLDER
 from tfdml import registry
 from tfdml.losses import ProxyLoss
 
@@ -24,9 +27,10 @@ def improve_graphs(wanted):
 # and so do the tests that take the fixture `improved_graphs`. Of input pipelines no run improves them.
 improve_graphs(False)
 
-# Full collections would walk through all of TensorFlow, 0.3 s each time.
+# Full collections would walk through all of TensorFlow, 0.3 s each time; by default tracing starts one every few tests.
 gc.collect()
 gc.freeze()
+gc.set_threshold(50_000, 20, 20)
 
 # Losses with several ways to compute, or that need an argument; every other one is tested as its name gives it.
 LOSS_SPECS = {
@@ -80,12 +84,12 @@ LOSS_SPECS = {
     "triplet": [
         f"triplet(mining={mining!r})" for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
     ]
-    + ["triplet(squared=False)"],
+    + ["triplet(mining='hard', squared=False)"],
 }
 # Sums have no name of their own: one of losses on embeddings, one with a layer, one of layers of all kinds.
 SUM_SPECS = [
-    "triplet + 0.5*contrastive",
-    "triplet + 0.5*proxy_anchor(classes=7)",
+    "triplet(mining='batch_hard') + 0.5*contrastive",
+    "triplet(mining='batch_hard') + 0.5*proxy_anchor(classes=7)",
     "0.5*margin(learn_beta='per_class', classes=7, mining='all') + 2*soft_triple(classes=7, per_class=2)"
     " + proxy_nca(classes=7)",
 ]
@@ -112,8 +116,15 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize(fixture, specs_by_fixture()[fixture])
 
 
+def pytest_configure(config):
+    """Makes the folder that all processes of the tests share, in the first of them, which removes it."""
+    if SHARED_FOLDER not in os.environ:
+        os.environ[SHARED_FOLDER] = tempfile.mkdtemp(prefix="tfdml-tests-")
+        config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(SHARED_FOLDER), ignore_errors=True))
+
+
 # Files of few tests that take minutes, and so come first: at the end one process would wait for the other.
-LONGEST = ("test_distribution.py", "test_resume.py", "test_command_lines.py", "test_optimizer.py")
+LONGEST = ("test_distribution.py", "test_resume.py", "test_command_lines.py")
 
 
 @pytest.hookimpl(trylast=True)

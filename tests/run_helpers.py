@@ -5,6 +5,7 @@ import; everything else, flags, exit status, output, signals, is as in a process
 """
 
 import atexit
+import fcntl
 import functools
 import gc
 import io
@@ -38,18 +39,50 @@ MODEL_FLAGS = [
 LENGTH_FLAGS = [f"--epochs={EPOCHS}", f"--steps_per_epoch={STEPS_PER_EPOCH}", "--optimizer=adam(learning_rate=0.003)"]
 
 
+# Nearly all that a step can have; the backbone waits for 24 of 40 steps.
+EVERYTHING = [
+    "--loss=ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)",
+    "--optimizer=adamw(learning_rate=0.01, weight_decay=0.01)",
+    "--schedule=cosine(warmup_epochs=0.5, floor=0.1)",
+    "--lr_multipliers=backbone=0.5,embedding=2",
+    "--warmup_epochs=1.2",
+    "--nodecay_biases_and_norms",
+    "--clip_norm=0.5",
+    "--ema=0.9",
+]
+# The environment's variable with the folder that all processes of the tests share.
+SHARED_FOLDER = "TFDML_TESTS_FOLDER"
+
+
 def train_flags(run_dir, *more):
     """Flags of a run of two epochs with augmentation, dropout and batch norm; later ones override."""
     data = ["--dataset=toycars(classes=16, images_per_class=8, image_size=24)", f"--data_dir={pictures()}"]
     return [*data, *MODEL_FLAGS, *LENGTH_FLAGS, f"--run_dir={run_dir}", *more]
 
 
+def straight_flags(run_dir, *more):
+    """Flags of `straight_run`, in another folder; later ones override."""
+    return train_flags(run_dir, *EVERYTHING, *more)
+
+
 @functools.cache
 def scratch():
-    """A folder for the whole session."""
+    """A folder of this process for the whole session."""
     folder = Path(tempfile.mkdtemp(prefix="tfdml-tests-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
+
+
+def made_once(name, make):
+    """What `make(path)` makes at a path that all processes share: the first that asks has it made, others wait."""
+    path = Path(os.environ[SHARED_FOLDER]) / name
+    complete = path.with_suffix(".complete")
+    with open(path.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not complete.exists():
+            make(path)
+            complete.touch()
+    return path
 
 
 @functools.cache
@@ -57,18 +90,18 @@ def pictures():
     """Folder with the pictures rendered, so that no command tells of rendering."""
     from pipelines.datasets.toycars import toycars
 
-    folder = scratch() / "pictures"
-    toycars(data_dir=folder, classes=16, images_per_class=8, image_size=24)
-    return folder
+    return made_once("pictures", lambda path: toycars(data_dir=path, classes=16, images_per_class=8, image_size=24))
 
 
 @functools.cache
 def straight_run():
-    """Run directory of two epochs without a stop, through the real command line."""
-    run_dir = scratch() / "straight"
-    done = Command("tfdml.train", *train_flags(run_dir)).wait()
-    assert done.returncode == 0, done.stderr
-    return run_dir
+    """Run directory of two epochs without a stop, with nearly all that a run can have, by the real command line."""
+
+    def make(run_dir):
+        done = Command("tfdml.train", *straight_flags(run_dir)).wait()
+        assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
+
+    return made_once("straight", make)
 
 
 class Command:

@@ -20,10 +20,12 @@ from tests.run_helpers import (
     result,
     run,
     steps,
+    straight_flags,
     straight_run,
     train,
     train_flags,
 )
+from tfdml import registry
 from tfdml.backbones import Small
 from tfdml.run.checkpoint_folder import CheckpointFolder
 
@@ -121,14 +123,18 @@ def test_train_with_an_argument_of_a_wrong_type(tmp_path):
 
 @pytest.mark.slow
 def test_train_with_a_mistyped_flag_and_a_missing_folder_in_processes_of_their_own(tmp_path):
-    """The second after a module of the user's, which finds all of tfdml."""
+    """The second after a module of the user's, which finds all of tfdml; and other commands without their run."""
     own = "--import_modules=tests.programs.own_loss"
     commands = [
         Command("tfdml.train", *train_flags(tmp_path / "run", "--epoch=3")),
         Command("tfdml.train", *photo_flags(tmp_path / "none", tmp_path / "run", own)),
+        Command("tfdml.evaluate", f"--run_dir={tmp_path}/none"),
+        Command("tfdml.export", f"--run_dir={tmp_path}/none", f"--out={tmp_path}/out"),
     ]
     assert_one_error(commands[0].wait(), "'epoch'", "epochs")
     assert_one_error(commands[1].wait(), str(tmp_path / "none" / "train"))
+    for command in commands[2:]:
+        assert_one_error(command.wait(), f"{tmp_path}/none", "flags.txt")
 
 
 def test_initial_weights_that_are_no_weights(tmp_path):
@@ -260,7 +266,7 @@ def test_train_without_data_dir(tmp_path):
 @pytest.mark.slow
 def test_the_same_command_again_prints_the_table_again(finished):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}
-    done = train(finished)
+    done = run("tfdml.train", *straight_flags(finished))
     assert done.returncode == 0 and done.stderr == ""
     assert f"The run in {finished} is complete" in done.stdout
     given, rows = result(finished), shown_table(done.stdout)
@@ -287,14 +293,18 @@ def test_best_on_test_is_marked_so():
 def test_curves():
     """The learning rate is one, and the number of queries is none."""
     trained = [event for event in events(straight_run()) if event["event"] == "train"]
-    assert [event["learning_rate"] for event in trained] == pytest.approx([0.003, 0.003])
+    schedule = registry.create(
+        "schedule", "cosine(warmup_epochs=0.5, floor=0.1)", learning_rate=0.01, steps_per_epoch=20, epochs=2
+    )
+    expected = [float(schedule(event["step"])) for event in trained]
+    assert [event["learning_rate"] for event in trained] == pytest.approx(expected)
     written = "".join(path.read_text(errors="replace") for path in (straight_run() / "tensorboard").glob("events.*"))
     assert "train/learning_rate" in written and "evaluation/recall_at_1" in written
     assert "evaluation/queries" not in written
 
 
 def test_other_flags_are_refused_by_name(finished):
-    done = train(finished, "--seed=1", "--epochs=4")
+    done = run("tfdml.train", *straight_flags(finished, "--seed=1", "--epochs=4"))
     assert_one_error(done, str(finished), "--seed=0 there, --seed=1 now", "--epochs=2 there, --epochs=4 now")
     assert "--loss" not in done.stderr
 
@@ -326,7 +336,7 @@ def test_a_read_only_run_directory(tmp_path):
 def test_damaged_flags_txt(finished):
     (finished / "flags.txt").write_text("--epochs=3\n--los")
     for module in ("tfdml.train", "tfdml.evaluate"):
-        flags = train_flags(finished) if module == "tfdml.train" else [f"--run_dir={finished}"]
+        flags = straight_flags(finished) if module == "tfdml.train" else [f"--run_dir={finished}"]
         assert_one_error(run(module, *flags), str(finished / "flags.txt"), "los")
 
 
@@ -383,6 +393,7 @@ def test_evaluate_gives_the_best_of_the_result():
     found, best = last_json(done), result(straight_run())["best"]
     assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
     assert (found["run_dir"], found["model"], found["split"]) == (str(straight_run()), "best", "test")
+    assert found["protocol"] == "self_retrieval"
     assert found["dataset"] == "toycars(classes=16, images_per_class=8, image_size=24)"
 
 
@@ -401,7 +412,6 @@ def test_evaluate_on_another_dataset(photos):
 
 def test_evaluate_bad_input(finished, damaged_photos, tmp_path):
     here = f"--run_dir={finished}"
-    of_its_own = Command("tfdml.evaluate", f"--run_dir={tmp_path}/none")
     assert_one_error(run("tfdml.evaluate"), "--run_dir")
     assert_one_error(run("tfdml.evaluate", here, "--modle=final"), "'modle'", "model")
     assert_one_error(run("tfdml.evaluate", here, "--model=worst"), "worst", "best|final")
@@ -414,7 +424,7 @@ def test_evaluate_bad_input(finished, damaged_photos, tmp_path):
     assert_one_error(run("tfdml.evaluate", here), str(model), "damaged")
     model.unlink()
     assert_one_error(run("tfdml.evaluate", here), str(model), "no best model")
-    assert_one_error(of_its_own.wait(), f"{tmp_path}/none", "flags.txt")
+    assert_one_error(run("tfdml.evaluate", f"--run_dir={tmp_path}/none"), f"{tmp_path}/none", "flags.txt")
 
 
 # Report
@@ -438,7 +448,6 @@ def test_export(tmp_path):
 
 def test_export_bad_input(finished, tmp_path):
     here, out = f"--run_dir={finished}", f"--out={tmp_path}/out"
-    of_its_own = Command("tfdml.export", here, f"--out={finished}")
     assert_one_error(run("tfdml.export", here), "--out")
     assert_one_error(run("tfdml.export", out), "--run_dir")
     assert_one_error(run("tfdml.export", f"--run_dir={tmp_path}/none", out), f"{tmp_path}/none")
@@ -449,4 +458,4 @@ def test_export_bad_input(finished, tmp_path):
     model.write_bytes(half(model.read_bytes()))
     assert_one_error(run("tfdml.export", here, out), str(model), "damaged")
     assert not (tmp_path / "out").exists()
-    assert_one_error(of_its_own.wait(), str(finished), "not empty")
+    assert_one_error(run("tfdml.export", here, f"--out={finished}"), str(finished), "not empty")

@@ -14,6 +14,7 @@ from tests.run_helpers import (
     result,
     run,
     steps,
+    straight_flags,
     straight_run,
     train,
     train_flags,
@@ -46,13 +47,14 @@ def test_the_straight_run_trains_with_all_that_is_random():
 
 @pytest.mark.slow
 def test_killed_twice_with_a_damaged_checkpoint(tmp_path):
-    """SIGKILL in the first and in the last epoch; then the newest checkpoint is truncated, too."""
+    """SIGKILL in the first epoch, while the backbone is frozen and the learning rate rises, and in the last, after
+    both; then the newest checkpoint is truncated, too."""
     run_dir = tmp_path / "run"
-    flags = train_flags(run_dir, "--checkpoint_every=3")
+    flags = straight_flags(run_dir, "--checkpoint_every=3")
     assert Forked("tfdml.train", *flags).until(lambda: newest(run_dir) >= 3).kill().returncode == -9
     assert newest(run_dir) % STEPS_PER_EPOCH and newest(run_dir) < STEPS_PER_EPOCH
 
-    again = Forked("tfdml.train", *flags).until(lambda: newest(run_dir) > STEPS_PER_EPOCH + 2).kill()
+    again = Forked("tfdml.train", *flags).until(lambda: newest(run_dir) > STEPS_PER_EPOCH + 6).kill()
     assert again.returncode == -9
     before, last = steps(run_dir)[-2:]
     assert last % STEPS_PER_EPOCH and not (run_dir / "result.json").exists()
@@ -114,7 +116,7 @@ def test_killed_between_the_last_checkpoint_and_the_result(tmp_path):
     shutil.copytree(straight_run(), run_dir)
     (run_dir / "result.json").unlink()
     (run_dir / "final.keras").unlink()
-    done = train(run_dir)
+    done = run("tfdml.train", *straight_flags(run_dir))
     assert done.returncode == 0, done.stderr
     assert_same_run(run_dir, straight_run())
 

@@ -14,6 +14,7 @@ from tests.run_helpers import (
     events,
     run,
     steps,
+    straight_flags,
     straight_run,
     train_flags,
 )
@@ -26,7 +27,7 @@ STOPPED_STATUS = 75
 def test_sigterm_then_ctrl_c_then_to_the_end(tmp_path):
     """Each saves at the end of a step inside an epoch, and the run ends with the bits of one that never stopped."""
     run_dir = tmp_path / "run"
-    flags = train_flags(run_dir, "--checkpoint_every=7")
+    flags = straight_flags(run_dir, "--checkpoint_every=7")
     for number, epoch, start in ((signal.SIGTERM, 0, Command), (signal.SIGINT, 1, Forked)):
         command = start("tfdml.train", *flags)
         command.until(lambda epoch=epoch: max(steps(run_dir), default=0) > STEPS_PER_EPOCH * epoch)

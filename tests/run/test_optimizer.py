@@ -1,6 +1,5 @@
-"""Flags of optimisation: what they make, that runs with all of them resume exactly, and what is refused."""
+"""Flags of optimisation: what they make, and what is refused; tests/test_resume.py has a run with all of them."""
 
-import json
 import types
 import zipfile
 
@@ -8,34 +7,10 @@ import keras
 import numpy as np
 import pytest
 
-from tests.run_helpers import (
-    STEPS_PER_EPOCH,
-    Forked,
-    assert_one_error,
-    assert_same_run,
-    load_newest,
-    result,
-    run,
-    saved_model,
-    steps,
-    train,
-    train_flags,
-)
+from tests.run_helpers import EVERYTHING, assert_one_error, load_newest, saved_model, straight_run, train
 from tfdml import optimizers, registry
 from tfdml.callbacks import WeightAverage
 from tfdml.run.optimizer import check_loss, make_average, make_optimizer, parse_multipliers
-
-EVERYTHING = [
-    "--loss=ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)",
-    "--optimizer=adamw(learning_rate=0.01, weight_decay=0.01)",
-    "--schedule=cosine(warmup_epochs=0.5, floor=0.1)",
-    "--lr_multipliers=backbone=0.5,embedding=2",
-    "--warmup_epochs=1.2",
-    "--freeze_batch_norm=statistics",
-    "--nodecay_biases_and_norms",
-    "--clip_norm=0.5",
-    "--ema=0.9",
-]
 
 
 def settings(**changes):
@@ -57,62 +32,31 @@ def settings(**changes):
     return types.SimpleNamespace(**{**defaults, **changes})
 
 
-@pytest.fixture(scope="module")
-def run_with_everything(tmp_path_factory):
-    run_dir = tmp_path_factory.mktemp("everything") / "run"
-    done = train(run_dir, *EVERYTHING)
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    return run_dir
-
-
-@pytest.mark.slow
-def test_a_killed_run_ends_with_the_same_bits(run_with_everything, tmp_path):
-    """Once in the rise of the learning rate, while the backbone is frozen, and once after."""
-    killed = tmp_path / "run"
-    flags = train_flags(killed, *EVERYTHING, "--checkpoint_every=3")
-    Forked("tfdml.train", *flags).until(lambda: steps(killed) and steps(killed)[-1] >= 6).kill()
-    Forked("tfdml.train", *flags).until(lambda: steps(killed)[-1] > STEPS_PER_EPOCH + 6).kill()
-    assert steps(killed)[-1] % STEPS_PER_EPOCH and not (killed / "result.json").exists()
-    done = run("tfdml.train", *flags)
-    assert done.returncode == 0, done.stderr
-    assert_same_run(killed, run_with_everything)
-
-
-@pytest.mark.slow
-def test_saved_models_are_the_averaged_ones(run_with_everything):
-    with load_newest(run_with_everything) as stored:
+def test_saved_models_are_the_averaged_ones():
+    with load_newest(straight_run()) as stored:
         names = [str(name).partition("|")[2] for name in stored["names"]]
         arrays = dict(zip(names, (stored[f"array{place}"] for place in range(len(names))), strict=True))
     kernel = "stage1_conv1/kernel"
     averaged, trained = arrays["stage1_conv1_kernel_average"], arrays[kernel]
     assert np.abs(averaged - trained).max() > 1e-5
-    model = keras.models.load_model(run_with_everything / "final.keras", compile=False)
+    model = keras.models.load_model(straight_run() / "final.keras", compile=False)
     (found,) = [variable.numpy() for variable in model.variables if variable.path == kernel]
     np.testing.assert_array_equal(found, averaged)
 
 
-def test_the_best_model_scores_what_the_result_says(run_with_everything):
-    done = run("tfdml.evaluate", f"--run_dir={run_with_everything}", "--model=best")
-    assert done.returncode == 0, done.stderr
-    found, expected = json.loads(done.stdout), result(run_with_everything)["best"]
-    assert {name: found[name] for name in expected if name in found} == {
-        name: value for name, value in expected.items() if name.startswith("recall") or name == "queries"
-    }
-
-
 @pytest.mark.slow
-def test_the_backbone_waits_and_its_statistics_stay(tmp_path, run_with_everything):
+def test_the_backbone_waits_and_its_statistics_stay(tmp_path):
     """After one of 1.2 epochs of warm-up the backbone is as it was made."""
-    done = train(tmp_path / "one", *EVERYTHING, "--epochs=1", "--ema=0")
+    more = [*EVERYTHING, "--freeze_batch_norm=statistics", "--epochs=1", "--ema=0"]
+    done = train(tmp_path / "one", *more)
     assert done.returncode == 0, done.stderr
-    done = train(tmp_path / "frozen", *EVERYTHING, "--epochs=1", "--ema=0", "--lr_multipliers=*=0")
+    done = train(tmp_path / "frozen", *more, "--lr_multipliers=*=0")
     assert done.returncode == 0, done.stderr
     one, frozen = (saved_model(tmp_path / name / "final.keras") for name in ("one", "frozen"))
     weights = [name for name in one if name != "config" and not name.startswith("optimizer")]
     different = {name for name in weights if one[name] != frozen[name]}
     assert different and all("head" in name for name in different), different
-    with zipfile.ZipFile(run_with_everything / "model.keras") as archive:
+    with zipfile.ZipFile(tmp_path / "one" / "model.keras") as archive:
         assert b'"freeze_batch_norm": "statistics"' in archive.read("config.json")
 
 
