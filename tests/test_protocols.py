@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from pipelines.datasets.inshop import METRICS
 from tests.pipelines import tiny_datasets as tiny
 from tests.run_helpers import MODEL_FLAGS, events, result, run, straight_run, train
 
@@ -27,19 +28,19 @@ def test_inshop_is_measured_by_its_queries_and_gallery(tmp_path):
     run_dir = tmp_path / "run"
     done = train_on("inshop", tiny.write_inshop(tmp_path / "data"), run_dir)
     metrics = result(run_dir)["metrics"]
-    assert set(metrics) == {*(f"recall_at_{k}" for k in (1, 10, 20, 30, 40, 50)), "queries"}
+    assert set(metrics) == {*METRICS, "queries"}
     assert metrics["queries"] == 2 and metrics["recall_at_10"] == 1.0
     assert [event["queries"] for event in events(run_dir) if event["event"] == "evaluation"] == [2, 2]
     found = evaluate(run_dir, "--model=final")
-    assert found["protocol"] == "query_gallery(ks=(1, 10, 20, 30, 40, 50))"
+    assert found["protocol"] == f"query_gallery(metrics={METRICS})"
     assert {name: found[name] for name in metrics} == metrics
     (titles,) = [line for line in done.stdout.splitlines() if "Recall@1 " in line]
-    assert titles.split() == [f"Recall@{k}" for k in (1, 10, 20, 30, 40, 50)]
+    assert titles.split() == [name.replace("recall_at_", "Recall@") for name in METRICS]
 
 
 def test_evaluate_takes_another_protocol():
-    found = evaluate(straight_run(), "--protocol=self_retrieval(ks=(1, 3))")
-    assert found["protocol"] == "self_retrieval(ks=(1, 3))"
+    found = evaluate(straight_run(), "--protocol=self_retrieval(metrics=('recall_at_1', 'recall_at_3'))")
+    assert found["protocol"] == "self_retrieval(metrics=('recall_at_1', 'recall_at_3'))"
     assert found["queries"] == 64 and "recall_at_3" in found and "recall_at_8" not in found
 
 
@@ -48,12 +49,18 @@ def test_another_dataset_brings_its_own_protocol_and_no_list_of_images(tmp_path)
     data = tiny.write_inshop(tmp_path / "data")
     ignored = tmp_path / "ignored.txt"
     ignored.write_text("Img/img/WOMEN/Blouses_Shirts/id_00000002/gallery_0_front.jpg\n")
-    train_on("inshop", data, tmp_path / "run", f"--ignore_images={ignored}", "--protocol=query_gallery(ks=(1, 2))")
+    train_on(
+        "inshop",
+        data,
+        tmp_path / "run",
+        f"--ignore_images={ignored}",
+        "--protocol=query_gallery(metrics=('recall_at_1', 'recall_at_2'))",
+    )
     assert result(tmp_path / "run")["metrics"].keys() == {"recall_at_1", "recall_at_2", "queries"}
     tiny.write_vehicleid(tmp_path / "vehicles")
     ignored.unlink()
     found = evaluate(tmp_path / "run", "--dataset=vehicleid(size='medium')", f"--data_dir={tmp_path}/vehicles")
-    assert found["protocol"] == "random_gallery(draws=10, seed=0, ks=(1, 5))"
+    assert found["protocol"] == "random_gallery(metrics=('recall_at_1', 'recall_at_5'))"
     # Of two vehicles with three and two images, one of each is the gallery.
     assert found["queries"] == 3 and found["recall_at_5"] == 1.0
 
@@ -77,7 +84,7 @@ def test_market_by_folds(tmp_path):
     [
         (["--folds=4"], "--folds needs --evaluate_on=validation"),
         (["--folds=4", "--fold=4", "--evaluate_on=validation"], "received fold 4 of 4"),
-        (["--protocol=query_gallery(ks=(2, 4))"], "ks to include 1"),
+        (["--select_by=nmi"], "--select_by=nmi expects a metric of the protocol"),
         (["--protocol=galery"], "Unknown protocol 'galery'"),
         (["--ignore_images=/none/such"], "Cannot read --ignore_images=/none/such"),
     ],

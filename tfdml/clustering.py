@@ -41,6 +41,13 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
     return assignment[:, 0].astype(np.int64), search.centroids
 
 
+def distinct_count(embeddings):
+    """Returns a number of rows that differ from each other: nearly always that of all distinct rows."""
+    # Rows whose products with a random vector differ are distinct; counting these is much faster.
+    direction = np.random.default_rng(0).normal(size=embeddings.shape[1]).astype(np.float32)
+    return len(np.unique(embeddings @ direction))
+
+
 def overlap(before, after, clusters):
     """Returns the intersection over union `[clusters, clusters]` of each old and each new cluster."""
     both = np.bincount(before * clusters + after, minlength=clusters**2).reshape(clusters, clusters)
@@ -77,9 +84,7 @@ def _check_points(embeddings, clusters):
     broken = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
     if len(broken):
         raise ValueError(f"{len(broken)} of {len(embeddings)} embeddings are not finite; the first is row {broken[0]}.")
-    # Rows whose products with a random vector differ are distinct; counting these is much faster.
-    direction = np.random.default_rng(0).normal(size=embeddings.shape[1]).astype(np.float32)
-    distinct = len(np.unique(embeddings @ direction))
+    distinct = distinct_count(embeddings)
     if distinct < clusters:
         raise ValueError(
             f"{clusters} clusters need as many distinct embeddings, but the {len(embeddings)} rows have {distinct}: "

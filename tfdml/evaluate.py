@@ -13,15 +13,17 @@ tfdml_flags.define_debug()
 flags.DEFINE_string("dataset", "", "Dataset spec to evaluate on; empty: the run's own.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own.")
 flags.DEFINE_string("protocol", "", "Protocol spec; empty: the run's own, or the dataset's.")
+flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map_at_r,nmi; empty: the run's own, or the protocol's.")
 
 
 def main():
     from tfdml.run.experiment import trained
 
-    changes = {name: flags.FLAGS[name].value for name in ("dataset", "data_dir", "protocol") if flags.FLAGS[name].value}
+    replaced = ("dataset", "data_dir", "protocol", "metrics")
+    changes = {name: flags.FLAGS[name].value for name in replaced if flags.FLAGS[name].value}
     if "dataset" in changes:
         # These settings of the run are only for its own dataset.
-        changes = {"protocol": "", "ignore_images": "", **changes}
+        changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}
     experiment, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model, changes)
     metrics = experiment.measure(model, experiment.splits.test)
     about = {"run_dir": flags.FLAGS.run_dir, "model": flags.FLAGS.model, "dataset": experiment.settings.dataset}

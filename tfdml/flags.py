@@ -166,7 +166,13 @@ def _evaluation(define):
     define.integer("folds", 0, "Number of folds of the training classes; 0: hold out --validation_classes.", 0)
     define.integer("fold", 0, "The fold of --folds to hold out, counted from 0.", lower_bound=0)
     define.string(
-        "protocol", "", "Protocol spec of evaluation, such as query_gallery(ks=(1, 10)); empty: the dataset's own."
+        "protocol",
+        "",
+        "Protocol spec, such as query_gallery(distance='euclidean'); empty: the dataset's own.",
+    )
+    define.list("metrics", [], "Metrics, such as recall_at_1,map_at_r,nmi; empty: the protocol's own.")
+    define.string(
+        "select_by", "", "Metric that selects the best model, such as map_at_r; empty: the first of the protocol."
     )
     define.integer("eval_every", 1, "Evaluate every N --eval_unit.", lower_bound=1)
     define.enum("eval_unit", "epochs", ["epochs", "steps"], "Unit of --eval_every.")

@@ -39,7 +39,12 @@ def market1501(data_dir):
     images, labels, cameras = (np.concatenate(columns) for columns in both)
     is_query = np.arange(len(labels)) < len(query)
     test = Split(images, labels, cameras=cameras, is_query=is_query, is_gallery=~is_query)
-    return Dataset("market1501", train, test, protocol="query_gallery(ks=(1, 5, 10))")
+    return Dataset(
+        "market1501",
+        train,
+        test,
+        protocol="query_gallery",
+    )
 
 
 def _read(folder):

@@ -16,6 +16,8 @@ SOP = Published(
     archives={"Stanford_Online_Products.zip": "Stanford_Online_Products"},
 )
 
+METRICS = (*(f"recall_at_{k}" for k in (1, 10, 100, 1000)), "r_precision", "map_at_r", "nmi", "f1")
+
 
 @register("dataset", "sop", data_dir=DATA_DIR)
 def sop(data_dir):
@@ -28,7 +30,7 @@ def sop(data_dir):
     train, test = (_read(folder, f"Ebay_{part}.txt") for part in ("train", "test"))
     SOP.check_counts("train", train, images=59551, classes=11318)
     SOP.check_counts("test", test, images=60502, classes=11316)
-    return Dataset("sop", train, test, protocol="self_retrieval(ks=(1, 10, 100, 1000))")
+    return Dataset("sop", train, test, protocol=f"self_retrieval(metrics={METRICS})")
 
 
 def _read(folder, name):

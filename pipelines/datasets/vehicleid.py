@@ -36,7 +36,7 @@ def vehicleid(data_dir, size="small"):
     test = _read(folder, f"train_test_split/test_list_{vehicles}.txt")
     VEHICLEID.check_counts("train", train, images=113346, classes=13164)
     VEHICLEID.check_counts(f"{size} test", test, images=images, classes=vehicles)
-    return Dataset("vehicleid", train, test, protocol="random_gallery(draws=10, seed=0, ks=(1, 5))")
+    return Dataset("vehicleid", train, test, protocol="random_gallery(metrics=('recall_at_1', 'recall_at_5'))")
 
 
 def _read(folder, name):

@@ -92,7 +92,7 @@ def test_the_average_is_evaluated_and_can_be_saved(batch, tmp_path):
     for found, variable in zip(weights, average.variables[: len(weights)], strict=True):
         np.testing.assert_array_equal(found, variable)
     model.set_weights(weights)
-    assert metrics == tfdml.evaluation.recall_at_k(model.predict(batch[0], verbose=0), batch[1])
+    assert metrics == tfdml.evaluation.evaluate(model.predict(batch[0], verbose=0), batch[1])
 
 
 def test_nothing_is_retraced(batch):

@@ -12,7 +12,9 @@ from tfdml.evaluation.diversity import (
     only_one_right,
     pair_cosines,
 )
-from tfdml.evaluation.retrieval import recall_at_k
+from tfdml.evaluation.evaluate import evaluate
+
+METRICS = ("recall_at_1", "recall_at_4")
 
 
 def random_learners(rows=60, count=3, dim=4, seed=0):
@@ -28,11 +30,11 @@ def test_learners_come_back_from_the_embedding():
 def test_recall_of_each_learner_and_of_the_first_ones():
     learners, labels = random_learners(), np.arange(60) // 4
     embeddings = learners.reshape(60, 12) / np.sqrt(3)
-    found = diversity(embeddings, labels, 3, lambda each: recall_at_k(each, labels, (1, 4)))
-    assert found["alone"][1] == recall_at_k(learners[:, 1], labels, (1, 4))
+    found = diversity(embeddings, labels, 3, lambda each: evaluate(each, labels, METRICS))
+    assert found["alone"][1] == evaluate(learners[:, 1], labels, METRICS)
     assert found["first"][0] == found["alone"][0]
-    assert found["first"][1] == recall_at_k(learners[:, :2].reshape(60, 8), labels, (1, 4))
-    assert found["first"][2] == recall_at_k(learners.reshape(60, 12), labels, (1, 4))
+    assert found["first"][1] == evaluate(learners[:, :2].reshape(60, 8), labels, METRICS)
+    assert found["first"][2] == evaluate(learners.reshape(60, 12), labels, METRICS)
     assert len(found["only_one"]) == 3
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tfdml import registry
-from tfdml.evaluation import recall_at_k, retrieval
-from tfdml.evaluation.protocols import one_of_each
-from tfdml.evaluation.retrieval import negatives_ahead
+from tfdml.evaluation import evaluate
+from tfdml.evaluation.evaluate import METRICS
+from tfdml.evaluation.protocols.random_gallery import one_of_each
 
 
 def rows_of(labels, **columns):
@@ -16,6 +16,10 @@ def rows_of(labels, **columns):
     return SimpleNamespace(
         labels=np.array(labels), **{**nothing, **{key: np.array(value) for key, value in columns.items()}}
     )
+
+
+def recalls(*ks):
+    return f"metrics={tuple(f'recall_at_{k}' for k in ks)}"
 
 
 def on_a_circle(degrees):
@@ -28,42 +32,6 @@ def measure(spec, embeddings, rows):
     return registry.create("protocol", spec)(embeddings, rows)
 
 
-def ahead_word_by_word(embeddings, labels, queries, gallery, apart):
-    """For each query what stands in its ranking, those of other classes first where they are as near."""
-    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
-    counts = []
-    for query in np.flatnonzero(queries):
-        ranked = []
-        for row in np.flatnonzero(gallery):
-            same = labels[row] == labels[query]
-            if row != query and not (same and any(key[row] == key[query] for key in apart)):
-                ranked.append((-unit[query] @ unit[row], same))
-        ranked.sort(key=lambda entry: (entry[0], entry[1]))
-        found = [place for place, (_, same) in enumerate(ranked) if same]
-        counts.append(found[0] if found else -1)
-    return counts
-
-
-@pytest.mark.parametrize("seed, keys", [(0, 0), (1, 1), (2, 2), (3, 1)])
-def test_equals_a_count_word_by_word(seed, keys):
-    random = np.random.default_rng(seed)
-    embeddings, labels = random.normal(size=(120, 3)), random.integers(-1, 25, 120)
-    marks = {name: random.random(120) < 0.6 for name in ("queries", "gallery")}
-    apart = [random.integers(0, 4, 120) for _ in range(keys)]
-    found = negatives_ahead(embeddings, labels, apart=apart, **marks)
-    assert found.tolist() == ahead_word_by_word(embeddings, labels, apart=apart, **marks)
-    assert -1 in found and 0 in found
-
-
-def test_blocks_do_not_show(monkeypatch):
-    random = np.random.default_rng(0)
-    arguments = random.normal(size=(100, 4)), random.integers(0, 9, 100)
-    options = {"queries": random.random(100) < 0.5, "apart": [random.integers(0, 3, 100)]}
-    whole = negatives_ahead(*arguments, **options)
-    monkeypatch.setattr(retrieval, "BLOCK", 7)
-    np.testing.assert_array_equal(negatives_ahead(*arguments, **options), whole)
-
-
 def test_query_gallery_by_hand():
     """Two queries and three gallery images, as in In-shop.
 
@@ -72,7 +40,7 @@ def test_query_gallery_by_hand():
     (class 3) at 70: two ahead. The other query, nearer still, is not in the gallery.
     """
     rows = rows_of([2, 3, 3, 2, 2], is_query=[1, 1, 0, 0, 0], is_gallery=[0, 0, 1, 1, 1])
-    found = measure("query_gallery(ks=(1, 2, 3))", on_a_circle([0, 80, 10, 20, 90]), rows)
+    found = measure(f"query_gallery({recalls(1, 2, 3)})", on_a_circle([0, 80, 10, 20, 90]), rows)
     assert found == {"recall_at_1": 0.0, "recall_at_2": 0.5, "recall_at_3": 1.0, "queries": 2}
 
 
@@ -84,14 +52,16 @@ def test_same_camera_and_distractors_by_hand():
     """
     rows = rows_of([1, 1, 0, 1, 4], cameras=[1, 1, 1, 2, 1], is_query=[1, 0, 0, 0, 0], is_gallery=[0, 1, 1, 1, 1])
     embeddings = on_a_circle([0, 5, 10, 15, 3])
-    assert measure("query_gallery(ks=(1, 2, 3))", embeddings, rows) == {
+    assert measure(f"query_gallery({recalls(1, 2, 3)})", embeddings, rows) == {
         "recall_at_1": 0.0,
         "recall_at_2": 0.0,
         "recall_at_3": 1.0,
         "queries": 1,
     }
     without_cameras = measure(
-        "query_gallery(ks=(1, 2))", embeddings, rows_of(rows.labels, is_query=rows.is_query, is_gallery=rows.is_gallery)
+        f"query_gallery({recalls(1, 2)})",
+        embeddings,
+        rows_of(rows.labels, is_query=rows.is_query, is_gallery=rows.is_gallery),
     )
     assert without_cameras == {"recall_at_1": 0.0, "recall_at_2": 1.0, "queries": 1}
 
@@ -105,7 +75,7 @@ def test_groups_count_as_cameras_do():
     """Frames of one film: the nearest, 1 degree away, is of the query's film; the next of its class is at 30."""
     rows = rows_of([1, 1, 1, 2], groups=[7, 7, 8, 7], is_query=[1, 0, 0, 0])
     embeddings = on_a_circle([0, 1, 30, 20])
-    assert measure("query_gallery(ks=(1, 2))", embeddings, rows) == {
+    assert measure(f"query_gallery({recalls(1, 2)})", embeddings, rows) == {
         "recall_at_1": 0.0,
         "recall_at_2": 1.0,
         "queries": 1,
@@ -116,9 +86,10 @@ def test_groups_count_as_cameras_do():
 def test_rows_without_marks_are_searched_all_against_all():
     random = np.random.default_rng(0)
     embeddings, labels = random.normal(size=(50, 3)), random.integers(0, 9, 50)
-    expected = recall_at_k(embeddings, labels)
-    assert measure("query_gallery", embeddings, rows_of(labels)) == expected
-    assert measure("self_retrieval", embeddings, rows_of(labels, is_query=labels < 4, cameras=labels)) == expected
+    expected = evaluate(embeddings, labels)
+    assert measure(f"query_gallery(metrics={METRICS})", embeddings, rows_of(labels)) == expected
+    marked = rows_of(labels, is_query=labels < 4, cameras=labels)
+    assert measure(f"self_retrieval(metrics={METRICS})", embeddings, marked) == expected
 
 
 def test_random_gallery_by_hand():
@@ -134,10 +105,10 @@ def test_random_gallery_by_hand():
         tuple(np.flatnonzero(one_of_each(rows.labels, np.random.default_rng([5, draw]))).tolist()) for draw in range(10)
     ]
     assert len(set(drawn)) > 2
-    found = measure("random_gallery(draws=10, seed=5, ks=(1, 2))", embeddings, rows)
+    found = measure(f"random_gallery(draws=10, seed=5, {recalls(1, 2)})", embeddings, rows)
     expected = np.mean([by_gallery[gallery] for gallery in drawn])
     assert found == {"recall_at_1": pytest.approx(expected), "recall_at_2": 1.0, "queries": 2}
-    assert measure("random_gallery(draws=10, seed=5, ks=(1, 2))", embeddings, rows) == found
+    assert measure(f"random_gallery(draws=10, seed=5, {recalls(1, 2)})", embeddings, rows) == found
 
 
 def test_one_of_each_class_is_drawn_evenly():
@@ -148,7 +119,7 @@ def test_one_of_each_class_is_drawn_evenly():
 
 
 def test_a_vehicle_of_one_image_is_in_the_gallery_alone():
-    found = measure("random_gallery(ks=(1,))", np.eye(3)[[0, 0, 1]], rows_of([1, 1, 2]))
+    found = measure(f"random_gallery({recalls(1)})", np.eye(3)[[0, 0, 1]], rows_of([1, 1, 2]))
     assert found == {"recall_at_1": 1.0, "queries": 1}
 
 
@@ -158,10 +129,52 @@ def test_a_collapsed_embedding_scores_zero(spec):
     assert measure(spec, np.ones((120, 8)), rows)["recall_at_1"] == 0.0
 
 
-@pytest.mark.parametrize("ks", ["()", "(0, 1)", "(2, 4)", "(1.0, 2)", "5", "(1, True)"])
-def test_ks_that_do_not_work_are_told(ks):
-    with pytest.raises(ValueError, match="ks to be an integer of 1 or more, or a tuple|Expected ks to include 1"):
-        registry.create("protocol", f"query_gallery(ks={ks})")
+def test_junk_is_removed_and_distractors_are_not():
+    """From 0 degrees: junk at 1, a distractor at 2, the person at 3. Junk is no query either."""
+    rows = rows_of([1, -1, 0, 1], is_query=[1, 1, 0, 0])
+    embeddings = on_a_circle([0, 1, 2, 3])
+    spec = f"query_gallery({recalls(1, 2)}, junk=-1)"
+    assert measure(spec, embeddings, rows) == {"recall_at_1": 0.0, "recall_at_2": 1.0, "queries": 1}
+    assert measure(spec.replace(", junk=-1", ""), embeddings, rows)["recall_at_2"] == 0.0
+
+
+def test_map_of_market1501_by_hand():
+    """From camera 1 at 0 degrees. By similarity: same person and camera (not counted), junk (removed), the person (1),
+    a distractor, another person, the person (4), the person (5): (1/1 + 2/4 + 3/5) / 3.
+    """
+    rows = rows_of(
+        [1, 1, -1, 1, 0, 2, 1, 1],
+        cameras=[1, 1, 2, 2, 2, 1, 3, 2],
+        is_query=[1, 0, 0, 0, 0, 0, 0, 0],
+        is_gallery=[0, 1, 1, 1, 1, 1, 1, 1],
+    )
+    found = measure("query_gallery(metrics=('map', 'cmc_at_1'), junk=-1)", on_a_circle(np.arange(8) * 5), rows)
+    assert found == {"map": pytest.approx((1 + 2 / 4 + 3 / 5) / 3), "cmc_at_1": 1.0, "queries": 1}
+
+
+def test_euclidean_distance_sees_lengths():
+    embeddings, rows = np.array([[1.0, 0], [9.0, 0], [2.0, 1], [1.0, 9]]), rows_of([0, 0, 1, 1])
+    assert measure("self_retrieval(metrics='recall_at_1')", embeddings, rows)["recall_at_1"] == 0.75
+    assert measure("self_retrieval(metrics='mrr', distance='euclidean')", embeddings, rows)["mrr"] == pytest.approx(
+        np.mean([1 / 2, 1 / 2, 1 / 3, 1])
+    )
+
+
+@pytest.mark.parametrize(
+    "spec, chosen",
+    [
+        ("self_retrieval", "recall_at_1"),
+        ("self_retrieval(metrics=('nmi', 'map', 'recall_at_2'))", "map"),
+    ],
+)
+def test_the_first_metric_that_can_selects_the_best_model(spec, chosen):
+    protocol = registry.create("protocol", spec)
+    assert protocol.selecting("") == chosen
+    assert protocol.with_metrics(("r_precision", "mrr")).selecting("mrr") == "mrr"
+    with pytest.raises(ValueError, match="--select_by=nmi expects a metric of the protocol that is measured while"):
+        protocol.selecting("nmi")
+    with pytest.raises(ValueError, match="it has none, add recall_at_1"):
+        protocol.with_metrics(("nmi",)).selecting("")
 
 
 def test_bad_input_is_told():
@@ -169,7 +182,7 @@ def test_bad_input_is_told():
         registry.create("protocol", "random_gallery(draws=0)")
     with pytest.raises(ValueError, match="Unknown protocol 'query_galery'. Did you mean 'query_gallery'"):
         registry.create("protocol", "query_galery")
-    with pytest.raises(ValueError, match=r"one boolean for each of 3 rows, received shape \(2,\)"):
-        recall_at_k(np.eye(3), [1, 1, 2], queries=[True, False])
+    with pytest.raises(ValueError, match="metrics to be text, or a tuple of one or more texts; received 5"):
+        registry.create("protocol", "self_retrieval(metrics=5)")
     with pytest.raises(ValueError, match="needs a query with another image of its class"):
-        recall_at_k(np.eye(2), [1, 1], queries=[True, False], gallery=[True, False])
+        evaluate(np.eye(2), [1, 1], queries=[True, False], gallery=[True, False])

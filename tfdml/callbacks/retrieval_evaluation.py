@@ -9,11 +9,11 @@ import numpy as np
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.errors import TrainingDiverged
 from tfdml.evaluation.embed import Embedder
-from tfdml.evaluation.retrieval import recall_at_k
+from tfdml.evaluation.evaluate import evaluate
 
 
 class RetrievalEvaluation(keras.callbacks.Callback):
-    """Evaluates Recall@K of a held-out split at the start, and every N epochs or steps.
+    """Evaluates retrieval of a held-out split at the start, and every N epochs or steps.
 
     It adds `val_recall_at_1` and so on to the epoch logs, so that Keras' own callbacks can monitor them. List it before
     those callbacks.
@@ -63,7 +63,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.images, self.labels = images, labels
         self.every, self.unit = every, unit
         self.prefix = prefix
-        self.measure = measure or (lambda embeddings: recall_at_k(embeddings, labels))
+        self.measure = measure or (lambda embeddings: evaluate(embeddings, labels))
         self.monitor, self.patience = monitor, patience
         self.on_evaluation = on_evaluation
         self.embedder = embedder
@@ -71,6 +71,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.verbose = verbose
         self.history = []
         self.best = None
+        # Of the last evaluation; not in the state, so None after a resume.
+        self.embeddings = None
         self._waited = 0
         self._step = step or (lambda: steps_taken(self.model))
 
@@ -131,10 +133,10 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
     def _measure(self):
         began = time.monotonic()
-        embeddings = self._embedder(self.images, len(self.labels))
-        if not np.isfinite(embeddings).all():
+        self.embeddings = self._embedder(self.images, len(self.labels))
+        if not np.isfinite(self.embeddings).all():
             raise TrainingDiverged("Embeddings are not finite", self._step())
-        metrics = self.measure(embeddings)
+        metrics = self.measure(self.embeddings)
         entry = {"step": self._step(), "metrics": metrics}
         self.history.append(entry)
         is_best = self.best is None or metrics[self.monitor] > self.best["metrics"][self.monitor]

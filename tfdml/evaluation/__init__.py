@@ -3,7 +3,6 @@
 from tfdml.evaluation.cost import cost
 from tfdml.evaluation.diversity import diversity
 from tfdml.evaluation.embed import Embedder
-from tfdml.evaluation.protocols import query_gallery, random_gallery, self_retrieval
-from tfdml.evaluation.retrieval import recall_at_k
+from tfdml.evaluation.evaluate import evaluate
 
-__all__ = ["Embedder", "cost", "diversity", "query_gallery", "random_gallery", "recall_at_k", "self_retrieval"]
+__all__ = ["Embedder", "cost", "diversity", "evaluate"]

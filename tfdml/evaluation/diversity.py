@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from tfdml.evaluation.retrieval import negatives_ahead
+from tfdml.evaluation.positive_ranks import positive_ranks
+from tfdml.evaluation.search import Search
 
 # Number of negative pairs sampled of each kind.
 PAIRS = 20_000
@@ -19,7 +20,7 @@ def learners_of(embeddings, count):
     return learners / np.where(lengths > 0, lengths, 1.0)
 
 
-def diversity(embeddings, labels, count, measure):
+def diversity(embeddings, labels, count, measure, measure_together=None):
     """Measures learners alone and together, and how similar they are.
 
     Args:
@@ -27,6 +28,7 @@ def diversity(embeddings, labels, count, measure):
         labels: `[N]` class numbers.
         count: number K of learners.
         measure: function of embeddings `[N, D]` that gives a dictionary of metrics.
+        measure_together: the same for the first m learners together; None: `measure`.
 
     Returns:
         Dictionary: `alone`, the metrics of each learner (Table 7); `first`, those of the first m learners together, for
@@ -35,11 +37,12 @@ def diversity(embeddings, labels, count, measure):
     """
     learners = learners_of(embeddings, count)
     alone = [measure(learners[:, k]) for k in range(count)]
+    together = [(measure_together or measure)(_flat(learners[:, :m])) for m in range(1, count + 1)]
     return {
         "alone": alone,
         "mean": {name: float(np.mean([each[name] for each in alone])) for name in alone[0]},
         "deviation": {name: float(np.std([each[name] for each in alone], ddof=1)) for name in alone[0]},
-        "first": [alone[0], *(measure(_flat(learners[:, :m])) for m in range(2, count + 1))],
+        "first": together,
         "correlation": correlation(learners),
         "only_one": [len(rows) for rows in only_one_right(learners, labels)],
         "pair_cosines": pair_cosines(learners, labels),
@@ -63,12 +66,20 @@ def correlation(learners):
 
 def only_one_right(learners, labels):
     """Returns, for each learner, rows that only it gets right: the others find none among 30 neighbors."""
-    ahead = np.stack([negatives_ahead(learners[:, k], labels) for k in range(learners.shape[1])], axis=1)
+    first = np.stack([_first_ranks(learners[:, k], labels) for k in range(learners.shape[1])], axis=1)
     found = []
     for k in range(learners.shape[1]):
-        others = np.delete(ahead, k, axis=1)
-        found.append(np.flatnonzero((ahead[:, k] == 0) & np.all(others >= NONE_OF, axis=1)) if others.size else [])
+        others = np.delete(first, k, axis=1)
+        found.append(np.flatnonzero((first[:, k] == 1) & np.all(others > NONE_OF, axis=1)) if others.size else [])
     return found
+
+
+def _first_ranks(embeddings, labels):
+    """Returns the rank of each row's first positive; 0 for rows that are alone in their class."""
+    first = np.zeros(len(labels), np.int64)
+    for ranks in positive_ranks(embeddings, Search.of(labels), first_only=True):
+        first[ranks.rows] = ranks.first
+    return first
 
 
 def negative_distances(embeddings, labels, clusters, *, seed=0):

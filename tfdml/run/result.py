@@ -13,6 +13,8 @@ THUMBNAIL = 48
 def result_of(experiment, run, model, evaluation, step, build_untrained):
     """What the untrained, the best and the final model reach on the test split; writes what is left to write.
 
+    The model may have the weights of the best one afterwards.
+
     Args:
         experiment: `Experiment`.
         run: `RunDirectory`, with the best model in it.
@@ -22,39 +24,57 @@ def result_of(experiment, run, model, evaluation, step, build_untrained):
         build_untrained: function that makes the model as it was before training.
     """
     selected_on, test = experiment.settings.evaluate_on, experiment.splits.test
-    selected = _watched(experiment, model, evaluation, step)
-    if selected_on == "test":
-        scores = selected
-    else:
-        other = build_untrained()
-        scores = {"untrained": experiment.measure(other, test)}
-        other.load_weights(run.model)
-        scores["best"] = experiment.measure(other, test)
-        scores["metrics"] = experiment.measure(model, test)
-    learners = learners_of(experiment, model, model.learner_count)
+    watched = _watched(experiment, model, evaluation, step)
+    embeddings = evaluation.embeddings
+    if selected_on != "test" or embeddings is None or evaluation.history[-1]["step"] != step:
+        embeddings = experiment.embed(model, test)
+    scores = {"untrained": watched["untrained"], "metrics": experiment.splits.protocol(embeddings, test)}
     if experiment.chief:
         save_model(model, run.final_model)
         if experiment.settings.projector:
             write_projector(experiment, model, run)
+    chosen = model
+    if selected_on != "test":
+        chosen = build_untrained()
+        scores["untrained"] = experiment.measure(chosen, test)
+    if evaluation.best["step"] != step:
+        chosen.load_weights(run.model)
+        embeddings = experiment.embed(chosen, test)
+    best = experiment.splits.protocol(embeddings, test)
     return {
         **scores,
-        "best": {**scores["best"], "step": evaluation.best["step"], "selected_on": selected_on},
-        **({} if selected_on == "test" else {selected_on: selected}),
+        "best": {
+            **best,
+            "step": evaluation.best["step"],
+            "selected_on": selected_on,
+            "selected_by": evaluation.monitor,
+        },
+        **({} if selected_on == "test" else {selected_on: watched}),
         "selected_on": selected_on,
         "step": step,
-        **learners,
+        **learners_of(experiment, chosen, embeddings, model.learner_count),
     }
 
 
 def _watched(experiment, model, evaluation, step):
     """What the final, the best and the untrained model reach on the split that was evaluated while training."""
-    last = evaluation.history[-1]
-    final = last["metrics"] if last["step"] == step else experiment.measure(model, experiment.splits.evaluation)
+    last, split, protocol = evaluation.history[-1], experiment.splits.evaluation, experiment.splits.protocol
+    if last["step"] == step:
+        final = last["metrics"]
+    else:
+        final = protocol(experiment.embed(model, split), split, protocol.while_training)
     return {"metrics": final, "best": evaluation.best["metrics"], "untrained": evaluation.history[0]["metrics"]}
 
 
-def learners_of(experiment, model, count):
-    """How `count` learners of a model differ on the test split, and what they cost; of one only an ensemble's cost."""
+def learners_of(experiment, model, embeddings, count):
+    """How `count` learners of a model differ on the test split, and what they cost; of one only an ensemble's cost.
+
+    Args:
+        experiment: `Experiment`.
+        model: the model.
+        embeddings: its embeddings `[N, D]` of the test split.
+        count: number of learners.
+    """
     test, one_learner = experiment.splits.test, model.of_one_learner()
     if not experiment.chief or (count == 1 and one_learner is None):
         return {}
@@ -65,7 +85,14 @@ def learners_of(experiment, model, count):
     if one_learner is not None:
         costs["one_learner"] = cost(one_learner, (size, size, 3))
     protocol = experiment.splits.protocol
-    found = diversity(experiment.embed(model, test), test.labels, count, lambda each: protocol(each, test))
+    found = diversity(
+        embeddings,
+        test.labels,
+        count,
+        measure=lambda each: protocol(each, test),
+        # K-means of all of them would take longer than the rest.
+        measure_together=lambda each: protocol(each, test, protocol.while_training),
+    )
     return {"learners": found, "cost": costs}
 
 
@@ -101,7 +128,14 @@ def _print_table(title, scores, result):
         f"final (step {result['step']})": scores["metrics"],
     }
     width = max(map(len, rows))
-    shown = {name.replace("recall_at_", "Recall@"): name for name in scores["metrics"] if name.startswith("recall_at_")}
-    print(f"\n{title:{width}}  " + "  ".join(f"{head:>8}" for head in shown))
+    shown = {name.replace("recall_at_", "Recall@"): name for name in scores["metrics"] if name != "queries"}
+    widths = {head: max(len(head), 5) for head in shown}
+    print(f"\n{title:{width}}  " + "  ".join(f"{head:>{widths[head]}}" for head in shown))
     for name, metrics in rows.items():
-        print(f"{name:{width}}  " + "  ".join(f"{metrics[key]:{max(len(head), 8)}.3f}" for head, key in shown.items()))
+        print(
+            f"{name:{width}}  " + "  ".join(f"{_cell(metrics.get(key)):>{widths[head]}}" for head, key in shown.items())
+        )
+
+
+def _cell(value):
+    return "-" if value is None else f"{value:.3f}"

@@ -87,7 +87,7 @@ def schedules_of(loss, parts):
 
 def _evaluation(experiment, model, progress, run, log, average):
     """The callback that measures the model while it trains, and saves it where it is the best so far."""
-    settings, split = experiment.settings, experiment.splits.evaluation
+    settings, split, protocol = experiment.settings, experiment.splits.evaluation, experiment.splits.protocol
 
     def on_evaluation(step, metrics, is_best, seconds):
         # How many queries there are is no curve.
@@ -104,7 +104,8 @@ def _evaluation(experiment, model, progress, run, log, average):
         unit=settings.eval_unit,
         prefix=settings.evaluate_on,
         patience=settings.patience or None,
-        measure=lambda embeddings: experiment.splits.protocol(embeddings, split),
+        measure=lambda embeddings: protocol(embeddings, split, protocol.while_training),
+        monitor=protocol.selecting(settings.select_by),
         on_evaluation=on_evaluation,
         step=lambda: progress.step,
         average=average,

@@ -1,12 +1,12 @@
 """Which rows train, which are evaluated while training, and which are the test."""
 
 import dataclasses
-from collections.abc import Callable
 
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
 from pipelines.datasets.dataset import Dataset, Split
 from tfdml import registry
+from tfdml.evaluation.protocols import Protocol
 
 
 @dataclasses.dataclass(frozen=True)
@@ -18,14 +18,14 @@ class Splits:
         train: split that is trained on, classes numbered from 0; None where only a test split was read.
         evaluation: split that `--evaluate_on` names.
         test: split of the test.
-        protocol: how a split is measured.
+        protocol: `Protocol` that measures a split.
     """
 
     dataset: Dataset
     train: Split | None
     evaluation: Split
     test: Split
-    protocol: Callable
+    protocol: Protocol
 
     @classmethod
     def of(cls, settings, *, classes=None, test_only=False):
@@ -41,6 +41,10 @@ class Splits:
         # Losses with proxies count on numbers without a gap.
         train = None if train is None else train.numbered()
         protocol = registry.create("protocol", settings.protocol or dataset.protocol)
+        if settings.metrics:
+            protocol = protocol.with_metrics(settings.metrics)
+        if not test_only:
+            protocol.selecting(settings.select_by)
         return cls(dataset, train, evaluation, dataset.test, protocol)
 
 

@@ -1,0 +1,97 @@
+"""Metrics of embeddings and labels: worked out by hand, for each query, and bad input."""
+
+import numpy as np
+import pytest
+
+from tfdml import registry
+from tfdml.evaluation import evaluate
+from tfdml.evaluation.measure import measure
+from tfdml.evaluation.metrics import ClusterMetric, metric_of, metrics_of
+from tfdml.evaluation.search import Search
+
+
+def on_a_circle(degrees):
+    radians = np.radians(degrees)
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1)
+
+
+def test_worked_out_by_hand():
+    # From 0 degrees, the other image of class 0 is at 30, and one of class 1 is nearer, at 10.
+    found = evaluate(on_a_circle([0, 30, 10, 80]), [0, 0, 1, 1], ("recall_at_1", "recall_at_2", "recall_at_3"))
+    assert found == {"recall_at_1": 0.0, "recall_at_2": 0.75, "recall_at_3": 1.0, "queries": 4}
+
+
+def test_collapsed_embedding_scores_zero():
+    labels = np.repeat(np.arange(50), 4)
+    collapsed = np.tile(np.random.default_rng(0).normal(size=(1, 64)), (200, 1))
+    assert evaluate(collapsed, labels)["recall_at_8"] == 0.0
+    nearly = collapsed * (1 + 1e-7 * np.random.default_rng(0).normal(size=(200, 64)))
+    assert evaluate(nearly, labels)["recall_at_1"] == 0.0
+
+
+def test_perfect_embedding_scores_one():
+    labels = np.repeat(np.arange(10), 3)
+    names = ("recall_at_1", "precision_at_2", "r_precision", "map_at_r", "map", "map(trapezoid=True)", "mrr")
+    found = evaluate(np.eye(10)[labels], labels, names)
+    assert found.pop("queries") == 30
+    assert found == pytest.approx(dict.fromkeys(found, 1.0))
+
+
+def test_queries_alone_in_their_class_are_left_out():
+    found = evaluate(np.eye(4)[[0, 0, 1, 2]], [5, 5, 6, 7])
+    assert found["queries"] == 2 and found["recall_at_1"] == 1.0
+    with pytest.raises(ValueError, match="needs a query with another image of its class in the gallery"):
+        evaluate(np.eye(3), [0, 1, 2])
+    # Clusters need no positives.
+    assert set(evaluate(np.eye(3), [0, 1, 2], "purity")) == {"purity"}
+
+
+def test_values_of_each_query_and_class():
+    search = Search.of([0, 0, 1, 1, 2])
+    scores = measure(on_a_circle([0, 30, 10, 80, 200]), search, metrics_of(("recall_at_2", "mrr")))
+    assert scores.queries.tolist() == [0, 1, 2, 3]
+    assert scores.per_query["recall_at_2"].tolist() == [1, 1, 0, 1]
+    assert scores.per_query["mrr"].tolist() == [1 / 2, 1 / 2, 1 / 3, 1 / 2]
+    by_class = scores.per_class([7, 7, 9, 9, 4])
+    assert by_class == {
+        7: {"recall_at_2": 1.0, "mrr": 0.5, "queries": 2},
+        9: {"recall_at_2": 0.5, "mrr": pytest.approx(5 / 12), "queries": 2},
+    }
+
+
+def test_the_metrics_of_a_search_do_not_depend_on_each_other():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 9, 90)
+    embeddings = np.eye(9)[labels] + random.normal(size=(90, 9))
+    names = ("recall_at_1", "mrr", "map", "nmi")
+    together = evaluate(embeddings, labels, names)
+    assert together == {name: evaluate(embeddings, labels, name)[name] for name in names} | {"queries": 90}
+
+
+def test_clusters_are_of_queries_and_gallery():
+    random = np.random.default_rng(0)
+    embeddings, labels = random.normal(size=(60, 4)), random.integers(0, 6, 60)
+    marks = np.arange(60) < 40
+    alone = evaluate(embeddings[:40], labels[:40], "nmi")
+    assert evaluate(embeddings, labels, "nmi", queries=marks, gallery=marks) == alone
+
+
+@pytest.mark.parametrize(
+    "specs, message",
+    [
+        (("recall_at_0",), "'recall_at_k' expects k to be an integer of 1 or more; received 0"),
+        (("recal_at_1",), "Unknown metric 'recal_at_k'. Did you mean 'recall_at_k'"),
+        (("nmi", "recall_at_1", "recall_at_k(k=1)"), "each metric once, received recall_at_1 more than once"),
+        (("recall_at_k",), "The metric 'recall_at_k' needs k"),
+    ],
+)
+def test_wrong_metrics_are_named(specs, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(")", r"\)")):
+        metrics_of(specs)
+
+
+def test_every_metric_says_what_it_is():
+    for name in registry.names("metric"):
+        metric = metric_of(name.replace("_at_k", "_at_3"))
+        assert metric.name == name.replace("_at_k", "_at_3")
+        assert metric.while_training != isinstance(metric, ClusterMetric)

@@ -1,0 +1,35 @@
+"""`evaluate`: metrics of embeddings and labels, wherever they come from."""
+
+from tfdml.evaluation.measure import measure
+from tfdml.evaluation.metrics import metrics_of
+from tfdml.evaluation.search import Search
+
+METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
+
+
+def evaluate(embeddings, labels, metrics=METRICS, *, queries=None, gallery=None, apart=(), distance="cosine", seed=0):
+    """Computes metrics of queries in a gallery; by default, of every image among all others.
+
+    A query is excluded from its own neighbors by row. Images of other classes that are as similar as one of the query's
+    class rank before it, so a collapsed embedding scores near 0. Queries whose class has no other image in the gallery
+    are left out.
+
+    Example: `evaluate(embeddings, labels, ("recall_at_1", "map_at_r", "nmi"))`.
+
+    Args:
+        embeddings: `[N, d]` array, finite.
+        labels: `[N]` class numbers.
+        metrics: tuple of metric specs.
+        queries: `[N]` booleans, the rows that are queries; None for all.
+        gallery: `[N]` booleans, the rows that are in the gallery; None for all.
+        apart: arrays `[N]` of integers, such as cameras. A gallery image of the query's class counts neither as found
+            nor as missed if it equals the query in any of them.
+        distance: `cosine` or `euclidean`.
+        seed: determines the initial centroids of K-means.
+
+    Returns:
+        `{"recall_at_1": fraction, ..., "queries": number of queries}`.
+    """
+    search = Search.of(labels, queries=queries, gallery=gallery, apart=apart)
+    metrics = metrics_of((metrics,) if isinstance(metrics, str) else metrics)
+    return measure(embeddings, search, metrics, distance=distance, seed=seed).summary()

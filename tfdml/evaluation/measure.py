@@ -1,0 +1,68 @@
+"""Computes metrics of embeddings: each pass over them once, whatever the number of metrics."""
+
+import numpy as np
+
+from tfdml.clustering import distinct_count, kmeans
+from tfdml.evaluation.metrics import ClusterMetric, EmbeddingMetric, RankMetric
+from tfdml.evaluation.positive_ranks import positive_ranks
+from tfdml.evaluation.scores import Scores
+
+
+def measure(embeddings, search, metrics, *, distance="cosine", seed=0):
+    """Computes metrics of a search.
+
+    Args:
+        embeddings: `[N, d]` array, finite.
+        search: `Search` among its rows.
+        metrics: list of `Metric`.
+        distance: `cosine` or `euclidean`.
+        seed: determines the initial centroids of K-means.
+
+    Returns:
+        `Scores`.
+    """
+    queries, per_query = _over_queries(embeddings, search, _of(RankMetric, metrics), distance)
+    rows = np.union1d(search.queries, search.gallery)
+    labels, values = search.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
+    if _of((ClusterMetric, EmbeddingMetric), metrics):
+        points = _points(embeddings, rows, distance)
+        values |= {metric.name: metric.value(points, labels) for metric in _of(EmbeddingMetric, metrics)}
+        if cluster_metrics := _of(ClusterMetric, metrics):
+            # A collapsed embedding has fewer points than classes; it gets a cluster for each.
+            clusters, _ = kmeans(points, min(len(np.unique(labels)), distinct_count(points)), seed=seed)
+            values |= {metric.name: metric.value(labels, clusters) for metric in cluster_metrics}
+    count = None if queries is None else len(queries)
+    return Scores({metric.name: values[metric.name] for metric in metrics}, queries, per_query, count)
+
+
+def _over_queries(embeddings, search, metrics, distance):
+    """Returns the queries, ascending, and the value of each metric for each query."""
+    if not metrics:
+        return None, {}
+    first_only = all(metric.first_only for metric in metrics)
+    rows, values = [], {metric.name: [] for metric in metrics}
+    for ranks in positive_ranks(embeddings, search, distance=distance, first_only=first_only):
+        rows.append(ranks.rows)
+        for metric in metrics:
+            values[metric.name].append(metric.per_query(ranks))
+    if not rows:
+        raise ValueError(
+            f"{metrics[0].name} needs a query with another image of its class in the gallery; there is none. "
+            "Check labels, and which rows are queries and gallery."
+        )
+    rows = np.concatenate(rows)
+    order = np.argsort(rows)
+    return rows[order], {name: np.concatenate(each).astype(float)[order] for name, each in values.items()}
+
+
+def _of(kind, metrics):
+    return [metric for metric in metrics if isinstance(metric, kind)]
+
+
+def _points(embeddings, rows, distance):
+    """Embeddings as float32: at unit length for cosine similarity."""
+    points = np.asarray(embeddings[rows], np.float32)
+    if distance == "euclidean":
+        return points
+    lengths = np.linalg.norm(points, axis=1, keepdims=True)
+    return points / np.where(lengths > 0, lengths, 1.0)

@@ -1,0 +1,20 @@
+"""MAP@R."""
+
+import numpy as np
+
+from tfdml.evaluation.metrics.rank_metric import RankMetric
+from tfdml.registry import register
+
+
+@register("metric", "map_at_r")
+class MAPAtR(RankMetric):
+    """The mean of the precisions at the positives among the R nearest; a positive that is not among them counts as 0.
+
+    R is the query's number of positives. From "A Metric Learning Reality Check" (ECCV 2020), section 3.2.
+    """
+
+    name = "map_at_r"
+
+    def per_query(self, ranks):
+        within = ranks.ranks <= ranks.positives[:, None]
+        return np.sum(ranks.precisions() * within, axis=1) / ranks.positives

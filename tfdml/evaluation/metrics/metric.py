@@ -1,0 +1,40 @@
+"""`Metric`: what the measures of embeddings have in common."""
+
+import re
+
+from tfdml import registry
+
+
+class Metric:
+    """A measure of embeddings, a number.
+
+    A metric extends one of the classes that say what it is computed from: `RankMetric`, `ClusterMetric`,
+    `EmbeddingMetric`.
+    """
+
+    #: The key of its value in results.
+    name = None
+    #: Whether a run measures it at every evaluation, not only at its end.
+    while_training = True
+    #: Whether a larger value means a better model. Others cannot select a model.
+    larger_is_better = True
+
+
+def metric_of(spec):
+    """Creates a metric from its spec; `recall_at_10` is short for `recall_at_k(k=10)`."""
+    short = re.fullmatch(r"(\w+_at)_(\d+)", spec.strip())
+    return registry.create("metric", f"{short[1]}_k(k={int(short[2])})" if short else spec)
+
+
+def metrics_of(specs):
+    """Creates metrics from their specs, or from one spec; no two may have the same name.
+
+    Args:
+        specs: tuple of specs.
+    """
+    metrics = [metric_of(spec) for spec in specs]
+    names = [metric.name for metric in metrics]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"Expected each metric once, received {', '.join(twice)} more than once.")
+    return metrics

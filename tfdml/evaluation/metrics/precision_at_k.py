@@ -1,0 +1,22 @@
+"""Precision@K."""
+
+import numpy as np
+
+from tfdml.arguments import integer
+from tfdml.evaluation.metrics.rank_metric import RankMetric
+from tfdml.registry import register
+
+
+@register("metric", "precision_at_k", k=integer(1))
+class PrecisionAtK(RankMetric):
+    """The fraction of positives among the K nearest. It cannot reach 1 for a query with fewer than K positives.
+
+    Args:
+        k: number of neighbors.
+    """
+
+    def __init__(self, k):
+        self.name, self.k = f"precision_at_{k}", k
+
+    def per_query(self, ranks):
+        return np.sum((ranks.ranks > 0) & (ranks.ranks <= self.k), axis=1) / self.k

@@ -1,0 +1,18 @@
+"""`RankMetric`: a mean over queries."""
+
+from tfdml.evaluation.metrics.metric import Metric
+
+
+class RankMetric(Metric):
+    """A metric that is the mean of a value for each query, computed from the ranks of its positives."""
+
+    #: Whether the rank of the first positive is enough.
+    first_only = False
+
+    def per_query(self, ranks):
+        """Returns the value of each query `[B]`.
+
+        Args:
+            ranks: `PositiveRanks` of a block of queries.
+        """
+        raise NotImplementedError

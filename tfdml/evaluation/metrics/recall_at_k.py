@@ -1,0 +1,22 @@
+"""Recall@K."""
+
+from tfdml.arguments import integer
+from tfdml.evaluation.metrics.rank_metric import RankMetric
+from tfdml.registry import register
+
+
+@register("metric", "recall_at_k", k=integer(1))
+class RecallAtK(RankMetric):
+    """The fraction of queries with a positive among the K nearest.
+
+    Args:
+        k: number of neighbors.
+    """
+
+    first_only = True
+
+    def __init__(self, k):
+        self.name, self.k = f"recall_at_{k}", k
+
+    def per_query(self, ranks):
+        return ranks.first <= self.k

@@ -1,0 +1,172 @@
+"""The rank of every positive of every query, exact, in blocks of queries.
+
+Ranks are counted, not searched: a positive's rank is the number of positives up to it, plus the number of negatives at
+least as similar. So no list of nearest neighbors is kept, however large K is.
+"""
+
+import concurrent.futures
+import dataclasses
+import functools
+import os
+
+import numpy as np
+
+from tfdml.evaluation.counting import count_at_least
+from tfdml.evaluation.exact_vectors import ExactVectors
+
+# Exact similarities that differ by less count as equal: what float32 embeddings of equal images differ by.
+TIE = 1e-6
+# Gallery rows that are compared at once.
+TILE = 65536
+
+
+@dataclasses.dataclass(frozen=True)
+class PositiveRanks:
+    """The ranks of the positives of a block of queries.
+
+    Args:
+        rows: `[B]` rows of the queries.
+        positives: `[B]` number of positives of each query, 1 or more.
+        ranks: `[B, P]` integers: the rank of each positive from 1, ascending; 0 behind a query's last. If only the
+            first positive was asked for, P is 1.
+    """
+
+    rows: np.ndarray
+    positives: np.ndarray
+    ranks: np.ndarray
+
+    @property
+    def first(self):
+        """`[B]` ranks of each query's first positive."""
+        return self.ranks[:, 0]
+
+    def precisions(self):
+        """`[B, P]`: the precision at the rank of each positive; 0 behind a query's last."""
+        count = np.arange(1, self.ranks.shape[1] + 1)
+        return np.where(self.ranks > 0, count / np.maximum(self.ranks, 1), 0.0)
+
+
+def positive_ranks(embeddings, search, *, distance="cosine", first_only=False, tie=TIE, memory=2**27):
+    """Yields `PositiveRanks` of blocks of queries; queries without a positive in the gallery are left out.
+
+    A negative that is as similar as a positive, up to `tie`, ranks before it, so a collapsed embedding scores near 0.
+    The ranks depend neither on `memory` nor on the number of threads.
+
+    Args:
+        embeddings: `[N, d]` array, finite.
+        search: `Search` among its rows.
+        distance: `cosine` or `euclidean`.
+        first_only: True for the rank of each query's first positive only, which is cheaper.
+        tie: similarities that differ by less count as equal. Euclidean distances are compared as half their squares,
+            relative to the squared length of the longest vector.
+        memory: bytes for the similarities of a block.
+    """
+    embeddings = np.asanyarray(embeddings)
+    if embeddings.ndim == 2 and len(embeddings) != len(search.labels):
+        raise ValueError(
+            f"Expected an embedding for each label, received shapes {embeddings.shape} and {search.labels.shape}."
+        )
+    vectors = ExactVectors.of(embeddings, distance)
+    # Images of a class lie side by side, so that each class is a slice of the gallery.
+    order = search.gallery[np.argsort(search.labels[search.gallery], kind="stable")]
+    gallery = _Gallery(vectors.take(order), order, search)
+    queries = search.queries[np.argsort(search.labels[search.queries], kind="stable")]
+    size = max(1, min(len(queries), memory // (4 * min(TILE, max(len(order), 1)))))
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+        for start in range(0, len(queries), size):
+            block = gallery.block(queries[start : start + size], vectors, first_only, tie)
+            if len(block.rows):
+                yield block.ranks(gallery, threads)
+
+
+class _Gallery:
+    """The rows that are searched, ordered by class."""
+
+    def __init__(self, vectors, rows, search):
+        self.vectors, self.rows, self.search = vectors, rows, search
+        labels = search.labels[rows]
+        classes = search.labels.max(initial=-1) + 2
+        self.starts = np.searchsorted(labels, np.arange(classes))
+        # Each of d products and sums rounds once; the offset, the threshold and the result some more.
+        longest = 1.001 + np.abs(vectors.offsets).max(initial=0.0)
+        self.error = (vectors.vectors.shape[1] + 8) * 2.0**-24 * longest * 1.001
+
+    def block(self, queries, vectors, first_only, tie):
+        """Returns the `_Block` of those queries that have a positive."""
+        taken = vectors.take(queries)
+        kept, positives, thresholds = [], [], []
+        for first, last in _runs(self.search.labels[queries]):
+            found = self._positives(queries[first:last], taken.vectors[first:last])
+            for place, similarities in enumerate(found, first):
+                if len(similarities):
+                    kept.append(place)
+                    positives.append(len(similarities))
+                    # In ascending order of similarity.
+                    thresholds.append(similarities[-1:] - tie if first_only else similarities - tie)
+        return _Block(queries[kept], taken.vectors[kept], np.array(positives, np.int64), thresholds)
+
+    def _positives(self, queries, vectors):
+        """Yields the sorted exact similarities of the positives of each query, all of one class."""
+        members = self.members(self.search.labels[queries[0]])
+        similarities = self.vectors.similarities(vectors, members)
+        rows = self.rows[members]
+        counted = queries[:, None] != rows
+        for column in self.search.apart:
+            counted &= column[queries][:, None] != column[rows]
+        for each, mask in zip(similarities, counted, strict=True):
+            yield np.sort(each[mask])
+
+    def similarities(self, vectors, tile, out):
+        """Returns approximate similarities of queries `[B, d]` to the rows of a slice, in `out`."""
+        np.matmul(vectors, self.vectors.vectors[tile].T, out=out)
+        if self.vectors.offsets.any():
+            out -= self.vectors.offsets[tile].astype(np.float32)
+        return out
+
+    def members(self, label):
+        """The slice of the gallery that a class takes."""
+        return slice(int(self.starts[label]), int(self.starts[label + 1]))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Block:
+    """Queries with a positive, and the thresholds that their negatives are compared with."""
+
+    rows: np.ndarray
+    vectors: np.ndarray
+    positives: np.ndarray
+    thresholds: list
+
+    def ranks(self, gallery, threads):
+        """Returns the `PositiveRanks`, counted in a gallery by a pool of threads."""
+        ahead = [np.zeros(len(each), np.int64) for each in self.thresholds]
+        space = np.empty((len(self.rows), min(TILE, len(gallery.rows))), np.float32)
+        for start in range(0, len(gallery.rows), TILE):
+            tile = slice(start, min(start + TILE, len(gallery.rows)))
+            similarities = gallery.similarities(self.vectors, tile, space[:, : tile.stop - start])
+            count = functools.partial(self._count, similarities, tile, gallery)
+            for query, more in enumerate(threads.map(count, range(len(self.rows)))):
+                ahead[query] += more
+        return self._ranked(ahead)
+
+    def _count(self, similarities, tile, gallery, query):
+        """Returns how many negatives of a tile are as similar as each threshold of a query."""
+        row, members = similarities[query], gallery.members(gallery.search.labels[self.rows[query]])
+        row[max(members.start - tile.start, 0) : max(members.stop - tile.start, 0)] = -np.inf
+
+        def exact(places):
+            return gallery.vectors.similarities(self.vectors[query][None], tile.start + places)[0]
+
+        return count_at_least(row, self.thresholds[query], gallery.error, exact)
+
+    def _ranked(self, ahead):
+        ranks = np.zeros((len(ahead), max(map(len, ahead))), np.int64)
+        for query, each in enumerate(ahead):
+            ranks[query, : len(each)] = each[::-1] + np.arange(1, len(each) + 1)
+        return PositiveRanks(self.rows, self.positives, ranks)
+
+
+def _runs(labels):
+    """Returns the start and end of each run of equal labels."""
+    ends = np.flatnonzero(np.diff(labels)) + 1
+    return zip([0, *ends], [*ends, len(labels)], strict=True)

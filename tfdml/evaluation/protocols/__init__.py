@@ -1,0 +1,11 @@
+"""Protocols: which images are queries, which are the gallery, and what is measured; one a file.
+
+A protocol is created from its spec, such as `query_gallery(metrics=('recall_at_1', 'map'))`.
+"""
+
+from tfdml.evaluation.protocols.protocol import Protocol
+from tfdml.evaluation.protocols.query_gallery import QueryGallery
+from tfdml.evaluation.protocols.random_gallery import RandomGallery
+from tfdml.evaluation.protocols.self_retrieval import SelfRetrieval
+
+__all__ = ["Protocol", "QueryGallery", "RandomGallery", "SelfRetrieval"]

@@ -1,0 +1,74 @@
+"""`Protocol`: what protocols have in common."""
+
+import copy
+
+from tfdml.evaluation.measure import measure
+from tfdml.evaluation.metrics import metrics_of
+from tfdml.evaluation.scores import Scores
+
+DISTANCES = ("cosine", "euclidean")
+
+
+class Protocol:
+    """Which images are queries, which are the gallery, and what is measured.
+
+    Rows are a `pipelines.datasets.Split`, or anything with its columns: `labels`, `cameras`, `groups`, `is_query`,
+    `is_gallery`.
+
+    Args:
+        metrics: tuple of metric specs.
+        distance: `cosine` or `euclidean`.
+    """
+
+    def __init__(self, metrics, distance):
+        self.metrics = metrics_of((metrics,) if isinstance(metrics, str) else metrics)
+        self.distance = distance
+
+    def searches(self, rows):
+        """Returns the list of `Search` that rows give; metrics are means over them."""
+        raise NotImplementedError
+
+    def scores(self, embeddings, rows, metrics=None):
+        """Returns the `Scores` of embeddings `[N, d]`.
+
+        Args:
+            embeddings: `[N, d]` array.
+            rows: a `Split`, or its columns.
+            metrics: list of `Metric`; None for those of the protocol.
+        """
+        metrics = self.metrics if metrics is None else metrics
+        several = [measure(embeddings, search, metrics, distance=self.distance) for search in self.searches(rows)]
+        return Scores.mean(several)
+
+    def __call__(self, embeddings, rows, metrics=None):
+        """Returns the values of the metrics by name, and the number of queries; arguments as of `scores`."""
+        return self.scores(embeddings, rows, metrics).summary()
+
+    def with_metrics(self, specs):
+        """Returns the protocol with other metrics.
+
+        Args:
+            specs: tuple of metric specs.
+        """
+        changed = copy.copy(self)
+        changed.metrics = metrics_of(specs)
+        return changed
+
+    @property
+    def while_training(self):
+        """The metrics that are measured at every evaluation."""
+        return [metric for metric in self.metrics if metric.while_training]
+
+    def selecting(self, name):
+        """Returns the name of the metric that selects the best model, after checking it.
+
+        Args:
+            name: name of one of the metrics; empty for the first that can.
+        """
+        able = [metric.name for metric in self.while_training if metric.larger_is_better]
+        if not able or name not in ("", *able):
+            raise ValueError(
+                f"--select_by={name or '...'} expects a metric of the protocol that is measured while training, and "
+                f"larger for better models: {', '.join(able) or 'it has none, add recall_at_1 to --metrics'}."
+            )
+        return name or able[0]

@@ -1,0 +1,42 @@
+"""Queries are searched in a gallery."""
+
+import numpy as np
+
+from tfdml.arguments import either, integer, one_of, optional, several, text
+from tfdml.evaluation.protocols.protocol import DISTANCES, Protocol
+from tfdml.evaluation.search import Search
+from tfdml.registry import register
+
+METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
+
+
+@register(
+    "protocol",
+    "query_gallery",
+    metrics=either(text(), several(text())),
+    distance=one_of(*DISTANCES),
+    junk=optional(integer()),
+)
+class QueryGallery(Protocol):
+    """Searches queries in a gallery, without images that share class and camera, or class and group.
+
+    If no rows are marked as queries or gallery, as in validation splits, every row is searched among all others.
+
+    Args:
+        metrics: metric specs, such as ("recall_at_1", "map").
+        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+        junk: class number of gallery images that are removed before searching, such as -1; None if there is none.
+            Distractors, which count as wrong, need no mark: their class has no query.
+    """
+
+    def __init__(self, metrics=METRICS, distance="cosine", junk=None):
+        super().__init__(metrics, distance)
+        self.junk = junk
+
+    def searches(self, rows):
+        apart = [column for column in (rows.cameras, rows.groups) if column is not None]
+        queries, gallery = rows.is_query, rows.is_gallery
+        if self.junk is not None:
+            counted = np.asarray(rows.labels) != self.junk
+            queries, gallery = (counted if marks is None else counted & marks for marks in (queries, gallery))
+        return [Search.of(rows.labels, queries=queries, gallery=gallery, apart=apart)]

@@ -1,0 +1,46 @@
+"""Images are searched in random galleries of one image a class."""
+
+import numpy as np
+
+from tfdml.arguments import either, integer, one_of, several, text
+from tfdml.evaluation.protocols.protocol import DISTANCES, Protocol
+from tfdml.evaluation.search import Search
+from tfdml.registry import register
+
+METRICS = ("recall_at_1", "recall_at_5", "map")
+
+
+@register(
+    "protocol",
+    "random_gallery",
+    draws=integer(1),
+    seed=integer(0),
+    metrics=either(text(), several(text())),
+    distance=one_of(*DISTANCES),
+)
+class RandomGallery(Protocol):
+    """Searches all images in a gallery of one random image per class; the mean of several draws (VehicleID).
+
+    Args:
+        draws: number of random galleries.
+        seed: determines the galleries.
+        metrics: metric specs, such as ("recall_at_1", "map").
+        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+    """
+
+    def __init__(self, draws=10, seed=0, metrics=METRICS, distance="cosine"):
+        super().__init__(metrics, distance)
+        self.draws, self.seed = draws, seed
+
+    def searches(self, rows):
+        galleries = [one_of_each(rows.labels, np.random.default_rng([self.seed, draw])) for draw in range(self.draws)]
+        return [Search.of(rows.labels, queries=~gallery, gallery=gallery) for gallery in galleries]
+
+
+def one_of_each(labels, random):
+    """Returns booleans `[N]` that mark one random row of each class."""
+    order = random.permutation(len(labels))
+    _, first = np.unique(np.asarray(labels)[order], return_index=True)
+    chosen = np.zeros(len(labels), bool)
+    chosen[order[first]] = True
+    return chosen

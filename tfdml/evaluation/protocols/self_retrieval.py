@@ -1,0 +1,24 @@
+"""Every image is searched among all others."""
+
+from tfdml.arguments import either, one_of, several, text
+from tfdml.evaluation.protocols.protocol import DISTANCES, Protocol
+from tfdml.evaluation.search import Search
+from tfdml.registry import register
+
+METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r", "nmi", "f1")
+
+
+@register("protocol", "self_retrieval", metrics=either(text(), several(text())), distance=one_of(*DISTANCES))
+class SelfRetrieval(Protocol):
+    """Searches every image among all others (CUB, Cars, SOP).
+
+    Args:
+        metrics: metric specs, such as ("recall_at_1", "map_at_r").
+        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+    """
+
+    def __init__(self, metrics=METRICS, distance="cosine"):
+        super().__init__(metrics, distance)
+
+    def searches(self, rows):
+        return [Search.of(rows.labels)]

@@ -1,0 +1,65 @@
+"""`Scores`: what metrics give for a search, for each query too."""
+
+import dataclasses
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Scores:
+    """The values of metrics.
+
+    Args:
+        values: metric name to value, a fraction or number; None where it is not defined.
+        queries: `[Q]` rows of the queries that have a positive in the gallery, ascending; None if no metric is a mean
+            over queries.
+        per_query: metric name to values `[Q]`, for metrics that are means over queries.
+        query_count: number of queries of a search; the mean over several searches.
+    """
+
+    values: dict
+    queries: np.ndarray | None = None
+    per_query: dict = dataclasses.field(default_factory=dict)
+    query_count: int | None = None
+
+    def summary(self):
+        """Returns the values, and the number of queries."""
+        return {**self.values, **({} if self.queries is None else {"queries": self.query_count})}
+
+    def per_class(self, labels):
+        """Returns the mean over the queries of each class: class number to `{metric name: mean, "queries": number}`.
+
+        Args:
+            labels: `[N]` class number of each row.
+        """
+        classes = np.asarray(labels)[self.queries]
+        known, places, counts = np.unique(classes, return_inverse=True, return_counts=True)
+        sums = {name: np.bincount(places, weights=values) for name, values in self.per_query.items()}
+        return {
+            label: {**{name: float(each[place] / count) for name, each in sums.items()}, "queries": int(count)}
+            for place, (label, count) in enumerate(zip(known.tolist(), counts, strict=True))
+        }
+
+    @classmethod
+    def mean(cls, several):
+        """Returns the mean of scores of the same metrics; a query's value is its mean over the searches it is in.
+
+        Args:
+            several: list of `Scores`.
+        """
+        if len(several) == 1:
+            return several[0]
+        values = {name: _mean([each.values[name] for each in several]) for name in several[0].values}
+        if several[0].queries is None:
+            return cls(values)
+        queries = np.unique(np.concatenate([each.queries for each in several]))
+        places = np.concatenate([np.searchsorted(queries, each.queries) for each in several])
+        times = np.bincount(places)
+        all_values = {name: np.concatenate([each.per_query[name] for each in several]) for name in several[0].per_query}
+        per_query = {name: np.bincount(places, each) / times for name, each in all_values.items()}
+        return cls(values, queries, per_query, round(np.mean([each.query_count for each in several])))
+
+
+def _mean(values):
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None

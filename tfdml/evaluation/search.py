@@ -1,0 +1,55 @@
+"""`Search`: which rows are queries, which form the gallery, and which pairs do not count."""
+
+import dataclasses
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class Search:
+    """Queries in a gallery.
+
+    A query is never its own neighbor. A gallery image of the query's class counts neither as found nor as missed if it
+    equals the query in any of the `apart` columns.
+
+    Args:
+        labels: `[N]` class numbers.
+        queries: `[Q]` rows that are queries.
+        gallery: `[G]` rows that are searched.
+        apart: columns `[N]` of integers, such as cameras.
+    """
+
+    labels: np.ndarray
+    queries: np.ndarray
+    gallery: np.ndarray
+    apart: tuple = ()
+
+    @classmethod
+    def of(cls, labels, *, queries=None, gallery=None, apart=()):
+        """Creates a search from booleans `[N]`; None marks all rows.
+
+        Args:
+            labels: `[N]` class numbers.
+            queries, gallery: `[N]` booleans, or None.
+            apart: columns `[N]`.
+        """
+        labels = np.asarray(labels)
+        if labels.ndim != 1:
+            raise ValueError(f"Expected labels [N], one class number a row; received shape {labels.shape}.")
+        numbers = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+        columns = tuple(_column(column, len(labels)) for column in apart)
+        return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns)
+
+
+def _column(column, count):
+    column = np.asarray(column)
+    if column.shape != (count,):
+        raise ValueError(f"Expected one value for each of {count} rows, received shape {column.shape}.")
+    return column
+
+
+def _rows(marks, count):
+    marks = np.ones(count, bool) if marks is None else np.asarray(marks, bool)
+    if marks.shape != (count,):
+        raise ValueError(f"Expected one boolean for each of {count} rows, received shape {marks.shape}.")
+    return np.flatnonzero(marks)
