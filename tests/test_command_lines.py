@@ -29,7 +29,9 @@ from tfdml import registry
 from tfdml.backbones import Small
 from tfdml.run.checkpoint_folder import CheckpointFolder
 
-METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "queries")
+# Measured at every evaluation, and at the end.
+RETRIEVAL = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r", "queries")
+METRICS = (*RETRIEVAL[:-1], "nmi", "f1", "queries")
 
 
 @pytest.fixture(scope="module")
@@ -275,7 +277,10 @@ def test_the_same_command_again_prints_the_table_again(finished):
         f"best on test (step {given['best']['step']})": given["best"],
         f"final (step {given['step']})": given["metrics"],
     }
-    assert rows == {name: [f"{metrics[key]:.3f}" for key in METRICS[:4]] for name, metrics in expected.items()}
+    assert rows == {
+        name: [f"{metrics[key]:.3f}" if key in metrics else "-" for key in METRICS[:-1]]
+        for name, metrics in expected.items()
+    }
     assert {path: path.stat().st_mtime_ns for path in finished.rglob("*")} == before
 
 
@@ -285,9 +290,11 @@ def test_best_on_test_is_marked_so():
     found = [event for event in events(straight_run()) if event["event"] == "evaluation"]
     assert {event["split"] for event in found} == {"test"}
     best = max(found, key=lambda event: event["recall_at_1"])
-    assert given["best"] == {**{key: best[key] for key in METRICS}, "step": best["step"], "selected_on": "test"}
-    assert given["metrics"] == {key: found[-1][key] for key in METRICS}
-    assert given["untrained"] == {key: found[0][key] for key in METRICS}
+    assert given["best"].keys() == {*METRICS, "step", "selected_on", "selected_by"}
+    assert (given["best"]["step"], given["best"]["selected_by"]) == (best["step"], "recall_at_1")
+    for name, event in (("best", best), ("metrics", found[-1]), ("untrained", found[0])):
+        assert {key: given[name][key] for key in RETRIEVAL} == {key: event[key] for key in RETRIEVAL}
+    assert given["metrics"].keys() == set(METRICS) and given["untrained"].keys() == set(RETRIEVAL)
 
 
 def test_curves():

@@ -29,7 +29,7 @@ def test_it_ends_with_the_same_bits(tmp_path):
 
     found = result(straight)
     assert len(found["learners"]["alone"]) == 2
-    assert found["learners"]["first"][1]["recall_at_1"] == found["metrics"]["recall_at_1"]
+    assert found["learners"]["first"][1]["recall_at_1"] == found["best"]["recall_at_1"]
     assert found["clusters"]["epoch"] == 3 and found["clusters"]["negative_distances"]["mean_within"] > 0
 
     # Within the first epoch of the clusters' two.

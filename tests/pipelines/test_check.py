@@ -162,7 +162,7 @@ def test_the_command_lists_what_is_bad_and_training_goes_on_without_it(products)
     done = run("tfdml.train", *flags, f"--ignore_images={products}/bad.jsonl")
     assert done.returncode == 0, done.stderr
     result = json.loads((products / "run" / "result.json").read_text())
-    assert set(result["metrics"]) == {"recall_at_1", "recall_at_10", "recall_at_100", "recall_at_1000", "queries"}
+    assert {f"recall_at_{k}" for k in (1, 10, 100, 1000)} < set(result["metrics"])
     assert result["metrics"]["queries"] == 4
 
 
