@@ -1,4 +1,8 @@
-"""Evaluates a trained model: `python -m tfdml.evaluate --run_dir=runs/quickstart`. Prints one line of JSON, last."""
+"""Evaluates a run, or embeddings of any software. Prints one line of JSON, last.
+
+python -m tfdml.evaluate --run_dir=runs/quickstart
+python -m tfdml.evaluate --embeddings=embeddings.npy --labels=labels.npy --metrics=recall_at_1,map_at_r,nmi
+"""
 
 import json
 
@@ -14,21 +18,63 @@ flags.DEFINE_string("dataset", "", "Dataset spec to evaluate on; empty: the run'
 flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own.")
 flags.DEFINE_string("protocol", "", "Protocol spec; empty: the run's own, or the dataset's.")
 flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map_at_r,nmi; empty: the run's own, or the protocol's.")
+flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file with embeddings.")
+flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
+flags.DEFINE_bool("per_class", False, "Also print the means over the queries of each class.")
+flags.DEFINE_string("per_query", "", "CSV file to write the values of each query to; empty: none.")
 
 
 def main():
+    given = flags.FLAGS
+    if bool(given.run_dir) == bool(given.embeddings):
+        raise ValueError("Expected --run_dir, the folder of a run, or --embeddings, a file; and not both.")
+    about, protocol, embeddings, rows, names = _of_files(given) if given.embeddings else _of_run(given)
+    scores = protocol.scores(embeddings, rows)
+    if given.per_query:
+        scores.write_per_query(given.per_query)
+    classes = {"per_class": _named(scores.per_class(rows.labels), names)} if given.per_class else {}
+    print(json.dumps({**about, **scores.summary(), **classes}))
+
+
+def _of_run(given):
+    """What is printed of a run, and the protocol, embeddings and rows of its test split, and names of classes."""
     from tfdml.run.experiment import trained
 
     replaced = ("dataset", "data_dir", "protocol", "metrics")
-    changes = {name: flags.FLAGS[name].value for name in replaced if flags.FLAGS[name].value}
+    changes = {name: given[name].value for name in replaced if given[name].value}
     if "dataset" in changes:
         # These settings of the run are only for its own dataset.
         changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}
-    experiment, model = trained(flags.FLAGS.run_dir, flags.FLAGS.model, changes)
-    metrics = experiment.measure(model, experiment.splits.test)
-    about = {"run_dir": flags.FLAGS.run_dir, "model": flags.FLAGS.model, "dataset": experiment.settings.dataset}
-    protocol = experiment.settings.protocol or experiment.splits.dataset.protocol
-    print(json.dumps({**about, "split": "test", "protocol": protocol, **metrics}))
+    experiment, model = trained(given.run_dir, given.model, changes)
+    split, settings = experiment.splits.test, experiment.settings
+    about = {"run_dir": given.run_dir, "model": given.model, "dataset": settings.dataset, "split": "test"}
+    about["protocol"] = settings.protocol or experiment.splits.dataset.protocol
+    return about, experiment.splits.protocol, experiment.embed(model, split), split, split.class_names or {}
+
+
+def _of_files(given):
+    """What is printed of files, the protocol, embeddings, rows, and names of classes."""
+    from tfdml import registry
+    from tfdml.evaluation.embedding_files import EmbeddingFiles
+
+    for name in ("dataset", "data_dir"):
+        if given[name].value:
+            raise ValueError(f"--{name} is for runs; --embeddings needs none.")
+    files = EmbeddingFiles.read(given.embeddings, given.labels)
+    spec = given.protocol or ("self_retrieval" if files.is_query is None else "query_gallery")
+    protocol = registry.create("protocol", spec)
+    protocol = protocol.with_metrics(given.metrics) if given.metrics else protocol
+    return (
+        {"embeddings": given.embeddings, "protocol": spec},
+        protocol,
+        files.embeddings,
+        files,
+        files.class_names or {},
+    )
+
+
+def _named(per_class, names):
+    return {str(names.get(label, label)): values for label, values in per_class.items()}
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """`Scores`: what metrics give for a search, for each query too."""
 
+import csv
 import dataclasses
 
 import numpy as np
@@ -32,6 +33,8 @@ class Scores:
         Args:
             labels: `[N]` class number of each row.
         """
+        if self.queries is None:
+            raise ValueError("None of the metrics is a mean over queries; add one, such as recall_at_1.")
         classes = np.asarray(labels)[self.queries]
         known, places, counts = np.unique(classes, return_inverse=True, return_counts=True)
         sums = {name: np.bincount(places, weights=values) for name, values in self.per_query.items()}
@@ -39,6 +42,21 @@ class Scores:
             label: {**{name: float(each[place] / count) for name, each in sums.items()}, "queries": int(count)}
             for place, (label, count) in enumerate(zip(known.tolist(), counts, strict=True))
         }
+
+    def write_per_query(self, path):
+        """Writes a CSV file with the row of each query and its value of each metric that is a mean over queries.
+
+        Args:
+            path: the file.
+        """
+        if self.queries is None:
+            raise ValueError("None of the metrics is a mean over queries; add one, such as recall_at_1.")
+        with open(path, "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(["row", *self.per_query])
+            writer.writerows(
+                zip(self.queries.tolist(), *(each.tolist() for each in self.per_query.values()), strict=True)
+            )
 
     @classmethod
     def mean(cls, several):

@@ -1,0 +1,104 @@
+"""Embeddings of other software: every format gives what the arrays give, and a broken file gives one clear line."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from tests.run_helpers import run
+from tfdml.evaluation import evaluate
+from tfdml.evaluation.embedding_files import EmbeddingFiles
+
+METRICS = ("recall_at_1", "map_at_r", "nmi")
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    random = np.random.default_rng(0)
+    labels = random.integers(0, 8, 60)
+    embeddings = random.normal(size=(8, 6))[labels] + random.normal(size=(60, 6))
+    return embeddings.astype(np.float32), labels
+
+
+def last_json(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_the_command_reads_numpy_files(tmp_path, arrays):
+    embeddings, labels = arrays
+    np.save(tmp_path / "x.npy", np.asfortranarray(embeddings))
+    np.save(tmp_path / "y.npy", np.array([f"class {label}" for label in labels]))
+    given = [f"--embeddings={tmp_path}/x.npy", f"--labels={tmp_path}/y.npy"]
+    found = last_json(
+        run("tfdml.evaluate", *given, f"--metrics={','.join(METRICS)}", "--per_class", f"--per_query={tmp_path}/q.csv")
+    )
+    expected = evaluate(embeddings, labels, METRICS)
+    assert {name: found[name] for name in expected} == expected
+    assert found["protocol"] == "self_retrieval"
+    assert set(found["per_class"]) == {f"class {label}" for label in labels}
+    assert sum(each["queries"] for each in found["per_class"].values()) == 60
+    with open(tmp_path / "q.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["row"]) for row in rows] == list(range(60)) and rows[0].keys() == {"row", "recall_at_1", "map_at_r"}
+    assert np.mean([float(row["map_at_r"]) for row in rows]) == pytest.approx(expected["map_at_r"])
+
+
+def test_archives_and_tables_have_columns(tmp_path, arrays):
+    embeddings, labels = arrays
+    marks = np.arange(60) % 3 == 0
+    columns = {"labels": labels, "cameras": np.arange(60) % 4, "is_query": marks, "is_gallery": ~marks}
+    np.savez(tmp_path / "x.npz", embeddings=embeddings.astype(np.float16), **columns)
+    found = EmbeddingFiles.read(str(tmp_path / "x.npz"))
+    assert found.embeddings.dtype == np.float16
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pyarrow.table({"embeddings": list(embeddings.astype(np.float16).astype(np.float32)), **columns})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    other = EmbeddingFiles.read(str(tmp_path / "x.parquet"))
+    for name in ("embeddings", *columns):
+        np.testing.assert_array_equal(getattr(found, name), columns.get(name, found.embeddings))
+        np.testing.assert_array_equal(getattr(other, name), getattr(found, name))
+
+
+def broken_files(folder):
+    """File name to what is in it."""
+    np.save(folder / "good.npy", np.ones((4, 2), np.float32))
+    whole = (folder / "good.npy").read_bytes()
+    (folder / "cut.npy").write_bytes(whole[:-5])
+    (folder / "text.npy").write_text("not an array")
+    np.save(folder / "labels.npy", [0, 0, 1, 1])
+    np.save(folder / "short.npy", [0, 0, 1])
+    np.save(folder / "floats.npy", [0.5, 0.5, 1, 1])
+    np.savez(folder / "no_labels.npz", embeddings=np.ones((4, 2)))
+    np.savez(folder / "camera.npz", embeddings=np.ones((4, 2)), labels=[0, 0, 1, 1], cameras=[0.5, 1, 1, 1])
+    (folder / "x.txt").write_text("1 2")
+
+
+@pytest.mark.parametrize(
+    "embeddings, labels, words",
+    [
+        ("none.npy", "labels.npy", "none.npy does not exist"),
+        ("cut.npy", "labels.npy", "cut.npy cannot be read"),
+        ("text.npy", "labels.npy", "text.npy cannot be read"),
+        ("good.npy", "", "good.npy needs --labels"),
+        ("good.npy", "short.npy", r"short.npy: expected labels [N], one for each of 4 embeddings; received shape (3,)"),
+        ("good.npy", "floats.npy", "floats.npy: expected labels that are integers or texts, received float64"),
+        ("labels.npy", "labels.npy", r"labels.npy: expected embeddings [N, d], received shape (4,)"),
+        ("no_labels.npz", "", "no_labels.npz has no labels; it contains embeddings"),
+        ("no_labels.npz", "labels.npy", "no_labels.npz contains the labels; remove --labels"),
+        ("camera.npz", "", "camera.npz: expected cameras of integers, received type float64"),
+        ("x.txt", "", "x.txt: expected a file that ends in .npy, .npz, .parquet"),
+    ],
+)
+def test_broken_files_are_named(tmp_path, embeddings, labels, words):
+    broken_files(tmp_path)
+    with pytest.raises(ValueError) as caught:
+        EmbeddingFiles.read(str(tmp_path / embeddings), str(tmp_path / labels) if labels else "")
+    assert words in str(caught.value)
+
+
+def test_the_command_wants_a_run_or_files():
+    done = run("tfdml.evaluate")
+    assert done.returncode == 1 and "Expected --run_dir, the folder of a run, or --embeddings" in done.stderr

@@ -1,0 +1,128 @@
+"""Reads embeddings and labels that any software has written: `.npy`, `.npz` or Parquet."""
+
+import dataclasses
+import os
+
+import numpy as np
+
+# Columns of a `pipelines.datasets.Split` that protocols read.
+COLUMNS = {"cameras": np.int64, "groups": np.int64, "is_query": bool, "is_gallery": bool}
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingFiles:
+    """Embeddings and the columns that protocols read.
+
+    Args:
+        embeddings: `[N, d]` array, memory-mapped if it is read from a `.npy` file.
+        labels: `[N]` class numbers.
+        class_names: class number to the label as it was given, if labels are texts; or None.
+        cameras, groups, is_query, is_gallery: columns `[N]`, or None.
+    """
+
+    embeddings: np.ndarray
+    labels: np.ndarray
+    class_names: dict | None = None
+    cameras: np.ndarray | None = None
+    groups: np.ndarray | None = None
+    is_query: np.ndarray | None = None
+    is_gallery: np.ndarray | None = None
+
+    @classmethod
+    def read(cls, path, labels_path=""):
+        """Reads files.
+
+        Args:
+            path: `.npy` file `[N, d]`; `.npz` file or Parquet table with `embeddings`, `labels`, and any columns.
+            labels_path: `.npy` file `[N]` of numbers or texts; needed, and possible, for a `.npy` file only.
+        """
+        kind = os.path.splitext(path)[1]
+        readers = {".npy": _read_npy, ".npz": _read_npz, ".parquet": _read_parquet}
+        if kind not in readers:
+            raise ValueError(f"{path}: expected a file that ends in {', '.join(readers)}.")
+        if bool(labels_path) != (kind == ".npy"):
+            raise ValueError(
+                f"{path} needs --labels, a .npy file with a label for each row."
+                if kind == ".npy"
+                else f"{path} contains the labels; remove --labels={labels_path}."
+            )
+        found = readers[kind](path)
+        if labels_path:
+            found["labels"] = _read_npy(labels_path)["embeddings"]
+        missing = [name for name in ("embeddings", "labels") if name not in found]
+        if missing:
+            raise ValueError(f"{path} has no {' and no '.join(missing)}; it contains {', '.join(found) or 'nothing'}.")
+        return cls._checked(path, labels_path or path, found)
+
+    @classmethod
+    def _checked(cls, path, labels_path, found):
+        embeddings, labels = found["embeddings"], np.asarray(found["labels"])
+        if embeddings.ndim != 2 or not embeddings.shape[0]:
+            raise ValueError(f"{path}: expected embeddings [N, d], received shape {embeddings.shape}.")
+        columns = {name: np.asarray(found[name]) for name in COLUMNS if name in found}
+        for name, where, column in [
+            ("labels", labels_path, labels),
+            *((name, path, columns[name]) for name in columns),
+        ]:
+            if column.shape != (len(embeddings),):
+                raise ValueError(
+                    f"{where}: expected {name} [N], one for each of {len(embeddings)} embeddings; received shape "
+                    f"{column.shape}."
+                )
+        if labels.dtype.kind not in "iuUS":
+            raise ValueError(f"{labels_path}: expected labels that are integers or texts, received {labels.dtype}.")
+        class_names = None
+        if labels.dtype.kind in "US":
+            names, labels = np.unique(labels.astype(str), return_inverse=True)
+            class_names = dict(enumerate(names.tolist()))
+        typed = {name: _typed(path, name, column) for name, column in columns.items()}
+        return cls(embeddings, labels.astype(np.int64), class_names, **typed)
+
+
+def _typed(path, name, column):
+    if column.dtype.kind not in ("b" if COLUMNS[name] is bool else "iu"):
+        words = "True and False" if COLUMNS[name] is bool else "integers"
+        raise ValueError(f"{path}: expected {name} of {words}, received type {column.dtype}.")
+    return column.astype(COLUMNS[name])
+
+
+def _read_npy(path):
+    return {"embeddings": _loaded(path, mmap_mode="r")}
+
+
+def _read_npz(path):
+    with _loaded(path) as arrays:
+        try:
+            return {name: arrays[name] for name in arrays.files}
+        except (ValueError, OSError, EOFError) as error:
+            raise ValueError(f"{path} cannot be read: {error}. Write it again with numpy.savez.") from error
+
+
+def _loaded(path, **options):
+    try:
+        return np.load(path, allow_pickle=False, **options)
+    except FileNotFoundError:
+        raise ValueError(f"{path} does not exist.") from None
+    except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path} cannot be read: {error}. Write it again with numpy.save or numpy.savez.") from error
+
+
+def _read_parquet(path):
+    try:
+        import pyarrow.parquet
+    except ImportError:
+        raise ValueError(f"Reading {path} needs pyarrow: pip install pyarrow.") from None
+    try:
+        table = pyarrow.parquet.read_table(path)
+    except (OSError, pyarrow.ArrowException) as error:
+        raise ValueError(f"{path} cannot be read: {error}.") from error
+    columns = {name: table[name].to_numpy() for name in table.column_names if name in ("labels", *COLUMNS)}
+    if "labels" in columns and columns["labels"].dtype == object:
+        columns["labels"] = columns["labels"].astype(str)
+    if "embeddings" in table.column_names:
+        lists = table["embeddings"].combine_chunks()
+        lengths = np.unique(lists.value_lengths().to_numpy(zero_copy_only=False))
+        if len(lengths) > 1:
+            raise ValueError(f"{path}: expected embeddings of one length, received {lengths.tolist()[:4]}.")
+        columns["embeddings"] = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
+    return columns
