@@ -36,7 +36,7 @@ ROOMS = {
     "tfdml.optimizers": (f"tfdml.optimizers tfdml.keras_internals {DECLARED}", "keras"),
     "tfdml.methods": (
         # The last two for the callbacks that a method brings, and the sampler that it wraps.
-        "tfdml.methods tfdml.heads tfdml.layers tfdml.functional tfdml.optimizers.own_steps tfdml.preprocessing "
+        "tfdml.methods tfdml.heads tfdml.layers tfdml.functional tfdml.optimizers tfdml.preprocessing "
         f"tfdml.devices tfdml.keras_internals tfdml.callbacks pipelines.sampling {DECLARED}",
         "keras numpy tensorflow",
     ),

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import keras
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import one_of
 from tfdml.image_embedder import ImageEmbedder
 from tfdml.methods import EmbeddingModel
 from tfdml.preprocessing import Preprocessing
 from tfdml.run.run_directory import RunDirectory, damage_of
 
 
+@expects(model=one_of("best", "final"))
 def load(run_or_file, model="best", preprocessing=None):
     """Loads a trained model with its preprocessing, to embed images.
 
@@ -27,8 +30,6 @@ def load(run_or_file, model="best", preprocessing=None):
     Example: `embeddings = tfdml.load("runs/quickstart").embed(["car.jpg", "other_car.jpg"])`.
     """
     path = Path(run_or_file)
-    if model not in ("best", "final"):
-        raise ValueError(f"Expected model to be 'best' or 'final', received {model!r}.")
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: expected a run directory, or a .keras file.")
     folder = path if path.is_dir() else path.parent

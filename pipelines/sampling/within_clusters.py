@@ -37,8 +37,7 @@ class WithinClusters:
         self.by_class = isinstance(sampler, PxK)
 
     def bind(self, labels):
-        """Creates the tables for rows with these labels `[N]`, all in one cluster."""
-        self.sampler.bind(labels)
+        """Creates the tables for rows with these labels `[N]`, all in one cluster; the sampler's own are not needed."""
         self._labels = np.asarray(labels)
         empty = np.zeros(0, np.int64)
         self._tables = [tf.Variable(empty, trainable=False, shape=[None]) for _ in range(7)]
@@ -68,13 +67,15 @@ class WithinClusters:
         learners, first, groups = np.unique(learner_of_group, return_index=True, return_counts=True)
         if not len(learners):
             raise ValueError("No cluster holds two images of a class, so there is no batch to draw.")
-        members = groups if self.by_class else counts
+        members, needed = (groups, self.sampler.classes) if self.by_class else (counts, self.batch_size)
+        if whole and members[0] < needed:
+            what = "classes of two images or more" if self.by_class else "training rows"
+            raise ValueError(f"A batch needs {needed} {what}; there are {members[0]}.")
         slots = _batches_in(counts, first, self.batch_size) if self.proportional else np.ones(len(learners))
         turn = learners if turns else np.full_like(learners, EVERYTHING)
         tables = rows, starts, counts, first, np.cumsum(slots), learners, turn
         for variable, table in zip(self._tables, tables, strict=True):
             variable.assign(table.astype(np.int64))
-        needed = self.sampler.classes if self.by_class else self.batch_size
         return {
             "left_out": int(np.sum(sizes[~usable])),
             "small": [] if whole else learners[members < needed].tolist(),

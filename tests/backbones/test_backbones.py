@@ -128,7 +128,7 @@ def test_channels_have_one_of_two_orders():
 
 
 def test_a_depth_that_there_is_not():
-    with pytest.raises(ValueError, match="18 or 50, received 34"):
+    with pytest.raises(ValueError, match="one of 18, 50; received 34"):
         tfdml.backbones.ResNet(34)
 
 

@@ -3,6 +3,8 @@
 import keras
 from keras import layers
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import one_of
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.registry import register
@@ -25,6 +27,7 @@ def resnet50():
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
+@expects(depth=one_of(*DEPTHS))
 class ResNet(Backbone):
     """A residual network; endpoints are `stage1` to `stage4`, at 1/4 to 1/32 of the resolution.
 
@@ -33,8 +36,6 @@ class ResNet(Backbone):
     """
 
     def __init__(self, depth, **kwargs):
-        if depth not in DEPTHS:
-            raise ValueError(f"Expected a depth of {' or '.join(map(str, DEPTHS))}, received {depth}.")
         blocks, bottleneck = DEPTHS[depth]
         inputs = layers.Input((None, None, 3), name="images")
         features = convolution(inputs, 64, 7, stride=2, name="conv1", norm_epsilon=EPSILON)

@@ -2,11 +2,14 @@
 
 import keras
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import one_of
 from tfdml.keras_internals import layers_of
 
 WHICH = ("none", "statistics", "all")
 
 
+@expects(which=one_of(*WHICH))
 def freeze_batch_norm(model, which="statistics"):
     """Freezes the moving statistics of every batch normalization of a model, and normalizes with them in training too.
 
@@ -16,8 +19,6 @@ def freeze_batch_norm(model, which="statistics"):
         model: Keras model or layer.
         which: `statistics` leaves scales and offsets trainable; `all` freezes them too; `none` changes nothing.
     """
-    if which not in WHICH:
-        raise ValueError(f"Expected freeze_batch_norm to be one of {', '.join(WHICH)}, received {which!r}.")
     if which == "none":
         return
     found = batch_norms(model)

@@ -7,6 +7,7 @@ from keras import ops
 
 from tfdml.functional.pairs import batch_ids
 from tfdml.layers.loss_inputs import LossInputs
+from tfdml.layers.loss_layer import layer_of
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register_sum
 
@@ -59,7 +60,7 @@ class WeightedSum(EmbeddingLoss):
         return sum(weight * loss.call(labels, each) for (weight, loss), each in zip(self.terms, inputs, strict=True))
 
     def make_layer(self):
-        parts = [loss.make_layer() if hasattr(loss, "make_layer") else None for _, loss in self.terms]
+        parts = [layer_of(loss) for _, loss in self.terms]
         if all(part is None for part in parts):
             return None
         return LossInputs(parts, [weight for weight, _ in self.terms])

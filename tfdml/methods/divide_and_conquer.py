@@ -13,6 +13,8 @@ from tfdml.methods.freezing import Frozen, forget
 from tfdml.methods.global_batch_model import side_by_side
 from tfdml.methods.turn_losses import TurnLosses
 from tfdml.methods.turn_steps import TurnSteps
+from tfdml.optimizers.layer_groups import LayerGroups
+from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.own_steps import count_apart
 from tfdml.registry import register
 
@@ -90,7 +92,7 @@ class DivideAndConquer(EmbeddingModel):
                 "Gradients of several learners' turns cannot be accumulated while the others are held. Leave out "
                 "gradient_accumulation_steps, or set hold_others=False."
             )
-        optimizer = _inner(self.optimizer)
+        optimizer = without_loss_scaling(self.optimizer)
         count_apart(optimizer, self._steps_of)
         if not optimizer.iterations.numpy():
             self.steps.reset()
@@ -171,7 +173,7 @@ class DivideAndConquer(EmbeddingModel):
 
     def apply_gradients(self, batch, gradients):
         slices, layers = self._learning(_turn(batch))
-        optimizer = _inner(self.optimizer)
+        optimizer = without_loss_scaling(self.optimizer)
         before = tf.identity(tf.convert_to_tensor(optimizer.iterations))
         counted = self._not_frozen(optimizer, slices, layers)
         if self.hold_others:
@@ -218,7 +220,7 @@ class DivideAndConquer(EmbeddingModel):
         """The masks without what the optimizer has frozen; without `hold_others` all else learns in every step."""
         if not self.hold_others:
             slices, layers = tf.ones_like(slices), tf.ones_like(layers)
-        if not hasattr(optimizer, "is_learning"):
+        if not isinstance(optimizer, LayerGroups):
             return slices, layers
         slices &= optimizer.is_learning(self.head.kernel)
         for variable in self.loss_layers.trainable_variables[:1]:
@@ -242,8 +244,3 @@ class DivideAndConquer(EmbeddingModel):
 def _turn(batch):
     """The learner whose turn it is (int32 scalar), or None where batches do not tell."""
     return tf.cast(batch["learner"][0], tf.int32) if "learner" in batch else None
-
-
-def _inner(optimizer):
-    """The optimizer itself, where loss scaling wraps it."""
-    return getattr(optimizer, "inner_optimizer", optimizer)

@@ -10,6 +10,8 @@ from tfdml.methods.global_batch_model import GlobalBatchModel, side_by_side
 from tfdml.methods.loss_layers import LossLayers
 from tfdml.methods.pixel_check import PixelCheck
 from tfdml.methods.restrictions import check_compile_arguments, check_fit_arguments
+from tfdml.optimizers.layer_groups import LayerGroups
+from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.preprocessing import Preprocessing
 
 
@@ -116,8 +118,8 @@ class EmbeddingModel(GlobalBatchModel):
         unsupported = {"metrics": metrics, "loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
         check_compile_arguments(self.distribute_strategy, optimizer, loss, unsupported, kwargs)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
-        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
-        if hasattr(optimizer, "name_groups"):
+        optimizer = without_loss_scaling(self.optimizer)
+        if isinstance(optimizer, LayerGroups):
             optimizer.name_groups(self.variable_groups)
         self._make_loss_layers()
 

@@ -3,11 +3,12 @@
 import tensorflow as tf
 
 from tfdml.keras_internals import trained_variables
+from tfdml.optimizers.loss_scaling import without_loss_scaling
 
 
 def with_optimizer_state(optimizer, variables):
     """Each variable with what the optimizer keeps for it: `[[variable, momentum, ...], ...]`."""
-    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
+    optimizer = without_loss_scaling(optimizer)
     prefixes = {id(variable): variable.path.replace("/", "_") + "_" for variable in trained_variables(optimizer)}
     groups = {id(variable): [variable] for variable in variables}
     for kept in optimizer.variables:

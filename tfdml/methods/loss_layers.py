@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from tfdml.layers.loss_layer import layer_of
 from tfdml.methods.variable_holder import VariableHolder
 
 
@@ -18,7 +19,7 @@ class LossLayers(VariableHolder):
         """Makes the layers of a loss, each for embeddings of one of these dimensions, in place of those before."""
         self.learners.clear()
         for dim in dims:
-            layer = loss.make_layer() if hasattr(loss, "make_layer") else None
+            layer = layer_of(loss)
             if layer is not None:
                 layer.build((None, dim))
                 layer.built = True

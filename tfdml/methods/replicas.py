@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tfdml.optimizers.layer_groups import LayerGroups
+
 
 def gather(values):
     """Concatenates `[b, ...]` of all replicas to `[replicas * b, ...]`, the same on each, differentiable.
@@ -46,7 +48,7 @@ def _clip(optimizer, gradients, variables):
 
     Keras would hold each replica's share to that length, which one of these keeps already.
     """
-    if hasattr(optimizer, "without_frozen"):
+    if isinstance(optimizer, LayerGroups):
         gradients = optimizer.without_frozen(gradients, variables)
     return tf.clip_by_global_norm(gradients, optimizer.global_clipnorm)[0]
 

@@ -4,6 +4,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfdml.layers.loss_layer import layer_of
+
 # Keras applies these to each replica's own gradient or variables, so several replicas would differ from one.
 PER_REPLICA_OPTIONS = ("clipnorm", "clipvalue", "gradient_accumulation_steps", "use_ema")
 
@@ -66,7 +68,7 @@ _TEXT = (
 def _check_labels(labels, loss):
     if labels.dtype.kind in "USO":
         raise ValueError(_TEXT.format(name="label"))
-    layer = loss.make_layer() if hasattr(loss, "make_layer") else None
+    layer = layer_of(loss)
     classes = getattr(layer, "classes", 1)
     if classes > 1 and labels.ndim == 1 and labels.size and not 0 <= labels.min() <= labels.max() < classes:
         wrong = int(np.flatnonzero((labels < 0) | (labels >= classes))[0])

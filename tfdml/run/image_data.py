@@ -1,6 +1,7 @@
 """Batches of a run's images, as its settings say."""
 
 import dataclasses
+import functools
 
 import tensorflow as tf
 
@@ -40,7 +41,11 @@ class ImageData:
             tolerant=settings.max_bad_images > 0,
             verbose=verbose,
         )
-        self._substitutes = Substitutes(train.labels) if train is not None and settings.max_bad_images else None
+
+    @functools.cached_property
+    def _substitutes(self):
+        """What replaces bad training images, or None; only training needs it."""
+        return Substitutes(self.train.labels) if self.settings.max_bad_images else None
 
     def preprocessing(self, model, transform=None):
         """How images are prepared for the model's backbone, as data; without a transform that of evaluation."""

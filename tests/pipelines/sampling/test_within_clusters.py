@@ -162,6 +162,14 @@ def test_the_dataset_draws_from_new_clusters_from_the_next_pass_on_and_traces_no
     assert len(traced) == before
 
 
+@pytest.mark.parametrize(
+    "sampler, message", [(PxK(25, 2), "needs 25 classes .*; there are 24"), (Uniform(150), "needs 150 .* are 144")]
+)
+def test_rows_that_fill_no_batch_are_told(sampler, message):
+    with pytest.raises(ValueError, match=message):
+        WithinClusters(sampler).bind(LABELS)
+
+
 def test_what_cannot_be_is_told():
     sampler, _ = bound()
     with pytest.raises(ValueError, match="Expected a learner for each of 144 rows"):
