@@ -2,9 +2,10 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests.evaluation.naive_ranks import naive_ranks
-from tfdml.evaluation import counting
+from tfdml.evaluation import counting, products
 from tfdml.evaluation import positive_ranks as module
 from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.search import Search
@@ -98,6 +99,16 @@ def test_wrong_products_within_the_bound_change_nothing(monkeypatch):
     monkeypatch.setattr(module._Gallery, "similarities", rounded)
     monkeypatch.setattr(module._Gallery, "error", 0.02, raising=False)
     assert ranks_of(embeddings, labels) == whole
+
+
+def test_products_of_a_device_give_the_same(monkeypatch):
+    embeddings, labels = clustered(rows=100, dim=33)
+    whole, before = ranks_of(embeddings, labels), tf.config.experimental.tensor_float_32_execution_enabled()
+    used = []
+    monkeypatch.setattr(products, "first_gpu", lambda: used.append("a device") or "/CPU:0")
+    monkeypatch.setattr(module, "TILE", 40)
+    assert ranks_of(embeddings, labels) == whole and used
+    assert tf.config.experimental.tensor_float_32_execution_enabled() == before
 
 
 def test_memory_mapped_embeddings_give_the_same(tmp_path):

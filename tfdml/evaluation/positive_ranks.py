@@ -13,6 +13,7 @@ import numpy as np
 
 from tfdml.evaluation.counting import count_at_least
 from tfdml.evaluation.exact_vectors import ExactVectors
+from tfdml.evaluation.products import Products
 
 # Exact similarities that differ by less count as equal: what float32 embeddings of equal images differ by.
 TIE = 1e-6
@@ -84,6 +85,7 @@ class _Gallery:
 
     def __init__(self, vectors, rows, search):
         self.vectors, self.rows, self.search = vectors, rows, search
+        self.products = Products(vectors.vectors)
         labels = search.labels[rows]
         classes = search.labels.max(initial=-1) + 2
         self.starts = np.searchsorted(labels, np.arange(classes))
@@ -118,7 +120,7 @@ class _Gallery:
 
     def similarities(self, vectors, tile, out):
         """Returns approximate similarities of queries `[B, d]` to the rows of a slice, in `out`."""
-        np.matmul(vectors, self.vectors.vectors[tile].T, out=out)
+        self.products(vectors, tile, out)
         if self.vectors.offsets.any():
             out -= self.vectors.offsets[tile].astype(np.float32)
         return out
