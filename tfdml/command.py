@@ -1,6 +1,5 @@
 """Runs a command: help, one-line errors and exit statuses, shared by all commands."""
 
-import gc
 import logging
 import signal
 import sys
@@ -77,8 +76,6 @@ def _parse(given, arguments):
 
 def _import_package():
     startup.import_package()
-    # Imported objects are never freed, and every full collection would traverse them for a third of a second.
-    gc.freeze()
     logging.getLogger("tensorflow").setLevel(logging.WARNING)
 
 

@@ -1,5 +1,7 @@
 """Handles Ctrl-C and silences TensorFlow's log noise before TensorFlow is imported."""
 
+import contextlib
+import gc
 import importlib
 import os
 import signal
@@ -11,6 +13,10 @@ INTERRUPTED_STATUS = 130
 # Modules with these names, or in packages with these names, are commands if run by `python -m`: they parse their flags
 # before they import TensorFlow, so that --help, a mistyped flag and Ctrl-C take effect at once.
 COMMAND_LINES = ("tfdml", "pipelines", "benchmarks.study")
+
+# What a command imports, and packages that it hides meanwhile: TensorFlow and Keras import them where they are
+# installed, for converters, wrappers and galleries, which takes as long again as all the rest.
+COMMAND_IMPORTS = {"tensorflow": ("jax",), "keras": ("matplotlib", "sklearn")}
 
 # File descriptor of standard error; another one while `import_keras_quietly` captures 2.
 _standard_error = 2
@@ -34,7 +40,15 @@ def import_package():
     global _postponed
     if _postponed:
         _postponed = False
-        importlib.reload(sys.modules["tfdml"])
+        # Collections during the imports would find nothing, and take half a second.
+        gc.disable()
+        try:
+            import_keras_quietly(COMMAND_IMPORTS)
+            importlib.reload(sys.modules["tfdml"])
+        finally:
+            # Imported objects are never freed, and every full collection would traverse them for a third of a second.
+            gc.freeze()
+            gc.enable()
 
 
 def module_run():
@@ -58,10 +72,13 @@ def raise_on_interrupt():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def import_keras_quietly():
+def import_keras_quietly(modules={"keras": ()}):  # noqa: B006
     """Imports Keras and drops known log noise of its backend from standard error.
 
     TensorFlow's log level does not reach these lines: they are written before its logging is set up.
+
+    Args:
+        modules: names of the modules to import, each with the packages that it is to find missing.
     """
     global _standard_error
     import tempfile
@@ -74,7 +91,9 @@ def import_keras_quietly():
     with tempfile.TemporaryFile() as written:
         os.dup2(written.fileno(), 2)
         try:
-            import keras  # noqa: F401
+            for module, hidden in modules.items():
+                with _hidden(hidden):
+                    importlib.import_module(module)
         finally:
             os.dup2(_standard_error, 2)
             saved, _standard_error = _standard_error, 2
@@ -83,6 +102,18 @@ def import_keras_quietly():
             for line in written.read().decode(errors="replace").splitlines(keepends=True):
                 if not any(noise in line for noise in NOISE):
                     sys.stderr.write(line)
+
+
+@contextlib.contextmanager
+def _hidden(packages):
+    """Returns a context in which packages cannot be imported, unless they have been."""
+    hidden = [package for package in packages if package not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))
+    try:
+        yield
+    finally:
+        for package in hidden:
+            del sys.modules[package]
 
 
 def _end(number, frame):

@@ -31,13 +31,39 @@ def shuffled_index(index, key, size):
     return tf.ensure_shape(_shuffled_index(index, key, size), index.shape)
 
 
-# One function for all calls, not inlined: TensorFlow optimizes the graph again at the start of every epoch.
-@tf.function(
-    input_signature=[tf.TensorSpec(None, dtype) for dtype in (tf.int64, tf.uint64, tf.int64)],
-    autograph=False,
-    experimental_attributes={"_noinline": True},
-)
+def shuffled_index_of_round(index, key, round_number, size):
+    """Returns the member at `index` of the permutation that `key_of(key, round_number)` selects.
+
+    Args:
+        index: int64, `0 <= index < size`.
+        key: uint64, from `key_of`.
+        round_number: int64; like `key` and `size` it broadcasts against `index`.
+        size: int64.
+    """
+    return tf.ensure_shape(_shuffled_index_of_round(index, key, round_number, size), index.shape)
+
+
+# One function for all calls, not inlined: TensorFlow builds the graph again at the start of every epoch.
+def _one_function(*dtypes):
+    return tf.function(
+        input_signature=[tf.TensorSpec(None, dtype) for dtype in dtypes],
+        autograph=False,
+        experimental_attributes={"_noinline": True},
+    )
+
+
+@_one_function(tf.int64, tf.uint64, tf.int64, tf.int64)
+def _shuffled_index_of_round(index, key, round_number, size):
+    same = tf.zeros_like(index)
+    return _permuted_index(index, key_of(key, round_number + same), size + same)
+
+
+@_one_function(tf.int64, tf.uint64, tf.int64)
 def _shuffled_index(index, key, size):
+    return _permuted_index(index, key, size)
+
+
+def _permuted_index(index, key, size):
     side = _side(size)
 
     # The network permutes a square of indices; one that leaves `size` is permuted again until inside: still one-to-one.

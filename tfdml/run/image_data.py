@@ -58,7 +58,9 @@ class ImageData:
         return preprocessor_of(self.preprocessing(model, transform))
 
     def check(self, model):
-        """Traces both transforms, so that what does not fit together is an error before training."""
+        """Traces both transforms where a cache comes first, so that what does not fit together is an error at once."""
+        if self.settings.cache == "none":
+            return
         for transform in (self.settings.train_transform, self.settings.test_transform):
             prepare = tf.function(self.preprocessor(model, transform), autograph=False)
             prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))

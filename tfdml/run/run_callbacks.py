@@ -33,13 +33,14 @@ class RunCallbacks:
     watches: dict[str, keras.callbacks.Callback]
 
     @classmethod
-    def of(cls, experiment, model, sampler, progress, run, stop):
+    def of(cls, experiment, model, sampler, batches, progress, run, stop):
         """Creates the callbacks.
 
         Args:
             experiment: `Experiment`.
             model: the compiled model.
             sampler: the sampler of the training batches.
+            batches: `Batches` of the run.
             progress: `Progress` of the run.
             run: `RunDirectory`.
             stop: `StopRequest`.
@@ -47,7 +48,7 @@ class RunCallbacks:
         settings, chief = experiment.settings, experiment.chief
         log = RunLog(run.path, enabled=chief)
         average = make_average(settings, model)
-        evaluation = _evaluation(experiment, model, progress, run, log, average)
+        evaluation = _evaluation(experiment, model, batches, progress, run, log, average)
         parts = TrainingParts(
             images=lambda: experiment.images.evaluation(experiment.splits.train, model, tolerant=True),
             labels=experiment.splits.train.labels,
@@ -85,7 +86,7 @@ def schedules_of(loss, parts):
     return loss.callbacks(parts) if isinstance(loss, EmbeddingLoss) else []
 
 
-def _evaluation(experiment, model, progress, run, log, average):
+def _evaluation(experiment, model, batches, progress, run, log, average):
     """The callback that measures the model while it trains, and saves it where it is the best so far."""
     settings, split, protocol = experiment.settings, experiment.splits.evaluation, experiment.splits.protocol
 
@@ -98,7 +99,7 @@ def _evaluation(experiment, model, progress, run, log, average):
             save_model(model, run.model)
 
     return RetrievalEvaluation(
-        experiment.images.evaluation(split, model),
+        batches.evaluation,
         split.labels,
         every=settings.eval_every,
         unit=settings.eval_unit,

@@ -7,6 +7,7 @@ from absl import logging
 
 from tfdml.errors import TrainingStopped
 from tfdml.progress_lines import ProgressLines
+from tfdml.run.batches import Batches
 from tfdml.run.experiment import Experiment
 from tfdml.run.model import build_model
 from tfdml.run.progress import Progress
@@ -73,21 +74,21 @@ def _train(experiment, run, serialized, stop):
     # The untrained model of the result is built again, with the sampler as it is here.
     build_untrained = functools.partial(build_model, experiment, sampler, steps_per_epoch)
     sampler = sampler_of(model, sampler, experiment.splits.train.labels)
-    experiment.images.check(model)
+    progress = Progress(steps_per_epoch)
+    batches = Batches(experiment, model, sampler, progress)
     # Only now, when all flags have proven to work together, does the folder become this run's.
     if chief:
         run.claim(serialized)
         run.record_dataset(to_record(settings, experiment.splits.dataset))
-    progress = Progress(steps_per_epoch)
     with stop:
-        callbacks = RunCallbacks.of(experiment, model, sampler, progress, run, stop)
+        callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, run, stop)
         evaluation = callbacks.evaluation
         if callbacks.checkpoint.resume(model, logging.warning) and chief:
             print(f"Going on with {run.path} after step {progress.step}.", flush=True)
         if not (progress.at_epoch_end or evaluation.exhausted):
-            _fit(experiment, model, sampler, callbacks, progress, until=progress.epoch + 1)
+            _fit(experiment, model, batches, callbacks, progress, until=progress.epoch + 1)
         if not evaluation.exhausted:
-            _fit(experiment, model, sampler, callbacks, progress, until=settings.epochs)
+            _fit(experiment, model, batches, callbacks, progress, until=settings.epochs)
     if evaluation.exhausted and chief:
         print(f"Stopped after step {progress.step}: {settings.patience} evaluations brought no better model.")
     with evaluation.evaluated_weights():
@@ -95,14 +96,14 @@ def _train(experiment, run, serialized, stop):
     return {**result, "seconds": round(progress.seconds, 1), **callbacks.findings()}
 
 
-def _fit(experiment, model, sampler, callbacks, progress, until):
+def _fit(experiment, model, batches, callbacks, progress, until):
     """Trains from where the run is to the end of an epoch."""
     length = progress.steps_per_epoch - progress.step % progress.steps_per_epoch
     verbose = verbosity(experiment.chief)
     # Keras prints a line an epoch there.
     lines = [ProgressLines()] if verbose == 2 else []
     model.fit(
-        experiment.images.training(model, sampler, progress, length),
+        batches.training(length),
         initial_epoch=progress.epoch,
         epochs=until,
         callbacks=[*callbacks.in_order, *lines],

@@ -4,7 +4,8 @@ import tensorflow as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.sampling.draws import draw, key_of, times_drawn
+from pipelines.sampling.draws import draw, times_drawn
+from pipelines.sampling.index_shuffle import key_of
 
 
 def arguments(size, count, numbers, seed=7):
