@@ -24,7 +24,9 @@ ROOMS = {
     "tfdml.keras_internals": ("", ""),
     "tfdml.progress_lines": ("", "keras"),
     "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
-    "tfdml.clustering": ("", "faiss numpy scipy"),
+    "tfdml.faiss_library": ("", "faiss"),
+    "tfdml.clustering": ("tfdml.faiss_library", "numpy scipy"),
+    "tfdml.neighbors": ("tfdml.faiss_library", "numpy"),
     "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),
     # A loss names the callback that it brings; callbacks import no losses.
     "tfdml.losses": (f"tfdml.losses tfdml.layers tfdml.functional tfdml.callbacks {DECLARED}", "keras numpy"),

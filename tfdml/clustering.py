@@ -1,8 +1,8 @@
 """K-means of embeddings, and matching new clusters to learners."""
 
-import logging
-
 import numpy as np
+
+from tfdml.faiss_library import load_faiss
 
 
 def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
@@ -20,10 +20,7 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
     Returns:
         The cluster `[N]` of each row, and the centroids `[clusters, d]`.
     """
-    # Imported here because it is slow to load, and because only one of its two builds can be installed.
-    logging.getLogger("faiss.loader").setLevel(logging.WARNING)  # It logs which CPU instructions it looks for.
-    import faiss
-
+    faiss = load_faiss()
     embeddings = np.ascontiguousarray(embeddings, np.float32)
     _check_points(embeddings, clusters)
     options = {
@@ -78,12 +75,17 @@ def matched(before, after, clusters):
     return learner_of[after]
 
 
-def _check_points(embeddings, clusters):
-    if embeddings.ndim != 2:
-        raise ValueError(f"Expected embeddings of shape [rows, dim], received shape {embeddings.shape}.")
+def check_finite(embeddings):
+    """Raises a ValueError that names the first row `[N, d]` that is not finite."""
     broken = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
     if len(broken):
         raise ValueError(f"{len(broken)} of {len(embeddings)} embeddings are not finite; the first is row {broken[0]}.")
+
+
+def _check_points(embeddings, clusters):
+    if embeddings.ndim != 2:
+        raise ValueError(f"Expected embeddings of shape [rows, dim], received shape {embeddings.shape}.")
+    check_finite(embeddings)
     distinct = distinct_count(embeddings)
     if distinct < clusters:
         raise ValueError(

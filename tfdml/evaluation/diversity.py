@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.search import Search
 
@@ -16,8 +17,7 @@ NONE_OF = 30
 def learners_of(embeddings, count):
     """Splits the embedding for retrieval `[N, K * d]` into learner embeddings `[N, K, d]` at unit length."""
     learners = np.asarray(embeddings).reshape(len(embeddings), count, -1)
-    lengths = np.linalg.norm(learners, axis=2, keepdims=True)
-    return learners / np.where(lengths > 0, lengths, 1.0)
+    return unit_length(learners)
 
 
 def diversity(embeddings, labels, count, measure, measure_together=None):

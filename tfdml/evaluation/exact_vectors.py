@@ -36,10 +36,6 @@ class ExactVectors:
             embeddings: `[N, d]` array, finite; a memory-mapped one is rounded into a temporary file, not into memory.
             distance: `cosine` or `euclidean`. Euclidean distances are relative to the longest vector.
         """
-        if embeddings.ndim != 2 or not all(embeddings.shape) or embeddings.dtype.kind not in "fiu":
-            raise ValueError(
-                f"Expected embeddings [N, d] of numbers, received shape {embeddings.shape} and type {embeddings.dtype}."
-            )
         lengths = _lengths(embeddings)
         euclidean = distance == "euclidean"
         divisors = np.full_like(lengths, lengths.max()) if euclidean else lengths

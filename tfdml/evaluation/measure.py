@@ -2,8 +2,9 @@
 
 import numpy as np
 
-from tfdml.clustering import distinct_count, kmeans
+from tfdml.clustering import check_finite, distinct_count, kmeans
 from tfdml.evaluation.metrics import ClusterMetric, EmbeddingMetric, RankMetric
+from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores
 
@@ -21,6 +22,8 @@ def measure(embeddings, search, metrics, *, distance="cosine", seed=0):
     Returns:
         `Scores`.
     """
+    embeddings = np.asanyarray(embeddings)
+    search.check(embeddings)
     queries, per_query = _over_queries(embeddings, search, _of(RankMetric, metrics), distance)
     rows = np.union1d(search.queries, search.gallery)
     labels, values = search.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
@@ -61,8 +64,6 @@ def _of(kind, metrics):
 
 def _points(embeddings, rows, distance):
     """Embeddings as float32: at unit length for cosine similarity."""
+    check_finite(embeddings)
     points = np.asarray(embeddings[rows], np.float32)
-    if distance == "euclidean":
-        return points
-    lengths = np.linalg.norm(points, axis=1, keepdims=True)
-    return points / np.where(lengths > 0, lengths, 1.0)
+    return points if distance == "euclidean" else unit_length(points)

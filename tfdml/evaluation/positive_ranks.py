@@ -63,10 +63,7 @@ def positive_ranks(embeddings, search, *, distance="cosine", first_only=False, t
         memory: bytes for the similarities of a block.
     """
     embeddings = np.asanyarray(embeddings)
-    if embeddings.ndim == 2 and len(embeddings) != len(search.labels):
-        raise ValueError(
-            f"Expected an embedding for each label, received shapes {embeddings.shape} and {search.labels.shape}."
-        )
+    search.check(embeddings)
     vectors = ExactVectors.of(embeddings, distance)
     # Images of a class lie side by side, so that each class is a slice of the gallery.
     order = search.gallery[np.argsort(search.labels[search.gallery], kind="stable")]

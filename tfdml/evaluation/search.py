@@ -40,6 +40,17 @@ class Search:
         columns = tuple(_column(column, len(labels)) for column in apart)
         return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns)
 
+    def check(self, embeddings):
+        """Raises a ValueError if embeddings are not `[N, d]` numbers."""
+        if embeddings.ndim != 2 or not all(embeddings.shape) or embeddings.dtype.kind not in "fiu":
+            raise ValueError(
+                f"Expected embeddings [N, d] of numbers, received shape {embeddings.shape} and type {embeddings.dtype}."
+            )
+        if len(embeddings) != len(self.labels):
+            raise ValueError(
+                f"Expected an embedding for each label, received shapes {embeddings.shape} and {self.labels.shape}."
+            )
+
 
 def _column(column, count):
     column = np.asarray(column)

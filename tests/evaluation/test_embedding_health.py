@@ -1,0 +1,186 @@
+"""Metrics of the embedding itself against their definitions word by word."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tfdml.evaluation import evaluate
+from tfdml.evaluation.metrics import metric_of
+
+
+def example(seed=0, rows=90, classes=12, dim=7):
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, classes, rows) * 10 - 3
+    return random.normal(size=(120, dim))[labels + 3] + random.normal(size=(rows, dim)) * np.arange(1, dim + 1), labels
+
+
+def unit(embeddings):
+    return np.array([each / np.sqrt(np.sum(each**2)) for each in embeddings])
+
+
+def positive_pairs(embeddings, labels):
+    pairs = itertools.combinations(range(len(labels)), 2)
+    return [(embeddings[i], embeddings[j]) for i, j in pairs if labels[i] == labels[j]]
+
+
+def intra_class_distance(embeddings, labels):
+    return np.mean([np.sqrt(np.sum((x - y) ** 2)) for x, y in positive_pairs(embeddings, labels)])
+
+
+def inter_class_distance(embeddings, labels):
+    means = [embeddings[labels == label].mean(axis=0) for label in set(labels.tolist())]
+    return np.mean([np.sqrt(np.sum((x - y) ** 2)) for x, y in itertools.combinations(means, 2)])
+
+
+def distance_ratio(embeddings, labels):
+    return intra_class_distance(embeddings, labels) / inter_class_distance(embeddings, labels)
+
+
+def alignment(embeddings, labels):
+    return np.mean([np.sum((x - y) ** 2) for x, y in positive_pairs(unit(embeddings), labels)])
+
+
+def uniformity(embeddings, labels):
+    pairs = itertools.combinations(unit(embeddings), 2)
+    return np.log(np.mean([np.exp(-2 * np.sum((x - y) ** 2)) for x, y in pairs]))
+
+
+def effective_rank(embeddings, labels):
+    values = np.linalg.svd(embeddings, compute_uv=False)
+    shares = values / np.sum(np.abs(values))
+    return np.exp(sum(-share * np.log(share) for share in shares))
+
+
+def dead_dimensions(embeddings, labels):
+    variances = [np.mean((column - column.mean()) ** 2) for column in embeddings.T]
+    return np.mean([variance <= 1e-3 * np.mean(variances) for variance in variances])
+
+
+def k_occurrences(embeddings, k):
+    times = [0] * len(embeddings)
+    for i, x in enumerate(embeddings):
+        others = [j for j in range(len(embeddings)) if j != i]
+        for j in sorted(others, key=lambda j: np.sum((x - embeddings[j]) ** 2))[:k]:
+            times[j] += 1
+    return np.array(times)
+
+
+def hubness(embeddings, labels, k=10):
+    times = k_occurrences(embeddings, k)
+    mean, deviation = np.mean(times), np.sqrt(np.mean((times - np.mean(times)) ** 2))
+    return np.mean((times - mean) ** 3) / deviation**3
+
+
+NAMES = [
+    "intra_class_distance",
+    "inter_class_distance",
+    "distance_ratio",
+    "alignment",
+    "uniformity",
+    "effective_rank",
+    "dead_dimensions",
+    "hubness",
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("classes", [12, 2])
+@pytest.mark.parametrize("rows_at_once", [7, 8192])
+def test_definition(name, classes, rows_at_once, monkeypatch):
+    for module in ("pair_distances", "alignment", "effective_rank", "dead_dimensions"):
+        if module != "pair_distances" or rows_at_once == 7:
+            monkeypatch.setattr(f"tfdml.evaluation.metrics.{module}.ROWS", rows_at_once)
+    embeddings, labels = example(classes=classes)
+    # A dimension that varies by a small fraction of the others.
+    embeddings[:, 2] = 5 + 1e-3 * embeddings[:, 2]
+    found = metric_of(name).value(embeddings, labels)
+    assert found == pytest.approx(globals()[name](embeddings, labels), rel=1e-9)
+    single = embeddings.astype(np.float32)
+    assert metric_of(name).value(single, labels) == pytest.approx(found, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_evaluate_scales_to_unit_length_for_cosine(name):
+    embeddings, labels = example()
+    expected = globals()[name](unit(embeddings), labels)
+    assert evaluate(embeddings, labels, name) == {name: pytest.approx(expected, rel=1e-5)}
+    expected = globals()[name](embeddings, labels)
+    assert evaluate(embeddings, labels, name, distance="euclidean")[name] == pytest.approx(expected, rel=1e-5)
+
+
+def test_arguments_are_those_of_the_definitions():
+    embeddings, labels = example()
+    assert metric_of("hubness(k=3)").value(embeddings, labels) == pytest.approx(hubness(embeddings, labels, k=3))
+    squared = [np.sum((x - y) ** 2) for x, y in itertools.combinations(unit(embeddings), 2)]
+    found = metric_of("uniformity(t=0.5)").value(embeddings, labels)
+    assert found == pytest.approx(np.log(np.mean(np.exp(-0.5 * np.array(squared)))))
+    variances = np.var(embeddings, axis=0)
+    few = np.mean(variances <= 0.5 * variances.mean())
+    assert metric_of("dead_dimensions(fraction=0.5)").value(embeddings, labels) == few > 0
+
+
+def test_uniformity_of_a_sample_is_near_that_of_all():
+    embeddings, labels = example(rows=4000)
+    whole = metric_of("uniformity").value(embeddings, labels)
+    sampled = metric_of("uniformity(rows=1000)").value(embeddings, labels)
+    assert sampled != whole and sampled == pytest.approx(whole, abs=0.05)
+    assert sampled == metric_of("uniformity(rows=1000)").value(embeddings, labels)
+
+
+def test_duplicates_are_neighbors_but_no_image_is_its_own():
+    """Three images at each of 20 places: with K = 2 each image's neighbors are the two others at its place."""
+    random = np.random.default_rng(0)
+    embeddings = np.repeat(random.normal(size=(20, 5)), 3, axis=0)
+    assert metric_of("hubness(k=2)").value(embeddings, np.arange(60)) is None
+    # 30 images at one place: the rows searched first are the neighbors of all, and no image may be missing.
+    together = np.zeros((30, 5))
+    assert np.isfinite(metric_of("hubness(k=2)").value(together, np.arange(30)))
+
+
+def test_a_collapsed_embedding():
+    embeddings = np.tile(np.random.default_rng(0).normal(size=(1, 6)).astype(np.float32), (40, 1))
+    labels = np.repeat(np.arange(8), 5)
+    assert {name: metric_of(name).value(embeddings, labels) for name in NAMES if name != "hubness"} == {
+        "intra_class_distance": 0.0,
+        "inter_class_distance": 0.0,
+        "distance_ratio": None,
+        "alignment": 0.0,
+        "uniformity": 0.0,
+        "effective_rank": pytest.approx(1, abs=1e-9),
+        "dead_dimensions": 1.0,
+    }
+
+
+def test_what_has_no_value_is_none():
+    embeddings, alone, one_class = np.eye(4), np.arange(4), np.zeros(4, int)
+    for name in ("intra_class_distance", "alignment", "distance_ratio"):
+        assert metric_of(name).value(embeddings, alone) is None
+    for name in ("inter_class_distance", "distance_ratio"):
+        assert metric_of(name).value(embeddings, one_class) is None
+    assert metric_of("distance_ratio").value(np.array([[-1.0], [1], [-1], [1]]), np.array([0, 0, 1, 1])) is None
+    assert metric_of("effective_rank").value(np.zeros((4, 3)), alone) is None
+    assert metric_of("hubness").value(embeddings, alone) is None
+    assert metric_of("uniformity").value(np.ones((1, 3)), np.zeros(1)) is None
+
+
+@pytest.mark.parametrize("name", ["uniformity", "hubness", "nmi"])
+def test_bad_embeddings_are_named(name):
+    with pytest.raises(ValueError, match="1 of 3 embeddings are not finite; the first is row 2"):
+        evaluate(np.array([[1.0, 2], [2, 1], [np.nan, 1]]), [0, 0, 1], name)
+    with pytest.raises(ValueError, match=r"Expected an embedding for each label, received shapes \(3, 1\) and \(2,\)"):
+        evaluate(np.ones((3, 1)), [0, 0], name)
+    with pytest.raises(ValueError, match=r"Expected embeddings \[N, d\] of numbers, received shape \(3,\)"):
+        evaluate(np.ones(3), [0, 0, 1], name)
+
+
+def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="fraction to be a number above 0 and below 1; received 1"):
+        metric_of("dead_dimensions(fraction=1)")
+    with pytest.raises(ValueError, match="k to be an integer of 1 or more; received 0"):
+        metric_of("hubness(k=0)")
+
+
+def test_hubness_waits_for_the_end_of_a_run():
+    assert [name for name in NAMES if not metric_of(name).while_training] == ["hubness"]
+    assert not any(metric_of(name).larger_is_better for name in NAMES)

@@ -1,0 +1,34 @@
+"""Share of dead dimensions."""
+
+import numpy as np
+
+from tfdml.arguments import number
+from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
+from tfdml.registry import register
+
+# Rows whose deviations are computed at once.
+ROWS = 8192
+
+
+@register("metric", "dead_dimensions", fraction=number(above=0, below=1))
+class DeadDimensions(EmbeddingMetric):
+    """The share of dimensions whose variance is at most a fraction of the dimensions' mean variance.
+
+    1 for a collapsed embedding.
+
+    Args:
+        fraction: of the mean variance.
+    """
+
+    name = "dead_dimensions"
+
+    def __init__(self, fraction=1e-3):
+        self.fraction = fraction
+
+    def value(self, embeddings, labels):
+        blocks = [slice(start, start + ROWS) for start in range(0, len(embeddings), ROWS)]
+        # From the first row, so that equal rows have a variance of exactly 0.
+        origin = np.asarray(embeddings[0], np.float64)
+        mean = sum(np.sum(embeddings[rows] - origin, axis=0) for rows in blocks) / len(embeddings)
+        variances = sum(np.sum((embeddings[rows] - origin - mean) ** 2, axis=0) for rows in blocks)
+        return float(np.mean(variances <= self.fraction * variances.mean()))

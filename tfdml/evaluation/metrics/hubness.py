@@ -1,0 +1,38 @@
+"""Hubness."""
+
+import numpy as np
+
+from tfdml.arguments import integer
+from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
+from tfdml.neighbors import nearest
+from tfdml.registry import register
+
+
+@register("metric", "hubness", k=integer(1))
+class Hubness(EmbeddingMetric):
+    """The skewness of how often each image is among the K nearest of another: large if few are near everything.
+
+    From "Hubs in Space: Popular Nearest Neighbors in High-Dimensional Data" (JMLR 2010). By Euclidean distance, which
+    orders embeddings at unit length as cosine similarity does; ties are broken by row. None if each image is equally
+    often near, as where there are only K others.
+
+    Args:
+        k: number of neighbors.
+    """
+
+    name = "hubness"
+    # It searches all images in all others.
+    while_training = False
+
+    def __init__(self, k=10):
+        self.k = k
+
+    def value(self, embeddings, labels):
+        rows = np.arange(len(embeddings))
+        found = nearest(embeddings, embeddings, min(self.k + 1, len(rows)))
+        # An image is no neighbor of itself. Where others equal it, it may be missing; then the last goes.
+        itself = found == rows[:, None]
+        itself[~itself.any(axis=1), -1] = True
+        times = np.bincount(found[~itself], minlength=len(rows))
+        deviations = times - times.mean()
+        return float(np.mean(deviations**3) / times.std() ** 3) if times.std() else None
