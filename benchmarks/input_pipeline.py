@@ -1,7 +1,7 @@
 """Images a second that reach training: `python -m benchmarks.input_pipeline`, with the extras cpu, bench.
 
 2,000 JPEGs of about 500 x 375 become batches of 128 images of 224 x 224: random resized crops and flips, as training
-has them, and the centre of the shorter side at 256, as evaluation has it. Beside them, in turn in the same run: torch's
+has them, and the center of the shorter side at 256, as evaluation has it. Beside them, in turn in the same run: torch's
 DataLoader with Pillow and two workers, and libjpeg-turbo alone, which only decodes, in two processes. Prints a Markdown
 table of medians over rounds.
 """

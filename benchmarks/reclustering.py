@@ -18,7 +18,7 @@ from tfdml.clustering import kmeans, matched
 
 
 def embeddings_of(rows, dim, classes, seed):
-    """Unit vectors `[rows, dim]` around a centre for each class, and the classes."""
+    """Unit vectors `[rows, dim]` around a center for each class, and the classes."""
     random = np.random.default_rng(seed)
     labels = np.sort(random.integers(0, classes, rows))
     points = random.normal(size=(classes, dim))[labels] + random.normal(size=(rows, dim))

@@ -40,7 +40,7 @@ def main(_):
     out = pathlib.Path(FLAGS.out)
     out.parent.mkdir(parents=True, exist_ok=True)
     sheet = contact_sheet(FLAGS.first, FLAGS.rows, FLAGS.columns, FLAGS.image_size, FLAGS.zoom)
-    # The noise makes large files; two bits less of each colour go unseen and save a third.
+    # The noise makes large files; two bits less of each color go unseen and save a third.
     ImageOps.posterize(sheet, 6).save(out, optimize=True)
     print(f"Wrote {out}")
 

@@ -36,9 +36,9 @@ Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
     seed=integer(0),
 )
 def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0):
-    """Procedural toy cars: a class is a design (body, roof, windows, wheels, lights, bumper, decal), never a colour.
+    """Procedural toy cars: a class is a design (body, roof, windows, wheels, lights, bumper, decal), never a color.
 
-    The first half of the classes trains, the other half tests. Pictures of a class differ in colours, pose, light,
+    The first half of the classes trains, the other half tests. Pictures of a class differ in colors, pose, light,
     background, occlusion, blur, noise and JPEG quality. Another seed draws other designs; two seeds may share a few.
 
     Args:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from PIL import Image, ImageDraw
 
-# Heights, the tyre's radius and colour, and the place of the decal are the same on all cars.
+# Heights, the tyre's radius and color, and the place of the decal are the same on all cars.
 GROUND, AXLE, TYRE, RUBBER, DOOR = 83, 72, 11.5, (28, 28, 32), (50, 58)
 
 
@@ -16,8 +16,8 @@ class Body(NamedTuple):
     roof: tuple  # its rear and front end
     greenhouse: tuple  # rear bottom, rear top, front top, front bottom
     axles: tuple
-    nose: tuple  # centre of the headlight
-    tail: tuple  # centre of the taillight
+    nose: tuple  # center of the headlight
+    tail: tuple  # center of the taillight
 
 
 BODIES = {
@@ -61,11 +61,11 @@ class Pen:
         if line:
             self.draw.line([*scaled, *scaled[:2]], fill=line, width=round(width * self.unit), joint="curve")
 
-    def box(self, centre, wide, high, fill, line=None):
-        self.polygon(_moved(_rectangle(wide, high), centre), fill, line)
+    def box(self, center, wide, high, fill, line=None):
+        self.polygon(_moved(_rectangle(wide, high), center), fill, line)
 
-    def disc(self, centre, radius, fill, line=None, stretch=1.0):
-        x, y = centre
+    def disc(self, center, radius, fill, line=None, stretch=1.0):
+        x, y = center
         corners = x - radius * stretch, y - radius, x + radius * stretch, y + radius
         scaled = [value * self.unit for value in corners]
         self.draw.ellipse(scaled, fill=fill, outline=line, width=round(1.6 * self.unit))
@@ -144,20 +144,20 @@ def _surfboard(pen, paint, body):
 
 
 def _rim(hub_radius, spokes=0, hole=0.0):
-    def draw(pen, paint, centre, turn):
-        pen.disc(centre, hub_radius, paint.rim)
+    def draw(pen, paint, center, turn):
+        pen.disc(center, hub_radius, paint.rim)
         if hole:
-            pen.disc(centre, hole, paint.line)
+            pen.disc(center, hole, paint.line)
         for spoke in range(spokes):
             angle = turn + 2 * math.pi * spoke / spokes
-            pen.stroke([centre, (centre[0] + 8 * math.cos(angle), centre[1] + 8 * math.sin(angle))], paint.line, 3.2)
+            pen.stroke([center, (center[0] + 8 * math.cos(angle), center[1] + 8 * math.sin(angle))], paint.line, 3.2)
 
     return draw
 
 
-def _light(place, colour, *shape):
+def _light(place, color, *shape):
     def draw(pen, paint, body):
-        pen.polygon(_moved(shape, getattr(body, place)), getattr(paint, colour), paint.line)
+        pen.polygon(_moved(shape, getattr(body, place)), getattr(paint, color), paint.line)
 
     return draw
 
@@ -230,7 +230,7 @@ def draw_car(design, paint, turn, size):
 
     Args:
         design: `toycars.Design`.
-        paint: colours, see `toycars_nuisances.Paint`.
+        paint: colors, see `toycars_nuisances.Paint`.
         turn: angle of the wheels' spokes, in radians.
         size: side of the picture in pixels.
     """

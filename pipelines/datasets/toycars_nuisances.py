@@ -1,4 +1,4 @@
-"""Nuisances of a toy car's picture: colours, pose, place, light and the camera's faults."""
+"""Nuisances of a toy car's picture: colors, pose, place, light and the camera's faults."""
 
 import colorsys
 import io
@@ -15,7 +15,7 @@ DRAWN, POSED = 4, 2
 
 
 class Paint(NamedTuple):
-    """Colours of one picture, RGB triples; they do not depend on the class."""
+    """Colors of one picture, RGB triples; they do not depend on the class."""
 
     body: tuple
     line: tuple
@@ -51,47 +51,47 @@ def render(design, rng, image_size):
 
 
 def random_paint(rng):
-    """Draws colours that contrast: a light body has a dark decal, a dark body a light one."""
-    body = _colour(rng, value=(0.25, 1.0), saturation=(0.0, 0.95))
+    """Draws colors that contrast: a light body has a dark decal, a dark body a light one."""
+    body = _color(rng, value=(0.25, 1.0), saturation=(0.0, 0.95))
     light = sum(body) > 330
     return Paint(
         body=body,
         line=tuple(round(0.22 * channel) for channel in body),
-        decal=_colour(rng, value=(0.05, 0.3) if light else (0.85, 1.0), saturation=(0.0, 0.5)),
-        glass=_colour(rng, value=(0.1, 0.3) if light else (0.75, 1.0), saturation=(0.1, 0.4)),
-        rim=_colour(rng, value=(0.75, 1.0), saturation=(0.0, 0.2)),
-        trim=_colour(rng, value=(0.3, 0.95), saturation=(0.0, 0.15)),
-        lamp=_colour(rng, hue=(0.1, 0.17), value=(0.95, 1.0), saturation=(0.1, 0.7)),
-        tail=_colour(rng, hue=(0.0, 0.07), value=(0.75, 1.0), saturation=(0.75, 1.0)),
+        decal=_color(rng, value=(0.05, 0.3) if light else (0.85, 1.0), saturation=(0.0, 0.5)),
+        glass=_color(rng, value=(0.1, 0.3) if light else (0.75, 1.0), saturation=(0.1, 0.4)),
+        rim=_color(rng, value=(0.75, 1.0), saturation=(0.0, 0.2)),
+        trim=_color(rng, value=(0.3, 0.95), saturation=(0.0, 0.15)),
+        lamp=_color(rng, hue=(0.1, 0.17), value=(0.95, 1.0), saturation=(0.1, 0.7)),
+        tail=_color(rng, hue=(0.0, 0.07), value=(0.75, 1.0), saturation=(0.75, 1.0)),
     )
 
 
-def _colour(rng, *, value, saturation, hue=(0.0, 1.0)):
+def _color(rng, *, value, saturation, hue=(0.0, 1.0)):
     channels = colorsys.hsv_to_rgb(rng.uniform(*hue), rng.uniform(*saturation), rng.uniform(*value))
     return tuple(round(255 * channel) for channel in channels)
 
 
 def _background(rng, size):
-    """Draws sky over ground, each of one colour, with clutter of other colours."""
-    image = Image.new("RGB", (size, size), _colour(rng, value=(0.3, 1.0), saturation=(0.0, 0.7)))
+    """Draws sky over ground, each of one color, with clutter of other colors."""
+    image = Image.new("RGB", (size, size), _color(rng, value=(0.3, 1.0), saturation=(0.0, 0.7)))
     pen = Pen(image)
     horizon = rng.uniform(25, 85)
-    pen.box((50, horizon + 50), 110, 100, _colour(rng, value=(0.2, 0.9), saturation=(0.0, 0.6)))
+    pen.box((50, horizon + 50), 110, 100, _color(rng, value=(0.2, 0.9), saturation=(0.0, 0.6)))
     for _ in range(rng.integers(2, 8)):
-        _clutter(pen, rng, centre=rng.uniform(0, 100, 2), reach=rng.uniform(6, 24))
+        _clutter(pen, rng, center=rng.uniform(0, 100, 2), reach=rng.uniform(6, 24))
     return image
 
 
-def _clutter(pen, rng, *, centre, reach):
+def _clutter(pen, rng, *, center, reach):
     """Draws clutter of a random form: round, straight or pointed."""
-    colour, form = _colour(rng, value=(0.1, 1.0), saturation=(0.0, 1.0)), rng.integers(3)
+    color, form = _color(rng, value=(0.1, 1.0), saturation=(0.0, 1.0)), rng.integers(3)
     angles = np.sort(rng.uniform(0, 2 * math.pi, 4))
     if form == 0:
-        pen.disc(centre, reach / 2, colour, stretch=rng.uniform(0.5, 1.5))
+        pen.disc(center, reach / 2, color, stretch=rng.uniform(0.5, 1.5))
     elif form == 1:
-        pen.stroke([centre - reach * np.cos(angles[:2]), centre + reach * np.sin(angles[:2])], colour, reach / 5)
+        pen.stroke([center - reach * np.cos(angles[:2]), center + reach * np.sin(angles[:2])], color, reach / 5)
     else:
-        pen.polygon(centre + reach * np.stack([np.cos(angles), np.sin(angles)], axis=1), colour)
+        pen.polygon(center + reach * np.stack([np.cos(angles), np.sin(angles)], axis=1), color)
 
 
 def _posed(car, rng, size):
@@ -120,13 +120,13 @@ def _perspective(target, source):
 
 def _occlude(image, rng):
     """Puts a pole or a bush before the car, in two pictures of three."""
-    pen, colour = Pen(image), _colour(rng, value=(0.1, 0.9), saturation=(0.0, 0.8))
+    pen, color = Pen(image), _color(rng, value=(0.1, 0.9), saturation=(0.0, 0.8))
     x, wide, form = rng.uniform(10, 90), rng.uniform(5, 13), rng.integers(3)
     if form == 0:
-        pen.box((x, 50), wide, 110, colour)
+        pen.box((x, 50), wide, 110, color)
     elif form == 1:
         for offset in rng.uniform(-8, 8, (4, 2)):
-            pen.disc((x, 80) + offset, wide / 1.6, colour)
+            pen.disc((x, 80) + offset, wide / 1.6, color)
 
 
 def _light(rng, size):

@@ -7,7 +7,7 @@ small class; this one costs the same at every size.
 import tensorflow as tf
 
 # Rounds of the Feistel network. Four make a random-looking permutation of many indices (Luby and Rackoff); for the few
-# indices of a small class they favour some by 7 %, eight by 1 %.
+# indices of a small class they favor some by 7 %, eight by 1 %.
 ROUNDS = 8
 _GOLDEN = 0x9E3779B97F4A7C15
 

@@ -23,8 +23,8 @@ def transformed(image, matrix, shift=(0.0, 0.0), *, fill_mode="constant", fill=0
         shift: `(x, y)` in pixels.
         fill_mode, fill: pixels outside of the image, as in `rotate`.
     """
-    centre = (sides_of(image) - 1) / 2
-    offset = shift + centre - tf.linalg.matvec(matrix, centre)
+    center = (sides_of(image) - 1) / 2
+    offset = shift + center - tf.linalg.matvec(matrix, center)
     transform = tf.concat([matrix[0], offset[:1], matrix[1], offset[1:], [0.0, 0.0]], axis=0)
     result = tf.raw_ops.ImageProjectiveTransformV3(
         images=image[None],

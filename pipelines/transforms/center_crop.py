@@ -1,9 +1,9 @@
-"""Square crops at the centre."""
+"""Square crops at the center."""
 
 import tensorflow as tf
 
 from pipelines.images.cut import Cut
-from pipelines.transforms.windows import centred, padded
+from pipelines.transforms.windows import centered, padded
 from tfdml.arguments import integer
 from tfdml.registry import register
 
@@ -14,6 +14,6 @@ def center_crop(size):
 
     def window(height, width, seed):
         del seed
-        return centred(height, width, tf.minimum(height, size), tf.minimum(width, size))
+        return centered(height, width, tf.minimum(height, size), tf.minimum(width, size))
 
     return Cut(window, finish=lambda image: padded(image, size))

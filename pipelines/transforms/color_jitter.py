@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from pipelines.transforms.colours import change_brightness, change_contrast, change_saturation, turn_hue
+from pipelines.transforms.colors import change_brightness, change_contrast, change_saturation, turn_hue
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
 from tfdml.arguments import number
 from tfdml.registry import register

@@ -1,6 +1,6 @@
-"""Removal of colours."""
+"""Removal of colors."""
 
-from pipelines.transforms.colours import grey_of
+from pipelines.transforms.colors import gray_of
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
 from tfdml.registry import register
 
@@ -8,4 +8,4 @@ from tfdml.registry import register
 @register("transform", "grayscale", probability=PROBABILITY)
 def grayscale(probability=1.0):
     """Converts to gray: 0.299 red + 0.587 green + 0.114 blue in all three channels."""
-    return with_probability(probability, lambda image, seed: grey_of(image))
+    return with_probability(probability, lambda image, seed: gray_of(image))

@@ -8,7 +8,7 @@ import tensorflow as tf
 from pipelines.images.cold_path import cold_path
 from pipelines.transforms.affine import rotation, sides_of, transformed
 from pipelines.transforms.blur import filtered
-from pipelines.transforms.colours import blend, change_brightness, change_contrast, change_saturation
+from pipelines.transforms.colors import blend, change_brightness, change_contrast, change_saturation
 from pipelines.transforms.histograms import autocontrast, equalize
 from tfdml.arguments import integer, number
 from tfdml.registry import register

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from pipelines.images.cut import Cut
-from pipelines.transforms.windows import centred
+from pipelines.transforms.windows import centered
 from tfdml.arguments import integer
 from tfdml.registry import register
 
@@ -19,7 +19,7 @@ def resize_short(size):
     def window(height, width, seed):
         del seed
         longest = LONGEST_SHAPE * tf.minimum(height, width)
-        return centred(height, width, tf.minimum(height, longest), tf.minimum(width, longest))
+        return centered(height, width, tf.minimum(height, longest), tf.minimum(width, longest))
 
     def target(height, width):
         scale = size / tf.minimum(height, width)

@@ -30,8 +30,8 @@ def placed(height, width, rows, columns, uniform):
     return top, left, rows, columns
 
 
-def centred(height, width, rows, columns):
-    """Returns the window of `rows` × `columns` at the centre."""
+def centered(height, width, rows, columns):
+    """Returns the window of `rows` × `columns` at the center."""
     return tf.floor((height - rows) / 2), tf.floor((width - columns) / 2), rows, columns
 
 

@@ -134,12 +134,16 @@ def test_a_depth_that_there_is_not():
 
 def test_endpoints_that_methods_take_unless_they_are_told():
     googlenet, bn_inception = tfdml.backbones.GoogLeNet(), tfdml.backbones.BNInception()
-    assert [googlenet.suggested(what) for what in ("branch", "attention_depth")] == ["pool3", 5]
-    assert bn_inception.suggested("levels") == ("inception_3c", "inception_4e", "inception_5b")
+    assert [googlenet.method_default(what) for what in ("branch", "attention_depth")] == ["pool3", 5]
+    assert bn_inception.method_default("levels") == ("inception_3c", "inception_4e", "inception_5b")
     small = tfdml.backbones.Small(width=4, stages=4)
-    assert small.suggested("branch") == "stage2" and small.suggested("levels") == ("stage2", "stage3", "stage4")
+    assert small.method_default("branch") == "stage2" and small.method_default("levels") == (
+        "stage2",
+        "stage3",
+        "stage4",
+    )
     for backbone in (googlenet, bn_inception, small):
-        backbone.blocks_after(backbone.suggested("branch"), backbone.suggested("attention_depth"))
-        backbone.taps(backbone.suggested("levels"))
+        backbone.blocks_after(backbone.method_default("branch"), backbone.method_default("attention_depth"))
+        backbone.taps(backbone.method_default("levels"))
     with pytest.raises(ValueError, match="small has one endpoint, 'stage1'; this method needs two or more"):
-        tfdml.backbones.Small(width=4, stages=1).suggested("branch")
+        tfdml.backbones.Small(width=4, stages=1).method_default("branch")

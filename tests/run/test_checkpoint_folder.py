@@ -354,7 +354,7 @@ def test_full_disk_at_the_first_checkpoint(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CheckpointError, match="there is none before it"):
+    with pytest.raises(CheckpointError, match="no earlier one is whole"):
         CheckpointFolder(tmp_path).write(3, *content(3))
     assert CheckpointFolder(tmp_path).read_newest(never) is None
 

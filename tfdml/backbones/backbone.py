@@ -23,8 +23,8 @@ class Backbone(keras.Model):
 
     # Name to file of the pretrained weights that are included in tfdml.
     shipped_weights = {}
-    # Defaults of methods for this backbone, where they differ from those of `suggested`.
-    suggestions = {}
+    # Defaults of methods for this backbone, where they differ from those of `method_default`.
+    method_defaults = {}
 
     def __init__(self, inputs, endpoints, *, mean, std, channels="rgb", image_size, **kwargs):
         if channels not in CHANNELS:
@@ -36,7 +36,7 @@ class Backbone(keras.Model):
         self.channels = channels
         self.image_size = image_size
 
-    def suggested(self, what):
+    def method_default(self, what):
         """Returns the default of a method's argument for this backbone.
 
         Args:
@@ -51,7 +51,7 @@ class Backbone(keras.Model):
                 "endpoints, such as keras_applications(name='ResNet50', endpoints=('conv3_block4_out',))."
             )
         found = {"branch": names[(len(names) - 1) // 2], "attention_depth": 1, "levels": tuple(names[-3:])}
-        return self.suggestions.get(what, found[what])
+        return self.method_defaults.get(what, found[what])
 
     def split_at(self, endpoint):
         """Splits the backbone at an endpoint into two Keras models, trunk and tail, which share its layers."""

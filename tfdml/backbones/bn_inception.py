@@ -34,7 +34,7 @@ class BNInception(Backbone):
     """
 
     # The levels are those of Ranked List Loss; `inception_3c` is at the depth of `pool3` of `googlenet`.
-    suggestions = {
+    method_defaults = {
         "branch": "inception_3c",
         "attention_depth": 5,
         "levels": ("inception_3c", "inception_4e", "inception_5b"),

@@ -35,7 +35,7 @@ class GoogLeNet(Backbone):
     """
 
     # Those of Attention-based Ensemble, and of Ranked List Loss in bn_inception, before the same poolings.
-    suggestions = {
+    method_defaults = {
         "branch": "pool3",
         "attention_depth": 5,
         "levels": ("inception_3b", "inception_4e", "inception_5b"),

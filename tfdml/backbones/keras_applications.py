@@ -103,8 +103,8 @@ def _preprocessing(application):
     prepare = inspect.getmodule(_function(application)).preprocess_input
     # Images of one pixel: black, red, green and blue.
     pixels = np.concatenate([np.zeros((1, 3)), 255 * np.eye(3)]).reshape(4, 1, 1, 3)
-    black, *colours = prepare(pixels).reshape(4, 3)
-    gains = np.abs(np.stack(colours) - black) / 255
+    black, *colors = prepare(pixels).reshape(4, 3)
+    gains = np.abs(np.stack(colors) - black) / 255
     std = 1 / gains.max(axis=0)
     channels = "rgb" if gains[0].argmax() == 0 else "bgr"
     return {"mean": (0.0 - black * std).tolist(), "std": std.tolist(), "channels": channels}

@@ -69,7 +69,7 @@ def _reached(embeddings, proxies, restart, affinity, from_rows=False):
     """Returns the columns of F for walks from the proxies, or from the rows."""
     nodes = ops.concatenate([embeddings, proxies], axis=0)
     rows, classes = ops.shape(embeddings)[0], proxies.shape[0]
-    system = -restart * _normalised(_affinities(nodes, affinity))
+    system = -restart * _normalized(_affinities(nodes, affinity))
     # As a slice of the identity, the number of columns would be unknown until the batch is known.
     size, others = (rows, classes) if from_rows else (classes, rows)
     parts = [ops.eye(size, dtype=nodes.dtype), ops.zeros((others, size), nodes.dtype)]
@@ -83,7 +83,7 @@ def _affinities(nodes, affinity):
     return ops.maximum(cosine if affinity == "clipped" else (1.0 + cosine) / 2.0, 0.0)
 
 
-def _normalised(affinities):
+def _normalized(affinities):
     degrees = ops.sum(affinities, axis=1)
     # Written so that NaN stays NaN.
     connected = ops.logical_not(degrees <= 0.0)

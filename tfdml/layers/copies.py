@@ -6,8 +6,8 @@ import numpy as np
 from tfdml.keras_internals import layers_of
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 
-# Standard deviation of the changes by `stir`, relative to each value.
-STIRRED = 0.05
+# Standard deviation of the changes by `perturb_kernels`, relative to each value.
+PERTURBATION = 0.05
 POOLINGS = (keras.layers.MaxPooling2D, keras.layers.AveragePooling2D, CeilMaxPooling)
 
 
@@ -39,13 +39,13 @@ def copied(part, prefix, *, keep_resolution=False):
     return copy
 
 
-def stir(model, seed):
+def perturb_kernels(model, seed):
     """Changes the values of each kernel by a few percent, so that copies diverge where everything else is equal."""
     random = np.random.default_rng(seed)
     for layer in layers_of(model):
         if hasattr(layer, "kernel"):
             kernel = np.asarray(layer.kernel)
-            layer.kernel.assign(kernel * (1 + STIRRED * random.standard_normal(kernel.shape).astype(kernel.dtype)))
+            layer.kernel.assign(kernel * (1 + PERTURBATION * random.standard_normal(kernel.shape).astype(kernel.dtype)))
 
 
 def _pools(layer):

@@ -54,7 +54,7 @@ class Pooling(keras.layers.Layer):
         if self.kind == "first":
             return features[:, 0]
         if self.kind == "gem":
-            return ops.cast(self._generalised_mean(features, positions), features.dtype)
+            return ops.cast(self._generalized_mean(features, positions), features.dtype)
         pooled = [pool(features, axis=positions) for kind, pool in _POOLS.items() if kind in self.kind.split("+")]
         return sum(pooled[1:], pooled[0])
 
@@ -64,7 +64,7 @@ class Pooling(keras.layers.Layer):
     def get_config(self):
         return {**super().get_config(), "kind": self.kind, "power": self.power}
 
-    def _generalised_mean(self, features, positions):
+    def _generalized_mean(self, features, positions):
         # Powers overflow in half precision.
         features = ops.maximum(at_least_float32(features), SMALLEST)
         exponent = ops.cast(self.exponent, features.dtype)

@@ -42,7 +42,7 @@ def _widened(cosine, margin, monotonic):
     # Rounding makes it more than 1.
     cosine = ops.clip(cosine, -1.0, 1.0)
     squared_sine = (1.0 - cosine) * (1.0 + cosine)
-    # Where the sine is 0, its gradient is infinite. Written so that what is no number stays none.
+    # Where the sine is 0, its gradient is infinite. Written so that NaN stays NaN.
     between = ops.logical_not(squared_sine <= 0.0)
     sine = ops.where(between, ops.sqrt(ops.where(between, squared_sine, 1.0)), 0.0)
     widened = cosine * math.cos(margin) - sine * math.sin(margin)

@@ -123,7 +123,7 @@ def _take_arguments(cls, typed):
     docstrings += [base.__doc__ for base in cls.__mro__[1:] if issubclass(base, EmbeddingLoss)]
     cls.__doc__ = with_arguments((*cls._arguments, *COMMON), *docstrings)
     if cls.__init__ is EmbeddingLoss.__init__ or hasattr(cls.__init__, "sets_arguments"):
-        # What is declared of the class as yet is what is declared of its base.
+        # The class has only the declarations of its base so far.
         declared = {**expected_of(cls), **expected_of(cls.function)}
         cls.__init__ = _init(cls, {name: defaults[name] for name in cls._arguments})
         expects(**{name: expected for name, expected in declared.items() if name in cls._arguments})(cls)

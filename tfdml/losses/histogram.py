@@ -37,7 +37,7 @@ def histogram_loss(labels, embeddings, *, bins=100):
 
 
 def _pairs_a_row(mask, dtype):
-    """The mean over rows of their number of pairs, or 1 where there is none."""
+    """The mean over rows of their number of pairs, or 1 if no row has a pair."""
     mean = ops.mean(ops.sum(ops.cast(mask, dtype), axis=1))
     return ops.where(mean == 0.0, 1.0, mean)
 

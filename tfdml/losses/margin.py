@@ -45,7 +45,7 @@ def margin_loss(
     - `all`: every positive with every negative; a pair counts once for each triplet that it is in.
 
     The paper sums. As in its authors' code, the sum is divided by the number of pairs whose hinge is not 0, or by 1 if
-    it is less; where there is none, the loss is 0. Values are scaled so that their mean is this quotient.
+    it is less; without such pairs, the loss is 0. Values are scaled so that their mean is this quotient.
 
     Args:
         labels: `[B]` class numbers.
@@ -82,7 +82,7 @@ def margin_loss(
     push = ops.maximum(margin - distance + beta, 0.0)
     active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
     values = ops.sum(pulls * (pull + nu * beta) + pushes * push, axis=1)
-    # Fewer than one pair: an expectation below one, which is none for most draws.
+    # Fewer than one expected pair: most draws have no pair.
     share = ops.where(active > 0, 1.0 / ops.maximum(active, 1.0), 0.0)
     return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
 

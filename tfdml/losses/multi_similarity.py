@@ -49,7 +49,7 @@ def _mined(similarity, positives, negatives, epsilon):
     outside = 2.0 + abs(epsilon)
     most_similar = ops.max(ops.where(negatives, similarity, -outside), axis=1, keepdims=True)
     least_similar = ops.min(ops.where(positives, similarity, outside), axis=1, keepdims=True)
-    # Written so that what is no number is kept, and the loss is none either.
+    # Written so that NaN similarities are kept, and the loss is NaN too.
     easy_positives = similarity >= most_similar + epsilon
     easy_negatives = similarity <= least_similar - epsilon
     return (

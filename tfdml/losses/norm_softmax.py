@@ -1,4 +1,4 @@
-"""Normalised softmax loss."""
+"""Normalized softmax loss."""
 
 from tfdml.argument_checks import expects
 from tfdml.arguments import number
@@ -10,7 +10,7 @@ from tfdml.registry import register
 
 @expects(temperature=number(above=0))
 def norm_softmax_loss(labels, similarities, *, temperature=0.05):
-    """Normalised softmax loss of each anchor: `-log(exp(s_y / T) / sum_j exp(s_j / T))`, s being cosines to proxies.
+    """Normalized softmax loss of each anchor: `-log(exp(s_y / T) / sum_j exp(s_j / T))`, s being cosines to proxies.
 
     Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning, 2019.
 
@@ -28,7 +28,7 @@ def norm_softmax_loss(labels, similarities, *, temperature=0.05):
 
 @register("loss", "norm_softmax")
 class NormSoftmax(ProxyLoss):
-    """Normalised softmax: cross-entropy of cosines to one proxy of each class, divided by a temperature.
+    """Normalized softmax: cross-entropy of cosines to one proxy of each class, divided by a temperature.
 
     Example: `model.compile(loss=tfdml.losses.NormSoftmax(classes=100))`.
     """

@@ -13,7 +13,7 @@ from tfdml.registry import register
 def nt_xent_loss(labels, embeddings, *, temperature=0.1):
     """NT-Xent loss of each anchor i: the mean over its positives p of `-log(e_ip / (e_ip + sum_n e_in))`.
 
-    `e_ij = exp(s_ij / temperature)`, s being cosines and n the rows of other classes: the normalised
+    `e_ij = exp(s_ij / temperature)`, s being cosines and n the rows of other classes: the normalized
     temperature-scaled cross-entropy, equation (1) of Chen et al., A Simple Framework for Contrastive Learning of Visual
     Representations, 2020. The paper has one positive for each anchor, the other view of the same image. With several,
     each of them stands against the negatives alone, where `sup_con_loss` has the other positives in the sum as well.

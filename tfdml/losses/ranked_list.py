@@ -60,7 +60,7 @@ def ranked_list_loss(
 
 def _weighted(pairs, violations, temperature, differentiate_weights):
     """Equations (11) and (12): the mean `[B]` of each row's violations, weighted by equations (9) and (10)."""
-    # Written so that what is no number counts as a violation, and the loss is none either.
+    # Written so that NaN counts as a violation, and the loss is NaN too.
     violated = ops.logical_and(pairs, ops.logical_not(violations <= 0.0))
     weights = masked_softmax(violated, ops.cast(temperature, violations.dtype) * violations)
     if not differentiate_weights:

@@ -14,7 +14,7 @@ def sub_center_arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, mo
     """Sub-center ArcFace loss of each anchor: ArcFace with the angle to the nearest of several centers of a class.
 
     `cos θ_j = max_k cos θ_jk` over the centers k of class j, and `arc_face_loss` of these: Deng et al., Sub-center
-    ArcFace: Boosting Face Recognition by Large-scale Noisy Web Faces, 2020. An image that is labelled wrong, or unlike
+    ArcFace: Boosting Face Recognition by Large-scale Noisy Web Faces, 2020. An image that is labeled wrong, or unlike
     the rest of its class, can have a center of its own instead of moving the one of the class.
 
     Args:

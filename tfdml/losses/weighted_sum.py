@@ -71,7 +71,7 @@ class WeightedSum(EmbeddingLoss):
 
 
 def _loss_of(loss):
-    """The loss, or that of a serialised one."""
+    """The loss, or that of a serialized one."""
     loss = keras.saving.deserialize_keras_object(loss) if isinstance(loss, dict) else loss
     if not isinstance(loss, keras.losses.Loss):
         raise ValueError(f"Expected a keras.losses.Loss in each term, received {loss!r}.")

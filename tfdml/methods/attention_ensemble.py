@@ -19,9 +19,10 @@ class AttentionEnsemble(Ensemble):
         backbone: one of `tfdml.backbones`.
         embedding_size: dimensions of all learners together.
         learners: number M.
-        branch: the endpoint where S ends; None: the one that the backbone suggests, the paper's `pool3` of `googlenet`.
-        attention_depth: blocks of the backbone that attention has, 1 or more; None: as many as the backbone suggests,
-            5 of `googlenet` as in the paper.
+        branch: the endpoint where S ends; None: the default of the backbone, for `googlenet` the paper's
+            `pool3`.
+        attention_depth: number of the backbone's blocks that attention copies, 1 or more; None: the default of the
+            backbone, for `googlenet` the paper's 5.
         divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
         head: one of `tfdml.heads`, see `Single`.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
@@ -41,7 +42,7 @@ class AttentionEnsemble(Ensemble):
         **kwargs,
     ):
         if attention_depth is None:
-            attention_depth = backbone.suggested("attention_depth")
+            attention_depth = backbone.method_default("attention_depth")
         super().__init__(
             backbone,
             embedding_size,

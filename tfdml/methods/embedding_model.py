@@ -25,7 +25,8 @@ class EmbeddingModel(GlobalBatchModel):
     divides it by their number; the step is the one that a single device would take.
 
     Args:
-        backbone: the network that may begin with pretrained weights, saved with the model; None where there is none.
+        backbone: the network that may begin with pretrained weights, saved with the model; None if the method has its
+            own.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
         head: one of `tfdml.heads`, saved with the model; None if the method takes none.
         preprocessing: `tfdml.Preprocessing` of the images that the model takes, saved with it for `tfdml.load`; None

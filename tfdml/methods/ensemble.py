@@ -4,7 +4,7 @@ from keras import ops
 
 from tfdml.functional.divergence import divergence_loss
 from tfdml.layers.attention_masks import AttentionMasks
-from tfdml.layers.copies import copied, stir
+from tfdml.layers.copies import copied, perturb_kernels
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.layers.sliced import size_of_slice
 from tfdml.methods.embedding_model import EmbeddingModel
@@ -13,14 +13,14 @@ from tfdml.methods.embedding_model import EmbeddingModel
 class Ensemble(EmbeddingModel):
     """M learners that share the part S of a backbone, up to an endpoint, or the part G behind it, or both.
 
-    What is not shared are copies, which begin with the backbone's weights. Masks, where there are any, tell learners
-    apart in between: equation (7) of Attention-based Ensemble.
+    Learners that do not share a part have copies of it, which start from the backbone's weights. Optional masks
+    between the parts tell learners apart: equation (7) of Attention-based Ensemble.
 
     Args:
         backbone: one of `tfdml.backbones`.
         embedding_size: dimensions of all learners together.
         learners: number M.
-        branch: the endpoint where S ends; None: the one that the backbone suggests.
+        branch: the endpoint where S ends; None: the default of the backbone.
         shares_first, shares_second: whether S and G are shared.
         attention_depth: blocks of the backbone, behind the branch, whose copy looks at S before the masks; 0: no masks.
         divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
@@ -45,7 +45,7 @@ class Ensemble(EmbeddingModel):
         **kwargs,
     ):
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
-        branch = backbone.suggested("branch") if branch is None else branch
+        branch = backbone.method_default("branch") if branch is None else branch
         size_of_each = size_of_slice(embedding_size, learners)
         self.embedding_size, self.learners, self.branch = embedding_size, learners, branch
         self.divergence_weight, self.divergence_margin = divergence_weight, divergence_margin
@@ -58,7 +58,7 @@ class Ensemble(EmbeddingModel):
         self.firsts = self._parts(first, "first", shares_first)
         for k, copy in enumerate(self.firsts[1:], 1):
             # Equal parts in front of one that is shared would get equal gradients, and stay equal.
-            stir(copy, seed=k)
+            perturb_kernels(copy, seed=k)
         self.seconds = self._parts(second, "second", shares_second)
         self.heads = [
             EmbeddingHead(size_of_each, head.make_layer(name="features"), name=f"embedding_{k}")

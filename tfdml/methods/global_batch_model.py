@@ -95,7 +95,7 @@ class GlobalBatchModel(KerasModel):
     def update_measures(self, batch, measured):
         """Adds what a batch measured to the epoch's means, and gives these."""
         del batch
-        # With loss scaling a step whose gradient overflows is skipped; its norm is none.
+        # With loss scaling a step whose gradient overflows is skipped; its norm is not counted.
         skips = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
         return self._measures.update(measured, skips)
 

@@ -17,7 +17,7 @@ class Measures:
         self.means = {name: keras.metrics.Mean(name=name) for name in METRICS}
 
     def update(self, measured, skips_infinite):
-        """Adds a batch's values, name to scalar, and gives the means; values that are no numbers may be left out."""
+        """Adds a batch's values, name to scalar, and gives the means; infinite and NaN values may be left out."""
         for name, value in measured.items():
             counts = tf.math.is_finite(value) | (not skips_infinite)
             self.means[name].update_state(tf.where(counts, value, 0.0), sample_weight=tf.cast(counts, "float32"))

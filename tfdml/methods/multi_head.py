@@ -38,7 +38,7 @@ class MultiHead(Ensemble):
         **kwargs,
     ):
         if attention and attention_depth is None:
-            attention_depth = backbone.suggested("attention_depth")
+            attention_depth = backbone.method_default("attention_depth")
         super().__init__(
             backbone,
             embedding_size,

@@ -24,8 +24,8 @@ class Multilevel(EmbeddingModel):
     Args:
         backbone: one of `tfdml.backbones`.
         embedding_size: dimensions of all levels together.
-        endpoints: names of the backbone's endpoints, from shallow to deep; None: those that it suggests, of
-            `bn_inception` the paper's `inception_3c`, `inception_4e` and `inception_5b`.
+        endpoints: names of the backbone's endpoints, from shallow to deep; None: the default of the backbone,
+            for `bn_inception` the paper's `inception_3c`, `inception_4e` and `inception_5b`.
         reduced: channels that all levels but the last are reduced to.
         hidden: units of their hidden layers.
         head: one of `tfdml.heads`, see `Single`, of each level.
@@ -44,7 +44,7 @@ class Multilevel(EmbeddingModel):
         **kwargs,
     ):
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
-        endpoints = backbone.suggested("levels") if endpoints is None else endpoints
+        endpoints = backbone.method_default("levels") if endpoints is None else endpoints
         self.embedding_size = embedding_size
         self.endpoints = tuple(endpoints)
         self.levels = backbone.taps(endpoints)

@@ -56,7 +56,7 @@ def _clip(optimizer, gradients, variables):
 def average_moving_statistics(variables):
     """Gives every replica the mean over replicas of floating point variables that no gradient moves.
 
-    Each replica's batch normalisation sees its own share of the batch only; without this, what is evaluated and saved
+    Each replica's batch normalization sees its own share of the batch only; without this, what is evaluated and saved
     would be one replica's and change where a run goes on.
     """
     context = tf.distribute.get_replica_context()

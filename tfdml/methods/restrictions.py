@@ -32,7 +32,7 @@ def check_compile_arguments(strategy, optimizer, loss, unsupported, options):
 
 
 def check_fit_arguments(model, targets, callbacks):
-    """Raises a ValueError that names labels, or an order of callbacks, with which `fit` would fail or come to nothing.
+    """Raises a ValueError for labels with which `fit` would fail, and for callbacks in an order without effect.
 
     Args:
         model: model of a method.

@@ -7,7 +7,7 @@ from PIL import Image, ImageDraw
 # Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD = 96, 4, 18
 CHANNELS = 3
-COLOURS = matplotlib.colormaps["inferno"]
+COLORS = matplotlib.colormaps["inferno"]
 
 
 def draw_attention(pictures, masks, path, *, channels=None, learners=None):
@@ -51,7 +51,7 @@ def _over(picture, masks):
     low, high = masks.min(), masks.max()
     for mask in (masks - low) / max(high - low, 1e-6):
         bright = Image.fromarray(mask.astype(np.float32)).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
-        heat = Image.fromarray((255 * COLOURS(np.asarray(bright))[..., :3]).astype(np.uint8))
+        heat = Image.fromarray((255 * COLORS(np.asarray(bright))[..., :3]).astype(np.uint8))
         yield Image.blend(_resized(picture), heat, 0.6)
 
 

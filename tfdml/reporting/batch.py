@@ -12,7 +12,7 @@ SMALLEST_SIDE, LARGEST_SIDE, MOST_COLUMNS = 96, 224, 16
 GAP, BAR, MARGIN = 8, 5, 12
 TEXT, TITLE = 12, 15
 LABEL_LINES = 3
-COLOURS = [tuple(round(255 * part) for part in colour) for colour in matplotlib.colormaps["tab20"].colors]
+COLORS = [tuple(round(255 * part) for part in color) for color in matplotlib.colormaps["tab20"].colors]
 FONT = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans.ttf")
 
 
@@ -40,13 +40,13 @@ def draw_batch(pictures, labels, names, path, *, title):
     sheet = Image.new("RGB", (width, top + rows * down + MARGIN - GAP), "white")
     draw = ImageDraw.Draw(sheet)
     draw.multiline_text((MARGIN, MARGIN), title, "black", heading, spacing=5)
-    colours = {label: COLOURS[place % len(COLOURS)] for place, label in enumerate(dict.fromkeys(labels.tolist()))}
+    colors = {label: COLORS[place % len(COLORS)] for place, label in enumerate(dict.fromkeys(labels.tolist()))}
     for place, (picture, label) in enumerate(zip(pictures, labels.tolist(), strict=True)):
         x, y = MARGIN + place % columns * across, top + place // columns * down
         # Enlarged images show single pixels.
         how = Image.Resampling.NEAREST if side > picture.shape[0] else Image.Resampling.LANCZOS
         sheet.paste(Image.fromarray(picture).resize((side, side), how), (x, y))
-        draw.rectangle((x, y + side, x + side - 1, y + side + BAR - 2), fill=colours[label])
+        draw.rectangle((x, y + side, x + side - 1, y + side + BAR - 2), fill=colors[label])
         name = _shortened(names.get(label, f"class {label}"), side, text)
         draw.multiline_text((x, y + side + BAR), name, "black", text, spacing=1)
     sheet.save(path)

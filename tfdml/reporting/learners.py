@@ -46,10 +46,10 @@ def draw_pair_cosines(cosines, path):
 
 def _draw_shares(shares, names, across, path):
     figure, axes = _chart(across, "share")
-    for (kind, name), colour in zip(names.items(), ("#d95f02", "#3182bd", "#2ca25f"), strict=False):
+    for (kind, name), color in zip(names.items(), ("#d95f02", "#3182bd", "#2ca25f"), strict=False):
         mean = shares[f"mean_{kind}"]
         if mean is not None:
-            options = {"fill": True, "alpha": 0.5, "color": colour}
+            options = {"fill": True, "alpha": 0.5, "color": color}
             axes.stairs(shares[kind], shares["edges"], label=f"{name}, mean {mean:.2f}", **options)
     _finish(figure, axes, path)
 

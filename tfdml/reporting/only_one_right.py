@@ -40,9 +40,9 @@ def draw_only_one_right(embeddings, labels, count, thumbnail, path, *, of_each=3
         for k in range(count):
             nearest = _nearest(learners[:, k], row)
             shown.append((nearest, RIGHT if labels[nearest] == labels[row] else WRONG))
-        for column, (each, colour) in enumerate(shown):
+        for column, (each, color) in enumerate(shown):
             left, top = column * cell, HEAD + line * cell
-            draw.rectangle((left, top, left + SIDE + 2 * FRAME - 1, top + SIDE + 2 * FRAME - 1), fill=colour)
+            draw.rectangle((left, top, left + SIDE + 2 * FRAME - 1, top + SIDE + 2 * FRAME - 1), fill=color)
             sheet.paste(Image.fromarray(thumbnail(each, side=SIDE)), (left + FRAME, top + FRAME))
     sheet.save(path)
     return len(rows)

@@ -60,7 +60,7 @@ class CheckpointFolder:
         except OSError as error:
             shutil.rmtree(temporary, ignore_errors=True)
             earlier = self.steps()
-            kept = f"the one of step {earlier[-1]} is whole" if earlier else "there is none before it"
+            kept = f"the one of step {earlier[-1]} is whole" if earlier else "no earlier one is whole"
             raise CheckpointError(
                 f"Cannot write the checkpoint of step {step} to {self.folder}: {error.strerror or error}; {kept}. "
                 "Make room, then run the same command again."
@@ -68,7 +68,7 @@ class CheckpointFolder:
         self._remove_others(step)
 
     def read_newest(self, warn):
-        """The newest checkpoint that is whole, `(step, arrays, state)`, or None where there is none at all.
+        """The newest checkpoint that is whole, `(step, arrays, state)`, or None if no checkpoint is whole.
 
         Args:
             warn: called with a message for every damaged one that is passed over.

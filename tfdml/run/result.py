@@ -11,7 +11,7 @@ THUMBNAIL = 48
 
 
 def result_of(experiment, run, model, evaluation, step, build_untrained):
-    """What the untrained, the best and the final model reach on the test split; writes what is left to write.
+    """Measures the untrained, the best and the final model on the test split, and writes the final files.
 
     The model may have the weights of the best one afterwards.
 

@@ -29,7 +29,7 @@ class RunCheckpoint(keras.callbacks.Callback):
         self._metrics_to_restore = None
 
     def resume(self, model, warn):
-        """Puts the model, its optimizer and the parts in the state of the newest checkpoint; False if there is none."""
+        """Restores the model, its optimizer and the parts from the newest checkpoint; False without a checkpoint."""
         newest = self.folder.read_newest(warn)
         if newest is None:
             return False

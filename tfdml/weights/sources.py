@@ -85,7 +85,7 @@ def convert(source, tensors, show=print):
 
 
 def advice(backbone):
-    """Returns how to get ImageNet weights for a backbone without a download of its own; empty if there are none."""
+    """Returns how to get ImageNet weights for a backbone without a download of its own; empty if no file is known."""
     for name, source in SOURCES.items():
         ((kind, arguments),) = registry.parse(source.backbone)
         if backbone.name == kind and all(getattr(backbone, key) == value for key, value in arguments.items()):

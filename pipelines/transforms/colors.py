@@ -1,4 +1,4 @@
-"""Operations on colours, for the transforms that change them.
+"""Operations on colors, for the transforms that change them.
 
 Numbers are those of Pillow and torchvision, in float32 without rounding between steps.
 """
@@ -21,7 +21,7 @@ def change_contrast(image, factor):
 
 def change_saturation(image, factor):
     """Multiplies the distance of pixels from gray of their brightness by the factor."""
-    return blend(image, grey_of(image), factor)
+    return blend(image, gray_of(image), factor)
 
 
 def turn_hue(image, share):
@@ -29,7 +29,7 @@ def turn_hue(image, share):
     return _bounded(tf.raw_ops.AdjustHue(images=image, delta=share))
 
 
-def grey_of(image):
+def gray_of(image):
     """Returns the image in gray, `[H, W, 3]`."""
     weights = tf.tile(tf.constant(BRIGHTNESS_WEIGHTS)[:, None], [1, 3])
     return tf.reshape(tf.matmul(tf.reshape(image, [-1, 3]), weights), tf.shape(image))
