@@ -19,6 +19,7 @@ from tfdml import flags, startup
 COMMAND_LINES = [
     "tfdml.train",
     "tfdml.evaluate",
+    "tfdml.compare",
     "tfdml.export",
     "tfdml.report",
     "tfdml.convert_weights",

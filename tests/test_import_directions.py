@@ -61,7 +61,7 @@ FORBIDDEN = {
     "tfdml.evaluation": "tfdml.run tfdml.callbacks tfdml.methods tfdml.losses tfdml.backbones pipelines",
     "tfdml.callbacks": "tfdml.run tfdml.methods tfdml.losses tfdml.backbones tfdml.layers pipelines",
 }
-COMMANDS = ("train", "evaluate", "export", "convert_weights", "search", "report", "command")
+COMMANDS = ("train", "evaluate", "compare", "export", "convert_weights", "search", "report", "command")
 COMMAND_LINES = {*(f"tfdml/{name}.py" for name in COMMANDS), "pipelines/check.py", "pipelines/show.py"}
 
 

@@ -22,6 +22,9 @@ flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet 
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
 flags.DEFINE_bool("per_class", False, "Also print the means over the queries of each class.")
 flags.DEFINE_string("per_query", "", "CSV file to write the values of each query to; empty: none.")
+flags.DEFINE_enum(
+    "bootstrap", "none", ["none", "queries", "classes"], "What to draw for 95% bootstrap intervals; none: no intervals."
+)
 
 
 def main():
@@ -33,7 +36,7 @@ def main():
     if given.per_query:
         scores.write_per_query(given.per_query)
     classes = {"per_class": _named(scores.per_class(rows.labels), names)} if given.per_class else {}
-    print(json.dumps({**about, **scores.summary(), **classes}))
+    print(json.dumps({**about, **scores.summary(), **_intervals(given.bootstrap, scores, rows.labels), **classes}))
 
 
 def _of_run(given):
@@ -48,7 +51,7 @@ def _of_run(given):
     experiment, model = trained(given.run_dir, given.model, changes)
     split, settings = experiment.splits.test, experiment.settings
     about = {"run_dir": given.run_dir, "model": given.model, "dataset": settings.dataset, "split": "test"}
-    about["protocol"] = settings.protocol or experiment.splits.dataset.protocol
+    about["protocol"] = experiment.protocol_spec
     return about, experiment.splits.protocol, experiment.embed(model, split), split, split.class_names or {}
 
 
@@ -71,6 +74,15 @@ def _of_files(given):
         files,
         files.class_names or {},
     )
+
+
+def _intervals(drawn, scores, labels):
+    if drawn == "none":
+        return {}
+    from tfdml.evaluation.bootstrap import bootstrap_intervals
+
+    clusters = labels[scores.queries] if drawn == "classes" and scores.per_query else None
+    return {"intervals": bootstrap_intervals(scores.per_query, clusters)}
 
 
 def _named(per_class, names):

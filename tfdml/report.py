@@ -22,9 +22,7 @@ def main():
         raise ValueError(f"Unknown picture {unknown[0]!r} in --only. Known: {', '.join(PICTURES)}.")
     experiment, model = trained(flags.FLAGS.run_dir, "final")
     run = RunDirectory(flags.FLAGS.run_dir)
-    result = run.result()
-    if result is None:
-        raise ValueError(f"The run in {run.path} is not complete; repeat its command to resume it.")
+    result = run.complete_result()
     wanted = flags.FLAGS.only or PICTURES
     names = [name for name in wanted if PICTURES[name].can_be_drawn(model, result)]
     missing = [name for name in wanted if name not in names]

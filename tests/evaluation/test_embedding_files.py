@@ -8,6 +8,7 @@ import pytest
 
 from tests.run_helpers import run
 from tfdml.evaluation import evaluate
+from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.evaluation.embedding_files import EmbeddingFiles
 
 METRICS = ("recall_at_1", "map_at_r", "nmi")
@@ -31,9 +32,8 @@ def test_the_command_reads_numpy_files(tmp_path, arrays):
     np.save(tmp_path / "x.npy", np.asfortranarray(embeddings))
     np.save(tmp_path / "y.npy", np.array([f"class {label}" for label in labels]))
     given = [f"--embeddings={tmp_path}/x.npy", f"--labels={tmp_path}/y.npy"]
-    found = last_json(
-        run("tfdml.evaluate", *given, f"--metrics={','.join(METRICS)}", "--per_class", f"--per_query={tmp_path}/q.csv")
-    )
+    given += [f"--metrics={','.join(METRICS)}", "--per_class", f"--per_query={tmp_path}/q.csv", "--bootstrap=classes"]
+    found = last_json(run("tfdml.evaluate", *given))
     expected = evaluate(embeddings, labels, METRICS)
     assert {name: found[name] for name in expected} == expected
     assert found["protocol"] == "self_retrieval"
@@ -42,7 +42,9 @@ def test_the_command_reads_numpy_files(tmp_path, arrays):
     with open(tmp_path / "q.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [int(row["row"]) for row in rows] == list(range(60)) and rows[0].keys() == {"row", "recall_at_1", "map_at_r"}
-    assert np.mean([float(row["map_at_r"]) for row in rows]) == pytest.approx(expected["map_at_r"])
+    per_query = {name: np.array([float(row[name]) for row in rows]) for name in ("recall_at_1", "map_at_r")}
+    assert np.mean(per_query["map_at_r"]) == pytest.approx(expected["map_at_r"])
+    assert found["intervals"] == bootstrap_intervals(per_query, labels)
 
 
 def test_archives_and_tables_have_columns(tmp_path, arrays):

@@ -50,6 +50,11 @@ class Experiment:
         """Whether this process writes: the only one, or the first of several workers."""
         return is_chief(self.strategy)
 
+    @property
+    def protocol_spec(self):
+        """The spec that names the protocol: the settings', or the dataset's."""
+        return self.settings.protocol or self.splits.dataset.protocol
+
     def measure(self, model, split):
         """Retrieval metrics of a model on a split."""
         return self.splits.protocol(self.embed(model, split), split)

@@ -99,6 +99,13 @@ class RunDirectory:
         """The result of a run that is complete, or None."""
         return _read_json(self._result, "without it the run makes it anew")
 
+    def complete_result(self):
+        """The result of a run, which must be complete."""
+        result = self.result()
+        if result is None:
+            raise ValueError(f"The run in {self.path} is not complete; repeat its command to resume it.")
+        return result
+
     def record_dataset(self, record):
         """Writes what `splits.to_record` says of the dataset, if it says anything."""
         if record:

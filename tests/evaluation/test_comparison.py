@@ -1,0 +1,61 @@
+"""Two models by the values of each query, worked out by hand."""
+
+import numpy as np
+import pytest
+
+from tfdml.evaluation.comparison import compare, right_alone
+from tfdml.evaluation.metrics import RankMetric, metric_of
+from tfdml.evaluation.scores import Scores
+
+RECALL = metric_of("recall_at_1")
+
+
+def scores(*values, name="recall_at_1"):
+    return Scores({}, np.arange(len(values)), {name: np.array(values, float)}, len(values))
+
+
+def test_one_model_of_each():
+    a, b = [scores(1, 0, 0, 1, 0)], [scores(1, 1, 1, 0, 0)]
+    found = compare(a, b, [RECALL])["recall_at_1"]
+    assert (found["a"], found["b"], found["difference"]) == (0.4, 0.6, pytest.approx(0.2))
+    low, high = found["interval"]
+    assert low < 0 < high and found["better"] is None
+    assert right_alone(a, b) == {"a": 1, "b": 2} and "a_std" not in found
+
+
+def test_seeds_are_averaged_for_each_query():
+    a = [scores(1, 1, 0), scores(0, 1, 0), scores(0, 1, 1)]
+    b = [scores(0, 1, 0), scores(1, 0, 1)]
+    found = compare(a, b, [RECALL])["recall_at_1"]
+    assert (found["a"], found["b"]) == (pytest.approx(5 / 9), 0.5)
+    # Each of A's models has 2, 1 and 2 of 3 right; each of B's 1 and 2.
+    assert found["a_std"] == pytest.approx(np.std([2, 1, 2], ddof=1) / 3)
+    assert found["b_std"] == pytest.approx(np.std([1, 2], ddof=1) / 3)
+    # By query A has 1/3, 1, 1/3, and B 1/2, 1/2, 1/2.
+    assert right_alone(a, b) == {"a": 1, "b": 2}
+
+
+def test_equal_means_of_seeds_are_no_difference():
+    """0.1 + 0.2 + 0.3 rounds differently in another order."""
+    a, b = ([scores(value, 1) for value in values] for values in ((0.1, 0.2, 0.3), (0.3, 0.2, 0.1)))
+    assert right_alone(a, b) == {"a": 0, "b": 0}
+
+
+class FirstRank(RankMetric):
+    name, larger_is_better = "first_rank", False
+
+
+def test_what_is_better():
+    low, high = scores(*np.linspace(0.1, 0.2, 9), name="map"), scores(*np.linspace(0.4, 0.6, 9), name="map")
+    assert compare([low], [high], [metric_of("map")])["map"]["better"] == "b"
+    assert compare([high], [low], [metric_of("map")])["map"]["better"] == "a"
+    assert compare([low], [low], [metric_of("map")])["map"]["better"] is None
+    low, high = scores(1, 2, 1, name="first_rank"), scores(8, 9, 9, name="first_rank")
+    assert compare([low], [high], [FirstRank()])["first_rank"]["better"] == "a"
+    assert compare([high], [low], [FirstRank()])["first_rank"]["better"] == "b"
+
+
+def test_classes_are_drawn():
+    a, b = scores(*np.zeros(8)), scores(1, 1, 1, 1, 0, 0, 0, 0)
+    assert compare([a], [b], [RECALL], np.arange(8))["recall_at_1"]["interval"] != [0.0, 1.0]
+    assert compare([a], [b], [RECALL], np.arange(8) // 4)["recall_at_1"]["interval"] == [0.0, 1.0]

@@ -1,0 +1,100 @@
+"""`python -m tfdml.compare`: a trained run against copies of it with noise in the weights, and what it refuses."""
+
+import functools
+import json
+import shutil
+
+import keras
+import numpy as np
+import pytest
+
+from tests.run_helpers import assert_one_error, run, scratch, straight_run
+
+
+def copy_of(run_dir, name, old="", new=""):
+    """A copy of what is read of a run, with a text in its flags replaced."""
+    copy = scratch() / name
+    copy.mkdir()
+    for file in ("flags.txt", "result.json", "model.keras"):
+        shutil.copy(run_dir / file, copy / file)
+    flags = (copy / "flags.txt").read_text()
+    assert old in flags
+    (copy / "flags.txt").write_text(flags.replace(old, new))
+    return copy
+
+
+@functools.cache
+def noisy_run(seed):
+    """The straight run with noise in the weights of its model, and without --deterministic."""
+    noisy = copy_of(straight_run(), f"noisy{seed}", "--deterministic\n", "--nodeterministic\n")
+    model = keras.models.load_model(noisy / "model.keras", compile=False)
+    random = np.random.default_rng(seed)
+    for weight in model.trainable_weights:
+        weight.assign_add(random.normal(0, 0.3, weight.shape))
+    model.save(noisy / "model.keras")
+    return noisy
+
+
+@functools.cache
+def compare(*flags):
+    done = run("tfdml.compare", *flags)
+    assert done.returncode == 0, done.stderr
+    *table, last = done.stdout.splitlines()
+    return table, json.loads(last)
+
+
+def best(run_dir):
+    return json.loads((run_dir / "result.json").read_text())["best"]
+
+
+def test_two_runs():
+    a, b = straight_run(), noisy_run(0)
+    table, found = compare(f"--run_dirs={a},{b}")
+    assert "nmi" not in found["metrics"] and {"recall_at_1", "map_at_r"} < found["metrics"].keys()
+    for name, each in found["metrics"].items():
+        assert each["a"] == pytest.approx(best(a)[name])
+        assert each["difference"] == pytest.approx(each["b"] - each["a"])
+        assert each["interval"][0] < each["difference"] < each["interval"][1]
+    recall, alone = found["metrics"]["recall_at_1"], found["right_alone"]
+    assert found["queries"] == best(a)["queries"]
+    assert alone["a"] - alone["b"] == pytest.approx((recall["a"] - recall["b"]) * found["queries"])
+    assert table[:2] == [f"A: {a}", f"B: {b}"]
+    (row,) = [line.split() for line in table if line.startswith("Recall@1 ")]
+    assert row[1:4] == [f"{recall['a']:.3f}", f"{recall['b']:.3f}", f"{recall['difference']:+.3f}"]
+    assert row[-1] == (recall["better"] or "-").upper()
+    assert f"Of {found['queries']} queries, A has the better Recall@1 for {alone['a']}, B for {alone['b']}." in table
+
+
+def test_several_seeds_over_classes():
+    a, noisy = straight_run(), [noisy_run(0), noisy_run(1)]
+    flags = ["--resample=classes", "--samples=300", "--seed=3", "--metrics=map_at_r"]
+    table, found = compare(f"--run_dirs={noisy[0]},{noisy[1]}:{a}", *flags)
+    assert (found["a"], found["b"]) == ([str(each) for each in noisy], [str(a)])
+    assert (found["resample"], found["samples"], found["seed"]) == ("classes", 300, 3)
+    (values,) = found["metrics"].values()
+    assert values["b"] == pytest.approx(best(a)["map_at_r"]) and "b_std" not in values
+    first = compare(f"--run_dirs={a},{noisy[0]}")[1]["metrics"]["map_at_r"]["b"]
+    second = 2 * values["a"] - first
+    assert first != second and values["a_std"] == pytest.approx(np.std([first, second], ddof=1))
+    (row,) = [line for line in table if line.startswith("map_at_r ")]
+    assert f" {values['a']:.3f} ± {values['a_std']:.3f} " in row
+
+
+@pytest.mark.parametrize("run_dirs", ["a", "a,b:c:d"])
+def test_run_dirs_must_be_two_or_two_groups(run_dirs):
+    done = run("tfdml.compare", f"--run_dirs={run_dirs}")
+    assert_one_error(done, "Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1", repr(run_dirs))
+
+
+def test_runs_that_cannot_be_compared(tmp_path):
+    a = straight_run()
+    copy = copy_of(a, "copy")
+    done = run("tfdml.compare", f"--run_dirs={a},{copy}", "--model=final")
+    assert_one_error(done, f"{copy}/final.keras does not exist")
+    (copy / "result.json").unlink()
+    assert_one_error(run("tfdml.compare", f"--run_dirs={a},{copy}"), f"The run in {copy} is not complete")
+    assert_one_error(run("tfdml.compare", f"--run_dirs={a},{tmp_path}"), f"{tmp_path} is no run directory of tfdml")
+    assert_one_error(run("tfdml.compare", f"--run_dirs={a},{copy}:{a}"), "Expected different runs", str(a))
+    other = copy_of(a, "other", "--protocol=\n", "--protocol=self_retrieval(distance='euclidean')\n")
+    done = run("tfdml.compare", f"--run_dirs={a},{other}")
+    assert_one_error(done, f"{a} and {other} have different protocols", "distance='cosine'", "distance='euclidean'")

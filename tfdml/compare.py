@@ -1,0 +1,76 @@
+"""Compares runs query by query: `python -m tfdml.compare --run_dirs=runs/a,runs/b`. Prints one line of JSON, last.
+
+The runs of several seeds are averaged for each query: `--run_dirs=a0,a1,a2:b0,b1,b2`.
+"""
+
+import json
+
+from absl import flags
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+flags.DEFINE_string("run_dirs", "", "Folders of two runs, A,B, or of several of each, A0,A1,A2:B0,B1,B2.")
+tfdml_flags.define_which()
+tfdml_flags.define_debug()
+flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map; empty: the protocol's that are means over queries.")
+flags.DEFINE_enum("resample", "queries", ["queries", "classes"], "What the bootstrap draws.")
+flags.DEFINE_integer("samples", 2000, "Number of bootstrap resamples.", lower_bound=100)
+flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
+
+
+def main():
+    first, second = groups_of(flags.FLAGS.run_dirs)
+    from tfdml.run.comparison import compare_runs
+
+    about = {name: flags.FLAGS[name].value for name in ("metrics", "resample", "samples", "seed")}
+    found = compare_runs(first, second, flags.FLAGS.model, **about)
+    print_table(found)
+    print(json.dumps(found))
+
+
+def groups_of(text):
+    """Returns the run directories of A and those of B.
+
+    Args:
+        text: value of `--run_dirs`.
+    """
+    groups = [part.split(",") for part in text.split(":")]
+    if len(groups) == 1 and len(groups[0]) == 2:
+        groups = [[run_dir] for run_dir in groups[0]]
+    if len(groups) != 2 or not all(run_dir for group in groups for run_dir in group):
+        raise ValueError(f"Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1; received {text!r}.")
+    run_dirs = [run_dir for group in groups for run_dir in group]
+    twice = [run_dir for run_dir in run_dirs if run_dirs.count(run_dir) > 1]
+    if twice:
+        raise ValueError(f"Expected different runs in --run_dirs, received {twice[0]} more than once.")
+    return groups
+
+
+def print_table(found):
+    """Prints a comparison for people.
+
+    Args:
+        found: what `compare_runs` returns.
+    """
+    print(f"A: {', '.join(found['a'])}\nB: {', '.join(found['b'])}\n")
+    titles = ["", "A", "B", "B - A", "95% interval", "better"]
+    rows = [titles, *(row_of(name, each) for name, each in found["metrics"].items())]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        print("  ".join([f"{name:{widths[0]}}", *map(str.rjust, cells, widths[1:])]).rstrip())
+    alone = found["right_alone"]
+    print(f"\nOf {found['queries']} queries, A has the better Recall@1 for {alone['a']}, B for {alone['b']}.\n")
+
+
+def row_of(name, each):
+    """Returns the cells of a metric's row."""
+    stds = {key: f" ± {each[f'{key}_std']:.3f}" if f"{key}_std" in each else "" for key in "ab"}
+    means = [f"{each[key]:.3f}{std}" for key, std in stds.items()]
+    interval = "{:+.3f} to {:+.3f}".format(*each["interval"])
+    better = (each["better"] or "-").upper()
+    return [name.replace("recall_at_", "Recall@"), *means, f"{each['difference']:+.3f}", interval, better]
+
+
+if __name__ == "__main__":
+    command.run(main)
