@@ -18,3 +18,21 @@ def nearest(queries, gallery, k):
     index = load_faiss().IndexFlatL2(gallery.shape[1])
     index.add(np.ascontiguousarray(gallery - center, np.float32))
     return index.search(np.ascontiguousarray(queries - center, np.float32), k)[1]
+
+
+def nearest_others(embeddings, queries, gallery, k):
+    """Returns the `[Q, k]` rows of a gallery that are nearest to each query, without itself, nearest first.
+
+    Fewer than k if the gallery has no more than k rows.
+
+    Args:
+        embeddings: `[N, d]` array, finite.
+        queries: `[Q]` rows.
+        gallery: `[G]` rows, which may include the queries.
+        k: number of neighbors.
+    """
+    found = gallery[nearest(embeddings[queries], embeddings[gallery], min(k + 1, len(gallery)))]
+    itself = found == queries[:, None]
+    # A query that is not in the gallery, or that others equal, may be missing; then the last goes.
+    itself[~itself.any(axis=1), -1] = True
+    return found[~itself].reshape(len(queries), -1)

@@ -22,6 +22,7 @@ ROOMS = {
     "transform": "pipelines.transforms",
     "protocol": "tfdml.evaluation.protocols",
     "metric": "tfdml.evaluation.metrics",
+    "reranking": "tfdml.evaluation.rerankings",
     "backbone": "tfdml.backbones",
     "head": "tfdml.heads",
     "method": "tfdml.methods",

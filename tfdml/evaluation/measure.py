@@ -1,5 +1,7 @@
 """Computes metrics of embeddings: each pass over them once, whatever the number of metrics."""
 
+import functools
+
 import numpy as np
 
 from tfdml.clustering import check_finite, distinct_count, kmeans
@@ -9,7 +11,7 @@ from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores
 
 
-def measure(embeddings, search, metrics, *, distance="cosine", seed=0):
+def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, seed=0):
     """Computes metrics of a search.
 
     Args:
@@ -17,6 +19,7 @@ def measure(embeddings, search, metrics, *, distance="cosine", seed=0):
         search: `Search` among its rows.
         metrics: list of `Metric`.
         distance: `cosine` or `euclidean`.
+        reranking: `Reranking`, for metrics of ranks; None: by similarity.
         seed: determines the initial centroids of K-means.
 
     Returns:
@@ -24,7 +27,8 @@ def measure(embeddings, search, metrics, *, distance="cosine", seed=0):
     """
     embeddings = np.asanyarray(embeddings)
     search.check(embeddings)
-    queries, per_query = _over_queries(embeddings, search, _of(RankMetric, metrics), distance)
+    ranks_of = functools.partial(positive_ranks, distance=distance) if reranking is None else reranking.ranks
+    queries, per_query = _over_queries(embeddings, search, _of(RankMetric, metrics), ranks_of)
     rows = np.union1d(search.queries, search.gallery)
     labels, values = search.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
     if _of((ClusterMetric, EmbeddingMetric), metrics):
@@ -38,13 +42,13 @@ def measure(embeddings, search, metrics, *, distance="cosine", seed=0):
     return Scores({metric.name: values[metric.name] for metric in metrics}, queries, per_query, count)
 
 
-def _over_queries(embeddings, search, metrics, distance):
+def _over_queries(embeddings, search, metrics, ranks_of):
     """Returns the queries, ascending, and the value of each metric for each query."""
     if not metrics:
         return None, {}
     first_only = all(metric.first_only for metric in metrics)
     rows, values = [], {metric.name: [] for metric in metrics}
-    for ranks in positive_ranks(embeddings, search, distance=distance, first_only=first_only):
+    for ranks in ranks_of(embeddings, search, first_only=first_only):
         rows.append(ranks.rows)
         for metric in metrics:
             values[metric.name].append(metric.per_query(ranks))

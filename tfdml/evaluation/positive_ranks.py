@@ -47,7 +47,9 @@ class PositiveRanks:
         return np.where(self.ranks > 0, count / np.maximum(self.ranks, 1), 0.0)
 
 
-def positive_ranks(embeddings, search, *, distance="cosine", first_only=False, tie=TIE, memory=2**27):
+def positive_ranks(
+    embeddings, search, *, distance="cosine", first_only=False, tie=TIE, memory=2**27, query_embeddings=None
+):
     """Yields `PositiveRanks` of blocks of queries; queries without a positive in the gallery are left out.
 
     A negative that is as similar as a positive, up to `tie`, ranks before it, so a collapsed embedding scores near 0.
@@ -61,10 +63,13 @@ def positive_ranks(embeddings, search, *, distance="cosine", first_only=False, t
         tie: similarities that differ by less count as equal. Euclidean distances are compared as half their squares,
             relative to the squared length of the longest vector.
         memory: bytes for the similarities of a block.
+        query_embeddings: `[N, d]` array whose rows are compared with the gallery's in `embeddings`, by cosine
+            similarity; None if these are the same.
     """
     embeddings = np.asanyarray(embeddings)
     search.check(embeddings)
     vectors = ExactVectors.of(embeddings, distance)
+    query_vectors = vectors if query_embeddings is None else ExactVectors.of(query_embeddings)
     # Images of a class lie side by side, so that each class is a slice of the gallery.
     order = search.gallery[np.argsort(search.labels[search.gallery], kind="stable")]
     gallery = _Gallery(vectors.take(order), order, search)
@@ -72,7 +77,7 @@ def positive_ranks(embeddings, search, *, distance="cosine", first_only=False, t
     size = max(1, min(len(queries), memory // (4 * min(TILE, max(len(order), 1)))))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
         for start in range(0, len(queries), size):
-            block = gallery.block(queries[start : start + size], vectors, first_only, tie)
+            block = gallery.block(queries[start : start + size], query_vectors, first_only, tie)
             if len(block.rows):
                 yield block.ranks(gallery, threads)
 

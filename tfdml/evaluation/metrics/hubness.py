@@ -4,7 +4,7 @@ import numpy as np
 
 from tfdml.arguments import integer
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
-from tfdml.neighbors import nearest
+from tfdml.neighbors import nearest_others
 from tfdml.registry import register
 
 
@@ -29,10 +29,6 @@ class Hubness(EmbeddingMetric):
 
     def value(self, embeddings, labels):
         rows = np.arange(len(embeddings))
-        found = nearest(embeddings, embeddings, min(self.k + 1, len(rows)))
-        # An image is no neighbor of itself. Where others equal it, it may be missing; then the last goes.
-        itself = found == rows[:, None]
-        itself[~itself.any(axis=1), -1] = True
-        times = np.bincount(found[~itself], minlength=len(rows))
+        times = np.bincount(nearest_others(embeddings, rows, rows, self.k).ravel(), minlength=len(rows))
         deviations = times - times.mean()
         return float(np.mean(deviations**3) / times.std() ** 3) if times.std() else None

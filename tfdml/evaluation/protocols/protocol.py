@@ -2,6 +2,7 @@
 
 import copy
 
+from tfdml import registry
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.scores import Scores
@@ -18,11 +19,15 @@ class Protocol:
     Args:
         metrics: tuple of metric specs.
         distance: `cosine` or `euclidean`.
+        reranking: spec of a reranking, or None.
     """
 
-    def __init__(self, metrics, distance):
+    def __init__(self, metrics, distance, reranking=None):
         self.metrics = metrics_of((metrics,) if isinstance(metrics, str) else metrics)
         self.distance = distance
+        self.reranking = None if reranking is None else registry.create("reranking", reranking)
+        if reranking and distance != "cosine":
+            raise ValueError(f"reranking={reranking!r} is by cosine similarity; received distance={distance!r}.")
 
     def searches(self, rows):
         """Returns the list of `Search` that rows give; metrics are means over them."""
@@ -37,7 +42,10 @@ class Protocol:
             metrics: list of `Metric`; None for those of the protocol.
         """
         metrics = self.metrics if metrics is None else metrics
-        several = [measure(embeddings, search, metrics, distance=self.distance) for search in self.searches(rows)]
+        several = [
+            measure(embeddings, search, metrics, distance=self.distance, reranking=self.reranking)
+            for search in self.searches(rows)
+        ]
         return Scores.mean(several)
 
     def __call__(self, embeddings, rows, metrics=None):

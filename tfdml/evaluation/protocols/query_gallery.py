@@ -15,6 +15,7 @@ METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
     "query_gallery",
     metrics=either(text(), several(text())),
     distance=one_of(*DISTANCES),
+    reranking=optional(text()),
     junk=optional(integer()),
 )
 class QueryGallery(Protocol):
@@ -25,12 +26,13 @@ class QueryGallery(Protocol):
     Args:
         metrics: metric specs, such as ("recall_at_1", "map").
         distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+        reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
         junk: class number of gallery images that are removed before searching, such as -1; None if there is none.
             Distractors, which count as wrong, need no mark: their class has no query.
     """
 
-    def __init__(self, metrics=METRICS, distance="cosine", junk=None):
-        super().__init__(metrics, distance)
+    def __init__(self, metrics=METRICS, distance="cosine", junk=None, reranking=None):
+        super().__init__(metrics, distance, reranking)
         self.junk = junk
 
     def searches(self, rows):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml.arguments import either, integer, one_of, several, text
+from tfdml.arguments import either, integer, one_of, optional, several, text
 from tfdml.evaluation.protocols.protocol import DISTANCES, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry import register
@@ -17,6 +17,7 @@ METRICS = ("recall_at_1", "recall_at_5", "map")
     seed=integer(0),
     metrics=either(text(), several(text())),
     distance=one_of(*DISTANCES),
+    reranking=optional(text()),
 )
 class RandomGallery(Protocol):
     """Searches all images in a gallery of one random image per class; the mean of several draws (VehicleID).
@@ -26,10 +27,11 @@ class RandomGallery(Protocol):
         seed: determines the galleries.
         metrics: metric specs, such as ("recall_at_1", "map").
         distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+        reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
     """
 
-    def __init__(self, draws=10, seed=0, metrics=METRICS, distance="cosine"):
-        super().__init__(metrics, distance)
+    def __init__(self, draws=10, seed=0, metrics=METRICS, distance="cosine", reranking=None):
+        super().__init__(metrics, distance, reranking)
         self.draws, self.seed = draws, seed
 
     def searches(self, rows):

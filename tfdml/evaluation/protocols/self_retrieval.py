@@ -1,6 +1,6 @@
 """Every image is searched among all others."""
 
-from tfdml.arguments import either, one_of, several, text
+from tfdml.arguments import either, one_of, optional, several, text
 from tfdml.evaluation.protocols.protocol import DISTANCES, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry import register
@@ -8,17 +8,24 @@ from tfdml.registry import register
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r", "nmi", "f1")
 
 
-@register("protocol", "self_retrieval", metrics=either(text(), several(text())), distance=one_of(*DISTANCES))
+@register(
+    "protocol",
+    "self_retrieval",
+    metrics=either(text(), several(text())),
+    distance=one_of(*DISTANCES),
+    reranking=optional(text()),
+)
 class SelfRetrieval(Protocol):
     """Searches every image among all others (CUB, Cars, SOP).
 
     Args:
         metrics: metric specs, such as ("recall_at_1", "map_at_r").
         distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+        reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
     """
 
-    def __init__(self, metrics=METRICS, distance="cosine"):
-        super().__init__(metrics, distance)
+    def __init__(self, metrics=METRICS, distance="cosine", reranking=None):
+        super().__init__(metrics, distance, reranking)
 
     def searches(self, rows):
         return [Search.of(rows.labels)]

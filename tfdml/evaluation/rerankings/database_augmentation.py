@@ -1,0 +1,27 @@
+"""Database-side augmentation."""
+
+from tfdml.arguments import integer, number
+from tfdml.evaluation.rerankings.mixed import mixed
+from tfdml.evaluation.rerankings.reranking import Reranking
+from tfdml.neighbors import nearest_others
+from tfdml.registry import register
+
+
+@register("reranking", "database_augmentation", k=integer(1), alpha=number(at_least=0))
+class DatabaseAugmentation(Reranking):
+    """Searches, instead of each gallery image, the sum of it and its K nearest in the gallery.
+
+    The idea of "Three Things Everyone Should Know to Improve Object Retrieval" (CVPR 2012), on embeddings: the plain
+    sum, or one weighted as by `query_expansion`. Labels are not used. Queries are searched for as they are.
+
+    Args:
+        k: number of neighbors; an image is no neighbor of itself.
+        alpha: how much less a neighbor counts that is less similar; 0: each counts the same.
+    """
+
+    def __init__(self, k=10, alpha=0.0):
+        self.k, self.alpha = k, alpha
+
+    def sides(self, points, search):
+        neighbors = nearest_others(points, search.gallery, search.gallery, self.k)
+        return points, mixed(points, search.gallery, neighbors, self.alpha)

@@ -1,0 +1,27 @@
+"""Query expansion."""
+
+from tfdml.arguments import integer, number
+from tfdml.evaluation.rerankings.mixed import mixed
+from tfdml.evaluation.rerankings.reranking import Reranking
+from tfdml.neighbors import nearest_others
+from tfdml.registry import register
+
+
+@register("reranking", "query_expansion", k=integer(1), alpha=number(at_least=0))
+class QueryExpansion(Reranking):
+    """Searches for the sum of a query and its K nearest in the gallery, weighted by similarity to the power of alpha.
+
+    Alpha-weighted query expansion, from "Fine-Tuning CNN Image Retrieval with No Human Annotation" (PAMI 2019). At
+    alpha = 0 it is average query expansion. Negative similarities count as 0.
+
+    Args:
+        k: number of neighbors; a query is no neighbor of itself.
+        alpha: how much less a neighbor counts that is less similar.
+    """
+
+    def __init__(self, k=10, alpha=3.0):
+        self.k, self.alpha = k, alpha
+
+    def sides(self, points, search):
+        neighbors = nearest_others(points, search.queries, search.gallery, self.k)
+        return mixed(points, search.queries, neighbors, self.alpha), points
