@@ -37,6 +37,7 @@ def test_the_folder_and_the_way_to_write_the_protocol_may_differ():
         (experiment(split=SPLIT.where([0, 1, 2])), r"different test images \(4 and 3\), so different queries"),
         (experiment(split=moved("abce")), "different test images"),
         (experiment(split=dataclasses.replace(SPLIT, labels=np.array([0, 1, 1, 1]))), "different test images"),
+        (experiment(split=dataclasses.replace(SPLIT, class_names={0: "wren", 1: "jay"})), "different test images"),
         (experiment(split=dataclasses.replace(SPLIT, is_query=np.array([True, True, True, False]))), "different test"),
     ],
 )

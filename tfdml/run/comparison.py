@@ -9,8 +9,8 @@ from tfdml.evaluation.metrics import RankMetric, metric_of
 from tfdml.run.experiment import trained
 from tfdml.run.run_directory import RunDirectory
 
-# What a split has for each image, but for the images: their folder may be another one.
-COLUMNS = ("labels", "cameras", "groups", "is_query", "is_gallery")
+# What test splits must share beside the names of the images, whose folder may be another one.
+COLUMNS = ("labels", "class_names", "cameras", "groups", "is_query", "is_gallery")
 
 
 def compare_runs(first, second, which="best", metrics=(), *, resample="queries", samples=2000, seed=0):
