@@ -20,7 +20,7 @@ def main():
     unknown = [name for name in flags.FLAGS.only if name not in PICTURES]
     if unknown:
         raise ValueError(f"Unknown picture {unknown[0]!r} in --only. Known: {', '.join(PICTURES)}.")
-    experiment, model = trained(flags.FLAGS.run_dir, "final")
+    experiment, model = trained(flags.FLAGS.run_dir, "best")
     run = RunDirectory(flags.FLAGS.run_dir)
     result = run.complete_result()
     wanted = flags.FLAGS.only or PICTURES
@@ -34,7 +34,7 @@ def main():
     drawn = []
     for name in names:
         drawn += PICTURES[name].draw(experiment, model, result, run.report, **chosen.get(name, {}))
-    show_in_tensorboard(drawn, run.tensorboard / "report", result["step"])
+    show_in_tensorboard(drawn, run.tensorboard / "report", result["best"]["step"])
     print("\n".join(f"Wrote {path}" for path in drawn))
 
 

@@ -4,14 +4,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 
-def draw_learners(learners, path, metric="recall_at_1"):
-    """Draws the metric of each learner alone, and of the first ones together (Figure 10 of Divide and Conquer).
+def draw_learners(learners, path):
+    """Draws the first metric of each learner alone, and of the first ones together (Figure 10 of Divide and Conquer).
 
     Args:
         learners: the result of `tfdml.evaluation.diversity`.
         path: the PNG to write.
-        metric: name of the metric to draw.
     """
+    metric = next(name for name in learners["first"][0] if name != "queries")
     alone, first = ([metrics[metric] for metrics in learners[kind]] for kind in ("alone", "first"))
     numbers = np.arange(len(alone))
     across = f"learner; correlation {learners['correlation']:.3f}"

@@ -57,7 +57,7 @@ class Pictures(NamedTuple):
 
     Args:
         of: which runs have them.
-        can_be_drawn: function of the final model and the result: whether this run has them.
+        can_be_drawn: function of the best model and the result: whether this run has them.
         draw: function of the experiment, the final model, the result and a folder; gives the files it wrote there.
     """
 
