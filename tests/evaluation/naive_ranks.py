@@ -11,19 +11,27 @@ def naive_ranks(embeddings, labels, *, queries=None, gallery=None, apart=(), dis
         embeddings = embeddings / np.where(lengths > 0, lengths, 1)
     else:
         embeddings = embeddings / np.linalg.norm(embeddings, axis=1).max()
+
+    def similarity(query, row):
+        if distance == "cosine":
+            return embeddings[query] @ embeddings[row]
+        return -np.sum((embeddings[query] - embeddings[row]) ** 2) / 2
+
     everything = np.ones(len(labels), bool)
+    queries, gallery = (np.flatnonzero(everything if marks is None else marks) for marks in (queries, gallery))
+    return ranks_by(similarity, labels, queries, gallery, apart=apart, tie=tie)
+
+
+def ranks_by(similarity, labels, queries, gallery, *, apart=(), tie=1e-6):
+    """The same by a function of a query's and a gallery image's row."""
     found = {}
-    for query in np.flatnonzero(everything if queries is None else queries):
+    for query in queries:
         positives, negatives = [], []
-        for row in np.flatnonzero(everything if gallery is None else gallery):
-            if distance == "cosine":
-                similarity = embeddings[query] @ embeddings[row]
-            else:
-                similarity = -np.sum((embeddings[query] - embeddings[row]) ** 2) / 2
+        for row in gallery:
             if labels[row] != labels[query]:
-                negatives.append(similarity)
+                negatives.append(similarity(query, row))
             elif row != query and not any(key[row] == key[query] for key in apart):
-                positives.append(similarity)
+                positives.append(similarity(query, row))
         if positives:
             negatives = np.array(negatives)
             ahead = [np.sum(negatives >= each - tie) for each in sorted(positives, reverse=True)]

@@ -60,9 +60,9 @@ def ranks_of_sides(query_side, gallery_side, labels, search):
     )
 
 
-def found_ranks(spec, embeddings, labels, search):
-    found = {}
-    for block in registry.create("reranking", spec).ranks(embeddings, Search.of(labels, **search)):
+def found_ranks(spec, embeddings, labels, search, first_only=False):
+    found, reranking = {}, registry.create("reranking", spec)
+    for block in reranking.ranks(embeddings, Search.of(labels, **search), first_only=first_only):
         for row, ranks in zip(block.rows, block.ranks, strict=True):
             found[int(row)] = ranks[ranks > 0].tolist()
     return found

@@ -36,6 +36,20 @@ class PositiveRanks:
     positives: np.ndarray
     ranks: np.ndarray
 
+    @classmethod
+    def of(cls, rows, positives, ahead):
+        """Creates the ranks of queries from the number of negatives ahead of each positive.
+
+        Args:
+            rows: `[B]` rows of the queries.
+            positives: `[B]` number of positives of each.
+            ahead: for each query, the numbers of negatives ahead of its positives, the farthest first.
+        """
+        ranks = np.zeros((len(ahead), max(map(len, ahead))), np.int64)
+        for query, each in enumerate(ahead):
+            ranks[query, : len(each)] = each[::-1] + np.arange(1, len(each) + 1)
+        return cls(rows, positives, ranks)
+
     @property
     def first(self):
         """`[B]` ranks of each query's first positive."""
@@ -151,7 +165,7 @@ class _Block:
             count = functools.partial(self._count, similarities, tile, gallery)
             for query, more in enumerate(threads.map(count, range(len(self.rows)))):
                 ahead[query] += more
-        return self._ranked(ahead)
+        return PositiveRanks.of(self.rows, self.positives, ahead)
 
     def _count(self, similarities, tile, gallery, query):
         """Returns how many negatives of a tile are as similar as each threshold of a query."""
@@ -162,12 +176,6 @@ class _Block:
             return gallery.vectors.similarities(self.vectors[query][None], tile.start + places)[0]
 
         return count_at_least(row, self.thresholds[query], gallery.error, exact)
-
-    def _ranked(self, ahead):
-        ranks = np.zeros((len(ahead), max(map(len, ahead))), np.int64)
-        for query, each in enumerate(ahead):
-            ranks[query, : len(each)] = each[::-1] + np.arange(1, len(each) + 1)
-        return PositiveRanks(self.rows, self.positives, ranks)
 
 
 def _runs(labels):

@@ -1,7 +1,8 @@
 """Better rankings than by the similarity of two images, one a file; a protocol's `reranking` names one."""
 
 from tfdml.evaluation.rerankings.database_augmentation import DatabaseAugmentation
+from tfdml.evaluation.rerankings.k_reciprocal import KReciprocal
 from tfdml.evaluation.rerankings.query_expansion import QueryExpansion
 from tfdml.evaluation.rerankings.reranking import Reranking
 
-__all__ = ["DatabaseAugmentation", "QueryExpansion", "Reranking"]
+__all__ = ["DatabaseAugmentation", "KReciprocal", "QueryExpansion", "Reranking"]

@@ -1,14 +1,14 @@
 """Database-side augmentation."""
 
 from tfdml.arguments import integer, number
+from tfdml.evaluation.rerankings.embedding_reranking import EmbeddingReranking
 from tfdml.evaluation.rerankings.mixed import mixed
-from tfdml.evaluation.rerankings.reranking import Reranking
 from tfdml.neighbors import nearest_others
 from tfdml.registry import register
 
 
 @register("reranking", "database_augmentation", k=integer(1), alpha=number(at_least=0))
-class DatabaseAugmentation(Reranking):
+class DatabaseAugmentation(EmbeddingReranking):
     """Searches, instead of each gallery image, the sum of it and its K nearest in the gallery.
 
     The idea of "Three Things Everyone Should Know to Improve Object Retrieval" (CVPR 2012), on embeddings: the plain

@@ -1,14 +1,14 @@
 """Query expansion."""
 
 from tfdml.arguments import integer, number
+from tfdml.evaluation.rerankings.embedding_reranking import EmbeddingReranking
 from tfdml.evaluation.rerankings.mixed import mixed
-from tfdml.evaluation.rerankings.reranking import Reranking
 from tfdml.neighbors import nearest_others
 from tfdml.registry import register
 
 
 @register("reranking", "query_expansion", k=integer(1), alpha=number(at_least=0))
-class QueryExpansion(Reranking):
+class QueryExpansion(EmbeddingReranking):
     """Searches for the sum of a query and its K nearest in the gallery, weighted by similarity to the power of alpha.
 
     Alpha-weighted query expansion, from "Fine-Tuning CNN Image Retrieval with No Human Annotation" (PAMI 2019). At

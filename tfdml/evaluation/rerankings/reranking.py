@@ -4,23 +4,22 @@ import numpy as np
 
 from tfdml.clustering import check_finite
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.evaluation.positive_ranks import positive_ranks
 
 
 class Reranking:
-    """Ranks the gallery by cosine similarity, of other embeddings than those given."""
-
-    def sides(self, points, search):
-        """Returns the embeddings `[N, d]` whose rows are searched for, and those `[N, d]` that are searched.
-
-        Args:
-            points: `[N, d]` float32 array at unit length.
-            search: `Search` among its rows.
-        """
-        raise NotImplementedError
+    """Ranks the gallery by more than the cosine similarity of a query to one image."""
 
     def ranks(self, embeddings, search, *, first_only=False):
         """Yields `PositiveRanks` of blocks of queries; arguments as of `positive_ranks`."""
         check_finite(embeddings)
-        queries, gallery = self.sides(unit_length(np.asarray(embeddings, np.float32)), search)
-        return positive_ranks(gallery, search, query_embeddings=queries, first_only=first_only)
+        return self.ranks_of_points(unit_length(np.asarray(embeddings, np.float32)), search, first_only)
+
+    def ranks_of_points(self, points, search, first_only):
+        """Yields `PositiveRanks` of blocks of queries.
+
+        Args:
+            points: `[N, d]` float32 array at unit length.
+            search: `Search` among its rows.
+            first_only: True for the rank of each query's first positive only.
+        """
+        raise NotImplementedError

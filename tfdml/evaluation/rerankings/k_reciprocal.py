@@ -1,0 +1,59 @@
+"""k-reciprocal re-ranking."""
+
+import numpy as np
+
+from tfdml.arguments import integer, number
+from tfdml.evaluation.ranks_of_similarities import ranks_of_similarities
+from tfdml.evaluation.rerankings.reciprocal_codes import reciprocal_codes, squared_distances
+from tfdml.evaluation.rerankings.reranking import Reranking
+from tfdml.registry import register
+
+# Bytes for one array of distances of a block of queries; a few such arrays exist at once.
+MEMORY = 2**26
+
+
+@register("reranking", "k_reciprocal", k1=integer(1), k2=integer(1), weight=number(at_least=0, at_most=1))
+class KReciprocal(Reranking):
+    """Compares the sets of images that have each other among their nearest, and adds the distance (equation 12).
+
+    "Re-ranking Person Re-identification with k-reciprocal Encoding" (CVPR 2017), as in its authors' code, among queries
+    and gallery together. It differs from the article in three ways: the distance is the squared one divided by the
+    row's largest, codes are divided by their sum, and in equation 4 more than two thirds are needed.
+
+    Args:
+        k1: number of neighbors for reciprocal sets (equation 3); half as many for those that are added (equation 4).
+        k2: number of rows, itself included, whose codes are averaged (equation 11).
+        weight: of the distance; the rest is that of the Jaccard distance of codes. The article's lambda.
+    """
+
+    def __init__(self, k1=20, k2=6, weight=0.3):
+        self.k1, self.k2, self.weight = k1, k2, weight
+
+    def ranks_of_points(self, points, search, first_only):
+        return ranks_of_similarities(self._blocks(points, search), search, first_only=first_only)
+
+    def _blocks(self, points, search):
+        """Yields rows of queries, and minus their distances to the gallery."""
+        rows = np.union1d(search.queries, search.gallery)
+        points = points[rows]
+        codes, largest = reciprocal_codes(points, self.k1, self.k2)
+        gallery = np.searchsorted(rows, search.gallery)
+        columns = codes[gallery].tocsc()
+        size = max(1, MEMORY // (8 * max(len(gallery), 1)))
+        for start in range(0, len(search.queries), size):
+            queries = search.queries[start : start + size]
+            places = np.searchsorted(rows, queries)
+            distances = squared_distances(points[places], points[gallery]) / largest[places, None]
+            jaccard = np.stack([_jaccard(codes[[place]], columns) for place in places])
+            yield queries, -((1 - self.weight) * jaccard + self.weight * distances)
+
+
+def _jaccard(code, columns):
+    """Returns the Jaccard distances of a code `[1, U]` to codes `[G, U]`, which all sum to 1 (equation 10)."""
+    starts = columns.indptr[code.indices]
+    counts = columns.indptr[code.indices + 1] - starts
+    # Places of the columns in which the code is not zero, one column after the other.
+    places = np.arange(counts.sum()) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+    smaller = np.minimum(np.repeat(code.data, counts), columns.data[places])
+    shared = np.bincount(columns.indices[places], smaller, minlength=columns.shape[0])
+    return 1 - shared / (2 - shared)
