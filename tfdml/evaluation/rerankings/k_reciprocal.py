@@ -14,15 +14,16 @@ MEMORY = 2**26
 
 @register("reranking", "k_reciprocal", k1=integer(1), k2=integer(1), weight=number(at_least=0, at_most=1))
 class KReciprocal(Reranking):
-    """Compares the sets of images that have each other among their nearest, and adds the distance (equation 12).
+    """Compares the sets of images that have each other among their nearest, and adds the distance.
 
-    "Re-ranking Person Re-identification with k-reciprocal Encoding" (CVPR 2017), as in its authors' code, among queries
-    and gallery together. It differs from the article in three ways: the distance is the squared one divided by the
-    row's largest, codes are divided by their sum, and in equation 4 more than two thirds are needed.
+    "Re-ranking Person Re-identification with k-reciprocal Encoding" (CVPR 2017), sections 3.2 to 3.5, as in its
+    authors' code, among queries and gallery together. It differs from the article in three ways: the distance is the
+    squared one divided by the row's largest, codes are divided by their sum, and a neighbor's set is added if more than
+    two thirds of it are shared, not just two thirds.
 
     Args:
-        k1: number of neighbors for reciprocal sets (equation 3); half as many for those that are added (equation 4).
-        k2: number of rows, itself included, whose codes are averaged (equation 11).
+        k1: number of neighbors for reciprocal sets; half as many for those that are added (section 3.2).
+        k2: number of rows, itself included, whose codes are averaged (section 3.4).
         weight: of the distance; the rest is that of the Jaccard distance of codes. The article's lambda.
     """
 
@@ -49,7 +50,7 @@ class KReciprocal(Reranking):
 
 
 def _jaccard(code, columns):
-    """Returns the Jaccard distances of a code `[1, U]` to codes `[G, U]`, which all sum to 1 (equation 10)."""
+    """Returns the Jaccard distances of a code `[1, U]` to codes `[G, U]`, which all sum to 1 (section 3.3)."""
     starts = columns.indptr[code.indices]
     counts = columns.indptr[code.indices + 1] - starts
     # Places of the columns in which the code is not zero, one column after the other.

@@ -39,13 +39,13 @@ def _largest_distances(points):
 
 
 def _reciprocal(nearest, k):
-    """Marks the pairs of rows that have each other among their k nearest (equation 3), and each row with itself."""
+    """Marks the pairs of rows that have each other among their k nearest, and each row with itself."""
     near = _sparse(nearest[:, : k + 1], np.ones(nearest[:, : k + 1].shape))
     return near.multiply(near.T).tocsr()
 
 
 def _expanded(sets, half):
-    """Adds the smaller sets of a set's members, if more than two thirds of such a set are in it (equation 4)."""
+    """Adds the smaller sets of a set's members, if more than two thirds of such a set are in it (section 3.2)."""
     shared = (sets @ half.T).multiply(sets).tocsr()
     sizes = half.sum(axis=1)
     shared.data = (3 * shared.data > 2 * sizes[shared.indices]).astype(np.float64)
@@ -53,7 +53,7 @@ def _expanded(sets, half):
 
 
 def _weighted(sets, points, largest):
-    """Weighs the members of each set by their distance (equation 7), so that they sum to 1."""
+    """Weighs the members of each set by their distance (section 3.3), so that they sum to 1."""
     sets.eliminate_zeros()
     owners = np.repeat(np.arange(len(points)), np.diff(sets.indptr))
     for start in range(0, len(owners), PAIRS):
@@ -66,7 +66,7 @@ def _weighted(sets, points, largest):
 
 
 def _averaged(codes, nearest):
-    """Averages codes over the nearest rows (equation 11)."""
+    """Averages codes over the nearest rows (section 3.4)."""
     return (_sparse(nearest, np.full(nearest.shape, 1 / nearest.shape[1])) @ codes).tocsr()
 
 
