@@ -404,6 +404,14 @@ def test_evaluate_gives_the_best_of_the_result():
     assert found["dataset"] == "toycars(classes=16, images_per_class=8, image_size=24)"
 
 
+def test_evaluate_a_models_file():
+    dataset = "toycars(classes=16, images_per_class=8, image_size=24)"
+    found = last_json(run("tfdml.evaluate", f"--model_file={straight_run()}/model.keras", f"--dataset={dataset}"))
+    best = result(straight_run())["best"]
+    assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
+    assert found["split"] == "test" and found["protocol"] == "self_retrieval"
+
+
 def test_evaluate_the_final_model():
     found = last_json(run("tfdml.evaluate", f"--run_dir={straight_run()}", "--model=final"))
     assert {key: found[key] for key in METRICS} == result(straight_run())["metrics"]

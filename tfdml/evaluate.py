@@ -1,6 +1,7 @@
-"""Evaluates a run, or embeddings of any software. Prints one line of JSON, last.
+"""Evaluates a run, a model's file, or embeddings of any software. Prints one line of JSON, last.
 
 python -m tfdml.evaluate --run_dir=runs/quickstart
+python -m tfdml.evaluate --model_file=model.keras --dataset=toycars
 python -m tfdml.evaluate --embeddings=embeddings.npy --labels=labels.npy --metrics=recall_at_1,map_at_r,nmi
 """
 
@@ -18,6 +19,7 @@ flags.DEFINE_string("dataset", "", "Dataset spec to evaluate on; empty: the run'
 flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own.")
 flags.DEFINE_string("protocol", "", "Protocol spec; empty: the run's own, or the dataset's.")
 flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map_at_r,nmi; empty: the run's own, or the protocol's.")
+flags.DEFINE_string("model_file", "", "Instead of a run: .keras file of a model, to evaluate on --dataset.")
 flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file with embeddings.")
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
 flags.DEFINE_bool("per_class", False, "Also print the means over the queries of each class.")
@@ -29,9 +31,13 @@ flags.DEFINE_enum(
 
 def main():
     given = flags.FLAGS
-    if bool(given.run_dir) == bool(given.embeddings):
-        raise ValueError("Expected --run_dir, the folder of a run, or --embeddings, a file; and not both.")
-    about, protocol, embeddings, rows, names = _of_files(given) if given.embeddings else _of_run(given)
+    sources = {"run_dir": _of_run, "model_file": _of_model_file, "embeddings": _of_files}
+    named = [name for name in sources if given[name].value]
+    if len(named) != 1:
+        raise ValueError(
+            f"Expected one of --run_dir, the folder of a run, --model_file, and --embeddings; received {len(named)}."
+        )
+    about, protocol, embeddings, rows, names = sources[named[0]](given)
     scores = protocol.scores(embeddings, rows)
     if given.per_query:
         scores.write_per_query(given.per_query)
@@ -55,25 +61,38 @@ def _of_run(given):
     return about, experiment.splits.protocol, experiment.embed(model, split), split, split.class_names or {}
 
 
+def _of_model_file(given):
+    """The same of a model's file and a dataset."""
+    from pipelines.datasets import load as load_dataset
+    from tfdml.loading import load
+
+    if not given.dataset:
+        raise ValueError("--model_file needs --dataset, the spec of the dataset to evaluate on.")
+    dataset = load_dataset(given.dataset, data_dir=given.data_dir, test_only=True)
+    spec = given.protocol or dataset.protocol
+    embeddings = load(given.model_file).embed_split(dataset.test)
+    about = {"model_file": given.model_file, "dataset": given.dataset, "split": "test", "protocol": spec}
+    return about, _protocol(spec, given.metrics), embeddings, dataset.test, dataset.test.class_names or {}
+
+
 def _of_files(given):
     """What is printed of files, the protocol, embeddings, rows, and names of classes."""
-    from tfdml import registry
     from tfdml.evaluation.embedding_files import EmbeddingFiles
 
     for name in ("dataset", "data_dir"):
         if given[name].value:
-            raise ValueError(f"--{name} is for runs; --embeddings needs none.")
+            raise ValueError(f"--{name} is for runs and models; --embeddings needs none.")
     files = EmbeddingFiles.read(given.embeddings, given.labels)
     spec = given.protocol or ("self_retrieval" if files.is_query is None else "query_gallery")
+    about = {"embeddings": given.embeddings, "protocol": spec}
+    return about, _protocol(spec, given.metrics), files.embeddings, files, files.class_names or {}
+
+
+def _protocol(spec, metrics):
+    from tfdml import registry
+
     protocol = registry.create("protocol", spec)
-    protocol = protocol.with_metrics(given.metrics) if given.metrics else protocol
-    return (
-        {"embeddings": given.embeddings, "protocol": spec},
-        protocol,
-        files.embeddings,
-        files,
-        files.class_names or {},
-    )
+    return protocol.with_metrics(metrics) if metrics else protocol
 
 
 def _intervals(drawn, scores, labels):

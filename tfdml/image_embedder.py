@@ -67,6 +67,22 @@ class ImageEmbedder:
             return self._embed_files(images, batch_size, verbose)
         return self._embed_arrays(images, batch_size, verbose)
 
+    def embed_split(self, split, batch_size=128, verbose="auto"):
+        """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`, cropped to its boxes.
+
+        Args:
+            split: a dataset's split, such as `pipelines.datasets.load("toycars").test`.
+            batch_size, verbose: as of `embed`.
+        """
+        batches = evaluation_batches(split, self._prepare, batch_size=min(batch_size, len(split)))
+        try:
+            return self._run(batches, len(split), verbose)
+        except tf.errors.OpError as error:
+            found = find_unreadable(split) if is_of_pipeline(error) else None
+            if found is None:
+                raise
+            raise ValueError(f"Image {found[0]}, {split.name_of(found[0])}, cannot be read: {found[1]}.") from error
+
     def __repr__(self):
         about, name = self.preprocessing, type(self.model).__name__
         source = f" of {self.source}" if self.source else ""
@@ -83,14 +99,7 @@ class ImageEmbedder:
                 what = "is a folder; give its image files" if Path(path).is_dir() else "does not exist"
                 raise FileNotFoundError(f"Image {position}, {path}, {what}.")
         split = Split(np.array([str(path) for path in paths], dtype=object), np.zeros(len(paths), np.int64))
-        batches = evaluation_batches(split, self._prepare, batch_size=min(batch_size, len(paths)))
-        try:
-            return self._run(batches, len(paths), verbose)
-        except tf.errors.OpError as error:
-            found = find_unreadable(split) if is_of_pipeline(error) else None
-            if found is None:
-                raise
-            raise ValueError(f"Image {found[0]}, {paths[found[0]]}, cannot be read: {found[1]}.") from error
+        return self.embed_split(split, batch_size, verbose)
 
     def _embed_arrays(self, arrays, batch_size, verbose):
         count = len(arrays)
