@@ -73,7 +73,7 @@ def photo_flags(folder, run_dir, *more):
 
 def shown_table(stdout):
     """The rows of the table: name to numbers."""
-    rows = [line.rsplit(None, 4) for line in stdout.splitlines()]
+    rows = [line.rsplit(None, len(METRICS) - 1) for line in stdout.splitlines()]
     return {row[0].strip(): row[1:] for row in rows if row and row[0].startswith(("untrained", "best", "final"))}
 
 
