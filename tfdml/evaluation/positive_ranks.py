@@ -7,6 +7,7 @@ least as similar. So no list of nearest neighbors is kept, however large K is.
 import concurrent.futures
 import dataclasses
 import functools
+import itertools
 import os
 
 import numpy as np
@@ -19,6 +20,8 @@ from tfdml.evaluation.products import Products
 TIE = 1e-6
 # Gallery rows that are compared at once.
 TILE = 65536
+# Queries that a thread takes at once.
+PART = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,7 +166,9 @@ class _Block:
             tile = slice(start, min(start + TILE, len(gallery.rows)))
             similarities = gallery.similarities(self.vectors, tile, space[:, : tile.stop - start])
             count = functools.partial(self._count, similarities, tile, gallery)
-            for query, more in enumerate(threads.map(count, range(len(self.rows)))):
+            parts = np.array_split(np.arange(len(self.rows)), -(-len(self.rows) // PART))
+            counts = threads.map(lambda part, count=count: [count(query) for query in part], parts)
+            for query, more in enumerate(itertools.chain.from_iterable(counts)):
                 ahead[query] += more
         return PositiveRanks.of(self.rows, self.positives, ahead)
 
