@@ -6,6 +6,7 @@ python -m tfdml.evaluate --embeddings=embeddings.npy --labels=labels.npy --metri
 """
 
 import json
+from typing import NamedTuple
 
 from absl import flags
 
@@ -29,6 +30,22 @@ flags.DEFINE_enum(
 )
 
 
+class Source(NamedTuple):
+    """Embeddings to measure, and how.
+
+    Args:
+        about: name to value, to print first.
+        protocol: `Protocol`.
+        embeddings: `[N, d]` array.
+        rows: what the protocol reads of the embedded images: a `Split`, or `EmbeddingFiles`.
+    """
+
+    about: dict
+    protocol: object
+    embeddings: object
+    rows: object
+
+
 def main():
     given = flags.FLAGS
     sources = {"run_dir": _of_run, "model_file": _of_model_file, "embeddings": _of_files}
@@ -37,16 +54,18 @@ def main():
         raise ValueError(
             f"Expected one of --run_dir, the folder of a run, --model_file, and --embeddings; received {len(named)}."
         )
-    about, protocol, embeddings, rows, names = sources[named[0]](given)
-    scores = protocol.scores(embeddings, rows)
+    source = sources[named[0]](given)
+    scores, rows = source.protocol.scores(source.embeddings, source.rows), source.rows
     if given.per_query:
         scores.write_per_query(given.per_query)
-    classes = {"per_class": _named(scores.per_class(rows.labels), names)} if given.per_class else {}
-    print(json.dumps({**about, **scores.summary(), **_intervals(given.bootstrap, scores, rows.labels), **classes}))
+    found = {**source.about, **scores.summary(), **_intervals(given.bootstrap, scores, rows.labels)}
+    if given.per_class:
+        found["per_class"] = _named(scores.per_class(rows.labels), rows.class_names or {})
+    print(json.dumps(found))
 
 
 def _of_run(given):
-    """What is printed of a run, and the protocol, embeddings and rows of its test split, and names of classes."""
+    """Returns the `Source` of a run's test split."""
     from tfdml.run.experiment import trained
 
     replaced = ("dataset", "data_dir", "protocol", "metrics")
@@ -58,12 +77,13 @@ def _of_run(given):
     split, settings = experiment.splits.test, experiment.settings
     about = {"run_dir": given.run_dir, "model": given.model, "dataset": settings.dataset, "split": "test"}
     about["protocol"] = experiment.protocol_spec
-    return about, experiment.splits.protocol, experiment.embed(model, split), split, split.class_names or {}
+    return Source(about, experiment.splits.protocol, experiment.embed(model, split), split)
 
 
 def _of_model_file(given):
-    """The same of a model's file and a dataset."""
+    """Returns the `Source` of a model's file and a dataset's test split."""
     from pipelines.datasets import load as load_dataset
+    from tfdml.evaluation.protocols import protocol_of
     from tfdml.loading import load
 
     if not given.dataset:
@@ -72,12 +92,13 @@ def _of_model_file(given):
     spec = given.protocol or dataset.protocol
     embeddings = load(given.model_file).embed_split(dataset.test)
     about = {"model_file": given.model_file, "dataset": given.dataset, "split": "test", "protocol": spec}
-    return about, _protocol(spec, given.metrics), embeddings, dataset.test, dataset.test.class_names or {}
+    return Source(about, protocol_of(spec, given.metrics), embeddings, dataset.test)
 
 
 def _of_files(given):
-    """What is printed of files, the protocol, embeddings, rows, and names of classes."""
+    """Returns the `Source` of files that any software has written."""
     from tfdml.evaluation.embedding_files import EmbeddingFiles
+    from tfdml.evaluation.protocols import protocol_of
 
     for name in ("dataset", "data_dir"):
         if given[name].value:
@@ -85,14 +106,7 @@ def _of_files(given):
     files = EmbeddingFiles.read(given.embeddings, given.labels)
     spec = given.protocol or ("self_retrieval" if files.is_query is None else "query_gallery")
     about = {"embeddings": given.embeddings, "protocol": spec}
-    return about, _protocol(spec, given.metrics), files.embeddings, files, files.class_names or {}
-
-
-def _protocol(spec, metrics):
-    from tfdml import registry
-
-    protocol = registry.create("protocol", spec)
-    return protocol.with_metrics(metrics) if metrics else protocol
+    return Source(about, protocol_of(spec, given.metrics), files.embeddings, files)
 
 
 def _intervals(drawn, scores, labels):

@@ -1,4 +1,4 @@
-"""What runs must share to be compared."""
+"""Runs must share dataset, protocol, metrics and images to be compared."""
 
 import dataclasses
 from types import SimpleNamespace

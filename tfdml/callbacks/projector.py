@@ -17,7 +17,7 @@ class Projector(keras.callbacks.Callback):
 
     Args:
         log_dir: TensorBoard's log directory.
-        images: dataset of full batches of images, or an array `[N, H, W, 3]`.
+        images: dataset of full batches of images, or an array `[N, H, W, 3]`; None if only `write` is called.
         labels: `[N]` class numbers.
         thumbnail: function `row -> uint8 [side, side, 3]`, or None for no thumbnails.
         class_names: class number to name, or None.
@@ -31,7 +31,10 @@ class Projector(keras.callbacks.Callback):
         self.thumbnail, self.class_names, self.seed, self.verbose = thumbnail, class_names or {}, seed, verbose
 
     def on_train_end(self, logs=None):
-        embeddings = Embedder(self.model, verbose=self.verbose)(self.images, len(self.labels))
+        self.write(Embedder(self.model, verbose=self.verbose)(self.images, len(self.labels)))
+
+    def write(self, embeddings):
+        """Writes the files of embeddings `[N, d]` of all images."""
         count = min(len(embeddings), MOST_POINTS)
         rows = np.sort(np.random.default_rng(self.seed).choice(len(embeddings), count, replace=False))
         labels = [[int(label), self.class_names.get(int(label), "")] for label in self.labels[rows]]

@@ -24,32 +24,34 @@ def result_of(experiment, run, model, evaluation, step, build_untrained):
         build_untrained: function that makes the model as it was before training.
     """
     selected_on, test = experiment.settings.evaluate_on, experiment.splits.test
-    watched = _watched(experiment, model, evaluation, step)
     embeddings = evaluation.embeddings
     if selected_on != "test" or embeddings is None or evaluation.history[-1]["step"] != step:
         embeddings = experiment.embed(model, test)
-    scores = {"untrained": watched["untrained"], "metrics": experiment.splits.protocol(embeddings, test)}
+    final = experiment.splits.protocol(embeddings, test)
     if experiment.chief:
         save_model(model, run.final_model)
         if experiment.settings.projector:
-            write_projector(experiment, model, run)
-    chosen = model
-    if selected_on != "test":
+            write_projector(experiment, embeddings, run)
+    if selected_on == "test":
+        chosen, untrained, watched = model, evaluation.history[0]["metrics"], {}
+    else:
+        watched = {selected_on: _watched(experiment, model, evaluation, step)}
         chosen = build_untrained()
-        scores["untrained"] = experiment.measure(chosen, test)
+        untrained = experiment.measure(chosen, test)
     if evaluation.best["step"] != step:
         chosen.load_weights(run.model)
         embeddings = experiment.embed(chosen, test)
     best = experiment.splits.protocol(embeddings, test)
     return {
-        **scores,
+        "untrained": untrained,
+        "metrics": final,
         "best": {
             **best,
             "step": evaluation.best["step"],
             "selected_on": selected_on,
             "selected_by": evaluation.monitor,
         },
-        **({} if selected_on == "test" else {selected_on: watched}),
+        **watched,
         "selected_on": selected_on,
         "step": step,
         **learners_of(experiment, chosen, embeddings, model.learner_count),
@@ -57,7 +59,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained):
 
 
 def _watched(experiment, model, evaluation, step):
-    """What the final, the best and the untrained model reach on the split that was evaluated while training."""
+    """Returns the metrics of the final, the best and the untrained model on the split evaluated while training."""
     last, split, protocol = evaluation.history[-1], experiment.splits.evaluation, experiment.splits.protocol
     if last["step"] == step:
         final = last["metrics"]
@@ -67,7 +69,7 @@ def _watched(experiment, model, evaluation, step):
 
 
 def learners_of(experiment, model, embeddings, count):
-    """How `count` learners of a model differ on the test split, and what they cost; of one only an ensemble's cost.
+    """Measures how `count` learners of a model differ on the test split, and their cost; of one, an ensemble's cost.
 
     Args:
         experiment: `Experiment`.
@@ -96,19 +98,18 @@ def learners_of(experiment, model, embeddings, count):
     return {"learners": found, "cost": costs}
 
 
-def write_projector(experiment, model, run):
-    """The test split's embeddings for TensorBoard."""
+def write_projector(experiment, embeddings, run):
+    """Writes the test split's embeddings for TensorBoard."""
     test = experiment.splits.test
     projector = Projector(
         run.tensorboard,
-        experiment.images.evaluation(test, model),
+        None,
         test.labels,
         thumbnail=lambda row: thumbnail(test, row, side=THUMBNAIL),
         class_names=test.class_names,
         seed=experiment.settings.seed,
     )
-    projector.set_model(model)
-    projector.on_train_end()
+    projector.write(embeddings)
 
 
 def print_result(result, run):

@@ -5,8 +5,7 @@ import dataclasses
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
 from pipelines.datasets.dataset import Dataset, Split
-from tfdml import registry
-from tfdml.evaluation.protocols import Protocol
+from tfdml.evaluation.protocols import Protocol, protocol_of
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,16 +39,14 @@ class Splits:
         train, evaluation = _train_and_evaluation(dataset, settings)
         # Losses with proxies count on numbers without a gap.
         train = None if train is None else train.numbered()
-        protocol = registry.create("protocol", settings.protocol or dataset.protocol)
-        if settings.metrics:
-            protocol = protocol.with_metrics(settings.metrics)
+        protocol = protocol_of(settings.protocol or dataset.protocol, settings.metrics)
         if not test_only:
             protocol.selecting(settings.select_by)
         return cls(dataset, train, evaluation, dataset.test, protocol)
 
 
 def to_record(settings, dataset):
-    """What a run writes down so that it is measured on the same rows later, from any folder.
+    """Returns the record of a dataset, by which a run is measured on the same rows later, from any folder.
 
     Args:
         settings: namespace with the flags' values.

@@ -30,9 +30,9 @@ def metrics_of(specs):
     """Creates metrics from their specs, or from one spec; no two may have the same name.
 
     Args:
-        specs: tuple of specs.
+        specs: tuple of specs, or one spec.
     """
-    metrics = [metric_of(spec) for spec in specs]
+    metrics = [metric_of(spec) for spec in ((specs,) if isinstance(specs, str) else specs)]
     names = [metric.name for metric in metrics]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:

@@ -3,9 +3,9 @@
 A protocol is created from its spec, such as `query_gallery(metrics=('recall_at_1', 'map'))`.
 """
 
-from tfdml.evaluation.protocols.protocol import Protocol
+from tfdml.evaluation.protocols.protocol import Protocol, protocol_of
 from tfdml.evaluation.protocols.query_gallery import QueryGallery
 from tfdml.evaluation.protocols.random_gallery import RandomGallery
 from tfdml.evaluation.protocols.self_retrieval import SelfRetrieval
 
-__all__ = ["Protocol", "QueryGallery", "RandomGallery", "SelfRetrieval"]
+__all__ = ["Protocol", "QueryGallery", "RandomGallery", "SelfRetrieval", "protocol_of"]

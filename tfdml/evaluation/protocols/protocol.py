@@ -3,11 +3,17 @@
 import copy
 
 from tfdml import registry
+from tfdml.arguments import either, one_of, optional, several, text
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.scores import Scores
 
-DISTANCES = ("cosine", "euclidean")
+# The arguments of every protocol.
+EXPECTED = {
+    "metrics": either(text(), several(text())),
+    "distance": one_of("cosine", "euclidean"),
+    "reranking": optional(text()),
+}
 
 
 class Protocol:
@@ -17,13 +23,13 @@ class Protocol:
     `is_gallery`.
 
     Args:
-        metrics: tuple of metric specs.
+        metrics: tuple of metric specs, or one spec.
         distance: `cosine` or `euclidean`.
         reranking: spec of a reranking, or None.
     """
 
     def __init__(self, metrics, distance, reranking=None):
-        self.metrics = metrics_of((metrics,) if isinstance(metrics, str) else metrics)
+        self.metrics = metrics_of(metrics)
         self.distance = distance
         self.reranking = None if reranking is None else registry.create("reranking", reranking)
         if reranking and distance != "cosine":
@@ -80,3 +86,14 @@ class Protocol:
                 f"larger for better models: {', '.join(able) or 'it has none, add recall_at_1 to --metrics'}."
             )
         return name or able[0]
+
+
+def protocol_of(spec, metrics=()):
+    """Creates a protocol from its spec.
+
+    Args:
+        spec: protocol spec.
+        metrics: metric specs to measure instead of the protocol's own; empty for its own.
+    """
+    protocol = registry.create("protocol", spec)
+    return protocol.with_metrics(metrics) if metrics else protocol

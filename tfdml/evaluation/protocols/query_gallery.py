@@ -2,22 +2,15 @@
 
 import numpy as np
 
-from tfdml.arguments import either, integer, one_of, optional, several, text
-from tfdml.evaluation.protocols.protocol import DISTANCES, Protocol
+from tfdml.arguments import integer, optional
+from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry import register
 
 METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
 
 
-@register(
-    "protocol",
-    "query_gallery",
-    metrics=either(text(), several(text())),
-    distance=one_of(*DISTANCES),
-    reranking=optional(text()),
-    junk=optional(integer()),
-)
+@register("protocol", "query_gallery", junk=optional(integer()), **EXPECTED)
 class QueryGallery(Protocol):
     """Searches queries in a gallery, without images that share class and camera, or class and group.
 
@@ -27,7 +20,7 @@ class QueryGallery(Protocol):
         metrics: metric specs, such as ("recall_at_1", "map").
         distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
         reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
-        junk: class number of gallery images that are removed before searching, such as -1; None if there is none.
+        junk: class number of gallery images that are removed before searching, such as -1; None removes none.
             Distractors, which count as wrong, need no mark: their class has no query.
     """
 

@@ -2,23 +2,15 @@
 
 import numpy as np
 
-from tfdml.arguments import either, integer, one_of, optional, several, text
-from tfdml.evaluation.protocols.protocol import DISTANCES, Protocol
+from tfdml.arguments import integer
+from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry import register
 
 METRICS = ("recall_at_1", "recall_at_5", "map")
 
 
-@register(
-    "protocol",
-    "random_gallery",
-    draws=integer(1),
-    seed=integer(0),
-    metrics=either(text(), several(text())),
-    distance=one_of(*DISTANCES),
-    reranking=optional(text()),
-)
+@register("protocol", "random_gallery", draws=integer(1), seed=integer(0), **EXPECTED)
 class RandomGallery(Protocol):
     """Searches all images in a gallery of one random image per class; the mean of several draws (VehicleID).
 

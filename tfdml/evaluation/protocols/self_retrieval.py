@@ -1,20 +1,13 @@
 """Every image is searched among all others."""
 
-from tfdml.arguments import either, one_of, optional, several, text
-from tfdml.evaluation.protocols.protocol import DISTANCES, Protocol
+from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry import register
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r", "nmi", "f1")
 
 
-@register(
-    "protocol",
-    "self_retrieval",
-    metrics=either(text(), several(text())),
-    distance=one_of(*DISTANCES),
-    reranking=optional(text()),
-)
+@register("protocol", "self_retrieval", **EXPECTED)
 class SelfRetrieval(Protocol):
     """Searches every image among all others (CUB, Cars, SOP).
 
