@@ -4,6 +4,9 @@ import numpy as np
 
 from tfdml.faiss_library import load_faiss
 
+# Rows that are checked at once, so that memory-mapped embeddings stay on disk.
+ROWS = 8192
+
 
 def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
     """Clusters embeddings with faiss' K-means, on a GPU if there is one.
@@ -77,7 +80,9 @@ def matched(before, after, clusters):
 
 def check_finite(embeddings):
     """Raises a ValueError that names the first row `[N, d]` that is not finite."""
-    broken = np.flatnonzero(~np.isfinite(embeddings).all(axis=1))
+    blocks = (embeddings[start : start + ROWS] for start in range(0, len(embeddings), ROWS))
+    finite = [np.isfinite(block).all(axis=1) for block in blocks]
+    broken = np.flatnonzero(~np.concatenate(finite)) if finite else ()
     if len(broken):
         raise ValueError(f"{len(broken)} of {len(embeddings)} embeddings are not finite; the first is row {broken[0]}.")
 

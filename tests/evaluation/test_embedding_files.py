@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 
 from tests.run_helpers import run
@@ -54,10 +55,8 @@ def test_archives_and_tables_have_columns(tmp_path, arrays):
     np.savez(tmp_path / "x.npz", embeddings=embeddings.astype(np.float16), **columns)
     found = EmbeddingFiles.read(str(tmp_path / "x.npz"))
     assert found.embeddings.dtype == np.float16
-    pyarrow = pytest.importorskip("pyarrow")
-    parquet = pytest.importorskip("pyarrow.parquet")
     table = pyarrow.table({"embeddings": list(embeddings.astype(np.float16).astype(np.float32)), **columns})
-    parquet.write_table(table, tmp_path / "x.parquet")
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
     other = EmbeddingFiles.read(str(tmp_path / "x.parquet"))
     for name in ("embeddings", *columns):
         np.testing.assert_array_equal(getattr(found, name), columns.get(name, found.embeddings))

@@ -97,7 +97,6 @@ def test_wrong_products_within_the_bound_change_nothing(monkeypatch):
         return out
 
     monkeypatch.setattr(module._Gallery, "similarities", rounded)
-    monkeypatch.setattr(module._Gallery, "error", 0.02, raising=False)
     assert ranks_of(embeddings, labels) == whole
 
 

@@ -26,18 +26,12 @@ def count_at_least(row, thresholds, error, exact):
     # One float32 further, because float64 is rounded to float32.
     low = np.nextafter((thresholds - error).astype(np.float32), np.float32(-np.inf))
     high = np.nextafter((thresholds + error).astype(np.float32), np.float32(np.inf))
-    places = np.flatnonzero(row >= low[0])
-    if len(places) < FEW * len(row):
-        row = row[places]
-    else:
-        places = None
-    if len(thresholds) > SORTED_FROM:
-        return _counts_by_sorting(row, places, thresholds, low, high, exact)
-    return _counts_by_comparing(row, places, thresholds, low, high, exact)
+    count = _counts_by_sorting if len(thresholds) > SORTED_FROM else _counts_by_comparing
+    return count(row, thresholds, low, high, exact)
 
 
-def _counts_by_comparing(row, places, thresholds, low, high, exact):
-    counts = np.zeros(len(thresholds), np.int64)
+def _counts_by_comparing(row, thresholds, low, high, exact):
+    counts, places = np.zeros(len(thresholds), np.int64), None
     for index, threshold in enumerate(thresholds):
         candidates = row >= low[index]
         maybe = np.count_nonzero(candidates)
@@ -53,7 +47,9 @@ def _counts_by_comparing(row, places, thresholds, low, high, exact):
     return counts
 
 
-def _counts_by_sorting(row, places, thresholds, low, high, exact):
+def _counts_by_sorting(row, thresholds, low, high, exact):
+    places = np.flatnonzero(row >= low[0])
+    row = row[places]
     ordered = np.sort(row)
     maybe, sure = (len(row) - np.searchsorted(ordered, bounds) for bounds in (low, high))
     counts = sure.astype(np.int64)

@@ -108,10 +108,9 @@ def _loaded(path, **options):
 
 
 def _read_parquet(path):
-    try:
-        import pyarrow.parquet
-    except ImportError:
-        raise ValueError(f"Reading {path} needs pyarrow: pip install pyarrow.") from None
+    # Imported here because it is slow to load.
+    import pyarrow.parquet
+
     try:
         table = pyarrow.parquet.read_table(path)
     except (OSError, pyarrow.ArrowException) as error:

@@ -19,7 +19,7 @@ def evaluate(embeddings, labels, metrics=METRICS, *, queries=None, gallery=None,
     Args:
         embeddings: `[N, d]` array, finite.
         labels: `[N]` class numbers.
-        metrics: tuple of metric specs.
+        metrics: tuple of metric specs, or one spec.
         queries: `[N]` booleans, the rows that are queries; None for all.
         gallery: `[N]` booleans, the rows that are in the gallery; None for all.
         apart: arrays `[N]` of integers, such as cameras. A gallery image of the query's class counts neither as found
@@ -31,5 +31,4 @@ def evaluate(embeddings, labels, metrics=METRICS, *, queries=None, gallery=None,
         `{"recall_at_1": fraction, ..., "queries": number of queries}`.
     """
     search = Search.of(labels, queries=queries, gallery=gallery, apart=apart)
-    metrics = metrics_of((metrics,) if isinstance(metrics, str) else metrics)
-    return measure(embeddings, search, metrics, distance=distance, seed=seed).summary()
+    return measure(embeddings, search, metrics_of(metrics), distance=distance, seed=seed).summary()

@@ -10,6 +10,8 @@ import tempfile
 
 import numpy as np
 
+from tfdml.clustering import check_finite
+
 STEP = 2.0**-24
 # Rows prepared at once.
 ROWS = 8192
@@ -36,6 +38,7 @@ class ExactVectors:
             embeddings: `[N, d]` array, finite; a memory-mapped one is rounded into a temporary file, not into memory.
             distance: `cosine` or `euclidean`. Euclidean distances are relative to the longest vector.
         """
+        check_finite(embeddings)
         lengths = _lengths(embeddings)
         euclidean = distance == "euclidean"
         divisors = np.full_like(lengths, lengths.max()) if euclidean else lengths
@@ -65,15 +68,6 @@ def _lengths(embeddings):
     lengths = np.empty(len(embeddings))
     for start in range(0, len(embeddings), ROWS):
         block = _float64(embeddings[start : start + ROWS])
-        finite = np.isfinite(block).all(axis=1)
-        if not finite.all():
-            bad = sum(
-                np.sum(~np.isfinite(_float64(embeddings[later : later + ROWS])).all(axis=1))
-                for later in range(start, len(embeddings), ROWS)
-            )
-            raise ValueError(
-                f"{bad} of {len(embeddings)} embeddings are not finite; the first is row {start + finite.argmin()}."
-            )
         # Scaled first, so that no square overflows or vanishes.
         largest = np.abs(block).max(axis=1, keepdims=True)
         scaled = block / np.where(largest > 0, largest, 1.0)

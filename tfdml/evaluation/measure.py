@@ -54,7 +54,7 @@ def _over_queries(embeddings, search, metrics, ranks_of):
             values[metric.name].append(metric.per_query(ranks))
     if not rows:
         raise ValueError(
-            f"{metrics[0].name} needs a query with another image of its class in the gallery; there is none. "
+            f"{metrics[0].name} needs a query with another image of its class in the gallery; no query has one. "
             "Check labels, and which rows are queries and gallery."
         )
     rows = np.concatenate(rows)

@@ -109,6 +109,7 @@ class _Gallery:
         classes = search.labels.max(initial=-1) + 2
         self.starts = np.searchsorted(labels, np.arange(classes))
         # Each of d products and sums rounds once; the offset, the threshold and the result some more.
+        self.has_offsets = bool(vectors.offsets.any())
         longest = 1.001 + np.abs(vectors.offsets).max(initial=0.0)
         self.error = (vectors.vectors.shape[1] + 8) * 2.0**-24 * longest * 1.001
 
@@ -130,17 +131,14 @@ class _Gallery:
         """Yields the sorted exact similarities of the positives of each query, all of one class."""
         members = self.members(self.search.labels[queries[0]])
         similarities = self.vectors.similarities(vectors, members)
-        rows = self.rows[members]
-        counted = queries[:, None] != rows
-        for column in self.search.apart:
-            counted &= column[queries][:, None] != column[rows]
+        counted = self.search.countable(queries, self.rows[members])
         for each, mask in zip(similarities, counted, strict=True):
             yield np.sort(each[mask])
 
     def similarities(self, vectors, tile, out):
         """Returns approximate similarities of queries `[B, d]` to the rows of a slice, in `out`."""
         self.products(vectors, tile, out)
-        if self.vectors.offsets.any():
+        if self.has_offsets:
             out -= self.vectors.offsets[tile].astype(np.float32)
         return out
 

@@ -17,9 +17,7 @@ def ranks_of_similarities(blocks, search, *, first_only=False, tie=TIE):
     """
     for rows, similarities in blocks:
         same = search.labels[rows, None] == search.labels[search.gallery]
-        counted = same & (rows[:, None] != search.gallery)
-        for column in search.apart:
-            counted &= column[rows, None] != column[search.gallery]
+        counted = same & search.countable(rows, search.gallery)
         kept = np.flatnonzero(counted.any(axis=1))
         if len(kept):
             positives = counted[kept].sum(axis=1)

@@ -33,8 +33,7 @@ class Scores:
         Args:
             labels: `[N]` class number of each row.
         """
-        if self.queries is None:
-            raise ValueError("None of the metrics is a mean over queries; add one, such as recall_at_1.")
+        self._check_queries()
         classes = np.asarray(labels)[self.queries]
         known, places, counts = np.unique(classes, return_inverse=True, return_counts=True)
         sums = {name: np.bincount(places, weights=values) for name, values in self.per_query.items()}
@@ -49,14 +48,17 @@ class Scores:
         Args:
             path: the file.
         """
-        if self.queries is None:
-            raise ValueError("None of the metrics is a mean over queries; add one, such as recall_at_1.")
+        self._check_queries()
         with open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["row", *self.per_query])
             writer.writerows(
                 zip(self.queries.tolist(), *(each.tolist() for each in self.per_query.values()), strict=True)
             )
+
+    def _check_queries(self):
+        if self.queries is None:
+            raise ValueError("None of the metrics is a mean over queries; add one, such as recall_at_1.")
 
     @classmethod
     def mean(cls, several):

@@ -40,6 +40,18 @@ class Search:
         columns = tuple(_column(column, len(labels)) for column in apart)
         return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns)
 
+    def countable(self, queries, rows):
+        """Returns booleans `[Q, R]`: whether a gallery row of a query's class counts as found.
+
+        Args:
+            queries: `[Q]` rows.
+            rows: `[R]` rows of the gallery.
+        """
+        counted = queries[:, None] != rows
+        for column in self.apart:
+            counted &= column[queries][:, None] != column[rows]
+        return counted
+
     def check(self, embeddings):
         """Raises a ValueError if embeddings are not `[N, d]` numbers."""
         if embeddings.ndim != 2 or not all(embeddings.shape) or embeddings.dtype.kind not in "fiu":
