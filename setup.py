@@ -34,6 +34,8 @@ REQUIRES = [
     "tensorboard~=2.21",
     # Reads prepared CUB, Cars196 and SOP. 4.9.10 is known to import with protobuf 7.
     "tensorflow-datasets>=4.9.10",
+    # Reads Parquet tables of embeddings. Unbounded: tensorflow-datasets requires it, and the functions used are old.
+    "pyarrow",
     # Reads weights of Caffe. TensorFlow 2.21's own bounds: tensorflow-metadata requires less than it needs and would
     # accept an older one.
     "protobuf>=6.31.1,<8",

@@ -74,7 +74,7 @@ def scratch():
 
 
 def made_once(name, make):
-    """What `make(path)` makes at a path that all processes share: the first that asks has it made, others wait."""
+    """Returns a path that all processes share, made by `make(path)`: the first process makes it, others wait."""
     path = Path(os.environ[SHARED_FOLDER]) / name
     complete = path.with_suffix(".complete")
     with open(path.with_suffix(".lock"), "w") as lock:

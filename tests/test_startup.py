@@ -1,4 +1,4 @@
-"""What a command hides while it imports TensorFlow and Keras."""
+"""Packages that a command hides while it imports TensorFlow and Keras."""
 
 import importlib
 import sys

@@ -14,7 +14,9 @@ INTERRUPTED_STATUS = 130
 # before they import TensorFlow, so that --help, a mistyped flag and Ctrl-C take effect at once.
 COMMAND_LINES = ("tfdml", "pipelines", "benchmarks.study")
 
-# What a command imports, and packages that it hides meanwhile: TensorFlow and Keras import them where they are
+# Modules to import, each with the packages that it is to find missing.
+IMPORTS = {"keras": ()}
+# Those of a command, and packages that it hides meanwhile: TensorFlow and Keras import them where they are
 # installed, for converters, wrappers and galleries, which takes as long again as all the rest.
 COMMAND_IMPORTS = {"tensorflow": ("jax",), "keras": ("matplotlib", "sklearn")}
 
@@ -72,7 +74,7 @@ def raise_on_interrupt():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def import_keras_quietly(modules={"keras": ()}):  # noqa: B006
+def import_keras_quietly(modules=IMPORTS):
     """Imports Keras and drops known log noise of its backend from standard error.
 
     TensorFlow's log level does not reach these lines: they are written before its logging is set up.

@@ -39,12 +39,7 @@ def market1501(data_dir):
     images, labels, cameras = (np.concatenate(columns) for columns in both)
     is_query = np.arange(len(labels)) < len(query)
     test = Split(images, labels, cameras=cameras, is_query=is_query, is_gallery=~is_query)
-    return Dataset(
-        "market1501",
-        train,
-        test,
-        protocol="query_gallery",
-    )
+    return Dataset("market1501", train, test, protocol="query_gallery")
 
 
 def _read(folder):

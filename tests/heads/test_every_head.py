@@ -1,4 +1,4 @@
-"""What holds for every head: its layer, and models of every method that take it and come back from files."""
+"""Every head makes a layer, and models of every method take it and come back from files."""
 
 import dataclasses
 

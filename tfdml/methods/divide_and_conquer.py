@@ -209,7 +209,7 @@ class DivideAndConquer(EmbeddingModel):
         return own | whole, tf.concat([own, [whole]], axis=0)
 
     def _masks(self, slices, layers):
-        """What may be held, with masks of what learns: `[(variable, mask), ...]`."""
+        """Returns the variables that may be held, with masks of the parts that learn: `[(variable, mask), ...]`."""
         columns = tf.gather(slices, self._owner())
         masks = [(self.head.kernel, columns), (self.head.bias, columns)]
         for place, layer in enumerate(self.loss_layers.learners):

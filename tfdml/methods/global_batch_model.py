@@ -37,7 +37,7 @@ class GlobalBatchModel(KerasModel):
         return self.trainable_variables
 
     def regularization(self, batch):
-        """What the layers add to the loss of a batch."""
+        """Returns the sum that the layers add to the loss of a batch."""
         del batch
         return sum(self.losses)
 
@@ -72,7 +72,7 @@ class GlobalBatchModel(KerasModel):
         return self.update_measures(batch, measured)
 
     def _moving_variables(self):
-        """What the forward pass of training changes."""
+        """Returns the variables that the forward pass of training changes."""
         if self.freeze_batch_norm == "none":
             return self.non_trainable_variables
         frozen = {

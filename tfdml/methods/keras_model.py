@@ -10,7 +10,7 @@ from tfdml.methods.replicas import mean_of_replicas
 
 
 class KerasModel(keras.Model):
-    """What the models of the methods need of Keras and Keras does otherwise.
+    """Changes of Keras' model that the methods need.
 
     The model's and the optimizer's variables are made before the first step is traced: XLA, which `jit_compile="auto"`
     chooses where there is a GPU, cannot make them inside the step. A model that is loaded has been called, so that

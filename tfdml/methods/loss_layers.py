@@ -48,7 +48,7 @@ class LossLayers(VariableHolder):
         return list(range(len(slices)))
 
     def inputs_of(self, learner, labels, embeddings):
-        """What the loss takes for the embeddings `[B, d]` of a learner."""
+        """Returns the input of the loss for the embeddings `[B, d]` of a learner."""
         if not self.learners:
             return embeddings
         layer = self.learners[learner]

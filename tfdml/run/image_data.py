@@ -44,7 +44,7 @@ class ImageData:
 
     @functools.cached_property
     def _substitutes(self):
-        """What replaces bad training images, or None; only training needs it."""
+        """The `Substitutes` of bad training images, or None; only training needs them."""
         return Substitutes(self.train.labels) if self.settings.max_bad_images else None
 
     def preprocessing(self, model, transform=None):

@@ -82,7 +82,7 @@ def make_average(settings, model):
 
 
 def _arguments(settings, given, steps_per_epoch):
-    """What flags say of the optimizer beside what it is given, where they say anything."""
+    """Returns the arguments of the optimizer that flags set, without those that keep its defaults."""
     arguments = {}
     if settings.lr_multipliers:
         arguments["lr_multipliers"] = parse_multipliers(settings.lr_multipliers)

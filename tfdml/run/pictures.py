@@ -47,7 +47,7 @@ def _attention(experiment, model, result, folder, **chosen):
 
 
 def pixels_of(images, mean, std, channels):
-    """What the network sees, as a picture again."""
+    """Converts the input of the network back to a picture."""
     pixels = np.clip(np.round(images * std + mean), 0, 255).astype(np.uint8)
     return pixels[..., ::-1] if channels == "bgr" else pixels
 

@@ -112,7 +112,7 @@ class RunDirectory:
             write_atomically(self._dataset, (json.dumps(record, indent=2) + "\n").encode())
 
     def recorded_dataset(self):
-        """What `record_dataset` wrote; empty where it wrote nothing."""
+        """Returns the dictionary that `record_dataset` wrote; empty if it wrote none."""
         return _read_json(self._dataset, "train again, in another --run_dir") or {}
 
     @property
@@ -177,7 +177,7 @@ def _read_json(path, advice):
 
 
 def damage_of(path):
-    """What is wrong with the archive in which Keras saves a model, or None."""
+    """Returns why the archive in which Keras saves a model cannot be read, or None."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.testzip()
