@@ -17,7 +17,8 @@ OPTIONS = {
     "multilevel": {"reduced": 2, "hidden": 2},
     "single": {},
 }
-METHODS = names("method")
+# Among them one with a single level, which is not the output of the backbone.
+METHODS = [*names("method"), "multilevel(endpoints=('stage1',), reduced=2, hidden=2)"]
 IMAGES = np.random.default_rng(0).normal(size=(4, 8, 8, 3)).astype(np.float32)
 LABELS = np.array([0, 0, 1, 1])
 
@@ -33,7 +34,7 @@ def two_layers():
     first = keras.layers.Conv2D(2, 1, name="first")(inputs)
     second = keras.layers.Conv2D(2, 1, name="second")(first)
     about = {"mean": (127.5,) * 3, "std": (63.75,) * 3, "image_size": 8}
-    return Backbone(inputs, {"first": first, "second": second}, **about)
+    return Backbone(inputs, {"stage1": first, "stage2": second}, **about)
 
 
 def targets_of(method):

@@ -1,11 +1,15 @@
 """Embeddings of several depths."""
 
+import math
+import warnings
+
 import keras
 import numpy as np
 import pytest
 
 import tfdml
-from tests.run_helpers import train
+from tests.run_helpers import Forked, assert_same_run, steps, train, train_flags
+from tfdml.evaluation import cost
 from tfdml.losses import RankedListSimpler
 
 LEVELS = ("stage1", "stage2", "stage3")
@@ -83,14 +87,80 @@ def test_an_unknown_endpoint_is_told():
         make_model(endpoints=("inception_3c", "stage3"))
 
 
-def test_one_level_is_no_case_for_it():
-    with pytest.raises(ValueError, match="endpoints to be None or a tuple of 2 or more texts; received"):
-        make_model(endpoints=("stage3",))
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_level_is_the_same_alone_as_beside_others(batch, level):
+    """The shallow ones are auxiliary, the output of the backbone is not."""
+    beside, alone = make_model(), make_model(endpoints=(level,), embedding_size=8)
+    together = np.asarray(beside.learner_embeddings(batch[0]))
+    assert alone.learner_embeddings(batch[0]).shape == (16, 1, 8)
+    place = LEVELS.index(level)
+    own = [beside.head.branches[place], beside.head.projections[place]]
+    alone.backbone.set_weights(beside.backbone.get_weights())
+    for mine, other in zip((alone.head.branches[0], alone.head.projections[0]), own, strict=True):
+        mine.set_weights(other.get_weights())
+    np.testing.assert_allclose(alone.learner_embeddings(batch[0])[:, 0], together[:, place], atol=1e-6)
+
+
+def test_the_deepest_level_alone_is_one_embedding_of_the_backbone(batch):
+    alone, single = make_model(endpoints=LEVELS[-1:], embedding_size=8), tfdml.Single(make_model().backbone, 8)
+    single(batch[0])
+    alone(batch[0])
+    assert [weight.shape for weight in alone.weights] == [weight.shape for weight in single.weights]
+    single.set_weights(alone.get_weights())
+    np.testing.assert_allclose(alone(batch[0]), single(batch[0]), atol=1e-6)
+
+
+def test_which_levels_are_auxiliary_can_be_said(batch):
+    assert make_model().auxiliary == LEVELS[:2] and make_model(endpoints=LEVELS[::-1]).auxiliary == LEVELS[1::-1]
+    plain = make_model(auxiliary=())
+    levels = plain.levels(batch[0])
+    plain(batch[0])
+    for place, projection in enumerate(plain.head.projections):
+        expected = np.asarray(levels[place]).mean(axis=(1, 2)) @ np.asarray(projection.kernel)
+        expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+        np.testing.assert_allclose(plain.learner_embeddings(batch[0])[:, place], expected, atol=1e-5)
+    # Nothing reads all positions.
+    assert plain(np.ones((1, 40, 32, 3), np.float32)).shape == (1, 24)
+    with pytest.raises(ValueError, match="some of the endpoints stage1, received 'stage2'"):
+        make_model(endpoints=("stage1",), auxiliary=("stage2",))
+
+
+def test_models_of_before_are_what_they_were():
+    """They were saved without saying which levels are auxiliary: the last never was."""
+    config = make_model(endpoints=LEVELS[:2]).get_config()
+    assert config.pop("auxiliary") == LEVELS[:2]
+    assert tfdml.methods.Multilevel.from_config(config).auxiliary == LEVELS[:1]
+
+
+def test_what_is_behind_the_deepest_level_does_not_learn(batch):
+    model = make_model(endpoints=LEVELS[:1], embedding_size=8)
+    model(batch[0])
+    model.compile(keras.optimizers.SGD(0.1), loss=RankedListSimpler())
+    before = [weight.numpy() for weight in model.trainable_weights]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="Gradients do not exist")
+        model.fit(*batch, batch_size=16, verbose=0)
+    same = [np.array_equal(weight, old) for weight, old in zip(model.trainable_weights, before, strict=True)]
+    behind = ["stage2" in weight.path or "stage3" in weight.path for weight in model.trainable_weights]
+    assert all(behind[place] for place in np.flatnonzero(same)) and sum(same) == sum(behind) == 12
+    used = sum(math.prod(weight.shape) for weight, no in zip(model.trainable_weights, behind, strict=True) if not no)
+    assert cost(model, (24, 24, 3))["parameters"] == used
 
 
 @pytest.mark.slow
-def test_it_trains_by_the_command_line(tmp_path):
-    method = "multilevel(endpoints=('stage1', 'stage2'), reduced=8, hidden=16)"
-    done = train(tmp_path / "run", f"--method={method}", "--loss=ranked_list_simpler", "--epochs=1")
+@pytest.mark.parametrize("endpoints", [("stage1",), ("stage1", "stage2")])
+def test_a_killed_run_goes_on_with_its_levels_and_temperatures(endpoints, tmp_path):
+    """Both losses of the sum have a temperature that changes from step to step, for all levels."""
+    more = [
+        f"--method=multilevel(endpoints={endpoints}, reduced=8, hidden=16)",
+        "--loss=ranked_list(final_negative_temperature=0.0)+0.5*ranked_list_simpler(final_negative_temperature=20.0)",
+    ]
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    done = train(straight, *more)
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "run" / "model.keras").exists()
+    flags = train_flags(killed, *more, "--checkpoint_every=3")
+    assert Forked("tfdml.train", *flags).until(lambda: len(steps(killed)) >= 2).kill().returncode == -9
+    assert max(steps(killed)) < max(steps(straight))
+    done = train(killed, *more, "--checkpoint_every=3")
+    assert done.returncode == 0, done.stderr
+    assert_same_run(killed, straight)

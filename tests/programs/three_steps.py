@@ -24,6 +24,7 @@ from tfdml import registry
 from tfdml.backbones.backbone import Backbone
 from tfdml.callbacks import WeightAverage
 from tfdml.devices import is_chief, strategy_for
+from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.run.progress import Progress
 
 CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3
@@ -64,6 +65,8 @@ CASES = {
         "multi_head(learners=2, branch='stage1', attention=True, attention_depth=1)",
     ),
     "tails": ("contrastive", GENTLE, "multi_tail(learners=2, branch='stage1')"),
+    "level": ("ranked_list_simpler", GENTLE, "multilevel(endpoints=('stage1',), reduced=4, hidden=8)"),
+    "levels": ("ranked_list_simpler", GENTLE, "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8)"),
 }
 IN_FLOAT32 = {f"{name}_in_float32": CASES[name] for name in ("pairs", "groups")}
 
@@ -129,11 +132,11 @@ def random_split():
 
 def make_model(loss, optimizer, method):
     backbone = tfdml.backbones.Small(width=8, stages=2) if keras.config.floatx() == "float64" else smooth_backbone()
-    for layer in backbone.layers:
-        # Its batch statistics are each replica's own, which no loss on the global batch can change.
-        layer.trainable = not isinstance(layer, keras.layers.BatchNormalization)
     model = registry.create("method", method, backbone=backbone, embedding_size=16)
     model(np.zeros((1, SIDE, SIDE, 3), np.float32))
+    for norm in batch_norms(model):
+        # Its batch statistics are each replica's own, which no loss on the global batch can change.
+        norm.trainable = False
     model.compile(registry.create("optimizer", optimizer), loss=loss)
     model.optimizer.build(model.trainable_variables)
     return model

@@ -20,7 +20,7 @@ def cost(model, input_shape):
 
     Multiply-adds, which papers and libraries mostly call FLOPs, are those of convolutions and matrix products. Pooling,
     norms, other elementwise operations and products with constants, such as in local response norm, do not count.
-    Only trainable parameters count, without those of the loss.
+    Only trainable parameters that the graph reads count, without those of the loss.
 
     Args:
         model: Keras model.
@@ -36,7 +36,8 @@ def cost(model, input_shape):
     traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False).get_concrete_function(inputs)
     operations = list(_operations(traced.graph))
     of_loss = {id(weight) for weight in getattr(getattr(model, "loss_layers", None), "variables", ())}
-    weights = [weight for weight in model.trainable_weights if id(weight) not in of_loss]
+    read = {id(variable) for variable in traced.graph.variables}
+    weights = [weight for weight in model.trainable_weights if id(weight) not in of_loss and id(weight.value) in read]
     return {
         "parameters": sum(math.prod(weight.shape) for weight in weights),
         "multiply_adds": None

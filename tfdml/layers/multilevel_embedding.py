@@ -4,7 +4,7 @@ import keras
 from keras import ops
 
 from tfdml.argument_checks import expects
-from tfdml.arguments import integer
+from tfdml.arguments import boolean, integer, optional, several
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
@@ -12,37 +12,43 @@ from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(reduced=integer(1), hidden=integer(1), **EMBEDDING)
+@expects(reduced=integer(1), hidden=integer(1), auxiliary=optional(several(boolean())), **EMBEDDING)
 class MultilevelEmbedding(FeatureEmbedding):
     """Computes one learner at each of several depths: feature maps to `[B, levels, embedding_size / levels]`.
 
     These are the low, middle and high embeddings of Ranked List Loss (Sec. 4.1.3), at the depths of the three
-    classifiers of GoogLeNet V2. All levels but the last have a 5 × 5 pooling with stride 3, a 1 × 1 convolution and a
-    hidden layer, the latter two with batch norm. Each level then has a copy of the layer `features`, which pools the
-    last level over all positions, a linear layer, and normalization in float32. Hidden layers read every position, so
-    all images must have the same size.
+    classifiers of GoogLeNet V2. As there, auxiliary levels have a 5 × 5 pooling with stride 3, a 1 × 1 convolution and
+    a hidden layer, the latter two with batch norm. Each level then has a layer `features` of its own, which pools
+    features over all positions where the level is not auxiliary, a linear layer, and normalization in float32. Hidden
+    layers read every position, so all images must have the same size.
 
     Args:
         embedding_size: number of dimensions of all levels together.
-        reduced: number of channels after the 1 × 1 convolution.
-        hidden: number of units of the hidden layer.
+        reduced: number of channels after the 1 × 1 convolution of auxiliary levels.
+        hidden: number of units of their hidden layer.
         features: Keras layer of the last level before its linear layer, of which the other levels have copies.
             Default: `PooledFeatures()`, the average over positions.
+        auxiliary: for each level, whether it is auxiliary; None: all but the last are.
     """
 
-    def __init__(self, embedding_size, reduced=128, hidden=1024, features=None, **kwargs):
+    def __init__(self, embedding_size, reduced=128, hidden=1024, features=None, auxiliary=None, **kwargs):
         super().__init__(embedding_size, features, **kwargs)
         self.reduced = reduced
         self.hidden = hidden
+        self.auxiliary = auxiliary
 
     def build(self, input_shape):
         levels = len(input_shape)
         if self.embedding_size % levels:
             raise ValueError(f"An embedding of size {self.embedding_size} cannot be split into {levels} equal levels.")
+        auxiliary = (True,) * (levels - 1) + (False,) if self.auxiliary is None else self.auxiliary
+        if len(auxiliary) != levels:
+            raise ValueError(f"Expected auxiliary to have {levels} values, one for each level; received {auxiliary}.")
         size = self.embedding_size // levels
-        self.branches = [self._auxiliary(number, shape) for number, shape in enumerate(input_shape[:-1])]
-        self.build_features(input_shape[-1])
-        self.branches.append(self.features)
+        self.branches = [
+            self._branch(number, auxiliary[number], shape, last=number == levels - 1)
+            for number, shape in enumerate(input_shape)
+        ]
         self.projections = [
             keras.layers.Dense(size, dtype=self.dtype_policy, name=f"level{number}") for number in range(levels)
         ]
@@ -59,15 +65,24 @@ class MultilevelEmbedding(FeatureEmbedding):
         return (input_shape[0][0], len(input_shape), self.embedding_size // len(input_shape))
 
     def get_config(self):
-        return {**super().get_config(), "reduced": self.reduced, "hidden": self.hidden}
+        own = {"reduced": self.reduced, "hidden": self.hidden, "auxiliary": self.auxiliary}
+        return {**super().get_config(), **own}
 
-    def _features_of(self, number):
-        """A copy of the layer `features` for a level other than the last."""
-        config = {**self.features.get_config(), "name": f"level{number}_last_features"}
-        return type(self.features).from_config(config)
+    def _branch(self, number, auxiliary, shape, last):
+        """The layers of a level before its linear layer."""
+        features = self.features
+        if not last:
+            config = {**features.get_config(), "name": f"level{number}_last_features"}
+            features = type(features).from_config(config)
+        if auxiliary:
+            return self._auxiliary(number, shape, features)
+        # A loaded layer is already built.
+        if not features.built:
+            features.build(shape)
+        return features
 
-    def _auxiliary(self, number, shape):
-        """The layers of a level other than the last, up to its hidden layer."""
+    def _auxiliary(self, number, shape, features):
+        """The layers of an auxiliary level, which end with its layer `features`."""
         if None in shape[1:]:
             raise ValueError(
                 f"A level's hidden layer reads every position, so images need a fixed size; received features {shape}."
@@ -83,6 +98,6 @@ class MultilevelEmbedding(FeatureEmbedding):
             keras.layers.Dense(self.hidden, use_bias=False, **policy),
             keras.layers.BatchNormalization(momentum=0.9, **policy),
             keras.layers.ReLU(**policy),
-            self._features_of(number),
+            features,
         ]
         return keras.Sequential(layers, name=f"level{number}_features")

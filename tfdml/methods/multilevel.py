@@ -1,5 +1,7 @@
 """Embeddings of several depths of a network, as Ranked List Loss has them."""
 
+import keras
+
 from tfdml.arguments import integer, optional, several, text
 from tfdml.heads.linear import Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
@@ -11,7 +13,8 @@ from tfdml.registry import register
 @register(
     "method",
     "multilevel",
-    endpoints=optional(several(text(), at_least=2)),
+    endpoints=optional(several(text())),
+    auxiliary=optional(several(text(), at_least=0)),
     reduced=integer(1),
     hidden=integer(1),
     **METHOD,
@@ -19,15 +22,18 @@ from tfdml.registry import register
 class Multilevel(EmbeddingModel):
     """One learner at each of several endpoints, each with the loss of its own; side by side for retrieval.
 
-    The embeddings L, M and H of Ranked List Loss (Sec. 4.1.3), of 512 dimensions each. Images need one size.
+    The embeddings L, M and H of Ranked List Loss (Sec. 4.1.3), or some of them, of 512 dimensions each by default. A
+    level is the same alone as beside others. With auxiliary levels all images must have the same size.
 
     Args:
         backbone: one of `tfdml.backbones`.
-        embedding_size: dimensions of all levels together.
+        embedding_size: dimensions of all levels together, which have the same number each.
         endpoints: names of the backbone's endpoints, from shallow to deep; None: the default of the backbone,
             for `bn_inception` the paper's `inception_3c`, `inception_4e` and `inception_5b`.
-        reduced: channels that all levels but the last are reduced to.
+        reduced: channels that auxiliary levels are reduced to.
         hidden: units of their hidden layers.
+        auxiliary: names of the endpoints whose levels are auxiliary, see `tfdml.layers.MultilevelEmbedding`; None: all
+            but the output of the backbone.
         head: one of `tfdml.heads`, see `Single`, of each level.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
@@ -39,25 +45,56 @@ class Multilevel(EmbeddingModel):
         endpoints=None,
         reduced=128,
         hidden=1024,
+        auxiliary=None,
         head=Linear(),
         freeze_batch_norm="none",
         **kwargs,
     ):
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
-        endpoints = backbone.method_default("levels") if endpoints is None else endpoints
         self.embedding_size = embedding_size
-        self.endpoints = tuple(endpoints)
-        self.levels = backbone.taps(endpoints)
+        self.endpoints = tuple(backbone.method_default("levels") if endpoints is None else endpoints)
+        self.levels = backbone.taps(self.endpoints)
+        self.auxiliary = self._auxiliary_levels(auxiliary)
         self._branch_options = {"reduced": reduced, "hidden": hidden}
-        features = head.make_layer(name="features")
-        self.head = MultilevelEmbedding(embedding_size, features=features, name="embedding", **self._branch_options)
+        self.head = MultilevelEmbedding(
+            embedding_size,
+            features=head.make_layer(name="features"),
+            auxiliary=tuple(name in self.auxiliary for name in self.endpoints),
+            name="embedding",
+            **self._branch_options,
+        )
 
     def embedding_layers(self):
         return [self.head]
 
+    def learning_variables(self):
+        # The part of the backbone behind the deepest level has no gradient.
+        levels = {id(variable) for variable in self.levels.variables}
+        behind = {id(variable) for variable in self.backbone.variables} - levels
+        return [variable for variable in self.trainable_variables if id(variable) not in behind]
+
     def learner_embeddings(self, images, training=False):
-        return self.head(self.levels(images, training=training), training=training)
+        # Of one endpoint, Keras gives the tensor, not a list.
+        levels = keras.tree.flatten(self.levels(images, training=training))
+        return self.head(levels, training=training)
 
     def get_config(self):
-        own = {"embedding_size": self.embedding_size, "endpoints": self.endpoints, **self._branch_options}
-        return {**super().get_config(), **own}
+        own = {"embedding_size": self.embedding_size, "endpoints": self.endpoints, "auxiliary": self.auxiliary}
+        return {**super().get_config(), **own, **self._branch_options}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        # Models were saved without it when all levels but the last were auxiliary.
+        config = {"auxiliary": config["endpoints"][:-1], **config}
+        return super().from_config(config, custom_objects)
+
+    def _auxiliary_levels(self, names):
+        """The names of the endpoints whose levels are auxiliary."""
+        if names is None:
+            return tuple(name for name in self.endpoints if self.backbone.endpoints[name] is not self.backbone.output)
+        for name in names:
+            if name not in self.endpoints:
+                raise ValueError(
+                    f"Expected auxiliary to name some of the endpoints {', '.join(self.endpoints)}, received {name!r}."
+                )
+        return tuple(names)
