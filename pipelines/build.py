@@ -35,14 +35,14 @@ def training_batches(
 ):
     """Returns the batches `(images, labels)` of the rest of an epoch, a pure function of the seed and the step.
 
-    For a sampler with `learners` they are `(images, {"label": labels, "learner": learners})`.
+    For a sampler that `takes_turns` they are `(images, {"label": labels, "learner": learners})`.
 
     Each pass over the dataset reads the variable `step` and the sampler's tables when it begins, and ends with that
     epoch. The dataset has a known length, since Keras miscounts the steps of an epoch otherwise.
 
     Args:
         split: `pipelines.datasets.Split` to train on.
-        sampler: a sampler bound to the split's labels.
+        sampler: `pipelines.sampling.Sampler`, bound to the split's labels.
         preprocess: function `(contents, seed [2]) -> image`; where the split has boxes, `(contents, seed, box [4])`.
         seed: integer; decides batches and augmentation.
         step: `tf.Variable`, int64 scalar, the number of steps taken.
@@ -59,7 +59,6 @@ def training_batches(
     labels = tf.constant(split.labels, tf.int64)
     seed = tf.constant(seed, tf.int64)
     read, boxes = read or file_reader(split), _boxes(split)
-    takes_turns = hasattr(sampler, "learners")
 
     def rest_of_epoch(_):
         first = step.read_value()
@@ -71,11 +70,11 @@ def training_batches(
     def rows_of(steps, tables):
         rows = sampler.rows(seed, steps, tables)[:, index * share : (index + 1) * share]
         numbers = steps[:, None] * sampler.batch_size + index * share + tf.range(share, dtype=tf.int64)[None, :]
-        turns = sampler.learners(seed, steps, tables) if takes_turns else tf.zeros_like(steps)
+        turns = sampler.learners(seed, steps, tables) if sampler.takes_turns else tf.zeros_like(steps)
         return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), tf.repeat(turns, share)
 
     def image_of(contents, row, number, turn):
-        target = {"label": labels[row], "learner": turn} if takes_turns else labels[row]
+        target = {"label": labels[row], "learner": turn} if sampler.takes_turns else labels[row]
         return preprocess(contents, tf.stack([seed, number]), *boxes(row)), target
 
     def first_readable(row, number, turn):

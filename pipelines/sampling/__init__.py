@@ -2,12 +2,14 @@
 
 A sampler is bound to labels once; that makes its tables, which are variables. `tables()` reads them, at the start of
 an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in any order, with the same result.
+`Sampler` is the base of all, also of a user's own.
 """
 
 from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.pairs import Pairs
 from pipelines.sampling.pxk import PxK
+from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.uniform import Uniform
 from pipelines.sampling.within_clusters import WithinClusters
 
-__all__ = ["Pairs", "PxK", "Uniform", "WithinClusters", "group_by_class"]
+__all__ = ["Pairs", "PxK", "Sampler", "Uniform", "WithinClusters", "group_by_class"]

@@ -6,13 +6,14 @@ from absl import logging
 
 from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.draws import draw
-from pipelines.sampling.streams import Stream, arguments_of, as_long_as, stream_key, stream_keys
+from pipelines.sampling.sampler import Sampler
+from pipelines.sampling.streams import Stream, as_long_as, stream_key, stream_keys
 from tfdml.arguments import integer
 from tfdml.registry import register
 
 
 @register("sampler", "pairs", images=integer(2))
-class Pairs:
+class Pairs(Sampler):
     """Batches of `images` random rows and their partners: of their class for the first half, of others for the rest.
 
     These are the mini-batches of Attention-based Ensemble (Sec. 4). Rows of classes with two or more rows come once
@@ -32,38 +33,33 @@ class Pairs:
         return 2 * self.images
 
     def bind(self, labels):
-        """Creates the tables for rows with these labels `[N]`."""
+        super().bind(labels)
+        alone = int(np.sum(group_by_class(labels)[2] == 1))
+        if alone:
+            logging.info("%d rows are alone in their class and are only used as negative partners.", alone)
+
+    def tables_of(self, labels):
+        """Returns rows sorted by class, the places that are drawn, and start and size of the class at each place."""
         by_class, starts, sizes = group_by_class(labels)
         place, size = np.arange(len(by_class)), np.repeat(sizes, sizes)
         start, drawn = np.repeat(starts, sizes), place[size > 1]
-        if len(by_class) > len(drawn):
-            alone = len(by_class) - len(drawn)
-            logging.info("%d rows are alone in their class and are only used as negative partners.", alone)
         if len(drawn) < self.images or len(sizes) < 2:
             raise ValueError(
                 f"pairs(images={self.images}) needs that many training rows in classes of two or more, and two "
                 f"classes; there are {len(drawn)} rows and {len(sizes)} classes."
             )
-        # A draw from so few rows is in the order of classes, and its first half would always get positive partners.
-        self._in_order = 2 * self.images > len(drawn)
-        tables = by_class, drawn, start, size
-        self._tables = [tf.Variable(table, trainable=False, shape=[None]) for table in tables]
+        return [by_class, drawn, start, size]
 
-    def tables(self):
-        return [table.read_value() for table in self._tables]
-
-    def rows(self, seed, steps, tables=None):
+    def draw_rows(self, seed, steps, by_class, drawn, start, size):
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`: images, then their partners."""
-        seed, steps, tables = arguments_of(self, seed, steps, tables)
-        by_class, drawn, start, size = tables
-        count = tf.constant(self.images, tf.int64)
-        scalars = as_long_as(steps, tf.size(drawn, out_type=tf.int64), count)
-        place = tf.gather(drawn, draw(stream_keys(seed, steps), steps, *scalars, self.images))
-        if self._in_order:
-            shuffled = stream_key(seed, Stream.ORDER, steps[:, None], place)
-            place = tf.gather(place, tf.argsort(tf.bitcast(shuffled, tf.int64), axis=1), batch_dims=1)
-        start, size = tf.gather(start, place), tf.gather(size, place)
+        total, count = tf.size(drawn, out_type=tf.int64), tf.constant(self.images, tf.int64)
+        place = tf.gather(drawn, draw(stream_keys(seed, steps), steps, *as_long_as(steps, total, count), self.images))
         number = tf.range(self.images, dtype=tf.int64)[None, :]
+        # A draw from so few rows is in the order of classes, and its first half would always get positive partners.
+        shuffled = tf.bitcast(stream_key(seed, Stream.ORDER, steps[:, None], place), tf.int64)
+        order = tf.argsort(tf.where(2 * count > total, shuffled, number), axis=1)
+        place = tf.gather(place, order, batch_dims=1)
+        start, size = tf.gather(start, place), tf.gather(size, place)
         random = stream_key(seed, Stream.PARTNERS, steps[:, None], number)
 
         def below(limit):

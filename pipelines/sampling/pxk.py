@@ -5,15 +5,17 @@ import tensorflow as tf
 from absl import logging
 
 from pipelines.sampling.class_groups import group_by_class
+from pipelines.sampling.cluster_groups import ClusterGroups
 from pipelines.sampling.draws import draw, fill, times_drawn
 from pipelines.sampling.index_shuffle import key_of
-from pipelines.sampling.streams import arguments_of, as_long_as, stream_keys
+from pipelines.sampling.sampler import Sampler
+from pipelines.sampling.streams import as_long_as, stream_keys
 from tfdml.arguments import integer
 from tfdml.registry import register
 
 
 @register("sampler", "pxk", classes=integer(1), per_class=integer(2))
-class PxK:
+class PxK(Sampler):
     """Batches of `classes` different classes with `per_class` images each.
 
     Every class comes once before any comes twice, and so do the images of a class, across batches and epochs. A
@@ -32,8 +34,8 @@ class PxK:
     def batch_size(self):
         return self.classes * self.per_class
 
-    def bind(self, labels):
-        """Creates the tables for rows with these labels `[N]`."""
+    def tables_of(self, labels):
+        """Returns the rows sorted by class, and the place and the size of each class with two rows or more."""
         rows, starts, sizes = group_by_class(labels)
         single = int(np.sum(sizes == 1))
         if single:
@@ -44,19 +46,17 @@ class PxK:
                 f"pxk(classes={self.classes}) needs that many classes with two images or more; the training rows "
                 f"have {len(sizes)}. Lower classes."
             )
-        self._tables = [tf.Variable(table, trainable=False, shape=[None]) for table in (rows, starts, sizes)]
+        return [rows, starts, sizes]
 
-    def tables(self):
-        return [table.read_value() for table in self._tables]
-
-    def rows(self, seed, steps, tables=None):
+    def draw_rows(self, seed, steps, by_class, starts, sizes):
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`, class after class."""
-        seed, steps, tables = arguments_of(self, seed, steps, tables)
-        by_class, starts, sizes = tables
         chosen, times = self._classes_of(seed, steps, tf.size(starts, out_type=tf.int64))
         member = fill(key_of(seed, chosen), times, tf.gather(sizes, chosen), self.per_class)
         rows = tf.gather(by_class, tf.gather(starts, chosen)[:, None] + member)
         return tf.reshape(rows, [-1, self.batch_size])
+
+    def cluster_draws(self):
+        return ClusterGroups(self.classes, self.per_class)
 
     def _classes_of(self, seed, steps, total):
         """Returns the classes of the steps and how often each came before, both `[n * classes]`."""

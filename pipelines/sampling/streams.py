@@ -15,6 +15,11 @@ class Stream(enum.IntEnum):
     PARTNERS = -3
     ORDER = -4
     SUBSTITUTES = -5
+    LEARNERS = -6
+
+
+# The learner of batches while all rows are one cluster.
+EVERYTHING = -1
 
 
 def stream_key(seed, stream, *parts):
@@ -30,8 +35,3 @@ def stream_keys(seed, steps, stream=Stream.CLASSES):
 def as_long_as(steps, *scalars):
     """Repeats each scalar for each of the steps, `[n]`."""
     return [tf.fill(tf.shape(steps), scalar) for scalar in scalars]
-
-
-def arguments_of(sampler, seed, steps, tables):
-    """Returns a sampler's arguments: integers as int64, and its current tables where none are given."""
-    return tf.cast(seed, tf.int64), tf.cast(steps, tf.int64), sampler.tables() if tables is None else tables

@@ -1,15 +1,18 @@
 """Uniform: batches of random rows."""
 
+import numpy as np
 import tensorflow as tf
 
+from pipelines.sampling.cluster_groups import ClusterGroups
 from pipelines.sampling.draws import draw
-from pipelines.sampling.streams import arguments_of, as_long_as, stream_keys
+from pipelines.sampling.sampler import Sampler
+from pipelines.sampling.streams import as_long_as, stream_keys
 from tfdml.arguments import integer
 from tfdml.registry import register
 
 
 @register("sampler", "uniform", batch_size=integer(1))
-class Uniform:
+class Uniform(Sampler):
     """Batches of `batch_size` different rows, each row once before any comes twice.
 
     Args:
@@ -19,19 +22,18 @@ class Uniform:
     def __init__(self, batch_size=128):
         self.batch_size = batch_size
 
-    def bind(self, labels):
-        """Creates the tables for rows with these labels `[N]`."""
+    def tables_of(self, labels):
+        """Returns the number of rows, a scalar."""
         if len(labels) < self.batch_size:
             raise ValueError(
                 f"uniform(batch_size={self.batch_size}) needs that many training rows, there are {len(labels)}."
             )
-        self._count = tf.Variable(len(labels), trainable=False, dtype=tf.int64)
+        return [np.int64(len(labels))]
 
-    def tables(self):
-        return [self._count.read_value()]
-
-    def rows(self, seed, steps, tables=None):
+    def draw_rows(self, seed, steps, total):
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
-        seed, steps, tables = arguments_of(self, seed, steps, tables)
         count = tf.constant(self.batch_size, tf.int64)
-        return draw(stream_keys(seed, steps), steps, *as_long_as(steps, tables[0], count), self.batch_size)
+        return draw(stream_keys(seed, steps), steps, *as_long_as(steps, total, count), self.batch_size)
+
+    def cluster_draws(self):
+        return ClusterGroups(None, self.batch_size)

@@ -145,7 +145,8 @@ class Recluster(keras.callbacks.Callback):
             self.log.write("clusters", self._step(), values)
         if entry["left_out"]:
             logging.info(
-                "%d images are left out, because they are alone in their class within their cluster.", entry["left_out"]
+                "%d images are left out: alone in their class within their cluster, or in a cluster without a batch.",
+                entry["left_out"],
             )
         if entry["small"]:
             logging.warning(
@@ -155,7 +156,7 @@ class Recluster(keras.callbacks.Callback):
             )
         if entry["idle"]:
             logging.warning(
-                "Epoch %d: the clusters of learners %s have no two images of a class; these learners wait.",
+                "Epoch %d: the clusters of learners %s do not fill a batch; these learners wait.",
                 entry["epoch"] + 1,
                 ", ".join(map(str, entry["idle"])),
             )

@@ -1,5 +1,6 @@
 """The sampler of a run."""
 
+from pipelines.sampling import Sampler
 from tfdml import registry
 from tfdml.run.splits import held_out
 
@@ -13,6 +14,9 @@ def make_sampler(settings, splits, replicas):
         replicas: number that a batch is split over.
     """
     sampler = registry.create("sampler", settings.sampler)
+    if not isinstance(sampler, Sampler):
+        name = type(sampler).__name__
+        raise ValueError(f"--sampler={settings.sampler}: {name} must be a subclass of pipelines.sampling.Sampler.")
     try:
         sampler.bind(splits.train.labels)
     except ValueError as error:

@@ -138,7 +138,7 @@ def test_uniform_may_take_all_rows_at_once():
 
 def test_uniform_reads_its_count_anew():
     sampler = bound(Uniform(4), np.zeros(100))
-    sampler._count.assign(6)
+    sampler._tables[0].assign(6)
     assert batches(sampler, range(30)).max() == 5
 
 

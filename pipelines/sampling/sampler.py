@@ -1,0 +1,60 @@
+"""The base of all samplers."""
+
+import numpy as np
+import tensorflow as tf
+
+from pipelines.sampling.cluster_tables import ClusterTables
+
+
+class Sampler:
+    """Decides the rows of each batch, as a pure function of a seed, the step, and tables made from the labels.
+
+    A subclass has an attribute or property `batch_size` and two methods, `tables_of` and `draw_rows`. Then it also
+    works within clusters, for methods that divide the data: with tables made from the labels of each cluster.
+
+    `bind` stores the tables in variables. `rows` computes the batches of any steps, in any order, with the same result.
+    """
+
+    # Whether `learners` tells whose turn a step is; then the targets of batches are `{"label": ..., "learner": ...}`.
+    takes_turns = False
+    # Why batches cannot be drawn from one cluster, as the end of a sentence; None if they can.
+    not_within_clusters = None
+
+    def tables_of(self, labels):
+        """Returns the tables, a list of NumPy arrays, for rows with these labels `[N]`.
+
+        Raises a ValueError where the rows do not fill a batch. Within clusters the labels are those of one cluster's
+        rows, and the learner of a cluster that does not fill a batch waits.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs the method tables_of(labels).")
+
+    def draw_rows(self, seed, steps, *tables):
+        """Returns row numbers `[n, batch_size]`, by TensorFlow operations that depend on the arguments alone.
+
+        Args:
+            seed: int64 scalar.
+            steps: `[n]` int64, in any order.
+            *tables: the current values of the tables.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs the method draw_rows(seed, steps, *tables).")
+
+    def cluster_draws(self):
+        """Returns how batches are drawn from one cluster of the rows; see `ClusterTables`."""
+        return ClusterTables(self)
+
+    def bind(self, labels):
+        """Creates the tables for rows with these labels `[N]`."""
+        # The number of rows may change when tables are replaced.
+        self._tables = [
+            tf.Variable(table, trainable=False, shape=[None, *table.shape[1:]] if table.ndim else [])
+            for table in map(np.asarray, self.tables_of(labels))
+        ]
+
+    def tables(self):
+        """Returns the current tables; read once, at the start of an epoch, they are the same for all its batches."""
+        return [table.read_value() for table in self._tables]
+
+    def rows(self, seed, steps, tables=None):
+        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`. Default: from the current tables."""
+        tables = self.tables() if tables is None else tables
+        return self.draw_rows(tf.cast(seed, tf.int64), tf.cast(steps, tf.int64), *tables)
