@@ -70,7 +70,7 @@ MAY_BE_NEGATIVE = {
 # These take any object that Keras can make something of.
 OF_KERAS = {"initializer", "regularizer"}
 # Names that are looked up elsewhere.
-FREE_TEXT = {"branch", "image", "label"}
+FREE_TEXT = {"branch", "image", "index", "label"}
 # What fits although the default is of another type.
 FITS_AS_WELL = {("transform", "resize_pad", "fill"): [1.5, 2.0], ("schedule", "step", "at"): [1.5]}
 

@@ -20,6 +20,12 @@ flags.DEFINE_string("dataset", "", "Dataset spec to evaluate on; empty: the run'
 flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own.")
 flags.DEFINE_string("protocol", "", "Protocol spec; empty: the run's own, or the dataset's.")
 flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map_at_r,nmi; empty: the run's own, or the protocol's.")
+flags.DEFINE_string(
+    "index",
+    "",
+    "How the gallery is searched: exact; for millions of images approximately by ivf(...) or hnsw(...). Empty: as the "
+    "protocol says.",
+)
 flags.DEFINE_string("model_file", "", "Instead of a run: .keras file of a model, to evaluate on --dataset.")
 flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file with embeddings.")
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
@@ -58,7 +64,8 @@ def main():
     scores, rows = source.protocol.scores(source.embeddings, source.rows), source.rows
     if given.per_query:
         scores.write_per_query(given.per_query)
-    found = {**source.about, **scores.summary(), **_intervals(given.bootstrap, scores, rows.labels)}
+    index = {} if scores.index is None else {"index": scores.index.spec}
+    found = {**source.about, **index, **scores.summary(), **_intervals(given.bootstrap, scores, rows.labels)}
     if given.per_class:
         found["per_class"] = _named(scores.per_class(rows.labels), rows.class_names or {})
     print(json.dumps(found))
@@ -74,10 +81,14 @@ def _of_run(given):
         # These settings of the run are only for its own dataset.
         changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}
     experiment, model = trained(given.run_dir, given.model, changes)
+    protocol = experiment.splits.protocol
+    if given.index:
+        protocol = protocol.with_index(given.index)
+        protocol.index.check(protocol.metrics)
     split, settings = experiment.splits.test, experiment.settings
     about = {"run_dir": given.run_dir, "model": given.model, "dataset": settings.dataset, "split": "test"}
     about["protocol"] = experiment.protocol_spec
-    return Source(about, experiment.splits.protocol, experiment.embed(model, split), split)
+    return Source(about, protocol, experiment.embed(model, split), split)
 
 
 def _of_model_file(given):
@@ -90,9 +101,10 @@ def _of_model_file(given):
         raise ValueError("--model_file needs --dataset, the spec of the dataset to evaluate on.")
     dataset = load_dataset(given.dataset, data_dir=given.data_dir, test_only=True)
     spec = given.protocol or dataset.protocol
+    protocol = protocol_of(spec, given.metrics, given.index)
     embeddings = load(given.model_file).embed_split(dataset.test)
     about = {"model_file": given.model_file, "dataset": given.dataset, "split": "test", "protocol": spec}
-    return Source(about, protocol_of(spec, given.metrics), embeddings, dataset.test)
+    return Source(about, protocol, embeddings, dataset.test)
 
 
 def _of_files(given):
@@ -106,7 +118,7 @@ def _of_files(given):
     files = EmbeddingFiles.read(given.embeddings, given.labels)
     spec = given.protocol or ("self_retrieval" if files.is_query is None else "query_gallery")
     about = {"embeddings": given.embeddings, "protocol": spec}
-    return Source(about, protocol_of(spec, given.metrics), files.embeddings, files)
+    return Source(about, protocol_of(spec, given.metrics, given.index), files.embeddings, files)
 
 
 def _intervals(drawn, scores, labels):

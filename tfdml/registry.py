@@ -23,6 +23,7 @@ ROOMS = {
     "protocol": "tfdml.evaluation.protocols",
     "metric": "tfdml.evaluation.metrics",
     "reranking": "tfdml.evaluation.rerankings",
+    "index": "tfdml.evaluation.indexes",
     "backbone": "tfdml.backbones",
     "head": "tfdml.heads",
     "method": "tfdml.methods",

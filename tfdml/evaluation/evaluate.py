@@ -1,5 +1,6 @@
 """`evaluate`: metrics of embeddings and labels, wherever they come from."""
 
+from tfdml import registry
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.search import Search
@@ -7,7 +8,18 @@ from tfdml.evaluation.search import Search
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
 
 
-def evaluate(embeddings, labels, metrics=METRICS, *, queries=None, gallery=None, apart=(), distance="cosine", seed=0):
+def evaluate(
+    embeddings,
+    labels,
+    metrics=METRICS,
+    *,
+    queries=None,
+    gallery=None,
+    apart=(),
+    distance="cosine",
+    index="exact",
+    seed=0,
+):
     """Computes metrics of queries in a gallery; by default, of every image among all others.
 
     A query is excluded from its own neighbors by row. Images of other classes that are as similar as one of the query's
@@ -25,10 +37,13 @@ def evaluate(embeddings, labels, metrics=METRICS, *, queries=None, gallery=None,
         apart: arrays `[N]` of integers, such as cameras. A gallery image of the query's class counts neither as found
             nor as missed if it equals the query in any of them.
         distance: `cosine` or `euclidean`.
+        index: spec of an index, such as `ivf`, that finds the nearest images of large galleries approximately.
         seed: determines the initial centroids of K-means.
 
     Returns:
-        `{"recall_at_1": fraction, ..., "queries": number of queries}`.
+        `{"recall_at_1": fraction, ..., "queries": number of queries}`; with an approximate index also `index_recall`
+        and `index_short_lists`.
     """
     search = Search.of(labels, queries=queries, gallery=gallery, apart=apart)
-    return measure(embeddings, search, metrics_of(metrics), distance=distance, seed=seed).summary()
+    index = registry.create("index", index)
+    return measure(embeddings, search, metrics_of(metrics), distance=distance, index=index, seed=seed).summary()

@@ -11,7 +11,7 @@ from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores
 
 
-def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, seed=0):
+def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, index=None, seed=0):
     """Computes metrics of a search.
 
     Args:
@@ -20,6 +20,7 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, s
         metrics: list of `Metric`.
         distance: `cosine` or `euclidean`.
         reranking: `Reranking`, for metrics of ranks; None: by similarity.
+        index: `Index`, for metrics of ranks without reranking; None: exact.
         seed: determines the initial centroids of K-means.
 
     Returns:
@@ -27,8 +28,15 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, s
     """
     embeddings = np.asanyarray(embeddings)
     search.check(embeddings)
-    ranks_of = functools.partial(positive_ranks, distance=distance) if reranking is None else reranking.ranks
-    queries, per_query = _over_queries(embeddings, search, _of(RankMetric, metrics), ranks_of)
+    rank_metrics = _of(RankMetric, metrics)
+    indexed = index.searched(embeddings, search, rank_metrics, distance) if index and rank_metrics else None
+    if indexed is not None:
+        ranks_of = indexed.ranks
+    elif reranking is not None:
+        ranks_of = functools.partial(reranking.ranks, embeddings, search)
+    else:
+        ranks_of = functools.partial(positive_ranks, embeddings, search, distance=distance)
+    queries, per_query = _over_queries(rank_metrics, ranks_of)
     rows = np.union1d(search.queries, search.gallery)
     labels, values = search.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
     if _of((ClusterMetric, EmbeddingMetric), metrics):
@@ -39,16 +47,17 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, s
             clusters, _ = kmeans(points, min(len(np.unique(labels)), distinct_count(points)), seed=seed)
             values |= {metric.name: metric.value(labels, clusters) for metric in cluster_metrics}
     count = None if queries is None else len(queries)
-    return Scores({metric.name: values[metric.name] for metric in metrics}, queries, per_query, count)
+    report = None if indexed is None else indexed.report()
+    return Scores({metric.name: values[metric.name] for metric in metrics}, queries, per_query, count, report)
 
 
-def _over_queries(embeddings, search, metrics, ranks_of):
+def _over_queries(metrics, ranks_of):
     """Returns the queries, ascending, and the value of each metric for each query."""
     if not metrics:
         return None, {}
     first_only = all(metric.first_only for metric in metrics)
     rows, values = [], {metric.name: [] for metric in metrics}
-    for ranks in ranks_of(embeddings, search, first_only=first_only):
+    for ranks in ranks_of(first_only=first_only):
         rows.append(ranks.rows)
         for metric in metrics:
             values[metric.name].append(metric.per_query(ranks))

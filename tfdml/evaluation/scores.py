@@ -5,6 +5,8 @@ import dataclasses
 
 import numpy as np
 
+from tfdml.evaluation.index_report import IndexReport
+
 
 @dataclasses.dataclass(frozen=True)
 class Scores:
@@ -16,16 +18,19 @@ class Scores:
             over queries.
         per_query: metric name to values `[Q]`, for metrics that are means over queries.
         query_count: number of queries of a search; the mean over several searches.
+        index: `IndexReport` of ranks that are approximate; None if they are exact.
     """
 
     values: dict
     queries: np.ndarray | None = None
     per_query: dict = dataclasses.field(default_factory=dict)
     query_count: int | None = None
+    index: IndexReport | None = None
 
     def summary(self):
-        """Returns the values, and the number of queries."""
-        return {**self.values, **({} if self.queries is None else {"queries": self.query_count})}
+        """Returns the values, the number of queries, and how good the index was that found approximate ranks."""
+        queries = {} if self.queries is None else {"queries": self.query_count}
+        return {**self.values, **queries, **({} if self.index is None else self.index.summary())}
 
     def per_class(self, labels):
         """Returns the mean over the queries of each class: class number to `{metric name: mean, "queries": number}`.
@@ -77,7 +82,9 @@ class Scores:
         times = np.bincount(places)
         all_values = {name: np.concatenate([each.per_query[name] for each in several]) for name in several[0].per_query}
         per_query = {name: np.bincount(places, each) / times for name, each in all_values.items()}
-        return cls(values, queries, per_query, round(np.mean([each.query_count for each in several])))
+        count = round(np.mean([each.query_count for each in several]))
+        index = None if several[0].index is None else IndexReport.mean([each.index for each in several])
+        return cls(values, queries, per_query, count, index)
 
 
 def _mean(values):

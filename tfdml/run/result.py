@@ -42,7 +42,9 @@ def result_of(experiment, run, model, evaluation, step, build_untrained):
         chosen.load_weights(run.model)
         embeddings = experiment.embed(chosen, test)
     best = experiment.splits.protocol(embeddings, test)
+    index = experiment.splits.protocol.index
     return {
+        **({"index": repr(index)} if index.is_approximate else {}),
         "untrained": untrained,
         "metrics": final,
         "best": {

@@ -15,6 +15,9 @@ class MAPAtR(RankMetric):
 
     name = "map_at_r"
 
+    def depth(self, positives):
+        return positives
+
     def per_query(self, ranks):
         within = ranks.ranks <= ranks.positives[:, None]
         return np.sum(ranks.precisions() * within, axis=1) / ranks.positives

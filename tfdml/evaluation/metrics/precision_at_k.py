@@ -18,5 +18,8 @@ class PrecisionAtK(RankMetric):
     def __init__(self, k):
         self.name, self.k = f"precision_at_{k}", k
 
+    def depth(self, positives):
+        return self.k
+
     def per_query(self, ranks):
         return np.sum((ranks.ranks > 0) & (ranks.ranks <= self.k), axis=1) / self.k

@@ -12,6 +12,9 @@ class RPrecision(RankMetric):
 
     name = "r_precision"
 
+    def depth(self, positives):
+        return positives
+
     def per_query(self, ranks):
         within = (ranks.ranks > 0) & (ranks.ranks <= ranks.positives[:, None])
         return np.sum(within, axis=1) / ranks.positives

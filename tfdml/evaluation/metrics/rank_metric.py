@@ -1,5 +1,7 @@
 """`RankMetric`: a mean over queries."""
 
+import math
+
 from tfdml.evaluation.metrics.metric import Metric
 
 
@@ -8,6 +10,14 @@ class RankMetric(Metric):
 
     #: Whether the rank of the first positive is enough.
     first_only = False
+
+    def depth(self, positives):
+        """Returns how many of the nearest images decide the value; infinity, as by default, for all.
+
+        Args:
+            positives: `[B]` number of positives of each query.
+        """
+        return math.inf
 
     def per_query(self, ranks):
         """Returns the value of each query `[B]`.

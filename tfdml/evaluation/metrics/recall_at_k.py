@@ -18,5 +18,8 @@ class RecallAtK(RankMetric):
     def __init__(self, k):
         self.name, self.k = f"recall_at_{k}", k
 
+    def depth(self, positives):
+        return self.k
+
     def per_query(self, ranks):
         return ranks.first <= self.k

@@ -13,6 +13,7 @@ EXPECTED = {
     "metrics": either(text(), several(text())),
     "distance": one_of("cosine", "euclidean"),
     "reranking": optional(text()),
+    "index": text(),
 }
 
 
@@ -26,14 +27,16 @@ class Protocol:
         metrics: tuple of metric specs, or one spec.
         distance: `cosine` or `euclidean`.
         reranking: spec of a reranking, or None.
+        index: spec of an index.
     """
 
-    def __init__(self, metrics, distance, reranking=None):
+    def __init__(self, metrics, distance, reranking=None, index="exact"):
         self.metrics = metrics_of(metrics)
         self.distance = distance
         self.reranking = None if reranking is None else registry.create("reranking", reranking)
         if reranking and distance != "cosine":
             raise ValueError(f"reranking={reranking!r} is by cosine similarity; received distance={distance!r}.")
+        self.index = self._index_of(index)
 
     def searches(self, rows):
         """Returns the list of `Search` that rows give; metrics are means over them."""
@@ -49,7 +52,7 @@ class Protocol:
         """
         metrics = self.metrics if metrics is None else metrics
         several = [
-            measure(embeddings, search, metrics, distance=self.distance, reranking=self.reranking)
+            measure(embeddings, search, metrics, distance=self.distance, reranking=self.reranking, index=self.index)
             for search in self.searches(rows)
         ]
         return Scores.mean(several)
@@ -67,6 +70,22 @@ class Protocol:
         changed = copy.copy(self)
         changed.metrics = metrics_of(specs)
         return changed
+
+    def with_index(self, spec):
+        """Returns the protocol with another index.
+
+        Args:
+            spec: spec of the index.
+        """
+        changed = copy.copy(self)
+        changed.index = self._index_of(spec)
+        return changed
+
+    def _index_of(self, spec):
+        index = registry.create("index", spec)
+        if index.is_approximate and self.reranking is not None:
+            raise ValueError(f"A reranking needs the whole gallery, not index={spec!r}. Leave one of the two out.")
+        return index
 
     @property
     def while_training(self):
@@ -88,12 +107,16 @@ class Protocol:
         return name or able[0]
 
 
-def protocol_of(spec, metrics=()):
+def protocol_of(spec, metrics=(), index=""):
     """Creates a protocol from its spec.
 
     Args:
         spec: protocol spec.
         metrics: metric specs to measure instead of the protocol's own; empty for its own.
+        index: spec of the index to search by instead of the protocol's own; empty for its own.
     """
     protocol = registry.create("protocol", spec)
-    return protocol.with_metrics(metrics) if metrics else protocol
+    protocol = protocol.with_metrics(metrics) if metrics else protocol
+    protocol = protocol.with_index(index) if index else protocol
+    protocol.index.check(protocol.metrics)
+    return protocol

@@ -20,12 +20,13 @@ class QueryGallery(Protocol):
         metrics: metric specs, such as ("recall_at_1", "map").
         distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
         reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
+        index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
         junk: class number of gallery images that are removed before searching, such as -1; None removes none.
             Distractors, which count as wrong, need no mark: their class has no query.
     """
 
-    def __init__(self, metrics=METRICS, distance="cosine", junk=None, reranking=None):
-        super().__init__(metrics, distance, reranking)
+    def __init__(self, metrics=METRICS, distance="cosine", junk=None, reranking=None, index="exact"):
+        super().__init__(metrics, distance, reranking, index)
         self.junk = junk
 
     def searches(self, rows):

@@ -20,10 +20,11 @@ class RandomGallery(Protocol):
         metrics: metric specs, such as ("recall_at_1", "map").
         distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
         reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
+        index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
     """
 
-    def __init__(self, draws=10, seed=0, metrics=METRICS, distance="cosine", reranking=None):
-        super().__init__(metrics, distance, reranking)
+    def __init__(self, draws=10, seed=0, metrics=METRICS, distance="cosine", reranking=None, index="exact"):
+        super().__init__(metrics, distance, reranking, index)
         self.draws, self.seed = draws, seed
 
     def searches(self, rows):

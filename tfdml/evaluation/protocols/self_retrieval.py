@@ -15,10 +15,11 @@ class SelfRetrieval(Protocol):
         metrics: metric specs, such as ("recall_at_1", "map_at_r").
         distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
         reranking: a spec such as "query_expansion(k=5)", for metrics of ranks; None ranks by similarity.
+        index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
     """
 
-    def __init__(self, metrics=METRICS, distance="cosine", reranking=None):
-        super().__init__(metrics, distance, reranking)
+    def __init__(self, metrics=METRICS, distance="cosine", reranking=None, index="exact"):
+        super().__init__(metrics, distance, reranking, index)
 
     def searches(self, rows):
         return [Search.of(rows.labels)]

@@ -23,3 +23,7 @@ class Reranking:
             first_only: True for the rank of each query's first positive only.
         """
         raise NotImplementedError
+
+    def __repr__(self):
+        """The same for equal rerankings."""
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"

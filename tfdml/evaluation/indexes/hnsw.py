@@ -1,0 +1,33 @@
+"""A graph of neighbors."""
+
+from tfdml.arguments import integer
+from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
+from tfdml.faiss_library import load_faiss
+from tfdml.registry import register
+
+
+@register("index", "hnsw", m=integer(2), ef_construction=integer(1), ef_search=integer(1))
+class HNSW(ApproximateIndex):
+    """Walks from image to image along a graph of neighbors: faiss' HNSW.
+
+    From "Efficient and Robust Approximate Nearest Neighbor Search Using Hierarchical Navigable Small World Graphs"
+    (PAMI 2020). It is built by several threads at once, so its results can differ slightly from one time to the next.
+
+    Args:
+        m: number of neighbors of an image in the graph; twice as many in its lowest layer.
+        ef_construction: number of candidates when an image is added.
+        ef_search: number of candidates in a search. More find more of the nearest images and take longer.
+    """
+
+    name = "hnsw"
+
+    def __init__(self, m=32, ef_construction=100, ef_search=100):
+        self.m, self.ef_construction, self.ef_search = m, ef_construction, ef_search
+
+    def of_size(self, count):
+        return self
+
+    def create(self, dim, metric, sample):
+        index = load_faiss().IndexHNSWFlat(dim, self.m, metric)
+        index.hnsw.efConstruction, index.hnsw.efSearch = self.ef_construction, self.ef_search
+        return index

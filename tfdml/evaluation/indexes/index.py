@@ -1,0 +1,33 @@
+"""`Index`: what indexes have in common."""
+
+
+class Index:
+    """How the images of a gallery are searched."""
+
+    #: Its name in specs.
+    name = None
+    #: Whether it finds only the nearest images, and not always all of them.
+    is_approximate = False
+
+    def check(self, metrics):
+        """Raises a ValueError if a metric needs what this index does not find.
+
+        Args:
+            metrics: list of `Metric`.
+        """
+        raise NotImplementedError
+
+    def searched(self, embeddings, search, metrics, distance):
+        """Returns an `IndexSearch`, or None if ranks are counted instead.
+
+        Args:
+            embeddings: `[N, d]` array.
+            search: `Search` among its rows.
+            metrics: list of `RankMetric`.
+            distance: `cosine` or `euclidean`.
+        """
+        raise NotImplementedError
+
+    def __repr__(self):
+        """The spec."""
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
