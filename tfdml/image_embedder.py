@@ -40,7 +40,7 @@ class ImageEmbedder:
         self._prepare = preprocessor_of(self.preprocessing)
 
     def embed(self, images, batch_size=128, verbose="auto"):
-        """Returns the embeddings `[N, D]` of images, float32, at unit length: the same as in evaluation.
+        """Returns the embeddings `[N, D]` of images, float32: the same as in evaluation.
 
         Args:
             images: one of

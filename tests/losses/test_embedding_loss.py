@@ -22,7 +22,7 @@ SIGNATURES = {
     "binomial_deviance": "alpha=2.0, beta=0.5, negative_cost=25.0",
     "circle": "margin=0.4, scale=80.0, differentiate_weights=False",
     "contextual_manifold": "margin=0.0005, restart=0.8, affinity='clipped', classes=None",
-    "contrastive": "margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False",
+    "contrastive": "margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False, pairs='all'",
     "cos_face": "scale=64.0, margin=0.35, classes=None",
     "fast_ap": "bins=10",
     "histogram": "bins=100",

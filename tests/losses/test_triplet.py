@@ -177,7 +177,7 @@ def test_unknown_mining_names_the_known(make_batch):
     for use in (lambda: Triplet(mining="semihard"), lambda: triplet_loss(*make_batch(), mining="semihard")):
         with pytest.raises(
             ValueError,
-            match="'all', 'semi_hard', 'hard', 'batch_hard', 'distance_weighted'; received 'semihard'",
+            match="'all', 'semi_hard', 'hard', 'batch_hard', 'distance_weighted', 'given'; received 'semihard'",
         ):
             use()
 

@@ -18,6 +18,18 @@ def negative_pairs(labels):
     return labels[:, None] != labels[None, :]
 
 
+def given_pairs(labels, parts, other=1):
+    """Returns the mask `[B, B]` of row i of the first of equal parts of the batch with row i of another part.
+
+    Args:
+        labels: `[B]`.
+        parts: number of parts.
+        other: number of the other part, from 1.
+    """
+    rows, size = ops.arange(ops.shape(labels)[0], dtype="int32"), ops.shape(labels)[0] // parts
+    return ops.logical_and(rows[:, None] < size, rows[None, :] - rows[:, None] == other * size)
+
+
 def batch_ids(labels):
     """Replaces each label with the index of the first row of its class, which is a small integer.
 

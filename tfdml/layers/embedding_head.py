@@ -11,23 +11,28 @@ from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
 @keras.saving.register_keras_serializable(package="tfdml")
 @expects(**EMBEDDING)
 class EmbeddingHead(FeatureEmbedding):
-    """Pools features, applies a linear layer, and normalizes in float32: `[B, ..., c]` to `[B, embedding_size]`.
+    """Pools features, and applies a linear layer, float32 at unit length: `[B, ..., c]` to `[B, embedding_size]`.
 
     Args:
         embedding_size: dimensions of the embedding.
         features: Keras layer that pools. Default: `PooledFeatures()`, the average over positions.
+        normalize: whether embeddings are brought to unit length.
     """
 
-    def __init__(self, embedding_size, features=None, **kwargs):
+    def __init__(self, embedding_size, features=None, normalize=True, **kwargs):
         super().__init__(embedding_size, features, **kwargs)
+        self.normalize = normalize
         self.projection = keras.layers.Dense(embedding_size, dtype=self.dtype_policy, name="projection")
 
     def build(self, input_shape):
         self.projection.build(self.build_features(input_shape))
 
     def call(self, features, training=False):
-        projected = self.projection(self.features(features, training=training))
-        return unit_length(at_least_float32(projected))
+        projected = at_least_float32(self.projection(self.features(features, training=training)))
+        return unit_length(projected) if self.normalize else projected
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.embedding_size)
+
+    def get_config(self):
+        return {**super().get_config(), "normalize": self.normalize}

@@ -3,24 +3,35 @@
 from keras import ops
 
 from tfdml.argument_checks import expects
-from tfdml.arguments import number
+from tfdml.arguments import number, one_of
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
+from tfdml.functional.pairs import given_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
 
-@expects(margin=number(at_least=0), positive_margin=number(at_least=0))
+@expects(margin=number(at_least=0), positive_margin=number(at_least=0), pairs=one_of("all", "given"))
 def contrastive_loss(
-    labels, embeddings, *, margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False
+    labels,
+    embeddings,
+    *,
+    margin=1.0,
+    positive_margin=0.0,
+    squared_positives=True,
+    squared_negatives=False,
+    pairs="all",
 ):
     """Contrastive loss of each anchor: pulls its class together, pushes others to the margin.
 
     Equation (10) of Attention-based Ensemble, an anchor i's part of it:
     `sum_j y_ij D_ij^2 + (1 - y_ij) max(0, margin - D_ij)`, D being the Euclidean distance. The mean over anchors is the
     equation's value. With `squared_negatives` it is `max(0, margin - D_ij)^2`, as in Hadsell et al., Dimensionality
-    Reduction by Learning an Invariant Mapping, 2006, and in Lifted Structure, whose mean over pairs given beforehand
-    becomes the sum over an anchor's pairs here.
+    Reduction by Learning an Invariant Mapping, 2006, and in Lifted Structure.
+
+    With `pairs="given"` only the pairs of the sampler `pairs` count: row i of the first half with row i of the second.
+    Half of a pair's value goes to each end, so that the mean over the m rows is Lifted Structure's `1 / m` times the
+    sum over `m / 2` pairs.
 
     Args:
         labels: `[B]` class numbers.
@@ -29,6 +40,7 @@ def contrastive_loss(
         positive_margin: distance up to which the own class is left alone; what is beyond it counts as its distance.
         squared_positives: whether distances within a class are squared, or linear as those between classes are.
         squared_negatives: whether what is missing to the margin is squared.
+        pairs: `all` of the batch, or `given`, see `contrastive_loss`.
 
     Returns:
         `[B]`; 0 for an anchor without any pair that costs something.
@@ -40,7 +52,11 @@ def contrastive_loss(
     pull = ops.square(pull) if squared_positives else pull
     push = ops.square(push) if squared_negatives else push
     # A row is at a distance of 0 from itself, which costs nothing.
-    return ops.sum(ops.where(labels[:, None] == labels[None, :], pull, push), axis=1)
+    costs = ops.where(labels[:, None] == labels[None, :], pull, push)
+    if pairs == "given":
+        given = given_pairs(labels, 2)
+        costs = ops.where(ops.logical_or(given, ops.transpose(given)), costs / 2.0, 0.0)
+    return ops.sum(costs, axis=1)
 
 
 @register("loss", "contrastive")

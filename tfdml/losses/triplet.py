@@ -8,13 +8,15 @@ from tfdml.functional import mining as mine
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distance_weighted import CUTOFFS, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances, squared_distances
-from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
 
 @expects(
-    margin=number(at_least=0), mining=one_of("all", "semi_hard", "hard", "batch_hard", "distance_weighted"), **CUTOFFS
+    margin=number(at_least=0),
+    mining=one_of("all", "semi_hard", "hard", "batch_hard", "distance_weighted", "given"),
+    **CUTOFFS,
 )
 def triplet_loss(
     labels,
@@ -38,12 +40,15 @@ def triplet_loss(
     - `distance_weighted`: every positive with a negative drawn by distance (Wu et al., Sampling Matters in Deep
       Embedding Learning, 2017), for embeddings at unit length. Nothing is drawn here: the value is the expectation over
       the draws, each negative counting with its probability, so gradients are those of sampling without its noise.
+    - `given`: only the triplets of the sampler `triplets`: row i of the first third of the batch with row i of the
+      second and of the last one. An anchor's value is 3/2 of its triplet's, so that the mean over the m rows is Lifted
+      Structure's `3 / (2m)` times the sum over `m / 3` triplets.
 
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
         margin: by how much the distances shall differ.
-        mining: `all`, `semi_hard`, `hard`, `batch_hard` or `distance_weighted`, see `triplet_loss`.
+        mining: `all`, `semi_hard`, `hard`, `batch_hard`, `distance_weighted` or `given`, see `triplet_loss`.
         squared: whether distances are squared, as in the equation, or not, which collapses less easily (Wu et al.,
             2017).
         cutoff, nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights` in
@@ -69,6 +74,11 @@ def triplet_loss(
             nonzero_loss_cutoff=nonzero_loss_cutoff,
         )
         values = _every_triplet(distance, positives, weights, margin)
+    elif mining == "given":
+        positives = ops.logical_and(positives, given_pairs(labels, 3, 1))
+        negatives = ops.logical_and(negatives, given_pairs(labels, 3, 2))
+        pulled, pushed = (ops.sum(ops.where(pairs, distance, 0.0), axis=1) for pairs in (positives, negatives))
+        values = 1.5 * ops.maximum(pulled - pushed + margin, 0.0)
     elif mining == "batch_hard":
         gap = mine.hardest_positive(distance, positives) - mine.hardest_negative(distance, negatives)
         values = ops.maximum(gap + margin, 0.0)

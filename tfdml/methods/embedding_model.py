@@ -21,6 +21,8 @@ class EmbeddingModel(GlobalBatchModel):
     A subclass says how: `learner_embeddings`. Calling the model gives `[B, K * d]`, the learners side by side at
     unit length: the embedding for retrieval. `fit`, `predict`, `save` and `export` are Keras'.
 
+    A method of one learner may set `normalize` to False, and leave its embeddings as long as they are.
+
     Under a distribution strategy every replica sees the embeddings of all of them, computes the whole loss, and
     divides it by their number; the step is the one that a single device would take.
 
@@ -32,6 +34,9 @@ class EmbeddingModel(GlobalBatchModel):
         preprocessing: `tfdml.Preprocessing` of the images that the model takes, saved with it for `tfdml.load`; None
             where it is not known.
     """
+
+    # Whether embeddings are brought to unit length.
+    normalize = True
 
     def __init__(self, backbone=None, freeze_batch_norm="none", head=None, preprocessing=None, **kwargs):
         super().__init__(**kwargs)
@@ -96,7 +101,9 @@ class EmbeddingModel(GlobalBatchModel):
         if self._learners_shape is None:
             self._learners_shape = tuple(learners.shape[1:])
             self._make_loss_layers()
-        return side_by_side(learners) if merged else learners
+        if not merged:
+            return learners
+        return side_by_side(learners) if self.normalize else learners[:, 0]
 
     @property
     def learner_count(self):

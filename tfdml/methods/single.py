@@ -9,7 +9,7 @@ from tfdml.registry import register
 
 @register("method", "single", **METHOD)
 class Single(EmbeddingModel):
-    """One learner: backbone, head, one linear layer, unit length.
+    """One learner: backbone, head, one linear layer.
 
     Example: `Single(keras.applications.ResNet50(include_top=False), embedding_size=128)`.
 
@@ -18,6 +18,8 @@ class Single(EmbeddingModel):
         embedding_size: dimensions of the embedding.
         head: one of `tfdml.heads`: the layers before the linear layer.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
+        normalize: whether embeddings are brought to unit length. Lifted Structure leaves them as they are, and
+            compares them by Euclidean distance: `--protocol="self_retrieval(distance='euclidean')"`.
     """
 
     def __init__(
@@ -26,11 +28,14 @@ class Single(EmbeddingModel):
         embedding_size=128,
         head=Linear(),
         freeze_batch_norm="none",
+        normalize=True,
         **kwargs,
     ):
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         self.embedding_size = embedding_size
-        self.head = EmbeddingHead(embedding_size, head.make_layer(name="features"), name="embedding")
+        self.normalize = normalize
+        features = head.make_layer(name="features")
+        self.head = EmbeddingHead(embedding_size, features, normalize=normalize, name="embedding")
 
     def embedding_layers(self):
         return [self.head]
@@ -39,4 +44,4 @@ class Single(EmbeddingModel):
         return self.head(self.backbone(images, training=training), training=training)[:, None, :]
 
     def get_config(self):
-        return {**super().get_config(), "embedding_size": self.embedding_size}
+        return {**super().get_config(), "embedding_size": self.embedding_size, "normalize": self.normalize}

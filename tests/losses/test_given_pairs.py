@@ -1,0 +1,61 @@
+"""Losses of pairs and triplets that the sampler gives, Equations (1) and (2) of Lifted Structure."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.losses import contrastive_loss, triplet_loss
+
+
+@pytest.fixture
+def embeddings():
+    return np.random.default_rng(3).normal(size=(12, 5))
+
+
+def squared(x, y):
+    return sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
+
+
+@pytest.mark.parametrize("margin", [1.0, 4.0])
+def test_contrastive_is_the_article(embeddings, margin):
+    labels = np.array([0, 1, 2, 3, 0, 1, 0, 1, 2, 4, 5, 6])
+    total = 0.0
+    for first, second in [(0, 6), (1, 7), (2, 8), (3, 9), (4, 10), (5, 11)]:
+        distance = squared(embeddings[first], embeddings[second]) ** 0.5
+        same = labels[first] == labels[second]
+        total += distance**2 if same else max(0.0, margin - distance) ** 2
+    values = contrastive_loss(labels, embeddings, margin=margin, squared_negatives=True, pairs="given").numpy()
+    assert values.mean() == pytest.approx(total / 12, rel=1e-10)
+    # Both ends of a pair have the same value.
+    np.testing.assert_allclose(values[:6], values[6:], rtol=1e-12)
+    # The margin of 4 pushes each negative pair.
+    assert margin == 1.0 or np.all(values > 0)
+
+
+@pytest.mark.parametrize("margin", [1.0, 4.0])
+def test_triplet_is_the_article(embeddings, margin):
+    labels = np.array([0, 1, 2, 3, 0, 1, 2, 3, 1, 2, 3, 0])
+    total = 0.0
+    for anchor in range(4):
+        pulled = squared(embeddings[anchor], embeddings[anchor + 4])
+        total += max(0.0, pulled - squared(embeddings[anchor], embeddings[anchor + 8]) + margin)
+    values = triplet_loss(labels, embeddings, margin=margin, mining="given").numpy()
+    assert total > 0
+    assert values.mean() == pytest.approx(3 / (2 * 12) * total, rel=1e-10)
+    np.testing.assert_array_equal(values[4:], np.zeros(8))
+
+
+def test_only_triplets_of_two_classes_count(embeddings):
+    # Of the first, the second is of another class; of the second, the last is of its own; the third is right.
+    labels = np.array([0, 1, 2, 3, 1, 2, 7, 1, 2 * 4])
+    values = triplet_loss(labels, embeddings[:9], margin=100.0, mining="given").numpy()
+    assert values[0] == 0.0 and values[1] == 0.0 and values[2] > 0.0
+
+
+def test_rows_that_are_not_paired_do_not_move(embeddings):
+    variable = tf.Variable(embeddings[:7])
+    with tf.GradientTape() as tape:
+        values = contrastive_loss([0, 1, 2, 0, 1, 2, 0], variable, pairs="given")
+    moved = np.abs(tape.gradient(values, variable).numpy()).sum(axis=1) > 0
+    # An odd row is left over.
+    np.testing.assert_array_equal(moved, [True] * 6 + [False])
