@@ -9,7 +9,8 @@ from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.pairs import Pairs
 from pipelines.sampling.pxk import PxK
 from pipelines.sampling.sampler import Sampler
+from pipelines.sampling.triplets import Triplets
 from pipelines.sampling.uniform import Uniform
 from pipelines.sampling.within_clusters import WithinClusters
 
-__all__ = ["Pairs", "PxK", "Sampler", "Uniform", "WithinClusters", "group_by_class"]
+__all__ = ["Pairs", "PxK", "Sampler", "Triplets", "Uniform", "WithinClusters", "group_by_class"]

@@ -1,0 +1,37 @@
+"""Triplets: batches of random anchors, each with a positive and a negative."""
+
+import tensorflow as tf
+
+from pipelines.sampling.partners import draw_with_partners, partner_tables
+from pipelines.sampling.sampler import Sampler
+from pipelines.sampling.streams import Stream, stream_key
+from tfdml.arguments import integer
+from tfdml.registry import register
+
+
+@register("sampler", "triplets", triplets=integer(1))
+class Triplets(Sampler):
+    """Batches of `triplets` random anchors, then a random positive for each, then a random negative for each.
+
+    The batches of the triplet loss in Lifted Structure (Sec. 3): `--loss="triplet(mining='given')"`. Rows of classes
+    with two or more rows come once as anchors before any comes twice.
+
+    Args:
+        triplets: number of anchors; a batch has three times as many rows.
+    """
+
+    def __init__(self, triplets=40):
+        self.triplets = triplets
+
+    @property
+    def batch_size(self):
+        return 3 * self.triplets
+
+    def tables_of(self, labels):
+        return partner_tables(labels, self.triplets, f"triplets(triplets={self.triplets})")
+
+    def draw_rows(self, seed, steps, *tables):
+        drawn = draw_with_partners(seed, steps, tables, self.triplets)
+        number = tf.range(self.triplets, 2 * self.triplets, dtype=tf.int64)[None, :]
+        others = drawn._replace(random=stream_key(seed, Stream.PARTNERS, steps[:, None], number))
+        return tf.gather(tables[0], tf.concat([drawn.place, drawn.positives(), others.negatives()], axis=1))
