@@ -1,6 +1,6 @@
 """Rows with partners of their class and of other classes, for samplers of pairs and triplets."""
 
-from typing import NamedTuple
+import dataclasses
 
 import numpy as np
 import tensorflow as tf
@@ -10,7 +10,8 @@ from pipelines.sampling.draws import draw
 from pipelines.sampling.streams import Stream, as_long_as, stream_key, stream_keys
 
 
-class Drawn(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Drawn:
     """Drawn rows `[n, count]`, as places among the rows sorted by class.
 
     Args:

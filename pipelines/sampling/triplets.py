@@ -1,5 +1,7 @@
 """Triplets: batches of random anchors, each with a positive and a negative."""
 
+import dataclasses
+
 import tensorflow as tf
 
 from pipelines.sampling.partners import draw_with_partners, partner_tables
@@ -33,5 +35,5 @@ class Triplets(Sampler):
     def draw_rows(self, seed, steps, *tables):
         drawn = draw_with_partners(seed, steps, tables, self.triplets)
         number = tf.range(self.triplets, 2 * self.triplets, dtype=tf.int64)[None, :]
-        others = drawn._replace(random=stream_key(seed, Stream.PARTNERS, steps[:, None], number))
+        others = dataclasses.replace(drawn, random=stream_key(seed, Stream.PARTNERS, steps[:, None], number))
         return tf.gather(tables[0], tf.concat([drawn.place, drawn.positives(), others.negatives()], axis=1))
