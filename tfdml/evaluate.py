@@ -6,6 +6,7 @@ python -m tfdml.evaluate --embeddings=embeddings.npy --labels=labels.npy --metri
 """
 
 import json
+from pathlib import Path
 from typing import NamedTuple
 
 from absl import flags
@@ -26,7 +27,7 @@ flags.DEFINE_string(
     "How the gallery is searched: exact; for millions of images approximately by ivf(...) or hnsw(...). Empty: as the "
     "protocol says.",
 )
-flags.DEFINE_string("model_file", "", "Instead of a run: .keras file of a model, to evaluate on --dataset.")
+flags.DEFINE_string("model_file", "", "Instead of a run: .keras file or SavedModel, to evaluate on --dataset.")
 flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file with embeddings.")
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
 flags.DEFINE_bool("per_class", False, "Also print the means over the queries of each class.")
@@ -95,16 +96,25 @@ def _of_model_file(given):
     """Returns the `Source` of a model's file and a dataset's test split."""
     from pipelines.datasets import load as load_dataset
     from tfdml.evaluation.protocols import protocol_of
-    from tfdml.loading import load
 
     if not given.dataset:
         raise ValueError("--model_file needs --dataset, the spec of the dataset to evaluate on.")
     dataset = load_dataset(given.dataset, data_dir=given.data_dir, test_only=True)
     spec = given.protocol or dataset.protocol
     protocol = protocol_of(spec, given.metrics, given.index)
-    embeddings = load(given.model_file).embed_split(dataset.test)
+    embeddings = _embedder(given.model_file).embed_split(dataset.test)
     about = {"model_file": given.model_file, "dataset": given.dataset, "split": "test", "protocol": spec}
     return Source(about, protocol, embeddings, dataset.test)
+
+
+def _embedder(model_file):
+    if (Path(model_file) / "saved_model.pb").is_file():
+        from tfdml.exported_model import ExportedModel
+
+        return ExportedModel(model_file)
+    from tfdml.loading import load
+
+    return load(model_file)
 
 
 def _of_files(given):
