@@ -46,6 +46,12 @@ def test_the_example_of_the_page_on_optimisation_runs(tmp_path, monkeypatch):
     assert names["evaluation"].average is names["average"]
 
 
+def test_the_example_with_arrays_of_the_page_on_evaluation_runs(capsys):
+    examples = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs/evaluation.md").read_text(), re.DOTALL)
+    exec(compile(next(example for example in examples if "default_rng" in example), "docs/evaluation.md", "exec"), {})
+    assert re.search(r"'recall_at_1': \S+, 'map_at_r': \S+, 'nmi': \S+, 'queries': 60", capsys.readouterr().out)
+
+
 @pytest.mark.slow
 def test_the_example_of_divide_and_conquer_divides():
     count, names = run_examples("divide_and_conquer.md")

@@ -1,0 +1,28 @@
+"""The page on evaluation, as a user of PyTorch reads it."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.run_helpers import run
+from tfdml.evaluation import evaluate
+
+torch = pytest.importorskip("torch")
+PAGE = Path(__file__).parents[2] / "docs" / "evaluation.md"
+
+
+def test_embeddings_of_pytorch_are_evaluated(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    example = next(each for each in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "torch" in each)
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(10), 4)
+    images = torch.tensor(random.normal(size=(10, 3, 4, 4))[labels] + random.normal(size=(40, 3, 4, 4)))
+    loader = torch.utils.data.DataLoader(list(zip(images, torch.tensor(labels), strict=True)), batch_size=16)
+    exec(compile(example, str(PAGE), "exec"), {"model": torch.nn.Flatten(), "loader": loader})
+    done = run("tfdml.evaluate", f"--embeddings={tmp_path}/test.npz", "--metrics=recall_at_1,map_at_r")
+    found = json.loads(done.stdout.splitlines()[-1])
+    expected = evaluate(images.flatten(1).numpy(), labels, ("recall_at_1", "map_at_r"))
+    assert {name: found[name] for name in expected} == expected and 0 < expected["recall_at_1"] < 1
