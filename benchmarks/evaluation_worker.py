@@ -1,11 +1,12 @@
 """Evaluates embeddings with one library for `benchmarks.evaluation`: a JSON question a line in, an answer out."""
 
 import json
-import resource
 import sys
 import time
 
 import numpy as np
+
+from benchmarks.peak_memory import peak, reset_peak
 
 OURS = (*(f"recall_at_{k}" for k in (1, 10, 100, 1000)), "r_precision", "map_at_r", "map")
 # What both have; Recall@K for other K, and mAP, which needs a list of all neighbors, are left out of theirs.
@@ -62,17 +63,13 @@ LIBRARIES = {
 }
 
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def main(library):
     evaluate = LIBRARIES[library]
     # Imports, threads and first allocations are not measured.
     evaluate(*embeddings_of(300, 8, 1.0))
     for line in sys.stdin:
         embeddings, labels = embeddings_of(**json.loads(line))
-        before, began, worked = peak(), time.perf_counter(), time.process_time()
+        before, began, worked = reset_peak(), time.perf_counter(), time.process_time()
         values = evaluate(embeddings, labels)
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
         answer = {"seconds": seconds, "cpu_seconds": cpu_seconds, "bytes": peak() - before, "values": values}

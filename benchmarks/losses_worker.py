@@ -1,11 +1,12 @@
 """Measures losses of one library for `benchmarks.losses`: a JSON question a line in, a JSON answer a line out."""
 
 import json
-import re
 import sys
 import time
 
 import numpy as np
+
+from benchmarks.peak_memory import MIB, peak, reset_peak
 
 CLASSES = 512
 
@@ -124,18 +125,6 @@ def step_of_theirs(name, size, dim, jit_compile):
     return step
 
 
-def peak_mib():
-    """Peak memory of this process, MiB, since `forget_peak`."""
-    with open("/proc/self/status") as file:
-        status = file.read()
-    return {name: int(re.search(rf"{name}:\s+(\d+)", status).group(1)) / 1024 for name in ("VmHWM", "VmRSS")}
-
-
-def forget_peak():
-    with open("/proc/self/clear_refs", "w") as file:
-        file.write("5")
-
-
 def main(library):
     make_step = step_of_ours if library == "tfdml" else step_of_theirs
     steps = {}
@@ -145,11 +134,10 @@ def main(library):
         if case not in steps:
             steps = {case: make_step(*case)}
             steps[case]()
-        forget_peak()
-        before = peak_mib()["VmRSS"]
+        before = reset_peak()
         clocks = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}
         began = {name: clock() for name, clock in clocks.items()}
         for _ in range(question["repeats"]):
             steps[case]()
         answer = {name: (clock() - began[name]) / question["repeats"] for name, clock in clocks.items()}
-        print(json.dumps({**answer, "peak_mib": peak_mib()["VmHWM"] - before}), flush=True)
+        print(json.dumps({**answer, "peak_mib": (peak() - before) / MIB}), flush=True)

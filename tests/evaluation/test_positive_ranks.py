@@ -100,11 +100,12 @@ def test_wrong_products_within_the_bound_change_nothing(monkeypatch):
     assert ranks_of(embeddings, labels) == whole
 
 
-def test_products_of_a_device_give_the_same(monkeypatch):
+@pytest.mark.parametrize("devices", [1, 2, 150])
+def test_products_of_devices_give_the_same(monkeypatch, devices):
     embeddings, labels = clustered(rows=100, dim=33)
     whole, before = ranks_of(embeddings, labels), tf.config.experimental.tensor_float_32_execution_enabled()
     used = []
-    monkeypatch.setattr(products, "first_gpu", lambda: used.append("a device") or "/CPU:0")
+    monkeypatch.setattr(products, "gpus", lambda: used.append("devices") or ["/CPU:0"] * devices)
     monkeypatch.setattr(module, "TILE", 40)
     assert ranks_of(embeddings, labels) == whole and used
     assert tf.config.experimental.tensor_float_32_execution_enabled() == before

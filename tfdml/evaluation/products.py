@@ -1,4 +1,4 @@
-"""Inner products in float32, on a GPU if there is one."""
+"""Inner products in float32, on all GPUs if there are any."""
 
 import contextlib
 
@@ -15,25 +15,32 @@ class Products:
 
     def __init__(self, vectors):
         self.vectors = vectors
-        self.device = first_gpu()
+        self.devices = gpus()
         self._on_device = {}
 
     def __call__(self, queries, rows, out):
         """Computes the products `[B, R]` of queries `[B, d]` and a slice of the vectors, in `out`."""
-        if self.device is None:
+        if not self.devices:
             np.matmul(queries, self.vectors[rows].T, out=out)
             return
-        with tf.device(self.device), _all_of_float32():
+        shares = np.array_split(queries, len(self.devices))
+        with _all_of_float32():
+            # All devices have begun before the first is waited for.
+            begun = [self._begin(device, share, rows) for device, share in zip(self.devices, shares, strict=True)]
+            for part, product in zip(np.array_split(out, len(self.devices)), begun, strict=True):
+                part[:] = product.numpy()
+
+    def _begin(self, device, queries, rows):
+        with tf.device(device):
             # Sent once, not with every block of queries.
-            if rows.start not in self._on_device:
-                self._on_device[rows.start] = tf.constant(self.vectors[rows])
-            out[:] = tf.matmul(queries, self._on_device[rows.start], transpose_b=True).numpy()
+            if (device, rows.start) not in self._on_device:
+                self._on_device[device, rows.start] = tf.constant(self.vectors[rows])
+            return tf.matmul(queries, self._on_device[device, rows.start], transpose_b=True)
 
 
-def first_gpu():
-    """Returns the name of the first GPU, or None without one."""
-    gpus = tf.config.list_logical_devices("GPU")
-    return gpus[0].name if gpus else None
+def gpus():
+    """Returns the names of the GPUs."""
+    return [gpu.name for gpu in tf.config.list_logical_devices("GPU")]
 
 
 @contextlib.contextmanager
