@@ -7,6 +7,7 @@ import numpy as np
 from tfdml.clustering import check_finite, distinct_count, kmeans
 from tfdml.evaluation.metrics import ClusterMetric, EmbeddingMetric, RankMetric
 from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.evaluation.pooled_queries import PooledQueries
 from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores
 
@@ -28,15 +29,10 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
     """
     embeddings = np.asanyarray(embeddings)
     search.check(embeddings)
-    rank_metrics = _of(RankMetric, metrics)
-    indexed = index.searched(embeddings, search, rank_metrics, distance) if index and rank_metrics else None
-    if indexed is not None:
-        ranks_of = indexed.ranks
-    elif reranking is not None:
-        ranks_of = functools.partial(reranking.ranks, embeddings, search)
-    else:
-        ranks_of = functools.partial(positive_ranks, embeddings, search, distance=distance)
-    queries, per_query = _over_queries(rank_metrics, ranks_of)
+    queries, per_query, report = None, {}, None
+    if rank_metrics := _of(RankMetric, metrics):
+        over_queries = _over_pooled_queries if search.pooling else _over_queries
+        queries, per_query, report = over_queries(embeddings, search, rank_metrics, distance, reranking, index)
     rows = np.union1d(search.queries, search.gallery)
     labels, values = search.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
     if _of((ClusterMetric, EmbeddingMetric), metrics):
@@ -47,14 +43,31 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
             clusters, _ = kmeans(points, min(len(np.unique(labels)), distinct_count(points)), seed=seed)
             values |= {metric.name: metric.value(labels, clusters) for metric in cluster_metrics}
     count = None if queries is None else len(queries)
-    report = None if indexed is None else indexed.report()
     return Scores({metric.name: values[metric.name] for metric in metrics}, queries, per_query, count, report)
 
 
-def _over_queries(metrics, ranks_of):
+def _over_pooled_queries(embeddings, search, metrics, distance, reranking, index):
+    """Returns the first row of each pooled query, and what `_over_queries` does."""
+    pooled = PooledQueries.of(embeddings, search, distance)
+    queries, *more = _over_queries(pooled.embeddings, pooled.search, metrics, distance, reranking, index)
+    return pooled.first[queries - len(embeddings)], *more
+
+
+def _over_queries(embeddings, search, metrics, distance, reranking, index):
+    """Returns the queries, ascending, the value of each metric for each query, and the `IndexReport` or None."""
+    indexed = None if index is None else index.searched(embeddings, search, metrics, distance)
+    if indexed is not None:
+        ranks_of = indexed.ranks
+    elif reranking is not None:
+        ranks_of = functools.partial(reranking.ranks, embeddings, search)
+    else:
+        ranks_of = functools.partial(positive_ranks, embeddings, search, distance=distance)
+    queries, values = _values(metrics, ranks_of)
+    return queries, values, None if indexed is None else indexed.report()
+
+
+def _values(metrics, ranks_of):
     """Returns the queries, ascending, and the value of each metric for each query."""
-    if not metrics:
-        return None, {}
     first_only = all(metric.first_only for metric in metrics)
     rows, values = [], {metric.name: [] for metric in metrics}
     for ranks in ranks_of(first_only=first_only):

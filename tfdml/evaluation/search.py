@@ -17,28 +17,32 @@ class Search:
         queries: `[Q]` rows that are queries.
         gallery: `[G]` rows that are searched.
         apart: columns `[N]` of integers, such as cameras.
+        pooling: `mean` or `max` of embeddings, for one query of all those that share class and `apart` columns; None:
+            each is a query.
     """
 
     labels: np.ndarray
     queries: np.ndarray
     gallery: np.ndarray
     apart: tuple = ()
+    pooling: str | None = None
 
     @classmethod
-    def of(cls, labels, *, queries=None, gallery=None, apart=()):
+    def of(cls, labels, *, queries=None, gallery=None, apart=(), pooling=None):
         """Creates a search from booleans `[N]`; None marks all rows.
 
         Args:
             labels: `[N]` class numbers.
             queries, gallery: `[N]` booleans, or None.
             apart: columns `[N]`.
+            pooling: None, `mean` or `max`.
         """
         labels = np.asarray(labels)
         if labels.ndim != 1:
             raise ValueError(f"Expected labels [N], one class number a row; received shape {labels.shape}.")
         numbers = np.unique(labels, return_inverse=True)[1].astype(np.int64)
         columns = tuple(_column(column, len(labels)) for column in apart)
-        return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns)
+        return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns, pooling)
 
     def countable(self, queries, rows):
         """Returns booleans `[Q, R]`: whether a gallery row of a query's class counts as found.

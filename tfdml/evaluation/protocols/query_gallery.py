@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml.arguments import integer, optional
+from tfdml.arguments import integer, one_of, optional
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry import register
@@ -10,7 +10,7 @@ from tfdml.registry import register
 METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
 
 
-@register("protocol", "query_gallery", junk=optional(integer()), **EXPECTED)
+@register("protocol", "query_gallery", junk=optional(integer()), pooling=optional(one_of("mean", "max")), **EXPECTED)
 class QueryGallery(Protocol):
     """Searches queries in a gallery, without images that share class and camera, or class and group.
 
@@ -23,16 +23,23 @@ class QueryGallery(Protocol):
         index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
         junk: class number of gallery images that are removed before searching, such as -1; None removes none.
             Distractors, which count as wrong, need no mark: their class has no query.
+        pooling: "mean" or "max" to search for several queries of a class and camera as one: their embeddings are
+            averaged, or the largest of each component is taken. None searches for each.
     """
 
-    def __init__(self, metrics=METRICS, distance="cosine", junk=None, reranking=None, index="exact"):
+    def __init__(self, metrics=METRICS, distance="cosine", junk=None, reranking=None, index="exact", pooling=None):
         super().__init__(metrics, distance, reranking, index)
-        self.junk = junk
+        self.junk, self.pooling = junk, pooling
 
     def searches(self, rows):
         apart = [column for column in (rows.cameras, rows.groups) if column is not None]
+        if self.pooling and not apart:
+            raise ValueError(
+                f"pooling={self.pooling!r} is for queries that share class and camera, or class and group, but these "
+                "images have no cameras and no groups. Add such a column, or leave out pooling."
+            )
         queries, gallery = rows.is_query, rows.is_gallery
         if self.junk is not None:
             counted = np.asarray(rows.labels) != self.junk
             queries, gallery = (counted if marks is None else counted & marks for marks in (queries, gallery))
-        return [Search.of(rows.labels, queries=queries, gallery=gallery, apart=apart)]
+        return [Search.of(rows.labels, queries=queries, gallery=gallery, apart=apart, pooling=self.pooling)]
