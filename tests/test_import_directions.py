@@ -48,7 +48,7 @@ ROOMS = {
     "pipelines.show": ("pipelines tfdml", None),
     "pipelines.images": ("pipelines.images pipelines.datasets.headers", "numpy tensorflow"),
     "pipelines.transforms": (f"pipelines.transforms pipelines.images {DECLARED}", "keras keras_cv numpy tensorflow"),
-    "pipelines.sampling": (f"pipelines.sampling {DECLARED}", "absl numpy tensorflow"),
+    "pipelines.sampling": (f"pipelines.sampling tfdml.neighbors {DECLARED}", "absl numpy tensorflow"),
     "pipelines.reading": (
         f"pipelines.reading pipelines.images pipelines.sampling pipelines.datasets {DECLARED}",
         None,

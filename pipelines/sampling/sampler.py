@@ -17,8 +17,13 @@ class Sampler:
 
     # Whether `learners` tells whose turn a step is; then the targets of batches are `{"label": ..., "learner": ...}`.
     takes_turns = False
-    # Why batches cannot be drawn from one cluster, as the end of a sentence; None if they can.
-    not_within_clusters = None
+    # Epochs from one call of `refresh` to the next, for tables that follow the embedding; None: it is not called.
+    refresh_every = None
+
+    @property
+    def not_within_clusters(self):
+        """Why batches cannot be drawn from one cluster, as the end of a sentence; None if they can."""
+        return "its tables follow the embeddings of all rows" if self.refresh_every else None
 
     def tables_of(self, labels):
         """Returns the tables, a list of NumPy arrays, for rows with these labels `[N]`.
@@ -37,6 +42,14 @@ class Sampler:
             *tables: the current values of the tables.
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method draw_rows(seed, steps, *tables).")
+
+    def refresh(self, embeddings):
+        """Changes the tables by the embeddings `[N, d]` of all rows; called at the start of every n-th epoch."""
+        raise NotImplementedError(f"{type(self).__name__} needs the method refresh(embeddings).")
+
+    def refreshed(self):
+        """Returns the tables that `refresh` changes, variables of constant shape; they are saved with checkpoints."""
+        return []
 
     def cluster_draws(self):
         """Returns how batches are drawn from one cluster of the rows; see `ClusterTables`."""

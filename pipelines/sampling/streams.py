@@ -16,6 +16,7 @@ class Stream(enum.IntEnum):
     ORDER = -4
     SUBSTITUTES = -5
     LEARNERS = -6
+    NEIGHBORS = -7
 
 
 # The learner of batches while all rows are one cluster.

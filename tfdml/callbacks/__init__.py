@@ -4,6 +4,7 @@ from tfdml.callbacks.divergence_guard import DivergenceGuard
 from tfdml.callbacks.projector import Projector
 from tfdml.callbacks.recluster import Recluster
 from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
+from tfdml.callbacks.sampler_refresh import SamplerRefresh
 from tfdml.callbacks.temperature_schedule import TemperatureSchedule
 from tfdml.callbacks.weight_average import WeightAverage
 from tfdml.errors import TrainingDiverged
@@ -13,6 +14,7 @@ __all__ = [
     "Projector",
     "Recluster",
     "RetrievalEvaluation",
+    "SamplerRefresh",
     "TemperatureSchedule",
     "TrainingDiverged",
     "WeightAverage",

@@ -4,7 +4,7 @@ import dataclasses
 
 import keras
 
-from tfdml.callbacks import DivergenceGuard, RetrievalEvaluation
+from tfdml.callbacks import DivergenceGuard, RetrievalEvaluation, SamplerRefresh
 from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.losses import EmbeddingLoss
 from tfdml.run.checkpoint_folder import CheckpointFolder
@@ -61,7 +61,7 @@ class RunCallbacks:
         )
         bad_images = experiment.images.bad_images()
         watches = {"bad_images": bad_images} if bad_images else {}
-        watches |= model.callbacks(parts)
+        watches |= model.callbacks(parts) | refresh_of(parts)
         averages = {"average": average} if average else {}
         checkpoint = RunCheckpoint(
             CheckpointFolder(run.checkpoints, keep=settings.keep_checkpoints),
@@ -84,6 +84,14 @@ class RunCallbacks:
 def schedules_of(loss, parts):
     """Returns the callbacks of a loss; only losses of tfdml have any."""
     return loss.callbacks(parts) if isinstance(loss, EmbeddingLoss) else []
+
+
+def refresh_of(parts):
+    """Returns the callback that refreshes the sampler by its name; none where its tables are made from labels alone."""
+    if not parts.sampler.refresh_every:
+        return {}
+    options = {"count": len(parts.labels), "log": parts.log, "step": parts.step, "verbose": parts.verbose}
+    return {"sampler": SamplerRefresh(parts.images(), parts.sampler, **options)}
 
 
 def _evaluation(experiment, model, batches, progress, run, log, average):

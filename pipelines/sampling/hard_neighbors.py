@@ -1,0 +1,72 @@
+"""Hard neighbors: batches of random positive pairs and their difficult negatives."""
+
+import dataclasses
+
+import numpy as np
+import tensorflow as tf
+
+from pipelines.sampling.partners import draw_with_partners, partner_tables
+from pipelines.sampling.sampler import Sampler
+from pipelines.sampling.streams import Stream, stream_key
+from tfdml.arguments import integer
+from tfdml.neighbors import nearest_negatives
+from tfdml.registry import register
+
+# In the table of neighbors, where there is none.
+NONE = -1
+
+
+@register("sampler", "hard_neighbors", pairs=integer(1), neighbors=integer(1), refresh_every=integer(1))
+class HardNeighbors(Sampler):
+    """Batches of random positive pairs, and for each of their images one of its nearest images of another class.
+
+    These are the mini-batches of lifted structured embedding (Song et al., 2016), which "sample a few positive pairs at
+    random, and then actively add their difficult neighbors". A batch has `4 * pairs` rows: images, their partners, and
+    a neighbor of each of these.
+
+    Neighbors are those in the current embedding, which `refresh` finds; before its first call negatives are random.
+    Rows of classes with two or more rows begin a pair once before any does twice; the rest is drawn with replacement.
+
+    Args:
+        pairs: number of positive pairs.
+        neighbors: number of nearest images of other classes that are kept for each image, of which one is drawn.
+        refresh_every: epochs from one search for neighbors to the next.
+    """
+
+    def __init__(self, pairs=32, neighbors=10, refresh_every=1):
+        self.pairs, self.neighbors, self.refresh_every = pairs, neighbors, refresh_every
+
+    @property
+    def batch_size(self):
+        return 4 * self.pairs
+
+    def bind(self, labels):
+        self._labels = np.asarray(labels)
+        super().bind(labels)
+
+    def tables_of(self, labels):
+        """Returns the tables of partners and the neighbors `[N, neighbors]` of each row, which are none yet."""
+        tables = partner_tables(labels, self.pairs, f"hard_neighbors(pairs={self.pairs})")
+        return [*tables, np.full((len(labels), self.neighbors), NONE, np.int32)]
+
+    def refresh(self, embeddings):
+        """Finds the neighbors of all rows by their embeddings `[N, d]`; the next pass over the dataset draws them."""
+        self._tables[-1].assign(nearest_negatives(embeddings, self._labels, self.neighbors))
+
+    def refreshed(self):
+        return self._tables[-1:]
+
+    def draw_rows(self, seed, steps, *tables):
+        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`: images, partners, their neighbors."""
+        *of_partners, neighbors = tables
+        drawn = draw_with_partners(seed, steps, of_partners, self.pairs)
+        number = tf.range(2 * self.pairs, dtype=tf.int64)[None, :]
+        random = stream_key(seed, Stream.NEIGHBORS, steps[:, None], number)
+        place = tf.concat([drawn.place, drawn.positives()], axis=1)
+        start, size = (tf.concat([each, each], axis=1) for each in (drawn.start, drawn.size))
+        negatives = dataclasses.replace(drawn, place=place, start=start, size=size, random=random).negatives()
+        rows, any_negative = tf.gather(of_partners[0], place), tf.gather(of_partners[0], negatives)
+        # Of other bits than the random negative, so that both are independent.
+        which = tf.cast(tf.bitwise.right_shift(random, tf.constant(32, tf.uint64)), tf.int64) % self.neighbors
+        neighbor = tf.cast(tf.gather_nd(neighbors, tf.stack([rows, which], axis=2)), tf.int64)
+        return tf.concat([rows, tf.where(neighbor == NONE, any_negative, neighbor)], axis=1)
