@@ -44,7 +44,9 @@ def test_a_collapsed_embedding_still_has_neighbors_of_other_classes():
     assert all(len(set(row)) == 6 for row in found)
 
 
-@pytest.mark.parametrize("labels, counts", [([0, 0, 0, 1, 1], [2, 2, 2, 3, 3]), ([4, 4, 4], [0, 0, 0]), ([2, 1], [1, 1])])
+@pytest.mark.parametrize(
+    "labels, counts", [([0, 0, 0, 1, 1], [2, 2, 2, 3, 3]), ([4, 4, 4], [0, 0, 0]), ([2, 1], [1, 1])]
+)
 def test_behind_the_last_there_is_none(labels, counts):
     embeddings, _ = made(len(labels), classes=2)
     labels = np.array(labels)

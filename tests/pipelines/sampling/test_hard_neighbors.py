@@ -88,11 +88,13 @@ def test_the_tables_given_count_and_not_those_of_now():
 
 
 def test_what_cannot_be_is_told():
-    with pytest.raises(ValueError, match=r"hard_neighbors\(pairs=23\) needs that many.* there are 22 rows and 5 classes"):
+    with pytest.raises(
+        ValueError, match=r"hard_neighbors\(pairs=23\) needs that many.* there are 22 rows and 5 classes"
+    ):
         bound(pairs=23)
     with pytest.raises(ValueError, match="there are 9 rows and 1 classes"):
         bound(np.zeros(9))
-    with pytest.raises(ValueError, match="HardNeighbors does not work within clusters: its tables follow the embeddings"):
+    with pytest.raises(ValueError, match="HardNeighbors does not work within clusters: its tables follow"):
         WithinClusters(HardNeighbors())
     sampler = PxK(2, 2)
     assert not sampler.refresh_every and sampler.refreshed() == []
