@@ -184,11 +184,11 @@ def test_galleries_of_a_few_images(spec):
 
 def test_numbers_of_lists_and_probes():
     ivf = registry.create("index", "ivf")
-    assert repr(ivf) == "ivf(lists=None, probes=None)"
+    assert repr(ivf) == "ivf(lists=None, probes=64)"
     assert [repr(ivf.of_size(count)) for count in (5, 390, 1_000_000)] == [
         "ivf(lists=1, probes=1)",
-        "ivf(lists=10, probes=1)",
-        "ivf(lists=4000, probes=250)",
+        "ivf(lists=10, probes=10)",
+        "ivf(lists=4000, probes=64)",
     ]
 
 
@@ -196,7 +196,6 @@ def test_numbers_of_lists_and_probes():
     "spec, message",
     [
         ("ivf(lists=9)", r"ivf\(lists=9\) needs as many images in the gallery; it has 4"),
-        ("ivf(lists=3, probes=4)", "at most as many probes as lists"),
         ("ivf(lists=0)", "lists to be None or an integer of 1 or more"),
         ("ivff", "Unknown index 'ivff'. Did you mean 'ivf'"),
     ],

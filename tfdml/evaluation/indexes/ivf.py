@@ -12,7 +12,7 @@ SAMPLE = 64
 FEWEST = 39
 
 
-@register("index", "ivf", lists=optional(integer(1)), probes=optional(integer(1)))
+@register("index", "ivf", lists=optional(integer(1)), probes=integer(1))
 class IVF(ApproximateIndex):
     """Searches only the lists whose centers are nearest to the query: faiss' inverted file.
 
@@ -21,14 +21,12 @@ class IVF(ApproximateIndex):
 
     Args:
         lists: number of lists; None: 4 times the square root of the number of images, but not more than one for 39.
-        probes: number of lists that are searched; None: a sixteenth of them.
+        probes: number of lists that are searched; all if there are fewer.
     """
 
     name = "ivf"
 
-    def __init__(self, lists=None, probes=None):
-        if lists is not None and probes is not None and probes > lists:
-            raise ValueError(f"ivf has lists={lists} and probes={probes}; expected at most as many probes as lists.")
+    def __init__(self, lists=None, probes=64):
         self.lists, self.probes = lists, probes
 
     def of_size(self, count):
@@ -38,7 +36,7 @@ class IVF(ApproximateIndex):
                 f"ivf(lists={lists}) needs as many images in the gallery; it has {count}. Leave lists out, or use "
                 "index='exact', which is fast for so few."
             )
-        return IVF(lists, min(self.probes or math.ceil(lists / 16), lists))
+        return IVF(lists, min(self.probes, lists))
 
     def create(self, dim, metric, sample):
         faiss = load_faiss()
