@@ -38,7 +38,7 @@ def main():
     parser.add_argument("--neighbors", type=int, default=10)
     arguments = parser.parse_args()
     random = np.random.default_rng(0)
-    embeddings = random.normal(size=(arguments.rows, arguments.dim)).astype(np.float32)
+    embeddings = random.standard_normal((arguments.rows, arguments.dim), np.float32)
     labels = random.integers(0, arguments.classes, arguments.rows)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     search = measured(lambda: nearest_negatives(embeddings, labels, arguments.neighbors, memory=MEMORY))
