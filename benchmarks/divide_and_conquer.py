@@ -42,4 +42,5 @@ def row(results, run_dirs):
 
 
 if __name__ == "__main__":
-    compare(__doc__, FLAGFILE, METHODS, "runs/divide_and_conquer", HEADS, row)
+    rows = {name: [f"--method={method}"] for name, method in METHODS.items()}
+    compare(__doc__, FLAGFILE, rows, "runs/divide_and_conquer", HEADS, row)

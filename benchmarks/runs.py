@@ -4,6 +4,7 @@ A run that is complete is not run again, and one that was stopped goes on.
 """
 
 import argparse
+import json
 import re
 import statistics
 import subprocess
@@ -74,28 +75,28 @@ def train(arguments):
         sys.exit(status)
 
 
-def compare(about, flagfile, methods, folder, heads, row):
-    """A command line that trains a flagfile with several methods and seeds, and prints a row of a table for each.
+def compare(about, flagfile, changes, folder, heads, row):
+    """A command line that trains a flagfile with changes and several seeds, and prints a row of a table for each change.
 
     Flags that it does not know are those of training, for all rows.
 
     Args:
         about: what it says of itself.
         flagfile: path.
-        methods: name of the row to what `--method` takes.
+        changes: name of the row to its flags, a list such as `["--method=single"]`.
         folder: folder of the run directories unless `--runs` says another.
         heads: heads of the table, the first for the names of the rows.
-        row: function of a method's results and run directories that gives its cells.
+        row: function of a row's results and run directories that gives its cells.
     """
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
     )
     parser.add_argument("--seeds", default="0,1,2", help="joined by commas")
     parser.add_argument("--runs", default=folder, help="folder of the run directories")
-    parser.add_argument("--row", action="append", choices=list(methods), help="as often as wanted; all if not at all")
+    parser.add_argument("--row", action="append", choices=list(changes), help="as often as wanted; all if not at all")
     arguments, flags = parser.parse_known_args()
-    seeds, names = arguments.seeds.split(","), arguments.row or list(methods)
-    runs = [runs_of(flagfile, [f"--method={methods[name]}", *flags], seeds, arguments.runs) for name in names]
+    seeds, names = arguments.seeds.split(","), arguments.row or list(changes)
+    runs = [runs_of(flagfile, [*changes[name], *flags], seeds, arguments.runs) for name in names]
     results = iter(complete([run for several in runs for run in several]))
     rows = []
     for name, several in zip(names, runs, strict=True):
@@ -106,6 +107,17 @@ def compare(about, flagfile, methods, folder, heads, row):
 def recall_of_learners(learners):
     """Mean Recall@1 of the learners of each run alone, of what their results have under `learners`."""
     return [statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners]
+
+
+def gained_late(run_dirs, metric="recall_at_1"):
+    """What the evaluations of each run gained in its last quarter: near 0 where the metric has flattened."""
+    gains = []
+    for path in run_dirs:
+        events = [json.loads(line) for line in RunDirectory(path).metrics.read_text().splitlines()]
+        values = {event["step"]: event[metric] for event in events if metric in event}
+        end = max(values)
+        gains.append(values[end] - values[min(values, key=lambda step: abs(step - 0.75 * end))])
+    return gains
 
 
 def spread(values):
