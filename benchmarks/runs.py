@@ -76,7 +76,7 @@ def train(arguments):
 
 
 def compare(about, flagfile, changes, folder, heads, row):
-    """A command line that trains a flagfile with changes and several seeds, and prints a row of a table for each change.
+    """A command line that trains a flagfile with changes and several seeds, and prints a row of a table for each.
 
     Flags that it does not know are those of training, for all rows.
 
