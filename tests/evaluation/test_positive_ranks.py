@@ -7,6 +7,7 @@ import tensorflow as tf
 from tests.evaluation.naive_ranks import naive_ranks
 from tfdml.evaluation import counting, products
 from tfdml.evaluation import positive_ranks as module
+from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.search import Search
 
@@ -139,3 +140,16 @@ def test_bad_input_is_named():
         Search.of([1, 1, 2], queries=[True, False])
     with pytest.raises(ValueError, match=r"one value for each of 3 rows, received shape \(2,\)"):
         Search.of([1, 1, 2], apart=[[1, 2]])
+
+
+@pytest.mark.parametrize("spec", ["map_at_r", "map", "map(trapezoid=True)"])
+def test_values_of_queries_do_not_depend_on_the_others_of_their_block(spec):
+    random = np.random.default_rng(0)
+    # Classes of 2 to 90 images, so that the ranks of some stand beside many zeros.
+    labels = np.repeat(np.arange(20), random.integers(2, 90, 20))
+    embeddings = random.normal(size=(20, 6))[labels] + 0.8 * random.normal(size=(len(labels), 6))
+    metric, found = metric_of(spec), []
+    for memory in (1, 2**12, 2**27):
+        blocks = positive_ranks(embeddings, Search.of(labels), memory=memory)
+        found.append(np.concatenate([metric.per_query(ranks) for ranks in blocks]).tobytes())
+    assert found[0] == found[1] == found[2]

@@ -63,6 +63,11 @@ class PositiveRanks:
         count = np.arange(1, self.ranks.shape[1] + 1)
         return np.where(self.ranks > 0, count / np.maximum(self.ranks, 1), 0.0)
 
+    def mean_over_positives(self, values):
+        """Returns the mean `[B]` of a value for each positive, `[B, P]` with zeros behind a query's last."""
+        # One after another, so that the zeros, as many as the block has it, change no bit.
+        return np.cumsum(values, axis=1)[:, -1] / self.positives
+
 
 def positive_ranks(
     embeddings, search, *, distance="cosine", first_only=False, tie=TIE, memory=2**27, query_embeddings=None

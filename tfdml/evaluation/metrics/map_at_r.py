@@ -1,7 +1,5 @@
 """MAP@R."""
 
-import numpy as np
-
 from tfdml.evaluation.metrics.rank_metric import RankMetric
 from tfdml.registry import register
 
@@ -20,4 +18,4 @@ class MAPAtR(RankMetric):
 
     def per_query(self, ranks):
         within = ranks.ranks <= ranks.positives[:, None]
-        return np.sum(ranks.precisions() * within, axis=1) / ranks.positives
+        return ranks.mean_over_positives(ranks.precisions() * within)

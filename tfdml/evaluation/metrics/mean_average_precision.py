@@ -22,7 +22,7 @@ class MeanAveragePrecision(RankMetric):
         precisions = ranks.precisions()
         if self.trapezoid:
             precisions = (precisions + self._before(ranks)) / 2
-        return np.sum(precisions, axis=1) / ranks.positives
+        return ranks.mean_over_positives(precisions)
 
     def _before(self, ranks):
         """`[B, P]`: the precision without the positive itself; 1 before the first rank."""
