@@ -306,7 +306,7 @@ def test_curves():
     expected = [float(schedule(event["step"])) for event in trained]
     assert [event["learning_rate"] for event in trained] == pytest.approx(expected)
     written = "".join(path.read_text(errors="replace") for path in (straight_run() / "tensorboard").glob("events.*"))
-    assert "train/learning_rate" in written and "evaluation/recall_at_1" in written
+    assert all(name in written for name in ("train/learning_rate", "pairs/mined_negatives", "evaluation/recall_at_1"))
     assert "evaluation/queries" not in written
 
 

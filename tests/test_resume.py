@@ -35,7 +35,7 @@ def test_the_straight_run_trains_with_all_that_is_random():
     found = events(straight_run())
     assert [(event["event"], event["step"]) for event in found] == [
         ("evaluation", 0),
-        *((name, STEPS_PER_EPOCH * epoch) for epoch in (1, 2) for name in ("train", "evaluation")),
+        *((name, STEPS_PER_EPOCH * epoch) for epoch in (1, 2) for name in ("train", "pairs", "evaluation")),
     ]
     losses = [event["loss"] for event in found if event["event"] == "train"]
     assert len(set(losses)) == EPOCHS

@@ -95,6 +95,8 @@ def test_as_on_tensorflow(on_jax, spec):
     gradients = tape.gradient(mean, [embeddings, *(weight.value for weight in weights)])
     assert max(np.abs(gradient).max() for gradient in gradients) > 1e-4
     np.testing.assert_allclose(found["values"], values, rtol=TOLERANCE, atol=TOLERANCE)
+    said = {name: float(value) for name, value in loss.statistics(labels, taken).items()}
+    assert found["statistics"] == pytest.approx(said, rel=TOLERANCE, nan_ok=True)
     assert found["compiled_mean"] == pytest.approx(float(mean), rel=TOLERANCE, abs=TOLERANCE)
     for part, other in zip(found["gradients"], gradients, strict=True):
         np.testing.assert_allclose(part, other, rtol=TOLERANCE, atol=TOLERANCE)

@@ -39,6 +39,26 @@ def test_each_level_is_a_learner_with_the_loss_of_its_own(batch):
     np.testing.assert_allclose(model.loss_values({"label": labels}, learners), expected, rtol=1e-6)
 
 
+def test_what_the_loss_finds_is_told_of_each_level(batch):
+    """Over the batches of an epoch; those of the first epoch do not count in the second."""
+    model = make_model()
+    model(batch[0])
+    model.compile(keras.optimizers.SGD(0.0), loss=RankedListSimpler())
+    found = model.fit(*batch, batch_size=8, epochs=2, shuffle=False, verbose=0) and model.loss_statistics()
+    halves = [slice(0, 8), slice(8, 16)]
+    for level in range(3):
+        expected = []
+        for half in halves:
+            learners = model.learner_embeddings(batch[0][half], training=True)[:, level]
+            expected.append({k: float(v) for k, v in model.loss.statistics(batch[1][half], learners).items()})
+        for name in expected[0]:
+            values = [each[name] for each in expected if each[name] == each[name]]
+            mean = found.pop(f"{name}_of_learner_{level}", None)
+            assert mean == (pytest.approx(np.mean(values), rel=1e-3) if values else None), name
+    names = [f"{kind}_distance_of_learner_{level}" for level in range(3) for kind in ("positive", "negative")]
+    assert list(found) == names
+
+
 def test_a_level_sees_nothing_deeper_than_its_endpoint(batch):
     model = make_model()
     before = np.asarray(model.learner_embeddings(batch[0]))

@@ -1,8 +1,9 @@
 """Computes losses with Keras on JAX: a JSON of cases on standard input, a JSON of results on standard output.
 
 A case is `{"spec", "labels", "embeddings", "weights", "gradients"}`, the weights being those of the loss' layer, if it
-has one. A result is `{"values"}` and, where gradients are asked for, `{"compiled_mean", "gradients"}`, from a compiled
-function: the mean, and its gradients for the embeddings and the weights. Values without gradients are not compiled.
+has one. A result is `{"values"}` and, where gradients are asked for, the loss' `{"statistics"}`, and
+`{"compiled_mean", "gradients"}` from a compiled function: the mean, and its gradients for the embeddings and the
+weights. Values without gradients are not compiled.
 """
 
 import json
@@ -40,8 +41,10 @@ def compute(spec, labels, embeddings, weights, gradients):
         return {"values": loss.call(labels, taken(embeddings, weights, labels)).tolist()}
     compiled = jax.jit(jax.value_and_grad(mean_and_values, argnums=(0, 1), has_aux=True))
     (mean, values), (of_embeddings, of_weights) = compiled(embeddings, weights, labels)
+    said = loss.statistics(labels, taken(embeddings, weights, labels))
     return {
         "values": values.tolist(),
+        "statistics": {name: float(value) for name, value in said.items()},
         "compiled_mean": mean.tolist(),
         "gradients": [part.tolist() for part in (of_embeddings, *of_weights)],
     }

@@ -118,7 +118,8 @@ def three_steps(strategy, devices, loss, optimizer, method):
         averaged = [weight.numpy() for weight in model.trainable_variables]
     weights = [strategy.experimental_local_results(weight.value)[0].numpy() for weight in model.variables]
     arrays = {f"arr_{number}": array for number, array in enumerate(weights + averaged)}
-    return {**arrays, "loss": history["loss"], "replicas": strategy.num_replicas_in_sync}
+    statistics = list(model.loss_statistics().values())
+    return {**arrays, "loss": history["loss"], "statistics": statistics, "replicas": strategy.num_replicas_in_sync}
 
 
 def random_split():

@@ -6,7 +6,8 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number, one_of
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
-from tfdml.functional.pairs import given_pairs
+from tfdml.functional.pair_statistics import mined_pairs
+from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 
@@ -54,9 +55,14 @@ def contrastive_loss(
     # A row is at a distance of 0 from itself, which costs nothing.
     costs = ops.where(labels[:, None] == labels[None, :], pull, push)
     if pairs == "given":
-        given = given_pairs(labels, 2)
-        costs = ops.where(ops.logical_or(given, ops.transpose(given)), costs / 2.0, 0.0)
+        costs = ops.where(_given(labels), costs / 2.0, 0.0)
     return ops.sum(costs, axis=1)
+
+
+def _given(labels):
+    """The mask of the pairs that the sampler drew, both ways."""
+    given = given_pairs(labels, 2)
+    return ops.logical_or(given, ops.transpose(given))
 
 
 @register("loss", "contrastive")
@@ -67,3 +73,15 @@ class Contrastive(EmbeddingLoss):
     """
 
     function = staticmethod(contrastive_loss)
+
+    def statistics(self, labels, embeddings):
+        """Of the pairs that cost something, see `mined_pairs`."""
+        labels, embeddings = self.check_input(labels, embeddings)
+        distance = distances(embeddings)
+        positives = ops.logical_and(positive_pairs(labels), distance > self.positive_margin)
+        negatives = ops.logical_and(negative_pairs(labels), distance < self.margin)
+        if self.pairs == "given":
+            given = _given(labels)
+            positives, negatives = ops.logical_and(positives, given), ops.logical_and(negatives, given)
+        boundaries = {"positive_boundary": self.positive_margin, "negative_boundary": self.margin}
+        return {**mined_pairs(distance, positives, negatives), **boundaries}

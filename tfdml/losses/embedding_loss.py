@@ -4,6 +4,7 @@ import inspect
 import warnings
 
 import keras
+from keras import ops
 
 from tfdml.argument_checks import expected_of, expects
 from tfdml.functional.checks import check_pairs_input
@@ -86,6 +87,17 @@ class EmbeddingLoss(keras.losses.Loss):
     def check_input(self, labels, embeddings):
         """Returns both as `call` computes with them, or raises a ValueError; a loss may take other than embeddings."""
         return check_pairs_input(labels, embeddings)
+
+    def statistics(self, labels, embeddings):
+        """Scalars by name that tell whether the loss still learns from a batch; `tfdml.train` logs their means.
+
+        A loss that mines says what, see `tfdml.functional.pair_statistics`; here it is `active_anchors`, the fraction
+        of anchors whose loss is not 0. NaN stands for what the batch has none of.
+
+        Args:
+            labels, embeddings: as `call` takes them.
+        """
+        return {"active_anchors": ops.mean(ops.cast(self.call(labels, embeddings) > 0, "float32"))}
 
     def callbacks(self, parts):
         """Callbacks that change the loss while it trains; `tfdml.train` adds them.

@@ -8,6 +8,7 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances, unit_length
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.mining import hardest_negative
+from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
@@ -38,6 +39,17 @@ def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", norm
         is empty and J_ij is minus infinity.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
+    positives, distance, objectives = _objectives(labels, embeddings, margin, form, normalize)
+    counted = ops.logical_and(positives, ops.any(negative_pairs(labels)))
+    costs = ops.where(counted, ops.square(ops.maximum(objectives, 0.0)), 0.0)
+    # Every pair stands in the matrix twice.
+    pairs = ops.maximum(ops.sum(ops.cast(positives, distance.dtype)), 1.0) / 2.0
+    batch = ops.cast(ops.shape(distance)[0], distance.dtype)
+    return ops.sum(costs, axis=1) / 2.0 * batch / (2.0 * pairs)
+
+
+def _objectives(labels, embeddings, margin, form, normalize):
+    """The mask of positive pairs, distances, and J of each pair, all `[B, B]`."""
     distance = distances(unit_length(embeddings) if normalize else embeddings)
     positives, negatives = positive_pairs(labels), negative_pairs(labels)
     if form == "hard":
@@ -46,12 +58,7 @@ def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", norm
     else:
         ends = log_sum_exp(negatives, margin - distance)
         violations = ops.logaddexp(ends[:, None], ends[None, :])
-    counted = ops.logical_and(positives, ops.any(negatives))
-    costs = ops.where(counted, ops.square(ops.maximum(violations + distance, 0.0)), 0.0)
-    # Every pair stands in the matrix twice.
-    pairs = ops.maximum(ops.sum(ops.cast(positives, distance.dtype)), 1.0) / 2.0
-    batch = ops.cast(ops.shape(distance)[0], distance.dtype)
-    return ops.sum(costs, axis=1) / 2.0 * batch / (2.0 * pairs)
+    return positives, distance, violations + distance
 
 
 @register("loss", "lifted_structure")
@@ -62,3 +69,10 @@ class LiftedStructure(EmbeddingLoss):
     """
 
     function = staticmethod(lifted_structure_loss)
+
+    def statistics(self, labels, embeddings):
+        """Of the positive pairs that cost something, see `mined_pairs`; each has all negatives."""
+        labels, embeddings = self.check_input(labels, embeddings)
+        positives, distance, costs = _objectives(labels, embeddings, **self.function_arguments())
+        mined = ops.logical_and(positives, ops.any(negative_pairs(labels)))
+        return mined_pairs(distance, ops.logical_and(mined, costs > 0.0))

@@ -8,6 +8,7 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distance_weighted import CUTOFFS, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances
 from tfdml.functional.mining import nearest_beyond
+from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
@@ -65,6 +66,18 @@ def margin_loss(
     labels, embeddings = check_pairs_input(labels, embeddings)
     distance = distances(embeddings)
     beta = ops.reshape(ops.convert_to_tensor(beta, distance.dtype), (-1, 1))
+    pulls, pushes = _counts(labels, distance, ops.shape(embeddings)[1], cutoff, nonzero_loss_cutoff, mining)
+    pull = ops.maximum(margin + distance - beta, 0.0)
+    push = ops.maximum(margin - distance + beta, 0.0)
+    active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
+    values = ops.sum(pulls * (pull + nu * beta) + pushes * push, axis=1)
+    # Fewer than one expected pair: most draws have no pair.
+    share = ops.where(active > 0, 1.0 / ops.maximum(active, 1.0), 0.0)
+    return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
+
+
+def _counts(labels, distance, dim, cutoff, nonzero_loss_cutoff, mining):
+    """In how many triplets a pair is, `[B, B]` of positives and of negatives."""
     negatives = negative_pairs(labels)
     positives = ops.cast(positive_pairs(labels), distance.dtype)
     count = ops.sum(positives, axis=1, keepdims=True)
@@ -73,18 +86,9 @@ def margin_loss(
     elif mining == "nearest":
         draws = ops.cast(nearest_beyond(distance, negatives, count, cutoff), distance.dtype) / ops.maximum(count, 1.0)
     else:
-        dim = ops.shape(embeddings)[1]
         draws = negative_weights(distance, negatives, dim, cutoff=cutoff, nonzero_loss_cutoff=nonzero_loss_cutoff)
-    # In how many triplets a pair is: a positive with every negative drawn, and the other way round.
-    pulls = positives * ops.sum(draws, axis=1, keepdims=True)
-    pushes = draws * count
-    pull = ops.maximum(margin + distance - beta, 0.0)
-    push = ops.maximum(margin - distance + beta, 0.0)
-    active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
-    values = ops.sum(pulls * (pull + nu * beta) + pushes * push, axis=1)
-    # Fewer than one expected pair: most draws have no pair.
-    share = ops.where(active > 0, 1.0 / ops.maximum(active, 1.0), 0.0)
-    return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
+    # A positive with every negative drawn, and the other way round.
+    return positives * ops.sum(draws, axis=1, keepdims=True), draws * count
 
 
 @register("loss", "margin", learn_beta=one_of("no", "one", "per_class"), classes=optional(integer(1)))
@@ -141,6 +145,21 @@ class Margin(EmbeddingLoss):
             )
         labels, rows = check_pairs_input(labels, embeddings[:, 0])
         return labels, rows[:, None]
+
+    def statistics(self, labels, embeddings):
+        """Of the pairs of triplets that cost something, see `mined_pairs`; boundaries are means over anchors."""
+        labels, rows = self.check_input(labels, embeddings)
+        beta = ops.full((1, 1), self.beta, dtype=rows.dtype)
+        if self.learn_beta != "no":
+            rows, beta = rows[:, 0, :-1], rows[:, 0, -1:]
+        distance, names = distances(rows), ("cutoff", "nonzero_loss_cutoff", "mining")
+        mining = {name: getattr(self, name) for name in names}
+        pulls, pushes = _counts(labels, distance, ops.shape(rows)[1], **mining)
+        positives = ops.logical_and(pulls > 0, distance > beta - self.margin)
+        negatives = ops.logical_and(pushes > 0, distance < beta + self.margin)
+        middle = ops.mean(beta)
+        boundaries = {"positive_boundary": middle - self.margin, "negative_boundary": middle + self.margin}
+        return {**mined_pairs(distance, positives, negatives), **boundaries}
 
     def call(self, labels, embeddings):
         if self.learn_beta == "no":

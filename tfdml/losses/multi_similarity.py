@@ -6,7 +6,9 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
+from tfdml.functional.distances import distances, unit_length
 from tfdml.functional.log_sums import log_one_plus_sum_exp
+from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
@@ -66,3 +68,11 @@ class MultiSimilarity(EmbeddingLoss):
     """
 
     function = staticmethod(multi_similarity_loss)
+
+    def statistics(self, labels, embeddings):
+        """Of the pairs that mining leaves, see `mined_pairs`; distances are those at unit length."""
+        labels, embeddings = self.check_input(labels, embeddings)
+        pairs = positive_pairs(labels), negative_pairs(labels)
+        if self.mining:
+            pairs = _mined(cosines(embeddings), *pairs, self.epsilon)
+        return mined_pairs(distances(unit_length(embeddings)), *pairs)

@@ -8,6 +8,7 @@ from tfdml.arguments import number, optional
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
 from tfdml.functional.log_sums import masked_softmax
+from tfdml.functional.pair_statistics import mean_of, mined_pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
@@ -132,6 +133,23 @@ class RankedList(EmbeddingLoss):
 
         first, last = self.negative_temperature, self.final_negative_temperature
         return [TemperatureSchedule(first, last, parts.steps, step=parts.step, loss=self)]
+
+    def statistics(self, labels, embeddings):
+        """Of the pairs that violate the boundaries, see `mined_pairs`: also their mean weights, (9) and (10)."""
+        labels, embeddings = self.check_input(labels, embeddings)
+        distance, temperatures = distances(embeddings), self.function_arguments()
+        inner = self.alpha - self.margin
+        positives = ops.logical_and(positive_pairs(labels), distance > inner)
+        negatives = ops.logical_and(negative_pairs(labels), distance < self.alpha)
+        of_positives = ops.exp(temperatures.get("positive_temperature", 0.0) * (distance - inner))
+        of_negatives = ops.exp(temperatures["negative_temperature"] * (self.alpha - distance))
+        return {
+            **mined_pairs(distance, positives, negatives),
+            "positive_boundary": inner,
+            "negative_boundary": self.alpha,
+            "positive_weight": mean_of(positives, of_positives),
+            "negative_weight": mean_of(negatives, of_negatives),
+        }
 
     def function_arguments(self):
         variables = {name: each.variable for name, each in self._temperatures.items()}

@@ -8,6 +8,7 @@ from tfdml.functional import mining as mine
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distance_weighted import CUTOFFS, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances, squared_distances
+from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
@@ -58,45 +59,54 @@ def triplet_loss(
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
     check_cutoffs(cutoff, nonzero_loss_cutoff)
+    cutoffs = {"cutoff": cutoff, "nonzero_loss_cutoff": nonzero_loss_cutoff}
     labels, embeddings = check_pairs_input(labels, embeddings)
     positives, negatives = positive_pairs(labels), negative_pairs(labels)
     distance = squared_distances(embeddings) if squared else distances(embeddings)
-    if mining == "all":
-        weights = ops.cast(negatives, distance.dtype)
-        weights = weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
-        values = _every_triplet(distance, positives, weights, margin)
-    elif mining == "distance_weighted":
-        weights = negative_weights(
-            distances(embeddings),
-            negatives,
-            ops.shape(embeddings)[1],
-            cutoff=cutoff,
-            nonzero_loss_cutoff=nonzero_loss_cutoff,
-        )
-        values = _every_triplet(distance, positives, weights, margin)
-    elif mining == "given":
-        positives = ops.logical_and(positives, given_pairs(labels, 3, 1))
-        negatives = ops.logical_and(negatives, given_pairs(labels, 3, 2))
+    if mining == "given":
+        positives, negatives = _given(labels, positives, negatives)
         pulled, pushed = (ops.sum(ops.where(pairs, distance, 0.0), axis=1) for pairs in (positives, negatives))
         values = 1.5 * ops.maximum(pulled - pushed + margin, 0.0)
     elif mining == "batch_hard":
         gap = mine.hardest_positive(distance, positives) - mine.hardest_negative(distance, negatives)
         values = ops.maximum(gap + margin, 0.0)
     else:
-        values = _one_negative_a_pair(distance, positives, negatives, margin, mining)
+        values = _mean_over(positives, _hinges(embeddings, distance, negatives, margin, mining, cutoffs))
     has_triplet = ops.logical_and(ops.any(positives, axis=1), ops.any(negatives, axis=1))
     return ops.where(has_triplet, values, 0.0)
 
 
-def _every_triplet(distance, positives, weights, margin):
-    """Mean over positives of the hinges to all rows, weighted, from running sums along sorted distances."""
+def _given(labels, positives, negatives):
+    """The masks of the positives and negatives of triplets that the sampler drew."""
+    return tuple(
+        ops.logical_and(pairs, given_pairs(labels, 3, part)) for part, pairs in enumerate((positives, negatives), 1)
+    )
+
+
+def _hinges(embeddings, distance, negatives, margin, mining, cutoffs):
+    """What each anchor and other row `[B, B]` cost as a positive pair: the mean over their triplets."""
+    if mining == "all":
+        weights = ops.cast(negatives, distance.dtype)
+        weights = weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
+        return _every_triplet(distance, weights, margin)
+    if mining == "distance_weighted":
+        weights = negative_weights(distances(embeddings), negatives, ops.shape(embeddings)[1], **cutoffs)
+        return _every_triplet(distance, weights, margin)
+    if mining == "semi_hard":
+        negative = mine.semi_hard_negative(distance, negatives)
+    else:
+        negative = mine.hardest_negative(distance, negatives)[:, None]
+    return ops.maximum(distance - negative + margin, 0.0)
+
+
+def _every_triplet(distance, weights, margin):
+    """The hinges to all rows, summed with their weights, from running sums along sorted distances."""
     order = ops.argsort(distance, axis=1)
     ascending = ops.take_along_axis(distance, order, axis=1)
     weights = ops.take_along_axis(weights, order, axis=1)
     threshold = distance + margin
     closer = mine.count_at_most(ascending, threshold)
-    hinge = threshold * _sum_of_first(closer, weights) - _sum_of_first(closer, weights * ascending)
-    return _mean_over(positives, hinge)
+    return threshold * _sum_of_first(closer, weights) - _sum_of_first(closer, weights * ascending)
 
 
 def _sum_of_first(counts, values):
@@ -111,14 +121,6 @@ def _mean_over(positives, values):
     return ops.sum(ops.where(positives, values, 0.0), axis=1) / ops.maximum(count, 1.0)
 
 
-def _one_negative_a_pair(distance, positives, negatives, margin, mining):
-    if mining == "semi_hard":
-        negative = mine.semi_hard_negative(distance, negatives)
-    else:
-        negative = mine.hardest_negative(distance, negatives)[:, None]
-    return _mean_over(positives, ops.maximum(distance - negative + margin, 0.0))
-
-
 @register("loss", "triplet")
 class Triplet(EmbeddingLoss):
     """Triplet loss over all, semi-hard, hard, batch-hard or distance-weighted triplets, squared distances or plain.
@@ -127,6 +129,23 @@ class Triplet(EmbeddingLoss):
     """
 
     function = staticmethod(triplet_loss)
+
+    def statistics(self, labels, embeddings):
+        """Of the positive pairs that are in a triplet which costs something, see `mined_pairs`."""
+        labels, embeddings = self.check_input(labels, embeddings)
+        positives, negatives = positive_pairs(labels), negative_pairs(labels)
+        plain = distances(embeddings)
+        distance = ops.square(plain) if self.squared else plain
+        # Where an anchor has one triplet, its negative is the hardest of those that are left.
+        mining = {"batch_hard": "hard", "given": "hard"}.get(self.mining, self.mining)
+        if self.mining == "batch_hard":
+            positives = ops.logical_and(positives, distance == mine.hardest_positive(distance, positives)[:, None])
+        elif self.mining == "given":
+            positives, negatives = _given(labels, positives, negatives)
+        cutoffs = {"cutoff": self.cutoff, "nonzero_loss_cutoff": self.nonzero_loss_cutoff}
+        hinges = _hinges(embeddings, distance, negatives, self.margin, mining, cutoffs)
+        positives = ops.logical_and(positives, ops.any(negatives, axis=1, keepdims=True))
+        return mined_pairs(plain, ops.logical_and(positives, hinges > 0.0))
 
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)

@@ -56,14 +56,27 @@ class WeightedSum(EmbeddingLoss):
         return keras.losses.Loss.__call__(self, labels, taken, sample_weight=sample_weight)
 
     def call(self, labels, taken):
-        inputs = [taken] * len(self.terms) if self._shapes is None else self._shapes.split(taken)
-        return sum(weight * loss.call(labels, each) for (weight, loss), each in zip(self.terms, inputs, strict=True))
+        pairs = zip(self.terms, self._inputs(taken), strict=True)
+        return sum(weight * loss.call(labels, each) for (weight, loss), each in pairs)
+
+    def statistics(self, labels, taken):
+        """Those of the losses of the sum; where it has several, their places are told, from 0."""
+        found = {}
+        for place, ((_, loss), each) in enumerate(zip(self.terms, self._inputs(taken), strict=True)):
+            if isinstance(loss, EmbeddingLoss):
+                of_loss = loss.statistics(labels, each).items()
+                found |= {f"{name}_of_loss_{place}" if len(self.terms) > 1 else name: value for name, value in of_loss}
+        return found
 
     def make_layer(self):
         parts = [layer_of(loss) for _, loss in self.terms]
         if all(part is None for part in parts):
             return None
         return LossInputs(parts, [weight for weight, _ in self.terms])
+
+    def _inputs(self, taken):
+        """What each loss is called with."""
+        return [taken] * len(self.terms) if self._shapes is None else self._shapes.split(taken)
 
     def get_config(self):
         terms = [[weight, keras.saving.serialize_keras_object(loss)] for weight, loss in self.terms]

@@ -165,6 +165,11 @@ class DivideAndConquer(EmbeddingModel):
 
         return of_whole() if turn is None else tf.cond(turn < 0, of_whole, of_slice)
 
+    def seen_by_loss(self, batch, learners):
+        _, learning = self._learning(_turn(batch))
+        seen = [*(learners[:, k] for k in range(self.slices)), side_by_side(learners)]
+        return [(embeddings, learning[place]) for place, embeddings in enumerate(seen)]
+
     def regularization(self, batch):
         _, learning = self._learning(_turn(batch))
         layers = self.loss_layers.learners

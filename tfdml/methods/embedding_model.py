@@ -8,6 +8,7 @@ from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.layers.precision import layers_in
 from tfdml.methods.global_batch_model import GlobalBatchModel, side_by_side
 from tfdml.methods.loss_layers import LossLayers
+from tfdml.methods.loss_statistics import LABELS, LossStatistics, statistics_of
 from tfdml.methods.pixel_check import PixelCheck
 from tfdml.methods.restrictions import check_compile_arguments, check_fit_arguments
 from tfdml.optimizers.layer_groups import LayerGroups
@@ -47,6 +48,7 @@ class EmbeddingModel(GlobalBatchModel):
         self._check_pixels = PixelCheck(self)
         self.loss_layers = LossLayers(name="loss_layers")
         self._learners_shape = None
+        self._statistics = LossStatistics()
 
     def learner_embeddings(self, images, training=False):
         """Embeddings `[B, K, d]` of images `[B, H, W, 3]`, at unit length in each learner."""
@@ -118,6 +120,31 @@ class EmbeddingModel(GlobalBatchModel):
             for k in range(learners.shape[1])
         )
 
+    @property
+    def metrics(self):
+        return [*super().metrics, *self._statistics.metrics]
+
+    def seen_by_loss(self, batch, learners):
+        """The embeddings `[B, d]` of each place in `loss_dims`, and whether the loss sees them in this batch."""
+        del batch
+        return [(learners[:, k], True) for k in range(learners.shape[1])]
+
+    def observe(self, batch, learners):
+        """Adds what the loss finds in a training batch to the statistics of the epoch."""
+        seen, labels = self.seen_by_loss(batch, tf.stop_gradient(learners)), batch["label"]
+        found = [self._statistics_of(place, labels, embeddings) for place, (embeddings, _) in enumerate(seen)]
+        self._statistics.update(found, [counts for _, counts in seen])
+
+    def loss_statistics(self):
+        """Means over an epoch of what the loss finds in its batches, by name; see `EmbeddingLoss.statistics`.
+
+        Names of learners end with `_of_learner_0` and so on where there are several.
+        """
+        found, learners = self._statistics.result(), self.learner_count
+        suffixes = [f"_of_learner_{k}" if k < learners and len(found) > 1 else "" for k in range(len(found))]
+        each = zip(suffixes, found, strict=True)
+        return {f"{name}{suffix}": value for suffix, values in each for name, value in values.items()}
+
     def compile(self, optimizer="adam", loss=None, metrics=None, loss_weights=None, weighted_metrics=None, **kwargs):
         """Keras' compile. The loss is one of `tfdml.losses`, its spec (`"triplet(margin=0.1)"`), or any
         `keras.losses.Loss` whose `call(labels [B], embeddings [B, d])` gives `[B]`."""
@@ -160,4 +187,12 @@ class EmbeddingModel(GlobalBatchModel):
     def _make_loss_layers(self):
         if self._learners_shape is not None and self.compiled:
             with self.distribute_strategy.scope():
-                self.loss_layers.make(self.loss, self.loss_dims(*self._learners_shape))
+                dims = self.loss_dims(*self._learners_shape)
+                self.loss_layers.make(self.loss, dims)
+                names = self._statistics_of(0, tf.constant(LABELS), tf.zeros((len(LABELS), dims[0])))
+                self._statistics.make(names, len(dims))
+
+    def _statistics_of(self, place, labels, embeddings):
+        """Scalars by name of the embeddings `[B, d]` of a place in `loss_dims`."""
+        taken = self.loss_layers.inputs_of(place, labels, embeddings)
+        return statistics_of(self.loss, labels, embeddings, tf.stop_gradient(taken))

@@ -89,8 +89,13 @@ class GlobalBatchModel(KerasModel):
         learners = gather(at_least_float32(self(images, training=training, merged=False)))
         batch = {name: gather(value) for name, value in batch.items()}
         values = self.loss_values(batch, learners)
+        if training:
+            self.observe(batch, learners)
         loss = ops.mean(values) + self.regularization(batch)
         return loss, {"loss": loss, **measure(batch["label"], side_by_side(learners), values)}
+
+    def observe(self, batch, learners):
+        """Looks at the learners `[B, K, d]` of the global batch of a training step."""
 
     def update_measures(self, batch, measured):
         """Adds what a batch measured to the epoch's means, and gives these."""

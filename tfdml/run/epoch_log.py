@@ -6,7 +6,7 @@ import keras
 
 
 class EpochLog(keras.callbacks.Callback):
-    """Writes an epoch's training metrics, and the learning rate of the next step, to the run's log.
+    """Writes an epoch's training metrics, the learning rate of the next step, and what the loss found, to the log.
 
     Args:
         log: `RunLog`.
@@ -26,3 +26,5 @@ class EpochLog(keras.callbacks.Callback):
         values["learning_rate"] = float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate))
         seconds = round(time.monotonic() - self._began, 3)
         self.log.write("train", self._step(), values, epoch=epoch + 1, seconds=seconds)
+        found = {name: float(f"{value:.6g}") for name, value in self.model.loss_statistics().items()}
+        self.log.write("pairs", self._step(), found, epoch=epoch + 1)

@@ -1,0 +1,167 @@
+"""What losses say of a batch, against loops over its pairs."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.losses import test_ranked_list as lists
+from tfdml.losses import (
+    Contrastive,
+    LiftedStructure,
+    Margin,
+    MultiSimilarity,
+    RankedList,
+    RankedListSimpler,
+    Triplet,
+    WeightedSum,
+)
+from tfdml.registry import create
+
+ROWS = 14
+
+
+@pytest.fixture(params=range(3))
+def batch(make_batch, request):
+    """Classes of several sizes, one of a single row."""
+    labels, embeddings = make_batch(ROWS, 4, seed=request.param, dtype="float64")
+    labels[0] = 99
+    return labels, embeddings
+
+
+def distance_of(rows):
+    return np.linalg.norm(rows[:, None] - rows[None], axis=-1)
+
+
+def described(distance, positives, negatives):
+    """The same by loops: pairs are lists of (anchor, other)."""
+    anchors = {i for i, _ in [*positives, *negatives]}
+    found = {"active_anchors": len(anchors) / ROWS}
+    for name, pairs in (("positive", positives), ("negative", negatives)):
+        found[f"mined_{name}s"] = len(pairs) / ROWS
+        found[f"mined_{name}_distance"] = np.mean([distance[pair] for pair in pairs]) if pairs else math.nan
+    return found
+
+
+def pairs_where(labels, is_positive, is_negative):
+    """Pairs by what holds for an anchor and another row."""
+    others = [(i, j) for i in range(ROWS) for j in range(ROWS) if i != j]
+    positives = [(i, j) for i, j in others if labels[i] == labels[j] and is_positive(i, j)]
+    return positives, [(i, j) for i, j in others if labels[i] != labels[j] and is_negative(i, j)]
+
+
+def assert_says(loss, batch, expected):
+    found = loss.statistics(*batch)
+    assert expected.keys() <= found.keys()
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-9, err_msg=name)
+
+
+def test_the_loss_of_an_anchor_is_active_or_0(pair_loss_spec, batch):
+    loss = create("loss", pair_loss_spec)
+    if isinstance(loss, WeightedSum):
+        pytest.skip("it says so of each of its losses")
+    found = loss.statistics(*batch)
+    assert float(found["active_anchors"]) == pytest.approx(np.mean(loss.call(*batch) > 0))
+
+
+@pytest.mark.parametrize(
+    "loss, alpha, margin, temperature",
+    [
+        (RankedList(alpha=0.9, margin=0.3, positive_temperature=-2.0), 0.9, 0.3, -2.0),
+        (RankedListSimpler(margin=0.8), 1.4, 0.8, 0.0),
+    ],
+)
+def test_ranked_list(loss, alpha, margin, temperature, batch):
+    labels, rows = batch
+    distance, inner = distance_of(rows), alpha - margin
+    queries = [lists.ranked_list(i, labels, rows, alpha, margin, 0.0, 1.0, 0.5) for i in range(ROWS)]
+    positives = [(i, j) for i, found in enumerate(queries) for j, _, _, sign in found if sign > 0]
+    negatives = [(i, j) for i, found in enumerate(queries) for j, _, _, sign in found if sign < 0]
+    assert positives and negatives
+    more = {
+        "positive_boundary": inner,
+        "negative_boundary": alpha,
+        "positive_weight": np.mean([math.exp(temperature * (distance[pair] - inner)) for pair in positives]),
+        "negative_weight": np.mean([math.exp(10.0 * (alpha - distance[pair])) for pair in negatives]),
+    }
+    assert_says(loss, batch, {**described(distance, positives, negatives), **more})
+
+
+def test_the_weights_are_those_of_the_temperature_now(batch):
+    loss = RankedList()
+    loss.negative_temperature = 0.0
+    assert loss.statistics(*batch)["negative_weight"] == 1.0
+
+
+def test_contrastive_and_margin(batch):
+    labels, rows = batch
+    distance = distance_of(rows)
+    pairs = pairs_where(labels, lambda *pair: distance[pair] > 0.4, lambda *pair: distance[pair] < 0.9)
+    boundaries = {"positive_boundary": 0.4, "negative_boundary": 0.9}
+    assert_says(Contrastive(margin=0.9, positive_margin=0.4), batch, {**described(distance, *pairs), **boundaries})
+
+    def in_triplet(i, j):
+        return len({labels[k] == labels[i] for k in range(ROWS) if k != i}) == 2
+
+    pairs = pairs_where(
+        labels,
+        lambda i, j: in_triplet(i, j) and distance[i, j] > 0.7,
+        lambda i, j: in_triplet(i, j) and distance[i, j] < 1.1,
+    )
+    boundaries = {"positive_boundary": 0.7, "negative_boundary": 1.1}
+    expected = {**described(distance, *pairs), **boundaries}
+    assert_says(Margin(beta=0.9, margin=0.2, mining="all"), batch, expected)
+    learned = Margin(beta=0.5, margin=0.2, mining="all", learn_beta="one")
+    taken = np.concatenate([rows, np.full((ROWS, 1), 0.9)], axis=1)[:, None]
+    assert_says(learned, (labels, taken), expected)
+
+
+@pytest.mark.parametrize("mining", ["all", "semi_hard", "hard", "batch_hard"])
+@pytest.mark.parametrize("squared", [True, False])
+def test_triplets(mining, squared, batch):
+    labels, rows = batch
+    plain = distance_of(rows)
+    distance = plain**2 if squared else plain
+    positives = []
+    for i in range(ROWS):
+        near = [j for j in range(ROWS) if j != i and labels[j] == labels[i]]
+        far = sorted(distance[i, k] for k in range(ROWS) if labels[k] != labels[i])
+        if mining == "batch_hard":
+            near = sorted(near, key=lambda j: distance[i, j])[-1:]
+        for j in near:
+            farther = [d for d in far if d > distance[i, j]]
+            negatives = {"all": far, "semi_hard": farther[:1] or far[-1:]}.get(mining, far[:1])
+            positives += [(i, j)] * any(distance[i, j] - d + 0.1 > 0 for d in negatives)
+    expected = described(plain, positives, [])
+    del expected["mined_negatives"], expected["mined_negative_distance"]
+    assert positives
+    assert_says(Triplet(margin=0.1, mining=mining, squared=squared), batch, expected)
+
+
+def test_multi_similarity_and_lifted_structure(batch):
+    labels, rows = batch
+    similarity, distance = rows @ rows.T, distance_of(rows)
+    kept = [[], []]
+    for i in range(ROWS):
+        near = [j for j in range(ROWS) if j != i and labels[j] == labels[i]]
+        far = [j for j in range(ROWS) if labels[j] != labels[i]]
+        hardest = max(similarity[i, far])
+        kept[0] += [(i, j) for j in near if similarity[i, j] < hardest + 0.1]
+        kept[1] += [(i, j) for j in far if near and similarity[i, j] > min(similarity[i, near]) - 0.1]
+    assert_says(MultiSimilarity(), batch, described(distance, *kept))
+    hardest = [min(distance[i, j] for j in range(ROWS) if labels[j] != labels[i]) for i in range(ROWS)]
+    positives, _ = pairs_where(
+        labels, lambda i, j: 0.3 - min(hardest[i], hardest[j]) + distance[i, j] > 0, lambda i, j: False
+    )
+    expected = described(distance, positives, [])
+    del expected["mined_negatives"], expected["mined_negative_distance"]
+    assert_says(LiftedStructure(margin=0.3, form="hard"), batch, expected)
+
+
+def test_a_sum_tells_its_losses_apart(batch):
+    losses = [RankedList(), Contrastive()]
+    found = WeightedSum([(1.0, losses[0]), (0.5, losses[1])]).statistics(*batch)
+    for place, loss in enumerate(losses):
+        for name, value in loss.statistics(*batch).items():
+            np.testing.assert_array_equal(found[f"{name}_of_loss_{place}"], value)
