@@ -121,6 +121,31 @@ def test_gallery_and_weights_can_be_differentiated_each_for_itself(make_batch):
     assert np.abs(weights - neither).max() > 0.05 and np.abs(gallery - neither).max() > 0.1
 
 
+def test_both_optimisations_of_the_page(make_batch):
+    """docs/ranked_list.md: constant weights and gallery, and the printed objective (14) with nothing constant."""
+    labels, embeddings = make_batch(10, 3, dtype="float64")
+    printed = gradient_of(labels, embeddings, differentiate_weights=True, differentiate_gallery=True)
+    for place in np.ndindex(embeddings.shape):
+        step = np.zeros_like(embeddings)
+        step[place] = 1e-6
+        batch = [sum(naive(labels, embeddings + sign * step)) for sign in (1, -1)]
+        assert printed[place] == pytest.approx((batch[0] - batch[1]) / 2e-6, abs=1e-6)
+    # A pair's weight w becomes w (1 + T (v - mean)): below mean - 1/T its violation grows.
+    expected, turned = np.zeros_like(embeddings), 0
+    for i in range(10):
+        found = ranked_list(i, labels, embeddings, **DEFAULTS)
+        pushes = [(weight, violation) for _, weight, violation, sign in found if sign < 0]
+        mean = sum(w * v for w, v in pushes) / (sum(w for w, _ in pushes) or 1.0)
+        for j, weight, violation, sign in found:
+            factor = 1.0 if sign > 0 else 1 + 10.0 * (violation - mean)
+            turned += factor < 0
+            unit = (embeddings[i] - embeddings[j]) / np.linalg.norm(embeddings[i] - embeddings[j])
+            expected[i] += weight * factor * sign * unit
+    weights = gradient_of(labels, embeddings, differentiate_weights=True)
+    np.testing.assert_allclose(weights, expected, atol=1e-9)
+    assert turned > 0 and np.abs(printed - gradient_of(labels, embeddings)).max() > 0.1
+
+
 def test_by_hand():
     # On a line at 0, 1 (one class) and 0.4, 1.1 (another). With alpha 1.2 and margin 0.4 positives shall be within 0.8.
     values = ranked_list_loss(

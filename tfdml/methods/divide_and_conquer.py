@@ -166,9 +166,8 @@ class DivideAndConquer(EmbeddingModel):
         return of_whole() if turn is None else tf.cond(turn < 0, of_whole, of_slice)
 
     def seen_by_loss(self, batch, learners):
-        _, learning = self._learning(_turn(batch))
-        seen = [*(learners[:, k] for k in range(self.slices)), side_by_side(learners)]
-        return [(embeddings, learning[place]) for place, embeddings in enumerate(seen)]
+        seen = [*tf.unstack(learners, axis=1), side_by_side(learners)]
+        return list(zip(seen, tf.unstack(self._learning(_turn(batch))[1]), strict=True))
 
     def regularization(self, batch):
         _, learning = self._learning(_turn(batch))
