@@ -57,6 +57,18 @@ def assert_says(loss, batch, expected):
         np.testing.assert_allclose(found[name], value, rtol=1e-9, err_msg=name)
 
 
+@pytest.mark.parametrize("spec", ["triplet(mining='given', margin=0.5)", "contrastive(pairs='given')"])
+def test_pairs_that_the_sampler_drew(spec, batch):
+    labels, rows = batch
+    labels = np.array([0, 1, 2, 3, 0, 1, 9, 0, 2, 2, 2, 3, 0, 1])
+    loss = create("loss", spec)
+    active = loss.call(labels, rows) > 0
+    found = loss.statistics(labels, rows)
+    assert 0 < np.mean(active) < 1 and float(found["active_anchors"]) == pytest.approx(np.mean(active))
+    ends = found["mined_positives"] + found.get("mined_negatives", 0.0)
+    assert float(ends) == pytest.approx(np.mean(active))
+
+
 def test_the_loss_of_an_anchor_is_active_or_0(pair_loss_spec, batch):
     loss = create("loss", pair_loss_spec)
     if isinstance(loss, WeightedSum):
