@@ -11,7 +11,7 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from tests.run_helpers import SHARED_FOLDER
+from tests.run_helpers import SHARED_FOLDER, straight_run
 from tfdml import registry
 from tfdml.losses import ProxyLoss
 
@@ -216,3 +216,35 @@ def write_images():
         return folder
 
     return write
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """A folder of images: four classes to train, three to test."""
+    folder, random = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    for class_folder in ("train/ant", "train/bee", "train/cat", "train/dog", "test/eel", "test/fox", "test/gnu"):
+        (folder / class_folder).mkdir(parents=True)
+        for number in range(4):
+            pixels = random.integers(0, 256, (32, 40, 3), np.uint8)
+            Image.fromarray(pixels).save(folder / class_folder / f"{number}.jpg")
+    return folder
+
+
+@pytest.fixture
+def damaged_photos(photos, tmp_path):
+    """Function that copies the photos and replaces the content of one of them."""
+
+    def damage(name, content):
+        folder = tmp_path / "photos"
+        shutil.copytree(photos, folder)
+        path = folder / name
+        path.write_bytes(content(path.read_bytes()))
+        return folder, path
+
+    return damage
+
+
+@pytest.fixture
+def finished(tmp_path):
+    """A copy of a complete run."""
+    return shutil.copytree(straight_run(), tmp_path / "finished")

@@ -38,6 +38,9 @@ MODEL_FLAGS = [
 ]
 LENGTH_FLAGS = [f"--epochs={EPOCHS}", f"--steps_per_epoch={STEPS_PER_EPOCH}", "--optimizer=adam(learning_rate=0.003)"]
 
+# Measured at every evaluation, and at the end.
+RETRIEVAL = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r", "queries")
+METRICS = (*RETRIEVAL[:-1], "nmi", "f1", "queries")
 
 # Nearly all that a step can have; the backbone waits for 24 of 40 steps.
 EVERYTHING = [

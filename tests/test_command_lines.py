@@ -1,18 +1,15 @@
 """What the command lines say and how they end: results in one place, bad input in one clear line."""
 
-import json
 import os
 import resource
-import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
 
-from pipelines.datasets.folder import folder as folder_dataset
+from tests.photo_runs import photo_flags
 from tests.run_helpers import (
-    MODEL_FLAGS,
+    METRICS,
+    RETRIEVAL,
     Command,
     Forked,
     assert_one_error,
@@ -28,47 +25,6 @@ from tests.run_helpers import (
 from tfdml import registry
 from tfdml.backbones import Small
 from tfdml.run.checkpoint_folder import CheckpointFolder
-
-# Measured at every evaluation, and at the end.
-RETRIEVAL = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r", "queries")
-METRICS = (*RETRIEVAL[:-1], "nmi", "f1", "queries")
-
-
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory):
-    """A folder of images: four classes to train, three to test."""
-    folder, random = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
-    for class_folder in ("train/ant", "train/bee", "train/cat", "train/dog", "test/eel", "test/fox", "test/gnu"):
-        (folder / class_folder).mkdir(parents=True)
-        for number in range(4):
-            pixels = random.integers(0, 256, (32, 40, 3), np.uint8)
-            Image.fromarray(pixels).save(folder / class_folder / f"{number}.jpg")
-    return folder
-
-
-@pytest.fixture
-def damaged_photos(photos, tmp_path):
-    """Function that copies the photos and replaces the content of one of them."""
-
-    def damage(name, content):
-        folder = tmp_path / "photos"
-        shutil.copytree(photos, folder)
-        path = folder / name
-        path.write_bytes(content(path.read_bytes()))
-        return folder, path
-
-    return damage
-
-
-@pytest.fixture
-def finished(tmp_path):
-    """A copy of a complete run."""
-    return shutil.copytree(straight_run(), tmp_path / "finished")
-
-
-def photo_flags(folder, run_dir, *more):
-    short = ["--epochs=1", "--steps_per_epoch=2", "--sampler=pxk(classes=2, per_class=2)"]
-    return ["--dataset=folder", f"--data_dir={folder}", *MODEL_FLAGS, *short, f"--run_dir={run_dir}", *more]
 
 
 def shown_table(stdout):
@@ -151,115 +107,6 @@ def test_initial_weights_of_another_backbone(tmp_path):
     Small(width=4, stages=2).save_weights(path)
     done = train(tmp_path / "run", f"--initial_weights={path}")
     assert_one_error(done, f"--initial_weights={path}", "stage1_conv1", "(3, 3, 3, 8)", "(3, 3, 3, 4)")
-
-
-# Bad images
-
-
-def half(content):
-    return content[: len(content) // 2]
-
-
-def text(content):
-    return b"no image"
-
-
-def nothing(content):
-    return b""
-
-
-@pytest.mark.parametrize(
-    "name, content", [("train/bee/2.jpg", text), ("test/gnu/3.jpg", nothing), ("test/fox/1.jpg", half)]
-)
-def test_train_names_the_unreadable_image(damaged_photos, tmp_path, name, content):
-    """What is no image, and an image whose header is whole and whose body is cut."""
-    folder, path = damaged_photos(name, content)
-    done = run("tfdml.train", *photo_flags(folder, tmp_path / "run", "--steps_per_epoch=9"))
-    assert_one_error(done, str(path))
-
-
-@pytest.mark.slow
-def test_train_names_the_truncated_image_in_a_process_of_its_own(damaged_photos, tmp_path):
-    folder, path = damaged_photos("train/cat/0.jpg", half)
-    done = Command("tfdml.train", *photo_flags(folder, tmp_path / "run", "--steps_per_epoch=9")).wait()
-    assert_one_error(done, str(path))
-
-
-@pytest.mark.slow
-def test_train_goes_on_without_as_many_bad_images_as_are_allowed(damaged_photos, tmp_path):
-    """Through a cache and with clusters, which see all training images; one more stops the run."""
-    folder, path = damaged_photos("train/cat/0.jpg", half)
-    more = ["--max_bad_images=1", "--steps_per_epoch=9"]
-    divided = ["--method=divide_and_conquer(learners=2)", "--sampler=uniform(batch_size=4)"]
-    done = run("tfdml.train", *photo_flags(folder, tmp_path / "run", *more, *divided))
-    assert done.returncode == 0, done.stderr
-    assert f"Cannot read {path}" in done.stderr and result(tmp_path / "run")["bad_images"] == 1
-    other = folder / "train" / "cat" / "1.jpg"
-    other.write_bytes(half(other.read_bytes()))
-    done = run("tfdml.train", *photo_flags(folder, tmp_path / "more", *more))
-    assert_one_error_at_the_end(done, "2 training images cannot be read, more than --max_bad_images=1", str(other))
-
-
-@pytest.mark.slow
-def test_a_class_of_bad_images_stops_training_however_many_are_allowed(damaged_photos, tmp_path):
-    folder, path = damaged_photos("train/cat/0.jpg", half)
-    for other in path.parent.iterdir():
-        if other != path:
-            other.write_bytes(half(other.read_bytes()))
-    more = ["--max_bad_images=99", "--steps_per_epoch=9"]
-    done = run("tfdml.train", *photo_flags(folder, tmp_path / "run", *more))
-    count = len(list(path.parent.iterdir()))
-    told = f"Cannot read any of the {count} images of a class, such as {path.parent}"
-    assert_one_error_at_the_end(done, told, "Invalid JPEG data")
-
-
-def assert_one_error_at_the_end(done, *parts):
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith("Error: ") and all(part in last for part in parts), done.stderr
-
-
-@pytest.mark.slow
-def test_a_cache_changes_no_result(photos, tmp_path):
-    results = {}
-    for kind in ("none", "pixels"):
-        more = [f"--cache={kind}", f"--cache_dir={tmp_path}/kept", "--cache_memory=0", "--steps_per_epoch=3"]
-        done = run("tfdml.train", *photo_flags(photos, tmp_path / kind, *more))
-        assert done.returncode == 0, done.stderr
-        results[kind] = result(tmp_path / kind)
-    assert results["none"] == results["pixels"]
-    assert len(list((tmp_path / "kept").iterdir())) >= 2
-
-
-def test_train_names_the_unreadable_image_in_a_class_that_is_held_out(photos, tmp_path):
-    folder = shutil.copytree(photos, tmp_path / "photos")
-    _, validation = folder_dataset(folder).hold_out(0.5, seed=0)
-    path = Path(validation.images[0])
-    path.write_bytes(half(path.read_bytes()))
-    more = ["--evaluate_on=validation", "--validation_classes=0.5"]
-    assert_one_error(run("tfdml.train", *photo_flags(folder, tmp_path / "run", *more)), str(path))
-
-
-def test_train_names_the_empty_class_folder(photos, tmp_path):
-    folder = shutil.copytree(photos, tmp_path / "photos")
-    (folder / "train" / "yak").mkdir()
-    done = run("tfdml.train", *photo_flags(folder, tmp_path / "run"))
-    assert_one_error(done, str(folder / "train" / "yak"), "no images")
-
-
-@pytest.mark.parametrize("missing", ["", "train", "test"])
-def test_train_names_the_missing_folder(photos, tmp_path, missing):
-    folder = tmp_path / "photos"
-    if missing:
-        shutil.copytree(photos, folder)
-        shutil.rmtree(folder / missing)
-    done = run("tfdml.train", *photo_flags(folder, tmp_path / "run"))
-    assert_one_error(done, str(folder / (missing or "train")))
-    assert not (tmp_path / "run").exists()
-
-
-def test_train_without_data_dir(tmp_path):
-    assert_one_error(run("tfdml.train", *photo_flags("", tmp_path / "run")), "--data_dir", "train/<class>")
 
 
 # Run directories
@@ -384,93 +231,3 @@ def test_a_full_disk_leaves_the_earlier_checkpoint_whole(tmp_path):
     newest = CheckpointFolder(run_dir / "checkpoints").read_newest(lambda message: pytest.fail(message))
     assert newest[0] == steps(run_dir)[-1]
     assert f"the one of step {newest[0]} is whole" in done.stderr
-
-
-# Evaluate
-
-
-def last_json(done):
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
-
-
-def test_evaluate_gives_the_best_of_the_result():
-    done = Command("tfdml.evaluate", f"--run_dir={straight_run()}").wait()
-    assert done.stderr == ""
-    found, best = last_json(done), result(straight_run())["best"]
-    assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
-    assert (found["run_dir"], found["model"], found["split"]) == (str(straight_run()), "best", "test")
-    assert found["protocol"] == "self_retrieval"
-    assert found["dataset"] == "toycars(classes=16, images_per_class=8, image_size=24)"
-
-
-def test_evaluate_a_models_file():
-    dataset = "toycars(classes=16, images_per_class=8, image_size=24)"
-    found = last_json(run("tfdml.evaluate", f"--model_file={straight_run()}/model.keras", f"--dataset={dataset}"))
-    best = result(straight_run())["best"]
-    assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
-    assert found["split"] == "test" and found["protocol"] == "self_retrieval"
-
-
-def test_evaluate_the_final_model():
-    found = last_json(run("tfdml.evaluate", f"--run_dir={straight_run()}", "--model=final"))
-    assert {key: found[key] for key in METRICS} == result(straight_run())["metrics"]
-    assert found["model"] == "final"
-
-
-def test_evaluate_on_another_dataset(photos):
-    done = run("tfdml.evaluate", f"--run_dir={straight_run()}", "--dataset=folder", f"--data_dir={photos}")
-    found = last_json(done)
-    assert (found["dataset"], found["queries"]) == ("folder", 12)
-    assert 0 <= found["recall_at_1"] <= found["recall_at_8"] <= 1
-
-
-def test_evaluate_bad_input(finished, damaged_photos, tmp_path):
-    here = f"--run_dir={finished}"
-    assert_one_error(run("tfdml.evaluate"), "--run_dir")
-    assert_one_error(run("tfdml.evaluate", here, "--modle=final"), "'modle'", "model")
-    assert_one_error(run("tfdml.evaluate", here, "--model=worst"), "worst", "best|final")
-    assert_one_error(run("tfdml.evaluate", here, "--dataset=folder(x=1)"), "'x'", "data_dir")
-    assert_one_error(run("tfdml.evaluate", here, "--dataset=folder", "--data_dir=/none"), "/none/train")
-    folder, path = damaged_photos("test/fox/1.jpg", half)
-    assert_one_error(run("tfdml.evaluate", here, "--dataset=folder", f"--data_dir={folder}"), str(path))
-    model = finished / "model.keras"
-    model.write_bytes(half(model.read_bytes()))
-    assert_one_error(run("tfdml.evaluate", here), str(model), "damaged")
-    model.unlink()
-    assert_one_error(run("tfdml.evaluate", here), str(model), "no best model")
-    assert_one_error(run("tfdml.evaluate", f"--run_dir={tmp_path}/none"), f"{tmp_path}/none", "flags.txt")
-
-
-# Report
-
-
-def test_report_of_one_learner_says_what_would_be_drawn_of_which_runs(finished):
-    done = run("tfdml.report", f"--run_dir={finished}")
-    assert_one_error(done, str(finished), "'learners' for runs with several", "'attention' for", "attention_ensemble")
-    assert not (finished / "report").exists()
-
-
-# Export
-
-
-def test_export(tmp_path):
-    done = Command("tfdml.export", f"--run_dir={straight_run()}", f"--out={tmp_path}/out").wait()
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"Exported {straight_run()} to {tmp_path}/out" in done.stdout.splitlines()[-1]
-    assert (tmp_path / "out" / "saved_model.pb").is_file()
-
-
-def test_export_bad_input(finished, tmp_path):
-    here, out = f"--run_dir={finished}", f"--out={tmp_path}/out"
-    assert_one_error(run("tfdml.export", here), "--out")
-    assert_one_error(run("tfdml.export", out), "--run_dir")
-    assert_one_error(run("tfdml.export", f"--run_dir={tmp_path}/none", out), f"{tmp_path}/none")
-    assert_one_error(run("tfdml.export", here, f"--out={finished}/flags.txt"), f"{finished}/flags.txt")
-    assert_one_error(run("tfdml.export", here, f"--out={finished}/flags.txt/out"), f"{finished}/flags.txt/out")
-    assert_one_error(run("tfdml.export", here, out, "--format=onnx"), "'format'")
-    model = finished / "model.keras"
-    model.write_bytes(half(model.read_bytes()))
-    assert_one_error(run("tfdml.export", here, out), str(model), "damaged")
-    assert not (tmp_path / "out").exists()
-    assert_one_error(run("tfdml.export", here, f"--out={finished}"), str(finished), "not empty")

@@ -1,0 +1,87 @@
+"""The commands that evaluate, report and export what a run has trained."""
+
+import json
+
+from tests.photo_runs import half
+from tests.run_helpers import METRICS, Command, assert_one_error, result, run, straight_run
+
+
+def last_json(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_evaluate_gives_the_best_of_the_result():
+    done = Command("tfdml.evaluate", f"--run_dir={straight_run()}").wait()
+    assert done.stderr == ""
+    found, best = last_json(done), result(straight_run())["best"]
+    assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
+    assert (found["run_dir"], found["model"], found["split"]) == (str(straight_run()), "best", "test")
+    assert found["protocol"] == "self_retrieval"
+    assert found["dataset"] == "toycars(classes=16, images_per_class=8, image_size=24)"
+
+
+def test_evaluate_a_models_file():
+    dataset = "toycars(classes=16, images_per_class=8, image_size=24)"
+    found = last_json(run("tfdml.evaluate", f"--model_file={straight_run()}/model.keras", f"--dataset={dataset}"))
+    best = result(straight_run())["best"]
+    assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
+    assert found["split"] == "test" and found["protocol"] == "self_retrieval"
+
+
+def test_evaluate_the_final_model():
+    found = last_json(run("tfdml.evaluate", f"--run_dir={straight_run()}", "--model=final"))
+    assert {key: found[key] for key in METRICS} == result(straight_run())["metrics"]
+    assert found["model"] == "final"
+
+
+def test_evaluate_on_another_dataset(photos):
+    done = run("tfdml.evaluate", f"--run_dir={straight_run()}", "--dataset=folder", f"--data_dir={photos}")
+    found = last_json(done)
+    assert (found["dataset"], found["queries"]) == ("folder", 12)
+    assert 0 <= found["recall_at_1"] <= found["recall_at_8"] <= 1
+
+
+def test_evaluate_bad_input(finished, damaged_photos, tmp_path):
+    here = f"--run_dir={finished}"
+    assert_one_error(run("tfdml.evaluate"), "--run_dir")
+    assert_one_error(run("tfdml.evaluate", here, "--modle=final"), "'modle'", "model")
+    assert_one_error(run("tfdml.evaluate", here, "--model=worst"), "worst", "best|final")
+    assert_one_error(run("tfdml.evaluate", here, "--dataset=folder(x=1)"), "'x'", "data_dir")
+    assert_one_error(run("tfdml.evaluate", here, "--dataset=folder", "--data_dir=/none"), "/none/train")
+    folder, path = damaged_photos("test/fox/1.jpg", half)
+    assert_one_error(run("tfdml.evaluate", here, "--dataset=folder", f"--data_dir={folder}"), str(path))
+    model = finished / "model.keras"
+    model.write_bytes(half(model.read_bytes()))
+    assert_one_error(run("tfdml.evaluate", here), str(model), "damaged")
+    model.unlink()
+    assert_one_error(run("tfdml.evaluate", here), str(model), "no best model")
+    assert_one_error(run("tfdml.evaluate", f"--run_dir={tmp_path}/none"), f"{tmp_path}/none", "flags.txt")
+
+
+def test_report_of_one_learner_says_what_would_be_drawn_of_which_runs(finished):
+    done = run("tfdml.report", f"--run_dir={finished}")
+    assert_one_error(done, str(finished), "'learners' for runs with several", "'attention' for", "attention_ensemble")
+    assert not (finished / "report").exists()
+
+
+def test_export(tmp_path):
+    done = Command("tfdml.export", f"--run_dir={straight_run()}", f"--out={tmp_path}/out").wait()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"Exported {straight_run()} to {tmp_path}/out" in done.stdout.splitlines()[-1]
+    assert (tmp_path / "out" / "saved_model.pb").is_file()
+
+
+def test_export_bad_input(finished, tmp_path):
+    here, out = f"--run_dir={finished}", f"--out={tmp_path}/out"
+    assert_one_error(run("tfdml.export", here), "--out")
+    assert_one_error(run("tfdml.export", out), "--run_dir")
+    assert_one_error(run("tfdml.export", f"--run_dir={tmp_path}/none", out), f"{tmp_path}/none")
+    assert_one_error(run("tfdml.export", here, f"--out={finished}/flags.txt"), f"{finished}/flags.txt")
+    assert_one_error(run("tfdml.export", here, f"--out={finished}/flags.txt/out"), f"{finished}/flags.txt/out")
+    assert_one_error(run("tfdml.export", here, out, "--format=onnx"), "'format'")
+    model = finished / "model.keras"
+    model.write_bytes(half(model.read_bytes()))
+    assert_one_error(run("tfdml.export", here, out), str(model), "damaged")
+    assert not (tmp_path / "out").exists()
+    assert_one_error(run("tfdml.export", here, f"--out={finished}"), str(finished), "not empty")
