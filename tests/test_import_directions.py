@@ -26,6 +26,7 @@ ROOMS = {
     "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
     "tfdml.faiss_library": ("", "faiss"),
     "tfdml.clustering": ("tfdml.faiss_library", "numpy scipy"),
+    "tfdml.meta_classes": (CHECKED, "numpy"),
     "tfdml.neighbors": ("tfdml.faiss_library", "numpy"),
     "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),
     # A loss names the callback that it brings; callbacks import no losses.
@@ -39,7 +40,7 @@ ROOMS = {
     "tfdml.methods": (
         # The last two for the callbacks that a method brings, and the sampler that it wraps.
         "tfdml.methods tfdml.heads tfdml.layers tfdml.functional tfdml.optimizers tfdml.preprocessing "
-        f"tfdml.devices tfdml.keras_internals tfdml.callbacks pipelines.sampling {DECLARED}",
+        f"tfdml.devices tfdml.keras_internals tfdml.meta_classes tfdml.callbacks pipelines.sampling {DECLARED}",
         "keras numpy tensorflow",
     ),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),
