@@ -1,0 +1,55 @@
+"""Ranked List Loss: levels, margins, temperatures, and other losses: `python -m benchmarks.ranked_list`.
+
+Trains configs/toycars_rll.flags with each of the changes below and each seed, for as many steps with batches of as many
+images, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1 of the final model
+and of its levels alone, and what Recall@1 gained in the last quarter of the steps, near 0 where a run is finished. Runs
+are kept; see `benchmarks.runs`. Longer: `python -m benchmarks.ranked_list --epochs=32 --eval_every=4`.
+"""
+
+from benchmarks.runs import compare, gained_late, recall_of_learners, spread
+
+FLAGFILE = "configs/toycars_rll.flags"
+LEVELS = {"L": "stage2", "M": "stage3", "H": "stage4"}
+# H alone, for the losses in its place.
+ONE_LEVEL = ["--method=single", "--embedding_size=64"]
+PROXIES = "--lr_multipliers=loss=10"
+
+
+def levels(names):
+    """Flags of a subset of the levels, 64 dimensions each."""
+    endpoints = tuple(LEVELS[name] for name in names)
+    method = f"multilevel(endpoints={endpoints}, reduced=32, hidden=128)"
+    return [f"--method={method}", f"--embedding_size={64 * len(names)}"]
+
+
+def loss(spec, *more):
+    return [f"--loss={spec}", *more]
+
+
+# Rows of the table: Tables VI and VII, VIII, IX, X, XI and XV of the paper in small, and its losses to compare with.
+CHANGES = {
+    "L, M, H": [],
+    **{", ".join(names): levels(names) for names in ("L", "M", "H", "LM", "LH", "MH")},
+    **{f"m = {m}": loss(f"ranked_list_simpler(margin={m}, negative_temperature=10.0)") for m in (0.2, 0.6, 0.8)},
+    **{f"T_n = {t}": loss(f"ranked_list_simpler(margin=0.4, negative_temperature={t})") for t in (0.0, 5.0, 20.0)},
+    "T_n from 20 to 0": loss("ranked_list_simpler(negative_temperature=20.0, final_negative_temperature=0.0)"),
+    "T_n from 0 to 20": loss("ranked_list_simpler(negative_temperature=0.0, final_negative_temperature=20.0)"),
+    "the printed objective": loss("ranked_list_simpler(differentiate_weights=True, differentiate_gallery=True)"),
+    "H, triplet semi-hard": [*ONE_LEVEL, *loss("triplet(margin=0.2)")],
+    "H, lifted structure": [*ONE_LEVEL, *loss("lifted_structure")],
+    "H, N-pair": [*ONE_LEVEL, *loss("n_pair")],
+    "H, Proxy-NCA": [*ONE_LEVEL, *loss("proxy_nca(scale=9.0)", PROXIES)],
+    "H, multi-similarity": [*ONE_LEVEL, *loss("multi_similarity")],
+    "H, SoftTriple": [*ONE_LEVEL, *loss("soft_triple(per_class=2)", PROXIES)],
+}
+HEADS = ["", "Recall@1", "a level's Recall@1", "gained late"]
+
+
+def row(results, run_dirs):
+    learners = [result["learners"] for result in results if "learners" in result]
+    alone = spread(recall_of_learners(learners)) if learners else ""
+    return [spread([result["metrics"]["recall_at_1"] for result in results]), alone, spread(gained_late(run_dirs))]
+
+
+if __name__ == "__main__":
+    compare(__doc__, FLAGFILE, CHANGES, "runs/ranked_list", HEADS, row)
