@@ -51,6 +51,10 @@ class HardNeighbors(Sampler):
 
     def refresh(self, embeddings):
         """Finds the neighbors of all rows by their embeddings `[N, d]`; the next pass over the dataset draws them."""
+        if len(embeddings) != len(self._labels):
+            raise ValueError(
+                f"Expected an embedding for each of {len(self._labels)} training rows, received {len(embeddings)}."
+            )
         self._tables[-1].assign(nearest_negatives(embeddings, self._labels, self.neighbors))
 
     def refreshed(self):

@@ -112,3 +112,12 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path):
     done = train(killed, *more)
     assert done.returncode == 0, done.stderr
     assert_same_run(killed, straight)
+
+
+def test_embeddings_that_are_not_finite_are_an_error():
+    sampler = HardNeighbors(pairs=2)
+    sampler.bind(LABELS)
+    refresh = SamplerRefresh(np.where(np.arange(len(LABELS))[:, None, None, None] == 7, np.nan, IMAGES), sampler)
+    refresh.set_model(tfdml.Single(keras.Sequential([keras.layers.Conv2D(8, 3)]), embedding_size=6))
+    with pytest.raises(ValueError, match="1 of 32 embeddings are not finite; the first is row 7"):
+        refresh.on_epoch_begin(1)

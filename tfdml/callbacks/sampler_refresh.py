@@ -4,6 +4,7 @@ import keras
 import numpy as np
 
 from tfdml.callbacks.steps_taken import steps_taken
+from tfdml.clustering import check_finite
 from tfdml.evaluation.embed import Embedder
 
 
@@ -12,7 +13,8 @@ class SamplerRefresh(keras.callbacks.Callback):
 
     The first time is after so many epochs. No dataset is rebuilt and no function is traced again.
 
-    Example: `model.fit(batches, callbacks=[SamplerRefresh(images, sampler)])` where `sampler = HardNeighbors(pairs=8)`.
+    Example: after `sampler = HardNeighbors(pairs=8)` and `sampler.bind(labels)`,
+    `model.fit(batches, callbacks=[SamplerRefresh(images, sampler)])`.
 
     Args:
         images: all training images in the order of the sampler's rows, preprocessed as in evaluation: a dataset of
@@ -47,7 +49,10 @@ class SamplerRefresh(keras.callbacks.Callback):
         self._epoch = epoch
         if goes_on or not epoch or epoch % self.sampler.refresh_every:
             return
-        self.sampler.refresh(self._embedder(self.images, self.count))
+        embeddings = self._embedder(self.images, self.count)
+        # A single one that is not would leave all rows without neighbors.
+        check_finite(embeddings)
+        self.sampler.refresh(embeddings)
         changed = [_take_over(*both) for both in zip(self.variables, self.sampler.refreshed(), strict=True)]
         self._last = {"epoch": epoch, "changed": float(np.mean(changed))}
         if self.log:

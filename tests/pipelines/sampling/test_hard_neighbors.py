@@ -100,3 +100,9 @@ def test_what_cannot_be_is_told():
     assert not sampler.refresh_every and sampler.refreshed() == []
     with pytest.raises(NotImplementedError, match=r"PxK needs the method refresh\(embeddings\)"):
         sampler.refresh(EMBEDDINGS)
+
+
+@pytest.mark.parametrize("embeddings", [EMBEDDINGS[:-1], np.concatenate([EMBEDDINGS, EMBEDDINGS[:1]])])
+def test_a_refresh_needs_an_embedding_for_each_row(embeddings):
+    with pytest.raises(ValueError, match=f"each of {len(LABELS)} training rows, received {len(embeddings)}"):
+        bound().refresh(embeddings)
