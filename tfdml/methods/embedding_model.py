@@ -6,7 +6,7 @@ import tensorflow as tf
 from tfdml import registry
 from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.layers.precision import layers_in
-from tfdml.methods.global_batch_model import GlobalBatchModel, side_by_side
+from tfdml.methods.global_batch_model import GlobalBatchModel
 from tfdml.methods.loss_layers import LossLayers
 from tfdml.methods.loss_statistics import LABELS, LossStatistics, statistics_of
 from tfdml.methods.pixel_check import PixelCheck
@@ -103,9 +103,10 @@ class EmbeddingModel(GlobalBatchModel):
         if self._learners_shape is None:
             self._learners_shape = tuple(learners.shape[1:])
             self._make_loss_layers()
-        if not merged:
-            return learners
-        return side_by_side(learners) if self.normalize else learners[:, 0]
+        return self.for_retrieval(learners) if merged else learners
+
+    def for_retrieval(self, learners):
+        return super().for_retrieval(learners) if self.normalize else learners[:, 0]
 
     @property
     def learner_count(self):

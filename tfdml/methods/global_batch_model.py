@@ -92,7 +92,11 @@ class GlobalBatchModel(KerasModel):
         if training:
             self.observe(batch, learners)
         loss = ops.mean(values) + self.regularization(batch)
-        return loss, {"loss": loss, **measure(batch["label"], side_by_side(learners), values)}
+        return loss, {"loss": loss, **measure(batch["label"], self.for_retrieval(learners), values)}
+
+    def for_retrieval(self, learners):
+        """Returns the embedding for retrieval `[B, K * d]` of learners `[B, K, d]`."""
+        return side_by_side(learners)
 
     def observe(self, batch, learners):
         """Looks at the learners `[B, K, d]` of the global batch of a training step."""
