@@ -22,12 +22,13 @@ from tfdml.registry import register
 class Multilevel(EmbeddingModel):
     """One learner at each of several endpoints, each with the loss of its own; side by side for retrieval.
 
-    The embeddings L, M and H of Ranked List Loss (Sec. 4.1.3), or some of them, of 512 dimensions each by default. A
-    level is the same alone as beside others. With auxiliary levels all images must have the same size.
+    The embeddings L, M and H of Ranked List Loss (Sec. 4.1.3), or some of them. A level is the same alone as beside
+    others. With auxiliary levels all images must have the same size.
 
     Args:
         backbone: one of `tfdml.backbones`.
-        embedding_size: dimensions of all levels together, which have the same number each.
+        embedding_size: dimensions of all levels together, which have the same number each. The paper has 512 for each
+            level, so the default is for three.
         endpoints: names of the backbone's endpoints, from shallow to deep; None: the default of the backbone,
             for `bn_inception` the paper's `inception_3c`, `inception_4e` and `inception_5b`.
         reduced: channels that auxiliary levels are reduced to.
