@@ -26,6 +26,7 @@ ROOMS = {
     "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
     "tfdml.faiss_library": ("", "faiss"),
     "tfdml.clustering": ("tfdml.faiss_library", "numpy scipy"),
+    "tfdml.hard_proxies": (CHECKED, "numpy"),
     "tfdml.meta_classes": (CHECKED, "numpy"),
     "tfdml.neighbors": ("tfdml.faiss_library", "numpy"),
     "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),
