@@ -69,6 +69,13 @@ def test_pairs_that_the_sampler_drew(spec, batch):
     assert float(ends) == pytest.approx(np.mean(active))
 
 
+@pytest.mark.parametrize("spec", ["proxy_anchor", "contextual_manifold"])
+def test_losses_with_proxies_are_not_computed_again(spec, monkeypatch):
+    loss = create("loss", spec, classes=3)
+    monkeypatch.setattr(type(loss), "call", None)
+    assert loss.statistics(np.arange(3), np.eye(3)) == {}
+
+
 def test_the_loss_of_an_anchor_is_active_or_0(pair_loss_spec, batch):
     loss = create("loss", pair_loss_spec)
     if isinstance(loss, WeightedSum):

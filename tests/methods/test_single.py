@@ -103,13 +103,15 @@ def test_weights_that_are_looked_up_train_too(batch):
         def call(self, tokens):
             return keras.ops.relu(tokens + self.table(keras.ops.arange(144)))
 
+    keras.utils.set_random_seed(0)
     model = tfdml.Single(keras.Sequential([keras.layers.Reshape((144, 3)), Positions()]), embedding_size=4)
     model(batch[0])
     model.compile(tfdml.optimizers.Adam(0.01, lr_multipliers={"projection": 2}), loss="triplet(mining='all')")
     (table,) = [weight for weight in model.trainable_weights if weight.shape == (144, 3)]
     before = np.array(table)
     model.fit(*batch, batch_size=16, verbose=0)
-    assert np.abs(table - before).min() > 1e-4
+    # All but those whose gradient happens to be near 0.
+    assert np.mean(np.abs(table - before) > 1e-4) > 0.95
 
 
 def test_features_of_tokens_and_of_vectors(batch):
