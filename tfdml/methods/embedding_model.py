@@ -49,6 +49,7 @@ class EmbeddingModel(GlobalBatchModel):
         self.loss_layers = LossLayers(name="loss_layers")
         self._learners_shape = None
         self._statistics = LossStatistics()
+        self._evaluates = False
 
     def learner_embeddings(self, images, training=False):
         """Embeddings `[B, K, d]` of images `[B, H, W, 3]`, at unit length in each learner."""
@@ -123,7 +124,16 @@ class EmbeddingModel(GlobalBatchModel):
 
     @property
     def metrics(self):
-        return [*super().metrics, *self._statistics.metrics]
+        # Keras resets what stands here before it evaluates, which `fit` does before the end of an epoch.
+        return [*super().metrics, *([] if self._evaluates else self._statistics.metrics)]
+
+    def evaluate(self, *args, **kwargs):
+        """Keras' evaluate. What `loss_statistics` says of the last epoch of training stays."""
+        self._evaluates = True
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            self._evaluates = False
 
     def seen_by_loss(self, batch, learners):
         """The embeddings `[B, d]` of each place in `loss_dims`, and whether the loss sees them in this batch."""
