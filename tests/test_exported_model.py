@@ -10,7 +10,7 @@ import tensorflow as tf
 import tfdml
 from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
-from tests.run_helpers import result, run, straight_run
+from tests.run_helpers import assert_one_error, result, run, straight_run
 from tests.test_serving import write_files
 from tfdml.exported_model import ExportedModel
 from tfdml.preprocessing import preprocessing_of
@@ -63,6 +63,11 @@ def test_other_folders_and_signatures_are_told(tmp_path):
     tf.saved_model.save(module, str(tmp_path / "pixels"), signatures=module.double)
     with pytest.raises(ValueError, match="no signature serving_default from image_bytes"):
         ExportedModel(tmp_path / "pixels")
+
+
+def test_a_folder_without_a_model_is_told(tmp_path):
+    done = run("tfdml.evaluate", f"--model_file={tmp_path}", "--dataset=toycars(classes=16, images_per_class=8)")
+    assert_one_error(done, str(tmp_path), "no saved_model.pb", ".keras")
 
 
 def test_evaluate_measures_what_is_served(tmp_path):

@@ -114,6 +114,8 @@ def _embedder(model_file):
         return ExportedModel(model_file)
     from tfdml.loading import load
 
+    if Path(model_file).is_dir() and not (Path(model_file) / "flags.txt").is_file():
+        raise ValueError(f"--model_file={model_file} has no saved_model.pb: expected a .keras file or a SavedModel.")
     return load(model_file)
 
 

@@ -22,6 +22,8 @@ class Pairs(Sampler):
         images: number of rows with a partner, even.
     """
 
+    parts = 2
+
     def __init__(self, images=32):
         if images % 2:
             raise ValueError(f"The sampler 'pairs' expects images to be even; received {images}.")

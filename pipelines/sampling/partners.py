@@ -54,7 +54,7 @@ def partner_tables(labels, count, sampler):
     if len(drawn) < count or len(sizes) < 2:
         raise ValueError(
             f"{sampler} needs that many training rows in classes of two or more, and two "
-            f"classes; there are {len(drawn)} rows and {len(sizes)} classes."
+            f"classes; there are {len(drawn)} rows and {len(sizes)} classes. Lower it."
         )
     return [by_class, drawn, start, size]
 

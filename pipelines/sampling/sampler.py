@@ -15,10 +15,14 @@ class Sampler:
     `bind` stores the tables in variables. `rows` computes the batches of any steps, in any order, with the same result.
     """
 
+    # Of how many equal parts a batch is made: 2 for images and their partners.
+    parts = 1
     # Whether `learners` tells whose turn a step is; then the targets of batches are `{"label": ..., "learner": ...}`.
     takes_turns = False
     # Epochs from one call of `refresh` to the next, for tables that follow the embedding; None: it is not called.
     refresh_every = None
+
+    _tables = None
 
     @property
     def not_within_clusters(self):
@@ -65,6 +69,8 @@ class Sampler:
 
     def tables(self):
         """Returns the current tables; read once, at the start of an epoch, they are the same for all its batches."""
+        if self._tables is None:
+            raise ValueError(f"{type(self).__name__} has no tables yet: call bind(labels) first.")
         return [table.read_value() for table in self._tables]
 
     def rows(self, seed, steps, tables=None):

@@ -22,6 +22,8 @@ class Triplets(Sampler):
         triplets: number of anchors; a batch has three times as many rows.
     """
 
+    parts = 3
+
     def __init__(self, triplets=40):
         self.triplets = triplets
 

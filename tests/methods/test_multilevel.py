@@ -105,6 +105,8 @@ def test_pooling_norm_and_dropout_of_levels(batch, tmp_path):
 def test_an_unknown_endpoint_is_told():
     with pytest.raises(ValueError, match="Unknown endpoint 'inception_3c' of small. Known: stage1, stage2, stage3"):
         make_model(endpoints=("inception_3c", "stage3"))
+    with pytest.raises(ValueError, match="each endpoint once, received endpoints=.'stage1', 'stage1'"):
+        make_model(endpoints=("stage1", "stage1"))
 
 
 @pytest.mark.parametrize("level", LEVELS)

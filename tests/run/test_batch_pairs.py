@@ -30,6 +30,18 @@ def test_no_negative_pair_is_an_error():
         check("pxk(classes=1)", "contrastive")
 
 
+@pytest.mark.parametrize(
+    "loss, right", [("contrastive(pairs='given')", "pairs"), ("proxy_nca + triplet(mining='given')", "triplets")]
+)
+def test_given_pairs_need_the_sampler_that_gives_them(loss, right, caplog):
+    for sampler in {"pairs", "triplets", "pxk"} - {right}:
+        with pytest.raises(
+            ValueError, match=rf"takes only what the sampler {right} draws.*received --sampler={sampler}"
+        ):
+            check(sampler, loss)
+    check(right, loss)
+
+
 def test_one_class_of_training_rows_is_a_warning(caplog):
     check("uniform(batch_size=2)", labels=np.zeros(4))
     assert "All training images are of one class" in caplog.text

@@ -74,6 +74,10 @@ class Contrastive(EmbeddingLoss):
 
     function = staticmethod(contrastive_loss)
 
+    @property
+    def batch_parts(self):
+        return 2 if self.pairs == "given" else 1
+
     def statistics(self, labels, embeddings):
         """Of the pairs that cost something, see `mined_pairs`."""
         labels, embeddings = self.check_input(labels, embeddings)

@@ -44,6 +44,8 @@ class EmbeddingLoss(keras.losses.Loss):
     first_arguments = ()
     # Whether it learns nothing from an image without another one of its class in the batch.
     needs_pairs = True
+    # In how many equal parts it takes the batch, row i of one with row i of the others, as `Sampler.parts` says.
+    batch_parts = 1
 
     # Names of the function's arguments, of those that only the class takes, and of both in their order.
     _of_function, _of_class, _arguments = (), (), ()

@@ -123,7 +123,7 @@ def _mean_over(positives, values):
 
 @register("loss", "triplet")
 class Triplet(EmbeddingLoss):
-    """Triplet loss over all, semi-hard, hard, batch-hard or distance-weighted triplets, squared distances or plain.
+    """Triplet loss over all, mined, distance-weighted or given triplets, with squared distances or plain ones.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Triplet(margin=0.2, mining="semi_hard"))`.
     """
@@ -146,6 +146,10 @@ class Triplet(EmbeddingLoss):
         hinges = _hinges(embeddings, distance, negatives, self.margin, mining, cutoffs)
         positives = ops.logical_and(positives, ops.any(negatives, axis=1, keepdims=True))
         return mined_pairs(plain, ops.logical_and(positives, hinges > 0.0))
+
+    @property
+    def batch_parts(self):
+        return 3 if self.mining == "given" else 1
 
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)

@@ -48,6 +48,11 @@ class WeightedSum(EmbeddingLoss):
         """Whether one of the losses does."""
         return any(getattr(loss, "needs_pairs", False) for _, loss in self.terms)
 
+    @property
+    def batch_parts(self):
+        """The most that one of the losses takes."""
+        return max((loss.batch_parts for _, loss in self.terms if isinstance(loss, EmbeddingLoss)), default=1)
+
     def __call__(self, labels, taken, sample_weight=None):
         if self._shapes is None:
             return super().__call__(labels, taken, sample_weight=sample_weight)

@@ -54,6 +54,8 @@ class Multilevel(EmbeddingModel):
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         self.embedding_size = embedding_size
         self.endpoints = tuple(backbone.method_default("levels") if endpoints is None else endpoints)
+        if len(set(self.endpoints)) < len(self.endpoints):
+            raise ValueError(f"Expected each endpoint once, received endpoints={self.endpoints}.")
         self.levels = backbone.taps(self.endpoints)
         self.auxiliary = self._auxiliary_levels(auxiliary)
         self._branch_options = {"reduced": reduced, "hidden": hidden}

@@ -5,12 +5,15 @@ import tensorflow as tf
 from absl import logging
 
 STEPS = 64
+# Sampler of batches in so many parts.
+GIVEN = {2: "pairs", 3: "triplets"}
 
 
 def check_pairs(loss, sampler, labels, settings):
     """Raises if the first batches have no pair of one class, or none of two, and warns where few images have one.
 
-    Only for losses that learn from pairs within the batch: those with proxies do without.
+    Only for losses that learn from pairs within the batch: those with proxies do without. A loss of given pairs or
+    triplets needs a sampler that draws them.
 
     Args:
         loss: the loss; `needs_pairs` says whether it does.
@@ -20,6 +23,11 @@ def check_pairs(loss, sampler, labels, settings):
     """
     if not getattr(loss, "needs_pairs", False):
         return
+    if loss.batch_parts > 1 and sampler.parts != loss.batch_parts:
+        raise ValueError(
+            f"--loss={settings.loss} takes only what the sampler {GIVEN[loss.batch_parts]} draws together; received "
+            f"--sampler={settings.sampler}."
+        )
     rows = sampler.rows(settings.seed, tf.range(STEPS)).numpy()
     counts = [np.unique(batch, return_counts=True)[1] for batch in np.asarray(labels)[rows]]
     with_positive = sum(np.sum(count[count > 1]) for count in counts) / rows.size

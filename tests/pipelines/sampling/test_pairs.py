@@ -60,6 +60,8 @@ def test_bad_numbers():
         Pairs(18).bind(LABELS)
     with pytest.raises(ValueError, match="there are 4 rows and 1 classes"):
         Pairs(2).bind([7] * 4)
+    with pytest.raises(ValueError, match=r"Pairs has no tables yet: call bind\(labels\) first"):
+        Pairs(2).rows(0, [0])
 
 
 def test_of_few_rows_every_class_has_positive_partners_as_often():
