@@ -6,6 +6,7 @@ from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
 from pipelines.datasets.dataset import Dataset, Split
 from tfdml.evaluation.protocols import Protocol, protocol_of
+from tfdml.meta_classes import random_meta_classes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,7 +15,8 @@ class Splits:
 
     Args:
         dataset: the `Dataset`.
-        train: split that is trained on, classes numbered from 0; None where only a test split was read.
+        train: split that is trained on, classes or meta-classes numbered from 0; None where only a test split was
+            read.
         evaluation: split that `--evaluate_on` names.
         test: split of the test.
         protocol: `Protocol` that measures a split.
@@ -38,7 +40,7 @@ class Splits:
         dataset = load(settings.dataset, classes=classes, test_only=test_only, **about)
         train, evaluation = _train_and_evaluation(dataset, settings)
         # Losses with proxies count on numbers without a gap.
-        train = None if train is None else train.numbered()
+        train = None if train is None else _with_meta_classes(train.numbered(), settings)
         protocol = protocol_of(settings.protocol or dataset.protocol, settings.metrics)
         if not test_only:
             protocol.selecting(settings.select_by)
@@ -79,6 +81,18 @@ def held_out(settings, dataset, evaluation):
             f"--evaluate_on=validation and {share}."
         )
     return sentences
+
+
+def _with_meta_classes(train, settings):
+    if not settings.meta_classes:
+        return train
+    try:
+        labels = random_meta_classes(
+            train.labels, settings.meta_classes, seed=settings.seed, of=settings.meta_classes_of
+        )
+    except ValueError as error:
+        raise ValueError(f"--meta_classes={settings.meta_classes}: {error}") from None
+    return dataclasses.replace(train, labels=labels, class_names=None)
 
 
 def _train_and_evaluation(dataset, settings):

@@ -1,0 +1,38 @@
+"""The rows of a run, as its flags divide them."""
+
+import numpy as np
+import pytest
+
+from tfdml import flags
+from tfdml.run.splits import Splits
+
+
+def splits_of(photos, *more):
+    settings, _ = flags.parse("\n".join(["--dataset=folder", f"--data_dir={photos}", *more]))
+    return Splits.of(settings)
+
+
+def test_meta_classes_replace_the_classes_of_training_only(photos):
+    plain = splits_of(photos)
+    merged, others = (splits_of(photos, "--meta_classes=2", f"--seed={seed}") for seed in (0, 1))
+    assert plain.train.num_classes > 2 == merged.train.num_classes
+    # Classes stay whole.
+    pairs = set(zip(plain.train.labels.tolist(), merged.train.labels.tolist(), strict=True))
+    assert len(pairs) == plain.train.num_classes
+    assert merged.train.class_names is None
+    np.testing.assert_array_equal(merged.train.images, plain.train.images)
+    np.testing.assert_array_equal(merged.test.labels, plain.test.labels)
+    again = splits_of(photos, "--meta_classes=2", "--seed=0")
+    np.testing.assert_array_equal(again.train.labels, merged.train.labels)
+    assert others.train.num_classes == 2
+
+
+def test_meta_classes_of_images(photos):
+    count = len(splits_of(photos).train)
+    divided = splits_of(photos, f"--meta_classes={count}", "--meta_classes_of=images")
+    assert sorted(divided.train.labels) == list(range(count))
+
+
+def test_too_many_meta_classes_are_told(photos):
+    with pytest.raises(ValueError, match="--meta_classes=99: 99 meta-classes need as many classes, but.*partition the"):
+        splits_of(photos, "--meta_classes=99")
