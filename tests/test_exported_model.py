@@ -66,7 +66,9 @@ def test_other_folders_and_signatures_are_told(tmp_path):
 
 
 def test_a_folder_without_a_model_is_told(tmp_path):
-    done = run("tfdml.evaluate", f"--model_file={tmp_path}", "--dataset=toycars(classes=16, images_per_class=8)")
+    done = run(
+        "tfdml.evaluate", f"--model_file={tmp_path}", "--dataset=toycars(classes=16, images_per_class=8, image_size=24)"
+    )
     assert_one_error(done, str(tmp_path), "no saved_model.pb", ".keras")
 
 

@@ -16,17 +16,18 @@ from tfdml.arguments import integer, number
 from tfdml.losses import EmbeddingLoss, ProxyLoss
 
 # In Python arguments may stand without their names, and files keep their names: neither may change.
+PROXIES = "proxies='learnt', proxy_steps=1000, proxy_rate=0.001"
 SIGNATURES = {
     "angular": "alpha=45.0",
     "arc_face": "scale=64.0, margin=0.5, monotonic=True, classes=None",
     "binomial_deviance": "alpha=2.0, beta=0.5, negative_cost=25.0",
     "circle": "margin=0.4, scale=80.0, differentiate_weights=False",
-    "contextual_manifold": "margin=0.0005, restart=0.8, affinity='clipped', classes=None",
+    "contextual_manifold": f"margin=0.0005, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
     "contrastive": "margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False, pairs='all'",
     "cos_face": "scale=64.0, margin=0.35, classes=None",
     "fast_ap": "bins=10",
     "histogram": "bins=100",
-    "intrinsic_manifold": "margin=0.0005, restart=0.8, affinity='clipped', classes=None",
+    "intrinsic_manifold": f"margin=0.0005, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
     "lifted_structure": "margin=1.0, form='smooth', normalize=False",
     "margin": (
         "beta=1.2, margin=0.2, learn_beta='no', nu=0.0, cutoff=0.5, nonzero_loss_cutoff=1.4, "
@@ -37,7 +38,7 @@ SIGNATURES = {
     "norm_softmax": "temperature=0.05, classes=None",
     "nt_xent": "temperature=0.1",
     "proxy_anchor": "scale=32.0, margin=0.1, classes=None",
-    "proxy_n_pair": "margin=0.0005, classes=None",
+    "proxy_n_pair": f"margin=0.0005, {PROXIES}, classes=None",
     "proxy_nca": "scale=1.0, exclude_positive=True, classes=None",
     "ranked_list": (
         "alpha=1.2, margin=0.4, positive_temperature=0.0, negative_temperature=10.0, balance=0.5, "

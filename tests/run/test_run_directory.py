@@ -27,6 +27,8 @@ OTHER_VALUES = {
     "freeze_batch_norm": "statistics",
     "decay_biases_and_norms": "False",
     "clip_norm": "0.1",
+    "meta_classes": "3",
+    "meta_classes_of": "images",
     "ema": "0.999",
     "embedding_size": "7",
     "image_size": "31",

@@ -1,6 +1,7 @@
 """Callbacks: what happens around the steps."""
 
 from tfdml.callbacks.divergence_guard import DivergenceGuard
+from tfdml.callbacks.image_proxies import ImageProxies
 from tfdml.callbacks.projector import Projector
 from tfdml.callbacks.recluster import Recluster
 from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
@@ -11,6 +12,7 @@ from tfdml.errors import TrainingDiverged
 
 __all__ = [
     "DivergenceGuard",
+    "ImageProxies",
     "Projector",
     "Recluster",
     "RetrievalEvaluation",

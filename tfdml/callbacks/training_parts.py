@@ -17,6 +17,7 @@ class TrainingParts:
         sampler: the sampler of the training batches, bound to the labels.
         seed: integer.
         steps: number of steps of the whole run.
+        steps_per_epoch: number of steps of an epoch.
         step: function that returns the number of steps taken.
         log: `RunLog`.
         verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
@@ -27,6 +28,7 @@ class TrainingParts:
     sampler: object
     seed: int
     steps: int
+    steps_per_epoch: int
     step: Callable
     log: object
     verbose: int

@@ -8,6 +8,7 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.arguments import instance, number, several
 from tfdml.functional.checks import at_least_float32
+from tfdml.layers.proxies import Proxies
 
 PART = instance(keras.Layer | None, "a Keras layer or None", each="Keras layers or None")
 
@@ -72,6 +73,12 @@ class LossInputs(keras.layers.Layer):
             values.append(ops.reshape(taken[:, 0, begin:end], (-1, *shape)))
             begin = end
         return values
+
+    def assign_image_proxies(self, proxies):
+        """Assigns proxies to the parts that have any; see `Proxies`."""
+        for part in self.parts:
+            if isinstance(part, Proxies):
+                part.assign_image_proxies(proxies)
 
     def join_slices(self, parts):
         """Initializes each part from those of an embedding's slices."""

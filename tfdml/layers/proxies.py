@@ -64,6 +64,11 @@ class Proxies(keras.layers.Layer):
         shape = (embeddings_shape[0], self.classes, self.per_class)
         return shape[:2] if self.per_class == 1 else shape
 
+    def assign_image_proxies(self, proxies):
+        """Assigns proxies `[classes, d]` that are features of images; those that are learnt stay as they are."""
+        if not self.trainable:
+            self.proxies.assign(proxies)
+
     def join_slices(self, parts):
         """Initializes the proxies from those of an embedding's slices, so that its cosine is the mean of theirs.
 

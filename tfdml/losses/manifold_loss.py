@@ -3,11 +3,11 @@
 from tfdml.argument_checks import expects
 from tfdml.functional.manifold import WALK
 from tfdml.layers.manifold_proxies import ManifoldProxies
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.image_proxy_loss import ImageProxyLoss
 
 
 @expects(**WALK)
-class ManifoldLoss(ProxyLoss):
+class ManifoldLoss(ImageProxyLoss):
     """Base of proxy N-pair losses on similarities along the manifold, `[B, C]`, those of a `ManifoldProxies` layer.
 
     Args:
@@ -20,4 +20,6 @@ class ManifoldLoss(ProxyLoss):
     view = None
 
     def make_layer(self):
-        return ManifoldProxies(self.known_classes(), view=self.view, restart=self.restart, affinity=self.affinity)
+        walk = {"restart": self.restart, "affinity": self.affinity}
+        trainable = self.proxies == "learnt"
+        return ManifoldProxies(self.known_classes(), view=self.view, trainable=trainable, **walk)

@@ -4,7 +4,7 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.registry import register
 
 
@@ -27,7 +27,7 @@ def proxy_n_pair_loss(labels, similarities, *, margin=5e-4):
 
 
 @register("loss", "proxy_n_pair")
-class ProxyNPair(ProxyLoss):
+class ProxyNPair(ImageProxyLoss):
     """Proxy N-pair loss: a softmax in which the proxy of the own class wins over the other proxies, by a margin.
 
     Example: `model.compile(loss=tfdml.losses.ProxyNPair(classes=100))`.

@@ -55,6 +55,7 @@ class RunCallbacks:
             sampler=sampler,
             seed=settings.seed,
             steps=settings.epochs * progress.steps_per_epoch,
+            steps_per_epoch=progress.steps_per_epoch,
             step=lambda: progress.step,
             log=log,
             verbose=verbosity(chief),

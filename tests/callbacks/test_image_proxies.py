@@ -1,0 +1,126 @@
+"""Proxies that are features of images, hardened every epoch."""
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from tests.run_helpers import MODEL_FLAGS, events, pictures, result, run
+from tfdml.callbacks.image_proxies import ImageProxies
+from tfdml.hard_proxies import hard_proxies
+from tfdml.losses import ContextualManifold, ProxyNPair, WeightedSum
+
+CLASSES = 4
+
+
+def unit(rows):
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+@pytest.fixture
+def batch():
+    random = np.random.default_rng(0)
+    labels = np.repeat(np.arange(CLASSES), 8)
+    return random.normal(size=(32, 8, 8, 3)).astype(np.float32) + labels[:, None, None, None], labels
+
+
+class Log:
+    def __init__(self):
+        self.events = []
+
+    def write(self, event, step, values):
+        self.events.append((event, step, values))
+
+
+@pytest.mark.parametrize("loss", [ProxyNPair, ContextualManifold])
+@pytest.mark.parametrize("steps", [0, 30])
+def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps):
+    images, labels = batch
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
+    model.compile("sgd", loss=loss(classes=CLASSES, proxies="hard" if steps else "images"))
+    model(images[:1])
+    callback, log = ImageProxies(images, labels, steps=steps, rate=0.1, log=(log := Log())), log
+    callback.set_model(model)
+    callback.on_epoch_begin(0)
+    features = unit(model.predict(images, verbose=0))
+    assert sorted(labels[callback.rows]) == list(range(CLASSES))
+    expected = hard_proxies(features, labels, callback.rows, steps=steps, learning_rate=0.1)
+    (layer,) = model.loss_layers.learners
+    np.testing.assert_allclose(layer.proxies, expected, atol=1e-6)
+    assert np.allclose(expected, features[callback.rows], atol=1e-6) == (steps == 0)
+    ((event, step, found),) = log.events
+    assert (event, step) == ("proxies", 0) and 0 <= found["nearest_is_own"] <= 1
+    assert found["similarity_to_image"] == pytest.approx(np.mean(np.sum(expected * features[callback.rows], axis=1)))
+
+
+def test_gradients_do_not_move_them_and_an_epoch_renews_them(batch):
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
+    model.compile(keras.optimizers.SGD(0.1), loss=ProxyNPair(classes=CLASSES, proxies="images"))
+    model(batch[0][:1])
+    (layer,) = model.loss_layers.learners
+    first = np.array(layer.proxies)
+    model.fit(*batch, batch_size=16, epochs=1, verbose=0)
+    np.testing.assert_array_equal(layer.proxies, first)
+    callback = ImageProxies(*batch, steps=0, steps_per_epoch=2)
+    model.fit(*batch, batch_size=16, epochs=2, verbose=0, callbacks=[callback])
+    # Two more epochs of two steps each; the last began with these features.
+    assert not np.allclose(layer.proxies, first)
+    renewed = np.array(layer.proxies)
+    # In the middle of an epoch, where a resumed run goes on.
+    callback._step = lambda: 3
+    callback.on_epoch_begin(1)
+    np.testing.assert_array_equal(layer.proxies, renewed)
+
+
+def test_each_learner_has_proxies_of_its_own_features(batch):
+    images, labels = batch
+    backbone = tfdml.backbones.Small(width=4, stages=2)
+    model = tfdml.MultiHead(backbone, embedding_size=8, learners=2, branch="stage1", divergence_weight=0.0)
+    model.compile("sgd", loss=ProxyNPair(classes=CLASSES, proxies="images"))
+    model(images[:1])
+    callback = ImageProxies(images, labels, steps=0)
+    callback.set_model(model)
+    callback.on_epoch_begin(0)
+    learners = np.asarray(model.learner_embeddings(images))
+    for k, layer in enumerate(model.loss_layers.learners):
+        np.testing.assert_allclose(layer.proxies, learners[callback.rows, k], atol=1e-5)
+
+
+def test_in_a_weighted_sum_learnt_proxies_stay(batch):
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
+    terms = [(1.0, ProxyNPair(classes=CLASSES)), (2.0, ContextualManifold(classes=CLASSES, proxies="images"))]
+    model.compile("sgd", loss=WeightedSum(terms))
+    model(batch[0][:1])
+    (layer,) = model.loss_layers.learners
+    learnt = np.array(layer.parts[0].proxies)
+    callback = ImageProxies(*batch, steps=0)
+    callback.set_model(model)
+    callback.on_epoch_begin(0)
+    np.testing.assert_array_equal(layer.parts[0].proxies, learnt)
+    features = unit(model.predict(batch[0], verbose=0))
+    np.testing.assert_allclose(layer.parts[1].proxies, features[callback.rows], atol=1e-5)
+
+
+def test_labels_with_a_gap_are_told(batch):
+    with pytest.raises(ValueError, match="labels from 0 to 1 without a gap"):
+        ImageProxies(batch[0][:2], [0, 2])
+
+
+def test_a_run_on_meta_classes(tmp_path):
+    done = run(
+        "tfdml.train",
+        "--dataset=toycars(classes=16, images_per_class=8, image_size=24)",
+        f"--data_dir={pictures()}",
+        *MODEL_FLAGS,
+        "--loss=contextual_manifold(proxies='hard', proxy_steps=5)",
+        "--meta_classes=4",
+        "--sampler=uniform(batch_size=16)",
+        "--epochs=2",
+        "--steps_per_epoch=3",
+        f"--run_dir={tmp_path}/run",
+    )
+    assert done.returncode == 0, done.stderr
+    found = [event for event in events(tmp_path / "run") if event["event"] == "proxies"]
+    assert [event["step"] for event in found] == [0, 3]
+    assert all(0 < event["similarity_to_image"] <= 1 for event in found)
+    assert result(tmp_path / "run")["metrics"]["queries"] == 64

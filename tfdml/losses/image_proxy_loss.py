@@ -1,0 +1,38 @@
+"""Base of proxy losses whose proxies can be features of images."""
+
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer, number, one_of
+from tfdml.layers.proxies import Proxies
+from tfdml.losses.proxy_loss import ProxyLoss
+
+
+@expects(proxies=one_of("learnt", "images", "hard"), proxy_steps=integer(0), proxy_rate=number(above=0))
+class ImageProxyLoss(ProxyLoss):
+    """Base of losses on proxies that are learnt, or the features of one image of each class, as in EDMS.
+
+    Args:
+        proxies: `learnt` trains them to lower the loss. `images` are the features of a random image of each class,
+            drawn once, and computed anew every epoch. `hard` moves these by equation (7) of EDMS to raise the loss, see
+            `tfdml.hard_proxies`. The callback `ImageProxies` computes both; `tfdml.train` adds it.
+        proxy_steps: most steps of (7) from each epoch's features. The paper does not say how many; very many make
+            proxies that stand for no class.
+        proxy_rate: learning rate of these steps.
+    """
+
+    proxies: str = "learnt"
+    proxy_steps: int = 1000
+    proxy_rate: float = 1e-3
+
+    def callbacks(self, parts):
+        if self.proxies == "learnt":
+            return []
+        # Here, because losses run on Keras backends that callbacks do not run on.
+        from tfdml.callbacks.image_proxies import ImageProxies
+
+        steps = self.proxy_steps if self.proxies == "hard" else 0
+        options = {"steps_per_epoch": parts.steps_per_epoch, "log": parts.log, "step": parts.step}
+        images, about = parts.images(), {"seed": parts.seed, "verbose": parts.verbose}
+        return [ImageProxies(images, parts.labels, steps=steps, rate=self.proxy_rate, **about, **options)]
+
+    def make_layer(self):
+        return Proxies(self.known_classes(), trainable=self.proxies == "learnt")
