@@ -101,6 +101,16 @@ def test_in_a_weighted_sum_learnt_proxies_stay(batch):
     np.testing.assert_allclose(layer.parts[1].proxies, features[callback.rows], atol=1e-5)
 
 
+def test_learners_that_are_merged_later_are_told(batch):
+    model = tfdml.DivideAndConquer(tfdml.backbones.Small(width=4, stages=2), embedding_size=8, learners=2)
+    model.compile("sgd", loss=ProxyNPair(classes=CLASSES, proxies="images"))
+    model(batch[0][:1])
+    callback = ImageProxies(*batch)
+    callback.set_model(model)
+    with pytest.raises(ValueError, match="has 3 for 2 learners, because it merges them later"):
+        callback.on_epoch_begin(0)
+
+
 def test_labels_with_a_gap_are_told(batch):
     with pytest.raises(ValueError, match="labels from 0 to 1 without a gap"):
         ImageProxies(batch[0][:2], [0, 2])

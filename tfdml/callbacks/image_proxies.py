@@ -50,9 +50,15 @@ class ImageProxies(keras.callbacks.Callback):
         # Proxies are among the weights, which a resumed run has from its checkpoint.
         if self.steps_per_epoch and self._step() % self.steps_per_epoch:
             return
+        layers = self.model.loss_layers.learners
+        if len(layers) != self.model.learner_count:
+            raise ValueError(
+                f"Proxies that are features of images need a layer of the loss for each learner; {self.model.name} has "
+                f"{len(layers)} for {self.model.learner_count} learners, because it merges them later. Use "
+                "proxies='learnt'."
+            )
         embeddings = self._embedder(self.images, len(self.labels))
         check_finite(embeddings)
-        layers = self.model.loss_layers.learners
         found = [self._renew(*each) for each in zip(layers, np.split(embeddings, len(layers), axis=1), strict=True)]
         if self.log:
             self.log.write(
