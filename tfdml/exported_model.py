@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.reading.file_reader import file_reader
-from pipelines.reading.unreadable import find_unreadable
+from pipelines.reading.unreadable import READING_ERRORS, unreadable_error
 
 
 class ExportedModel:
@@ -39,11 +39,11 @@ class ExportedModel:
             for batch in files.batch(batch_size).prefetch(2):
                 embeddings.append(self._serve(image_bytes=batch)["embedding"].numpy())
                 bar.add(1)
-        except tf.errors.OpError as error:
-            found = find_unreadable(split)
-            if found is None:
+        except READING_ERRORS as error:
+            told = unreadable_error(split)
+            if told is None:
                 raise
-            raise ValueError(f"Image {found[0]}, {split.name_of(found[0])}, cannot be read: {found[1]}.") from error
+            raise told from error
         return np.concatenate(embeddings).astype(np.float32, copy=False)
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from pipelines.build import CORES, evaluation_batches
 from pipelines.datasets.dataset import Split
-from pipelines.reading.unreadable import find_unreadable, is_of_pipeline
+from pipelines.reading.unreadable import is_of_pipeline, unreadable_error
 from tfdml.evaluation.embed import Embedder
 from tfdml.run.image_data import preprocessor_of
 
@@ -78,10 +78,10 @@ class ImageEmbedder:
         try:
             return self._run(batches, len(split), verbose)
         except tf.errors.OpError as error:
-            found = find_unreadable(split) if is_of_pipeline(error) else None
-            if found is None:
+            told = unreadable_error(split) if is_of_pipeline(error) else None
+            if told is None:
                 raise
-            raise ValueError(f"Image {found[0]}, {split.name_of(found[0])}, cannot be read: {found[1]}.") from error
+            raise told from error
 
     def __repr__(self):
         about, name = self.preprocessing, type(self.model).__name__

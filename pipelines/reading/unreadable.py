@@ -27,6 +27,12 @@ def find_unreadable(split):
     return _first(range(len(split)), lambda row: why_unreadable(split, row))
 
 
+def unreadable_error(split):
+    """Returns a ValueError that names the first image that cannot be read or decoded, or None."""
+    found = find_unreadable(split)
+    return found and ValueError(f"Image {found[0]}, {split.name_of(found[0])}, cannot be read: {found[1]}.")
+
+
 def find_unreadable_class(split):
     """Returns the rows of the first class without a readable image, `(rows, reason)`, or None."""
     rows, starts, sizes = group_by_class(split.labels)
