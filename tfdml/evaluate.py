@@ -74,6 +74,7 @@ def main():
 
 def _of_run(given):
     """Returns the `Source` of a run's test split."""
+    from tfdml.evaluation.protocols import protocol_of
     from tfdml.run.experiment import trained
 
     replaced = ("dataset", "data_dir", "protocol", "metrics")
@@ -82,11 +83,8 @@ def _of_run(given):
         # These settings of the run are only for its own dataset.
         changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}
     experiment, model = trained(given.run_dir, given.model, changes)
-    protocol = experiment.splits.protocol
-    if given.index:
-        protocol = protocol.with_index(given.index)
-        protocol.index.check(protocol.metrics)
     split, settings = experiment.splits.test, experiment.settings
+    protocol = protocol_of(experiment.protocol_spec, settings.metrics, given.index)
     about = {"run_dir": given.run_dir, "model": given.model, "dataset": settings.dataset, "split": "test"}
     about["protocol"] = experiment.protocol_spec
     return Source(about, protocol, experiment.embed(model, split), split)
