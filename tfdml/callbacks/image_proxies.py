@@ -6,6 +6,7 @@ import numpy as np
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.clustering import check_finite
 from tfdml.evaluation.embed import Embedder
+from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.hard_proxies import hard_proxies
 
 
@@ -67,7 +68,7 @@ class ImageProxies(keras.callbacks.Callback):
 
     def _renew(self, layer, embeddings):
         """Assigns the proxies of a learner, and tells how they stand to the images."""
-        features = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+        features = unit_length(embeddings)
         proxies = hard_proxies(features, self.labels, self.rows, learning_rate=self.rate, steps=self.steps)
         layer.assign_image_proxies(proxies)
         return {

@@ -23,16 +23,29 @@ class ImageProxyLoss(ProxyLoss):
     proxy_steps: int = 1000
     proxy_rate: float = 1e-3
 
+    @property
+    def learns_proxies(self):
+        """Whether gradients move the proxies."""
+        return self.proxies == "learnt"
+
     def callbacks(self, parts):
-        if self.proxies == "learnt":
+        if self.learns_proxies:
             return []
         # Here, because losses run on Keras backends that callbacks do not run on.
         from tfdml.callbacks.image_proxies import ImageProxies
 
-        steps = self.proxy_steps if self.proxies == "hard" else 0
-        options = {"steps_per_epoch": parts.steps_per_epoch, "log": parts.log, "step": parts.step}
-        images, about = parts.images(), {"seed": parts.seed, "verbose": parts.verbose}
-        return [ImageProxies(images, parts.labels, steps=steps, rate=self.proxy_rate, **about, **options)]
+        callback = ImageProxies(
+            parts.images(),
+            parts.labels,
+            seed=parts.seed,
+            steps=self.proxy_steps if self.proxies == "hard" else 0,
+            rate=self.proxy_rate,
+            steps_per_epoch=parts.steps_per_epoch,
+            log=parts.log,
+            step=parts.step,
+            verbose=parts.verbose,
+        )
+        return [callback]
 
     def make_layer(self):
-        return Proxies(self.known_classes(), trainable=self.proxies == "learnt")
+        return Proxies(self.known_classes(), trainable=self.learns_proxies)

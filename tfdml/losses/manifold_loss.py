@@ -21,5 +21,4 @@ class ManifoldLoss(ImageProxyLoss):
 
     def make_layer(self):
         walk = {"restart": self.restart, "affinity": self.affinity}
-        trainable = self.proxies == "learnt"
-        return ManifoldProxies(self.known_classes(), view=self.view, trainable=trainable, **walk)
+        return ManifoldProxies(self.known_classes(), view=self.view, trainable=self.learns_proxies, **walk)
