@@ -5,11 +5,11 @@ comes on top.
 """
 
 import argparse
-import resource
 import time
 
 import numpy as np
 
+from benchmarks.peak_memory import MIB, peak, reset_peak
 from tfdml.neighbors import nearest_negatives
 
 MEMORY = 2**27
@@ -40,14 +40,14 @@ def main():
     random = np.random.default_rng(0)
     embeddings = random.standard_normal((arguments.rows, arguments.dim), np.float32)
     labels = random.integers(0, arguments.classes, arguments.rows)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = reset_peak()
     search = measured(lambda: nearest_negatives(embeddings, labels, arguments.neighbors, memory=MEMORY))
-    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    more = (peak() - before) / MIB
     alone = measured(lambda: product(embeddings))
     for name, (clock, cores) in (("product", alone), ("search", search)):
         print(f"{name:8} {clock:8.1f} s, {cores:8.1f} s of all cores")
     print(f"The search takes {search[0] / alone[0]:.2f} times as long, {search[1] / alone[1]:.2f} times of all cores.")
-    print(f"Peak memory of the search: {more:.0f} MiB beside the embeddings' {embeddings.nbytes / 2**20:.0f}.")
+    print(f"Peak memory of the search: {more:.0f} MiB beside the embeddings' {embeddings.nbytes / MIB:.0f}.")
 
 
 if __name__ == "__main__":
