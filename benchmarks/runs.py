@@ -110,7 +110,7 @@ def recall_of_learners(learners):
 
 
 def gained_late(run_dirs, metric="recall_at_1"):
-    """What the evaluations of each run gained in its last quarter: near 0 where the metric has flattened."""
+    """Returns how much each run gained in its last quarter, near 0 where the metric has flattened."""
     gains = []
     for path in run_dirs:
         events = [json.loads(line) for line in RunDirectory(path).metrics.read_text().splitlines()]

@@ -133,7 +133,7 @@ def test_it_stops_where_the_gradient_along_the_sphere_is_small():
 
 @pytest.mark.parametrize("spread", [0.3, 1.0])
 def test_hard_proxies_raise_the_proxy_n_pair_loss(spread):
-    """What the paper wants of them: equation (4) grows from step to step."""
+    """As the paper wants: equation (4) grows from step to step."""
     features, meta_classes, images = data(size=400, dim=16, spread=spread)
     path = [hard_proxies(features, meta_classes, images, steps=steps) for steps in (0, 10, 100, 1000)]
     losses = [np.mean(proxy_n_pair_loss(meta_classes, features @ proxies.T)) for proxies in path]

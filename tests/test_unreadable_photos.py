@@ -14,7 +14,7 @@ from tests.run_helpers import Command, assert_one_error, result, run
     "name, content", [("train/bee/2.jpg", text), ("test/gnu/3.jpg", nothing), ("test/fox/1.jpg", half)]
 )
 def test_train_names_the_unreadable_image(damaged_photos, tmp_path, name, content):
-    """What is no image, and an image whose header is whole and whose body is cut."""
+    """A file that is not an image, and an image with a whole header and a cut body."""
     folder, path = damaged_photos(name, content)
     done = run("tfdml.train", *photo_flags(folder, tmp_path / "run", "--steps_per_epoch=9"))
     assert_one_error(done, str(path))

@@ -12,7 +12,7 @@ from tfdml.arguments import integer
 from tfdml.neighbors import nearest_negatives
 from tfdml.registry import register
 
-# In the table of neighbors, where there is none.
+# Marks a missing neighbor in the table.
 NONE = -1
 
 

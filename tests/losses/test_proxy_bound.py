@@ -1,4 +1,4 @@
-"""What the proxy N-pair loss says about the N-pair loss: (5) and (6) of EDMS.
+"""Bounds of the N-pair loss by the proxy N-pair loss: (5) and (6) of EDMS.
 
 Both need the triangle inequality for d = 1 - s, which is no metric: half of the squared distance. With the distance
 itself, d changes by at most sqrt(2 epsilon) if one of the two points moves to its proxy. So (5) is true with

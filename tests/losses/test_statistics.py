@@ -1,4 +1,4 @@
-"""What losses say of a batch, against loops over its pairs."""
+"""Statistics of losses on a batch, against loops over its pairs."""
 
 import math
 
@@ -78,10 +78,11 @@ def test_losses_with_proxies_are_not_computed_again(spec, monkeypatch):
 
 def test_the_loss_of_an_anchor_is_active_or_0(pair_loss_spec, batch):
     loss = create("loss", pair_loss_spec)
-    if isinstance(loss, WeightedSum):
-        pytest.skip("it says so of each of its losses")
+    losses = [each for _, each in loss.terms] if isinstance(loss, WeightedSum) else [loss]
     found = loss.statistics(*batch)
-    assert float(found["active_anchors"]) == pytest.approx(np.mean(loss.call(*batch) > 0))
+    for place, each in enumerate(losses):
+        name = f"active_anchors_of_loss_{place}" if len(losses) > 1 else "active_anchors"
+        assert float(found[name]) == pytest.approx(np.mean(each.call(*batch) > 0))
 
 
 @pytest.mark.parametrize(

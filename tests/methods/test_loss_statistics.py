@@ -1,4 +1,4 @@
-"""What the loss found in an epoch, beside what else Keras does in it."""
+"""Statistics of an epoch stay while Keras evaluates in it."""
 
 import keras
 import numpy as np

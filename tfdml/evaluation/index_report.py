@@ -7,7 +7,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class IndexReport:
-    """What approximate results have to say of their index.
+    """The quality of an index in one search.
 
     Args:
         spec: the index, with all its arguments.

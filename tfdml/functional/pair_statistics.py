@@ -1,4 +1,4 @@
-"""What a loss mines in a batch, in numbers for logs."""
+"""Statistics of the pairs that a loss mines in a batch, for logs."""
 
 from keras import ops
 

@@ -1,4 +1,4 @@
-"""What the loss of each learner finds in the batches of an epoch."""
+"""Means over an epoch of the statistics of each learner's loss."""
 
 import keras
 import tensorflow as tf
