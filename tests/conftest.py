@@ -52,6 +52,7 @@ LOSS_SPECS = {
         "intrinsic_manifold(classes=7, restart=0.5, affinity='shifted')",
     ],
     "lifted_structure": ["lifted_structure", "lifted_structure(form='hard', normalize=True)"],
+    "manifold_n_pair": ["manifold_n_pair", "manifold_n_pair(margin=0.2, restart=0.5, affinity='shifted')"],
     "margin": [
         "margin",
         "margin(mining='all')",

@@ -65,15 +65,30 @@ def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped"):
     return reached[:rows], reached[rows:]
 
 
+@expects(**WALK)
+def walk_within_batch(embeddings, *, restart=0.8, affinity="clipped"):
+    """Computes where random walks on the graph of rows alone end, F `[B, B]` of equation (9) without proxies.
+
+    Args:
+        embeddings: `[B, d]` of any length.
+        restart, affinity: see `random_walk`.
+    """
+    return _walked(embeddings, ops.eye(ops.shape(embeddings)[0], dtype=embeddings.dtype), restart, affinity)
+
+
 def _reached(embeddings, proxies, restart, affinity, from_rows=False):
     """Returns the columns of F for walks from the proxies, or from the rows."""
     nodes = ops.concatenate([embeddings, proxies], axis=0)
     rows, classes = ops.shape(embeddings)[0], proxies.shape[0]
-    system = -restart * _normalized(_affinities(nodes, affinity))
     # As a slice of the identity, the number of columns would be unknown until the batch is known.
     size, others = (rows, classes) if from_rows else (classes, rows)
     parts = [ops.eye(size, dtype=nodes.dtype), ops.zeros((others, size), nodes.dtype)]
-    starts = ops.concatenate(parts if from_rows else parts[::-1], axis=0)
+    return _walked(nodes, ops.concatenate(parts if from_rows else parts[::-1], axis=0), restart, affinity)
+
+
+def _walked(nodes, starts, restart, affinity):
+    """Returns the columns of F for starts `[N, C]`, which have a 1 in each column."""
+    system = -restart * _normalized(_affinities(nodes, affinity))
     return (1.0 - restart) * _solve(system, starts)
 
 

@@ -14,6 +14,7 @@ from tfdml.losses.fast_ap import FastAP, fast_ap_loss
 from tfdml.losses.histogram import Histogram, histogram_loss
 from tfdml.losses.intrinsic_manifold import IntrinsicManifold, intrinsic_manifold_loss
 from tfdml.losses.lifted_structure import LiftedStructure, lifted_structure_loss
+from tfdml.losses.manifold_n_pair import ManifoldNPair, manifold_n_pair_loss
 from tfdml.losses.margin import Margin, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarity, multi_similarity_loss
 from tfdml.losses.n_pair import NPair, n_pair_loss
@@ -46,6 +47,7 @@ __all__ = [
     "Histogram",
     "IntrinsicManifold",
     "LiftedStructure",
+    "ManifoldNPair",
     "Margin",
     "MultiSimilarity",
     "NPair",
@@ -76,6 +78,7 @@ __all__ = [
     "histogram_loss",
     "intrinsic_manifold_loss",
     "lifted_structure_loss",
+    "manifold_n_pair_loss",
     "margin_loss",
     "multi_similarity_loss",
     "n_pair_loss",

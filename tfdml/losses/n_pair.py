@@ -57,11 +57,21 @@ def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=Fa
 
 def _of_all_rows(labels, rows, margin, negatives):
     """Values `[B]`, and 1 for anchors that have one, 0 for others."""
-    similarity = dot_products(rows)
     near, far = positive_pairs(labels), negative_pairs(labels)
     if negatives == "one_per_class":
         place = _at_the_next_place(labels)
         near, far = ops.logical_and(near, place), ops.logical_and(far, place)
+    return positives_against_negatives(near, far, dot_products(rows), margin)
+
+
+def positives_against_negatives(near, far, similarity, margin):
+    """Means `[B]` over p of `log(1 + sum_n exp(s_an - s_ap + margin))`, and 1 for anchors that have one, 0 for others.
+
+    Args:
+        near, far: masks `[B, B]` of each anchor's positives p and negatives n.
+        similarity: `[B, B]`.
+        margin: see `n_pair_loss`.
+    """
     gap = (log_sum_exp(far, similarity) + margin)[:, None] - similarity
     count = ops.sum(ops.cast(near, gap.dtype), axis=1)
     values = ops.sum(ops.where(near, ops.softplus(gap), 0.0), axis=1) / ops.maximum(count, 1.0)

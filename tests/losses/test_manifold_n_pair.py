@@ -1,0 +1,65 @@
+import math
+
+import numpy as np
+import pytest
+
+from tfdml.losses import manifold_n_pair_loss
+
+
+def walked(embeddings, restart, affinity):
+    """Equation (9) of EDMS on a batch alone: a walk step by step from every row, in float64."""
+    rows = [row / math.sqrt(sum(row * row)) for row in np.asarray(embeddings, np.float64)]
+    change = {"clipped": lambda cosine: max(0.0, cosine), "shifted": lambda cosine: (1 + cosine) / 2}[affinity]
+    weights = [[change(sum(one * other)) for other in rows] for one in rows]
+    degrees = [sum(row) for row in weights]
+    steps = np.zeros((len(rows), len(rows)))
+    for i, j in np.ndindex(steps.shape):
+        if i != j:
+            steps[i, j] = weights[i][j] / math.sqrt(degrees[i] * degrees[j])
+    here = np.eye(len(rows))
+    reached = (1 - restart) * here
+    for length in range(1, 1000):
+        here = steps @ here
+        reached = reached + (1 - restart) * restart**length * here
+    return reached
+
+
+def naive(labels, embeddings, margin=5e-4, restart=0.8, affinity="clipped"):
+    """Equation (3) of EDMS with these similarities, pair by pair."""
+    reached, size, values = walked(embeddings, restart, affinity), len(labels), []
+    for a in range(size):
+        positives = [p for p in range(size) if labels[p] == labels[a] and p != a]
+        negatives = [n for n in range(size) if labels[n] != labels[a]]
+        costs = [
+            math.log(1 + sum(math.exp(reached[a, n] - reached[a, p] + margin) for n in negatives)) for p in positives
+        ]
+        values.append(sum(costs) / len(costs) if positives and negatives else 0.0)
+    return values
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{}, {"margin": 0.5}, {"restart": 0.3}, {"affinity": "shifted", "restart": 0.5}],
+    ids=["defaults", "margin", "restart", "shifted"],
+)
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-10)])
+@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)])
+def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, arguments):
+    for normalised in (True, False):
+        labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)
+        values = manifold_n_pair_loss(labels, embeddings, **arguments)
+        assert values.dtype == dtype
+        expected = naive(labels, embeddings, **arguments)
+        np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_by_hand():
+    # The first two are equal, the third is at a right angle: only a step between the first two, of 1 / 2.
+    values = manifold_n_pair_loss([3, 3, 5], np.array([[1.0, 0], [2, 0], [0, 1]]), margin=0.1)
+    reached = 0.2 * 0.4 / (1 - 0.4**2)
+    np.testing.assert_allclose(values, [math.log(1 + math.exp(0.1 - reached))] * 2 + [0])
+
+
+def test_bad_arguments_are_told():
+    with pytest.raises(ValueError, match="restart to be a number above 0 and below 1; received 1.5"):
+        manifold_n_pair_loss([0], np.eye(1), restart=1.5)
