@@ -7,6 +7,8 @@ import numpy as np
 
 # Things that a message names at most.
 SHOWN = 3
+# Fields of a split that have a value for each class, not for each row.
+OF_CLASSES = ("class_names", "class_groups")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Split:
         boxes: `[N, 4]` int32, left, top, right and bottom in pixels, to which images are cropped, or None.
         is_query: `[N]` booleans: the rows that are queries, or None for all.
         is_gallery: `[N]` booleans: the rows that are searched, or None for all.
+        class_groups: class number to the group of similar classes that it belongs to, or None where there are none.
     """
 
     images: np.ndarray
@@ -32,6 +35,7 @@ class Split:
     boxes: np.ndarray | None = None
     is_query: np.ndarray | None = None
     is_gallery: np.ndarray | None = None
+    class_groups: dict | None = None
 
     def __post_init__(self):
         if len(self.images) != len(self.labels):
@@ -66,10 +70,11 @@ class Split:
     def numbered(self):
         """Returns the same rows with classes numbered from 0 without gaps, in the same order."""
         classes, labels = np.unique(self.labels, return_inverse=True)
-        names = self.class_names
-        if names is not None:
-            names = {number: names[known] for number, known in enumerate(classes) if known in names}
-        return dataclasses.replace(self, labels=labels.astype(np.int64), class_names=names)
+        of_classes = {"class_names": self.class_names, "class_groups": self.class_groups}
+        for what, known in of_classes.items():
+            if known is not None:
+                of_classes[what] = {number: known[old] for number, old in enumerate(classes) if old in known}
+        return dataclasses.replace(self, labels=labels.astype(np.int64), **of_classes)
 
     def name_of(self, row):
         """Returns the name of a row for messages: its path, or its number."""
@@ -78,7 +83,7 @@ class Split:
     def _columns(self):
         """Returns the columns, which have a value for each row, by name."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value for name, value in values.items() if name != "class_names" and value is not None}
+        return {name: value for name, value in values.items() if name not in OF_CLASSES and value is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -156,6 +161,8 @@ class Dataset:
     def hold_out(self, fraction, seed):
         """Returns training and validation splits with disjoint classes, both taken from the training split.
 
+        Where classes have groups, groups are held out whole, as many as come nearest to the fraction of the classes.
+
         Args:
             fraction: fraction of the training classes to validate on, in (0, 1).
             seed: decides which classes.
@@ -167,12 +174,18 @@ class Dataset:
                 f"Holding out {fraction} of {len(classes)} training classes leaves no class on one side. "
                 "Expected a fraction that gives both sides at least one class."
             )
-        return self._holding_out(np.random.default_rng(seed).choice(classes, size=count, replace=False))
+        draws = np.random.default_rng(seed)
+        if self.train.class_groups is None:
+            return self._holding_out(draws.choice(classes, size=count, replace=False))
+        groups = self._shuffled_groups(draws)
+        held = np.cumsum([len(group) for group in groups[:-1]])
+        return self._holding_out(np.concatenate(groups[: 1 + np.abs(held - count).argmin()]))
 
     def fold(self, number, folds, seed):
         """Returns training and validation splits of k-fold cross-validation, with disjoint classes.
 
-        Each training class validates in exactly one fold; folds differ by one class at most.
+        Each training class validates in exactly one fold; folds differ by one class at most, or by one group where
+        classes have groups, which are not divided.
 
         Args:
             number: which fold validates, 0 to `folds - 1`.
@@ -185,7 +198,22 @@ class Dataset:
                 f"Expected 2 to {len(classes)} folds, the number of training classes, and a fold from 0 to one less "
                 f"than that; received fold {number} of {folds}."
             )
-        return self._holding_out(np.random.default_rng(seed).permutation(classes)[number::folds])
+        draws = np.random.default_rng(seed)
+        if self.train.class_groups is None:
+            return self._holding_out(draws.permutation(classes)[number::folds])
+        groups = self._shuffled_groups(draws)
+        if folds > len(groups):
+            raise ValueError(f"Expected 2 to {len(groups)} folds, the number of groups of training classes.")
+        return self._holding_out(np.concatenate(groups[number::folds]))
+
+    def _shuffled_groups(self, draws):
+        """Returns the training classes of each group, in random order."""
+        classes = np.unique(self.train.labels)
+        _, of_class = np.unique([self.train.class_groups[label] for label in classes.tolist()], return_inverse=True)
+        groups = [classes[of_class == group] for group in range(of_class.max() + 1)]
+        if len(groups) < 2:
+            raise ValueError(f"The training classes of {self.name} are one group, and groups are held out whole.")
+        return [groups[place] for place in draws.permutation(len(groups))]
 
     def _holding_out(self, classes):
         mask = np.isin(self.train.labels, classes)

@@ -6,9 +6,10 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.arguments import DATA_DIR
+from pipelines.datasets.class_groups import in_order_of_groups, read_class_groups
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.division import TEST_CLASSES, Undivided
-from tfdml.arguments import integer, optional
+from tfdml.arguments import integer, optional, text
 from tfdml.registry import register
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp")
@@ -20,8 +21,15 @@ OTHER_IMAGES += (".svg", ".raw", ".cr2", ".nef", ".dng")
 PARTS = ("train", "test")
 
 
-@register("dataset", "folder", data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES), seed=integer(0))
-def folder(data_dir, test_classes=None, seed=0):
+@register(
+    "dataset",
+    "folder",
+    data_dir=DATA_DIR,
+    test_classes=optional(TEST_CLASSES),
+    seed=integer(0),
+    class_groups=optional(text()),
+)
+def folder(data_dir, test_classes=None, seed=0, class_groups=None):
     """Your own images at `train/<class>/*.jpg` and `test/<class>/*.jpg`, or at `<class>/*.jpg` with `test_classes`.
 
     Args:
@@ -30,6 +38,9 @@ def folder(data_dir, test_classes=None, seed=0):
         test_classes: fraction of the classes to test on, such as 0.3; the others train. Default: the folders `train`
             and `test` divide the classes.
         seed: decides which classes test.
+        class_groups: column of `classes.csv` in `data_dir` that groups similar classes, such as "genus" for birds; the
+            column `class` has the folders' names. Validation holds out whole groups, and classes are numbered group
+            by group. Default: classes have no groups.
     """
     if not data_dir:
         raise ValueError(
@@ -39,8 +50,9 @@ def folder(data_dir, test_classes=None, seed=0):
     root = Path(data_dir).expanduser()
     if not root.is_dir():
         raise FileNotFoundError(f"No folder {root}. Expected images at {root}/train/<class>/*.jpg and {root}/test/.")
+    groups = None if class_groups is None else read_class_groups(root / "classes.csv", class_groups)
     if test_classes is not None:
-        return _divided(root, test_classes, seed)
+        return _divided(root, test_classes, seed, groups)
     classes = {part: _class_folders(root / part) for part in _parts_in(root)}
     in_train, in_test = (classes.get(part, {}) for part in PARTS)
     shared = sorted(set(in_train) & set(in_test))
@@ -49,12 +61,12 @@ def folder(data_dir, test_classes=None, seed=0):
             f"Training and test must have different classes; {data_dir} has {len(shared)} in both: "
             f"{', '.join(shared[:5])}."
         )
-    train = _read_split(in_train, first_label=0) if in_train else None
-    test = _read_split(in_test, first_label=len(in_train))
+    train = _read_split(in_train, 0, groups) if in_train else None
+    test = _read_split(in_test, len(in_train), groups)
     return Dataset("folder", train=train, test=test, look_inside=True)
 
 
-def _divided(root, test_classes, seed):
+def _divided(root, test_classes, seed, groups):
     """Divides a folder of classes into training and test."""
     folders = _class_folders(root)
     both = [part for part in PARTS if part in folders and _folders_in(folders[part])]
@@ -63,7 +75,8 @@ def _divided(root, test_classes, seed):
             f"{root} is divided already: it has the folder {both[0]} with folders in it. Leave test_classes out: "
             "--dataset=folder."
         )
-    return Undivided(_read_split(folders, first_label=0), test_classes, seed).divide("folder", look_inside=True)
+    rows = _read_split(folders, 0, groups)
+    return Undivided(rows, test_classes, seed).divide("folder", look_inside=True)
 
 
 def _parts_in(root):
@@ -90,7 +103,9 @@ def _class_folders(part):
     return classes
 
 
-def _read_split(classes, first_label):
+def _read_split(classes, first_label, groups):
+    if groups is not None:
+        classes = in_order_of_groups(classes, groups)
     paths, labels, left_out = [], [], []
     for label, class_folder in enumerate(classes.values(), start=first_label):
         entries = sorted(class_folder.iterdir())
@@ -113,4 +128,5 @@ def _read_split(classes, first_label):
             ", ".join(ENDINGS),
         )
     names = dict(enumerate(classes, start=first_label))
-    return Split(np.array(paths, dtype=object), np.array(labels, dtype=np.int64), class_names=names)
+    of_classes = None if groups is None else {number: groups[name] for number, name in names.items()}
+    return Split(np.array(paths, dtype=object), np.array(labels, np.int64), names, class_groups=of_classes)

@@ -10,6 +10,7 @@ import pytest
 import tfdml
 from tfdml.backbones import keras_applications
 from tfdml.registry import create
+from tfdml.run.model_files import load_weights
 
 IMAGES = np.random.default_rng(0).normal(size=(2, 64, 64, 3)).astype(np.float32)
 NAMES = sorted(name for name, value in vars(keras.applications).items() if inspect.isfunction(value))
@@ -59,6 +60,30 @@ def test_features_endpoints_and_cut(tmp_path):
     assert list(again.backbone.endpoints) == list(backbone.endpoints)
 
 
+def test_arguments_of_the_network_and_its_cut(tmp_path):
+    """A file of the longer network loads into the shorter one, and the features are those inside the longer one."""
+    narrow = "name='MobileNetV2', alpha=0.35"
+    longer = create("backbone", f"keras_applications({narrow}, endpoints=('block_6_expand_relu',))")
+    longer.save_weights(tmp_path / "longer.weights.h5")
+    shorter = create("backbone", f"keras_applications({narrow}, output='block_6_expand_relu')")
+    assert "missing in the file: nothing" in load_weights(shorter, tmp_path / "longer.weights.h5")
+    (inside, _) = longer.taps(longer.endpoints)(IMAGES)
+    assert inside.shape == (2, 8, 8, 96)
+    np.testing.assert_array_equal(shorter(IMAGES), inside)
+    shorter.save(tmp_path / "shorter.keras")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "shorter.keras")(IMAGES), inside)
+
+
+def test_arguments_that_do_not_fit_are_refused():
+    with pytest.raises(ValueError, match="ResNet50 .* takes no argument 'alpha'.* it takes: none"):
+        create("backbone", "keras_applications(name='ResNet50', alpha=0.5)")
+    with pytest.raises(ValueError, match="no layer 'block_13_expand'.*block_1_expand"):
+        create(
+            "backbone",
+            "keras_applications(name='MobileNetV2', endpoints=('block_13_expand',), output='block_6_expand_relu')",
+        )
+
+
 def test_a_cut_that_another_path_leads_around():
     """Inside a residual block."""
     backbone = create("backbone", "keras_applications(name='MobileNetV2', endpoints=('block_2_expand',))")
@@ -66,22 +91,24 @@ def test_a_cut_that_another_path_leads_around():
         backbone.split_at("block_2_expand")
 
 
-def test_its_own_download(monkeypatch):
+@pytest.mark.parametrize("arguments, parameters", [("", 260), (", output='block_13_expand_relu'", 200)])
+def test_its_own_download(arguments, parameters, monkeypatch):
     """Keras is asked for ImageNet's weights, and all of them arrive."""
     made = keras.applications.MobileNetV2
-    backbone = create("backbone", "keras_applications(name='MobileNetV2')")
+    backbone = create("backbone", f"keras_applications(name='MobileNetV2', alpha=0.35{arguments})")
+    assert len(backbone.weights) == parameters
     asked = []
 
-    def mobile_net(include_top, weights):
-        asked.append((include_top, weights))
-        network = made(include_top=include_top, weights=None)
+    def mobile_net(include_top, weights, alpha):
+        asked.append((include_top, weights, alpha))
+        network = made(include_top=include_top, weights=None, alpha=alpha)
         for number, variable in enumerate(network.weights):
             variable.assign(np.full(variable.shape, 0.5 + number / 1000))
         return network
 
     monkeypatch.setattr(keras.applications, "MobileNetV2", mobile_net)
     backbone.load_imagenet()
-    assert asked == [(False, "imagenet")]
+    assert asked == [(False, "imagenet", 0.35)]
     for number, variable in enumerate(backbone.weights):
         np.testing.assert_allclose(variable, 0.5 + number / 1000, rtol=1e-6)
 

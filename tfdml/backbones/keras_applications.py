@@ -7,7 +7,7 @@ import traceback
 import keras
 import numpy as np
 
-from tfdml.arguments import several, text
+from tfdml.arguments import boolean, integer, number, optional, several, text
 from tfdml.backbones.backbone import Backbone
 from tfdml.registry import register
 
@@ -33,10 +33,37 @@ IMAGE_SIZES = {
 }
 
 
-@register("backbone", "keras_applications", name=text(), endpoints=several(text(), at_least=0))
-def keras_applications(name, endpoints=()):
-    """A network of keras.applications by name; `endpoints` are names of its layers. `imagenet` downloads weights."""
-    return KerasApplication(name, endpoints)
+# Arguments of networks in keras.applications that change the features; a network has none, one or two of them.
+OWN_ARGUMENTS = {
+    "alpha": optional(number(above=0)),
+    "depth_multiplier": optional(integer(1)),
+    "minimalistic": optional(boolean()),
+}
+
+
+@register(
+    "backbone",
+    "keras_applications",
+    name=text(),
+    endpoints=several(text(), at_least=0),
+    output=optional(text()),
+    **OWN_ARGUMENTS,
+)
+def keras_applications(name, endpoints=(), output=None, alpha=None, depth_multiplier=None, minimalistic=None):
+    """A network of keras.applications by name; `imagenet` downloads its weights.
+
+    Args:
+        name: its name in keras.applications, such as "ResNet50".
+        endpoints: names of its layers that become endpoints, from shallow to deep.
+        output: name of the layer whose output is the features, such as "mixed7" of InceptionV3: the layers after it
+            are left out. Default: the network's own.
+        alpha: width of MobileNet, MobileNetV2, MobileNetV3Small and MobileNetV3Large. Default: Keras' own.
+        depth_multiplier: of MobileNet's depthwise convolutions. Default: Keras' own.
+        minimalistic: whether MobileNetV3 does without its advanced blocks. Default: Keras' own.
+    """
+    own = {"alpha": alpha, "depth_multiplier": depth_multiplier, "minimalistic": minimalistic}
+    own = {argument: value for argument, value in own.items() if value is not None}
+    return KerasApplication(name, endpoints, output, own)
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -48,29 +75,45 @@ class KerasApplication(Backbone):
     Args:
         application: its name in keras.applications, such as "ResNet50" or "EfficientNetV2B0".
         layer_names: names of the layers that become endpoints, from shallow to deep.
+        output_layer: name of the last layer. Default: that of the network.
+        own_arguments: arguments of its function, such as `{"alpha": 0.35}`.
     """
 
-    def __init__(self, application, layer_names=(), **kwargs):
-        network = _function(application)(include_top=False, weights=None)
+    def __init__(self, application, layer_names=(), output_layer=None, own_arguments=(), **kwargs):
+        self.own_arguments = dict(own_arguments)
+        self.application = application
+        self.output_layer = output_layer
+        network = self._network(weights=None)
         endpoints = {layer: _layer(network, layer).output for layer in layer_names}
         arguments = {**_preprocessing(application), "image_size": IMAGE_SIZES.get(application, 224)}
         endpoints["output"] = network.output
         super().__init__(network.input, endpoints, **arguments, **{"name": application.lower(), **kwargs})
-        self.application = application
         self.layer_names = tuple(layer_names)
 
     def load_imagenet(self):
         """Loads Keras' ImageNet weights from its cache, or downloads them."""
         try:
-            pretrained = _function(self.application)(include_top=False, weights="imagenet")
+            pretrained = self._network(weights="imagenet")
         except Exception as error:  # Keras raises a plain Exception if it cannot download.
             raise OSError(
                 f"The ImageNet weights of {self.application} cannot be downloaded: {error}. {_how_to_fetch(error)}"
             ) from error
         self.set_weights(pretrained.get_weights())
 
+    def _network(self, weights):
+        """Returns the network of Keras, cut at the output layer."""
+        make = _function(self.application)
+        _check_own_arguments(make, self.own_arguments)
+        network = make(include_top=False, weights=weights, **self.own_arguments)
+        if self.output_layer is None:
+            return network
+        output = _layer(network, self.output_layer).output
+        return keras.Model(network.input, output, name=f"{network.name} up to {self.output_layer}")
+
     def get_config(self):
-        return {**super().get_config(), "application": self.application, "layer_names": list(self.layer_names)}
+        own = {"application": self.application, "layer_names": list(self.layer_names)}
+        own |= {"output_layer": self.output_layer, "own_arguments": dict(self.own_arguments)}
+        return {**super().get_config(), **own}
 
 
 def _how_to_fetch(error):
@@ -88,6 +131,16 @@ def _function(name):
     if name not in known:
         raise ValueError(f"keras.applications has no network {name!r}. Known: {', '.join(sorted(known))}.")
     return getattr(keras.applications, name)
+
+
+def _check_own_arguments(function, given):
+    takes = [name for name in OWN_ARGUMENTS if name in inspect.signature(function).parameters]
+    wrong = [name for name in given if name not in takes]
+    if wrong:
+        raise ValueError(
+            f"{function.__name__} of keras.applications takes no argument {wrong[0]!r}. Of {', '.join(OWN_ARGUMENTS)} "
+            f"it takes: {', '.join(takes) or 'none'}."
+        )
 
 
 def _layer(network, name):
