@@ -16,6 +16,7 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.cache_folder import cache_folder
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.toycars_drawing import BODIES, PARTS
+from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_designs
 from pipelines.datasets.toycars_nuisances import render
 from tfdml.arguments import integer
 from tfdml.registry import register
@@ -35,7 +36,7 @@ Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
     image_size=integer(16),
     seed=integer(0),
 )
-def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0):
+def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0, grouped=False):
     """Procedural toy cars: a class is a design (body, roof, windows, wheels, lights, bumper, decal), never a color.
 
     The first half of the classes trains, the other half tests. Pictures of a class differ in colors, pose, light,
@@ -47,16 +48,23 @@ def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0
         images_per_class: pictures of each design.
         image_size: side of a picture in pixels, at least 16.
         seed: decides designs and pictures.
+        grouped: whether each body type is a group of classes that differ in two or three parts of its own, such as
+            wheels and roof of sedans, and in nothing else: the other parts vary from picture to picture. At most 224
+            classes, numbered group by group in each half.
 
     Returns:
         `Dataset` whose rows are JPEG files as bytes.
     """
-    name = f"toycars-{classes}x{images_per_class}-{image_size}px-seed{seed}-v{RENDERER_VERSION}.npz.sha256"
+    if grouped and classes > MOST_CLASSES:
+        raise ValueError(f"toycars(grouped=True) has at most {MOST_CLASSES} classes, received {classes}.")
+    kind = "toycars-grouped" if grouped else "toycars"
+    name = f"{kind}-{classes}x{images_per_class}-{image_size}px-seed{seed}-v{RENDERER_VERSION}.npz.sha256"
     path = cache_folder(data_dir) / name
-    chosen = designs(classes, seed)
+    chosen = grouped_designs(Design, classes, seed) if grouped else designs(classes, seed)
     images, labels = _read(path) or _render_to(path, chosen, images_per_class, image_size, seed)
-    names = {label: ", ".join(design) for label, design in enumerate(chosen)}
-    both = Split(images, labels, names)
+    names = {label: ", ".join(filter(None, design)) for label, design in enumerate(chosen)}
+    groups = {label: design.body for label, design in enumerate(chosen)} if grouped else None
+    both = Split(images, labels, names, class_groups=groups)
     return Dataset("toycars", both.where(labels < classes // 2), both.where(labels >= classes // 2))
 
 
@@ -95,7 +103,9 @@ def _render_to(path, chosen, images_per_class, image_size, seed):
         images = []
         for label, design in enumerate(chosen):
             for number in range(images_per_class):
-                images.append(render(design, np.random.default_rng([seed, label, number]), image_size))
+                # A generator of its own for the parts that vary, so that pictures without any stay as they are.
+                drawn = completed(design, np.random.default_rng([seed, label, number, 1]))
+                images.append(render(drawn, np.random.default_rng([seed, label, number]), image_size))
             bar.update(len(images))
         labels = np.repeat(np.arange(len(chosen)), images_per_class)
         file.write(_pack(images, labels))

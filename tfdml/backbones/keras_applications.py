@@ -37,7 +37,7 @@ IMAGE_SIZES = {
 OWN_ARGUMENTS = {
     "alpha": optional(number(above=0)),
     "depth_multiplier": optional(integer(1)),
-    "minimalistic": optional(boolean()),
+    "minimalistic": boolean(),
 }
 
 
@@ -49,7 +49,7 @@ OWN_ARGUMENTS = {
     output=optional(text()),
     **OWN_ARGUMENTS,
 )
-def keras_applications(name, endpoints=(), output=None, alpha=None, depth_multiplier=None, minimalistic=None):
+def keras_applications(name, endpoints=(), output=None, alpha=None, depth_multiplier=None, minimalistic=False):
     """A network of keras.applications by name; `imagenet` downloads its weights.
 
     Args:
@@ -59,9 +59,9 @@ def keras_applications(name, endpoints=(), output=None, alpha=None, depth_multip
             are left out. Default: the network's own.
         alpha: width of MobileNet, MobileNetV2, MobileNetV3Small and MobileNetV3Large. Default: Keras' own.
         depth_multiplier: of MobileNet's depthwise convolutions. Default: Keras' own.
-        minimalistic: whether MobileNetV3 does without its advanced blocks. Default: Keras' own.
+        minimalistic: whether MobileNetV3 does without its advanced blocks.
     """
-    own = {"alpha": alpha, "depth_multiplier": depth_multiplier, "minimalistic": minimalistic}
+    own = {"alpha": alpha, "depth_multiplier": depth_multiplier, "minimalistic": minimalistic or None}
     own = {argument: value for argument, value in own.items() if value is not None}
     return KerasApplication(name, endpoints, output, own)
 
