@@ -3,6 +3,7 @@
 from tfdml.evaluation.rerankings.database_augmentation import DatabaseAugmentation
 from tfdml.evaluation.rerankings.k_reciprocal import KReciprocal
 from tfdml.evaluation.rerankings.query_expansion import QueryExpansion
+from tfdml.evaluation.rerankings.random_walk import RandomWalk
 from tfdml.evaluation.rerankings.reranking import Reranking
 
-__all__ = ["DatabaseAugmentation", "KReciprocal", "QueryExpansion", "Reranking"]
+__all__ = ["DatabaseAugmentation", "KReciprocal", "QueryExpansion", "RandomWalk", "Reranking"]

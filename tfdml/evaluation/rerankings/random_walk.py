@@ -1,0 +1,82 @@
+"""Random walks over test images."""
+
+import math
+
+import numpy as np
+
+from tfdml.arguments import integer, number, optional
+from tfdml.evaluation.ranks_of_similarities import ranks_of_similarities
+from tfdml.evaluation.rerankings.reranking import Reranking
+from tfdml.evaluation.rerankings.walk_steps import steps_to_all, steps_to_neighbors
+from tfdml.registry import register
+
+# Bytes for the walks of a block of queries.
+MEMORY = 2**27
+# Largest error of the walks of a query, relative to their length. Far below what counts as a tie.
+ERROR = 1e-9
+
+
+@register("reranking", "random_walk", k=optional(integer(1)), restart=number(above=0, below=1))
+class RandomWalk(Reranking):
+    """Ranks by where random walks from the query end, on the graph of all images: by similarity along the manifold.
+
+    Equation (9) of EDMS, `F = (1 - α) (I - α S̄)^-1`, on queries and gallery together instead of batch and proxies; see
+    `tfdml.functional.manifold.random_walk`, whose affinity `clipped` it is. The paper itself tests with dot products.
+
+    The paper solves a system of as many unknowns as there are images. Here, a block of queries is solved at once, by
+    Chebyshev's iteration, which takes the walk's own steps and needs no `[N, N]` matrix; the error is 1e-9 or less.
+    With k, which (9) does not have, the graph is sparse, and the time grows with N² k. Without it all images are
+    connected, exactly as in (9), and the time grows with N³.
+
+    Args:
+        k: number of neighbors. Two images are connected if one of them is among the k nearest of the other. None
+            connects all.
+        restart: α. Walks reach farther with a larger one.
+    """
+
+    def __init__(self, k=50, restart=0.8):
+        self.k, self.restart = k, restart
+
+    def ranks_of_points(self, points, search, first_only):
+        return ranks_of_similarities(self._blocks(points, search), search, first_only=first_only)
+
+    def _blocks(self, points, search):
+        """Yields rows of queries, and their similarities to the gallery as fractions of the largest one."""
+        rows = np.union1d(search.queries, search.gallery)
+        points = points[rows]
+        step = steps_to_all(points) if self.k is None else steps_to_neighbors(points, self.k)
+        gallery = np.searchsorted(rows, search.gallery)
+        # `_walked` holds four arrays of this size.
+        size = max(1, MEMORY // (4 * 8 * len(rows)))
+        for start in range(0, len(search.queries), size):
+            queries = search.queries[start : start + size]
+            columns = np.arange(len(queries)), np.searchsorted(rows, queries)
+            starts = np.zeros((len(rows), len(queries)))
+            starts[columns[::-1]] = 1.0
+            reached = _walked(step, step(starts), self.restart).T
+            # How often a walk returns says nothing of other images.
+            reached[columns] = 0.0
+            reached = reached[:, gallery]
+            largest = reached.max(axis=1, keepdims=True)
+            yield queries, reached / np.where(largest > 0.0, largest, 1.0)
+
+
+def _walked(step, starts, restart):
+    """Solves `(I - α S̄) x = starts`, by Chebyshev's iteration.
+
+    The eigenvalues of S̄ are from -1 to 1, so the number of steps is known in advance, the same for all starts. With
+    F = (1 - α) (I + α x) for starts S̄, x has the walks' own scale, where F is mostly its identity.
+    """
+    steps = math.ceil(math.acosh(1.0 / ERROR) / math.acosh(1.0 / restart))
+    before, now, weight = np.zeros_like(starts), starts, 2.0
+    for _ in range(steps - 1):
+        weight = 1.0 / (1.0 - restart**2 * weight / 4.0)
+        # weight * (restart * step(now) + starts - before) + before
+        after = step(now)
+        after *= restart
+        after += starts
+        after -= before
+        after *= weight
+        after += before
+        before, now = now, after
+    return now
