@@ -20,6 +20,7 @@ COMMAND_LINES = [
     "tfdml.train",
     "tfdml.evaluate",
     "tfdml.compare",
+    "tfdml.ensemble",
     "tfdml.export",
     "tfdml.report",
     "tfdml.convert_weights",
@@ -44,7 +45,7 @@ def test_help_of_training_shows_every_flag_by_topic_with_its_default():
     values = absl_flags.FlagValues()
     names = flags.define_training(values)
     shown = shown_flags(done.stdout)
-    assert shown.keys() == {*names, "run_dir", "list", "debug"}
+    assert shown.keys() == {*names, "run_dir", "member", "list", "debug"}
     assert (shown["epochs"], shown["loss"], shown["projector"], shown["data_dir"]) == ("20", "triplet", "true", "")
     assert "Dimensions of the embedding. (a positive integer)" in done.stdout
     assert "(one of float32, mixed_bfloat16, mixed_float16)" in done.stdout.replace("\n      ", " ")

@@ -18,7 +18,8 @@ ROOMS = {
     "tfdml.arguments": ("", "numpy"),
     "tfdml.argument_checks": ("tfdml.arguments", ""),
     "tfdml.registry": ("tfdml.specs tfdml.argument_checks", "keras.saving"),
-    "tfdml.flags": ("", "absl"),
+    "tfdml.path_parser": ("", "absl"),
+    "tfdml.flags": ("tfdml.path_parser", "absl"),
     "tfdml.startup": ("", "keras"),
     "tfdml.errors": ("", ""),
     "tfdml.keras_internals": ("", ""),
@@ -63,7 +64,7 @@ FORBIDDEN = {
     "tfdml.evaluation": "tfdml.run tfdml.callbacks tfdml.methods tfdml.losses tfdml.backbones pipelines",
     "tfdml.callbacks": "tfdml.run tfdml.methods tfdml.losses tfdml.backbones tfdml.layers pipelines",
 }
-COMMANDS = ("train", "evaluate", "compare", "export", "convert_weights", "search", "report", "command")
+COMMANDS = ("train", "evaluate", "ensemble", "compare", "export", "convert_weights", "search", "report", "command")
 COMMAND_LINES = {*(f"tfdml/{name}.py" for name in COMMANDS), "pipelines/check.py", "pipelines/show.py"}
 
 

@@ -1,24 +1,13 @@
 """All flags of the commands. Only commands read them."""
 
 import functools
-import os
 import types
 
 from absl import flags
 
+from tfdml.path_parser import PathParser
+
 KINDS = ("bool", "enum", "float", "integer", "list", "string")
-
-
-class PathParser(flags.ArgumentParser):
-    """Converts a path to an absolute one, so that a run's flags mean the same in every working directory.
-
-    Paths that begin with `~` and URLs such as `gs://bucket` are unchanged.
-    """
-
-    syntactic_help = "a path"
-
-    def parse(self, argument):
-        return argument if not argument or argument[0] == "~" or "://" in argument else os.path.abspath(argument)
 
 
 def define_training(values=flags.FLAGS):
@@ -167,6 +156,7 @@ def _evaluation(define):
     )
     define.integer("folds", 0, "Number of folds of the training classes; 0: hold out --validation_classes.", 0)
     define.integer("fold", 0, "The fold of --folds to hold out, counted from 0.", lower_bound=0)
+    define.integer("validation_seed", -1, "Seed of the choice of validation classes; -1: --seed.", -1, 2**31 - 1)
     define.string(
         "protocol",
         "",
@@ -184,6 +174,7 @@ def _evaluation(define):
 
 def _running(define):
     define.integer("seed", 0, "Seed of weights, batches, augmentation and dropout.", 0, 2**31 - 1)
+    define.integer("members", 0, "Number of members of an ensemble, each a run of its own; 0: an ordinary run.", 0)
     define.string(
         "devices",
         "auto",

@@ -1,5 +1,7 @@
 """How learners differ."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -47,6 +49,24 @@ def test_correlation_is_the_mean_over_dimensions_of_different_learners():
     same = np.repeat(learners[:, :1, :1], 3, axis=1)
     assert correlation(same) == pytest.approx(1.0)
     assert correlation(learners[:, :1]) == 0.0
+
+
+def test_zeros_that_fill_up_a_smaller_learner_do_not_count_in_the_correlation():
+    learners = random_learners(rows=40, count=2, dim=3)
+    learners[:, 1, 2] = 0.0
+    naive = [abs(np.corrcoef(learners[:, 0, i], learners[:, 1, j])[0, 1]) for i in range(3) for j in range(2)]
+    assert correlation(learners) == pytest.approx(np.mean(naive))
+    assert correlation(np.zeros((5, 2, 3))) == 0.0
+
+
+def test_learners_count_together_by_their_weights():
+    learners, labels, weights = random_learners(), np.arange(60) // 4, (4.0, 1.0, 0.25)
+    scaled = learners * np.sqrt(weights)[:, None]
+    measure = functools.partial(evaluate, labels=labels, metrics=METRICS)
+    found = diversity(scaled.reshape(60, 12), labels, 3, measure, weights=weights)
+    equal = diversity(scaled.reshape(60, 12), labels, 3, measure)
+    assert found["alone"] == equal["alone"]
+    assert found["first"][1] == measure(scaled[:, :2].reshape(60, 8)) != equal["first"][1]
 
 
 def test_images_that_only_one_learner_gets_right():

@@ -20,7 +20,7 @@ def learners_of(embeddings, count):
     return unit_length(learners)
 
 
-def diversity(embeddings, labels, count, measure, measure_together=None):
+def diversity(embeddings, labels, count, measure, measure_together=None, weights=None):
     """Measures learners alone and together, and how similar they are.
 
     Args:
@@ -29,6 +29,7 @@ def diversity(embeddings, labels, count, measure, measure_together=None):
         count: number K of learners.
         measure: function of embeddings `[N, D]` that gives a dictionary of metrics.
         measure_together: the same for the first m learners together; None: `measure`.
+        weights: a positive number for each learner, by which its cosine counts together with others; None: all alike.
 
     Returns:
         Dictionary: `alone`, the metrics of each learner (Table 7); `first`, those of the first m learners together, for
@@ -37,7 +38,8 @@ def diversity(embeddings, labels, count, measure, measure_together=None):
     """
     learners = learners_of(embeddings, count)
     alone = [measure(learners[:, k]) for k in range(count)]
-    together = [(measure_together or measure)(_flat(learners[:, :m])) for m in range(1, count + 1)]
+    scaled = learners if weights is None else learners * np.sqrt(weights, dtype=learners.dtype)[:, None]
+    together = [(measure_together or measure)(_flat(scaled[:, :m])) for m in range(1, count + 1)]
     return {
         "alone": alone,
         "mean": {name: float(np.mean([each[name] for each in alone])) for name in alone[0]},
@@ -52,7 +54,8 @@ def diversity(embeddings, labels, count, measure, measure_together=None):
 def correlation(learners):
     """Returns the mean absolute correlation of dimensions of different learners; 0 for one learner.
 
-    Table 7 of Divide and Conquer calls it the correlation coefficient of the learners, without a formula.
+    Table 7 of Divide and Conquer calls it the correlation coefficient of the learners, without a formula. Dimensions
+    that are 0 for all images do not count: they fill up learners of fewer dimensions than others.
     """
     rows, count, dim = learners.shape
     if count == 1:
@@ -60,8 +63,9 @@ def correlation(learners):
     centred = _flat(learners) - _flat(learners).mean(axis=0)
     lengths = np.linalg.norm(centred, axis=0)
     unit = centred / np.where(lengths > 0, lengths, 1.0)
-    owner = np.repeat(np.arange(count), dim)
-    return float(np.mean(np.abs(unit.T @ unit)[owner[:, None] != owner[None, :]]))
+    owner, filled = np.repeat(np.arange(count), dim), _flat(learners).any(axis=0)
+    counted = (owner[:, None] != owner[None, :]) & filled[:, None] & filled[None, :]
+    return float(np.mean(np.abs(unit.T @ unit)[counted])) if counted.any() else 0.0
 
 
 def only_one_right(learners, labels):

@@ -3,6 +3,7 @@
 from tfdml.methods.attention_ensemble import AttentionEnsemble
 from tfdml.methods.divide_and_conquer import DivideAndConquer
 from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.methods.member_ensemble import MemberEnsemble
 from tfdml.methods.multi_head import MultiHead
 from tfdml.methods.multi_tail import MultiTail
 from tfdml.methods.multilevel import Multilevel
@@ -12,6 +13,7 @@ __all__ = [
     "AttentionEnsemble",
     "DivideAndConquer",
     "EmbeddingModel",
+    "MemberEnsemble",
     "MultiHead",
     "MultiTail",
     "Multilevel",

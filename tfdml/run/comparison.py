@@ -80,16 +80,17 @@ def means_over_queries(protocol, specs=()):
     return over_queries
 
 
-def check_alike(experiments):
+def check_alike(experiments, doing="Compare"):
     """Raises if not all runs are measured on the same queries in the same way.
 
     Args:
         experiments: run directory to `Experiment`.
+        doing: what is done with the runs, for errors.
     """
     for (first_dir, first), (second_dir, second) in itertools.pairwise(experiments.items()):
         for what, about, advice in (
-            ("datasets", lambda each: each.settings.dataset, "Compare runs of one dataset."),
-            ("protocols", _protocol, "Compare runs of one protocol."),
+            ("datasets", lambda each: each.settings.dataset, f"{doing} runs of one dataset."),
+            ("protocols", _protocol, f"{doing} runs of one protocol."),
             ("metrics", _metrics, "Choose them by --metrics."),
         ):
             if about(first) != about(second):

@@ -70,21 +70,22 @@ class Experiment:
         return naming_unreadable(self.splits.train, others, tolerant=self.settings.max_bad_images > 0)
 
 
-def trained(run_dir, which, changes=()):
+def trained(run_dir, which, changes=(), *, test_only=True):
     """The experiment of a run directory, on one machine, and its `best` or `final` model.
 
     Args:
         run_dir: path of the run.
         which: `best` or `final`.
         changes: settings to replace, name to value.
+        test_only: whether only the test split is read.
     """
     settings, strategy, model, classes = _opened(run_dir, which, dict(changes))
-    return Experiment.of(settings, strategy, classes=classes, test_only=True), model
+    return Experiment.of(settings, strategy, classes=classes, test_only=test_only), model
 
 
-def trained_model(run_dir, which):
+def trained_model(run_dir, which, changes=()):
     """The `best` or `final` model of a run directory; its dataset need not be there."""
-    return _opened(run_dir, which, {})[2]
+    return _opened(run_dir, which, dict(changes))[2]
 
 
 def _opened(run_dir, which, changes):

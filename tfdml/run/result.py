@@ -120,18 +120,21 @@ def print_result(result, run):
     # Of the test alone it needs no name.
     parts = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
     for title, scores in parts.items():
-        _print_table(title, scores, result)
+        best = f"best on {selected_on} (step {result['best']['step']})"
+        final = f"final (step {result['step']})"
+        print_table(title, {"untrained": scores["untrained"], best: scores["best"], final: scores["metrics"]})
     print(f"\nRun directory: {run.path}")
 
 
-def _print_table(title, scores, result):
-    rows = {
-        "untrained": scores["untrained"],
-        f"best on {result['selected_on']} (step {result['best']['step']})": scores["best"],
-        f"final (step {result['step']})": scores["metrics"],
-    }
+def print_table(title, rows):
+    """Prints metrics.
+
+    Args:
+        title: what stands above the names of the rows.
+        rows: name to dictionary of metrics; the last row says which metrics are shown.
+    """
     width = max(map(len, rows))
-    shown = {name.replace("recall_at_", "Recall@"): name for name in scores["metrics"] if name != "queries"}
+    shown = {name.replace("recall_at_", "Recall@"): name for name in list(rows.values())[-1] if name != "queries"}
     widths = {head: max(len(head), 5) for head in shown}
     print(f"\n{title:{width}}  " + "  ".join(f"{head:>{widths[head]}}" for head in shown))
     for name, metrics in rows.items():

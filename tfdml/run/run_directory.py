@@ -13,6 +13,8 @@ from tfdml import flags
 from tfdml.run.checkpoint_folder import write_atomically
 
 LOCK = ".lock"
+# The folders of an ensemble's members are called so, with a number.
+MEMBER = "member_"
 
 
 class RunDirectory:
@@ -78,9 +80,11 @@ class RunDirectory:
 
     def settings(self):
         """The flags that the run was made with, as a namespace."""
-        if not self._flags.is_file():
-            raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
         return self._saved_flags()[0]
+
+    def serialized(self):
+        """The flags that the run was made with, as `{name: "--name=value"}`."""
+        return self._saved_flags()[1]
 
     def model_file(self, which):
         """Path of the `best` or `final` model."""
@@ -143,10 +147,12 @@ class RunDirectory:
         shutil.rmtree(self.tensorboard, ignore_errors=True)
 
     def _holds_anything(self):
-        # What a kill in the middle of `claim` left is nothing.
-        return any(not entry.name.startswith((".writing-", LOCK)) for entry in self.path.iterdir())
+        # What a kill in the middle of `claim` left is nothing. An ensemble has no flags before its members are trained.
+        return any(not entry.name.startswith((".writing-", LOCK, MEMBER)) for entry in self.path.iterdir())
 
     def _saved_flags(self):
+        if not self._flags.is_file():
+            raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
         try:
             text = self._flags.read_text(encoding="utf-8")
             stray = [line for line in text.splitlines() if not line.startswith("--")]

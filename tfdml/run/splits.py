@@ -100,6 +100,7 @@ def _train_and_evaluation(dataset, settings):
         if settings.folds:
             raise ValueError("--folds needs --evaluate_on=validation: folds are made of the training classes.")
         return dataset.train, dataset.test
+    seed = settings.seed if settings.validation_seed == -1 else settings.validation_seed
     if settings.folds:
-        return dataset.fold(settings.fold, settings.folds, settings.seed)
-    return dataset.hold_out(settings.validation_classes, settings.seed)
+        return dataset.fold(settings.fold, settings.folds, seed)
+    return dataset.hold_out(settings.validation_classes, seed)

@@ -4,10 +4,15 @@ import signal
 
 
 class StopRequest:
-    """Context in which SIGTERM and Ctrl-C only set `requested`; a second Ctrl-C interrupts at once."""
+    """Context in which SIGTERM and Ctrl-C only set `requested`; a second Ctrl-C interrupts at once.
 
-    def __init__(self):
+    Args:
+        tell: function without arguments that is called at each of them, too.
+    """
+
+    def __init__(self, tell=lambda: None):
         self.requested = None
+        self._tell = tell
 
     def __enter__(self):
         self._before = {number: signal.signal(number, self._take) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -22,3 +27,4 @@ class StopRequest:
         if self.requested == "SIGINT" and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.requested = signal.Signals(number).name
+        self._tell()

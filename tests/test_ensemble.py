@@ -1,0 +1,162 @@
+"""`python -m tfdml.ensemble` joins complete runs."""
+
+import functools
+import json
+import re
+import shutil
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from pipelines.datasets import load as load_dataset
+from tests.run_helpers import (
+    METRICS,
+    RETRIEVAL,
+    assert_one_error,
+    pictures,
+    result,
+    run,
+    scratch,
+    straight_run,
+    train,
+)
+from tfdml.evaluation.evaluate import evaluate
+from tfdml.evaluation.fusion import fuse
+
+DATASET = "toycars(classes=16, images_per_class=8, image_size=24)"
+
+
+@functools.cache
+def members():
+    """The straight run, and a copy of it with noise in its weights."""
+    other = shutil.copytree(straight_run(), scratch() / "other member")
+    for file in ("model.keras", "final.keras"):
+        model = keras.models.load_model(other / file, compile=False)
+        random = np.random.default_rng(0)
+        for weight in model.trainable_weights:
+            weight.assign_add(random.normal(0, 0.1, weight.shape))
+        model.save(other / file)
+    return straight_run(), other
+
+
+@functools.cache
+def joined():
+    """An ensemble of two runs, with weights, and what the command said."""
+    out = scratch() / "joined"
+    done = run("tfdml.ensemble", f"--run_dirs={','.join(map(str, members()))}", f"--out={out}", "--weights=1,3")
+    assert done.returncode == 0, done.stderr
+    return out, done
+
+
+@functools.cache
+def embeddings():
+    """The embeddings of the test split by each member."""
+    test = load_dataset(DATASET, data_dir=str(pictures())).test
+    return test.labels, [tfdml.load(run_dir).embed_split(test, verbose=0) for run_dir in members()]
+
+
+def test_the_result_is_that_of_the_fused_members():
+    out, done = joined()
+    found, (labels, each) = result(out), embeddings()
+    fused = fuse(each, [1, 3])
+    expected = evaluate(fused, labels, METRICS[:-1])
+    assert {name: found["best"][name] for name in METRICS} == pytest.approx(expected)
+    together = [evaluate(fuse(each[:count], [1, 3][:count]), labels, RETRIEVAL[:-1]) for count in (1, 2)]
+    assert found["learners"]["first"] == together
+    for number, run_dir in enumerate(members()):
+        alone = evaluate(each[number], labels, METRICS[:-1])
+        assert found["learners"]["alone"][number] == pytest.approx(alone)
+        about = found["members"][number]
+        assert (about["run_dir"], about["weight"]) == (str(run_dir), [1.0, 3.0][number])
+    assert 0 < found["learners"]["correlation"] < 1
+    assert found["asked"] == 2 and found["best"]["selected_on"] == "test"
+    one, other = found["cost"]["members"]
+    assert {name: one[name] + other[name] for name in one} == {name: found["cost"][name] for name in one}
+    assert re.search(r"^best of 2 members +\d\.\d{3} ", done.stdout, re.MULTILINE)
+
+
+def test_the_folder_of_an_ensemble_is_a_run():
+    """It is evaluated, loaded, drawn and exported as one."""
+    out, _ = joined()
+    labels, each = embeddings()
+    done = run("tfdml.evaluate", f"--run_dir={out}", "--model=final")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert {name: found[name] for name in METRICS} == pytest.approx(result(out)["metrics"])
+    test = load_dataset(DATASET, data_dir=str(pictures())).test
+    np.testing.assert_allclose(tfdml.load(out).embed_split(test, verbose=0), fuse(each, [1, 3]), atol=1e-5)
+
+
+@pytest.mark.slow
+def test_an_ensemble_is_drawn_and_exported(tmp_path):
+    out, _ = joined()
+    assert run("tfdml.report", f"--run_dir={out}").returncode == 0
+    assert (out / "report" / "learners.png").is_file()
+    done = run("tfdml.export", f"--run_dir={out}", f"--out={tmp_path}/exported")
+    assert done.returncode == 0, done.stderr
+    exported = tf.saved_model.load(tmp_path / "exported")
+    test, (_, each) = load_dataset(DATASET, data_dir=str(pictures())).test, embeddings()
+    contents = tf.constant([open(path, "rb").read() for path in test.images])
+    served = exported.signatures["serving_default"](image_bytes=contents)["embedding"]
+    np.testing.assert_allclose(served, fuse(each, [1, 3]), atol=1e-5)
+
+
+def refused(tmp_path, *run_dirs, more=()):
+    return run("tfdml.ensemble", f"--run_dirs={','.join(map(str, run_dirs))}", f"--out={tmp_path}/out", *more)
+
+
+def changed(tmp_path, old, new):
+    """A copy of the straight run, with a text in its flags replaced."""
+    copy = shutil.copytree(straight_run(), tmp_path / "other")
+    flags = (copy / "flags.txt").read_text()
+    assert old in flags
+    (copy / "flags.txt").write_text(flags.replace(old, new))
+    return copy
+
+
+def test_runs_whose_models_take_other_images_are_refused(tmp_path):
+    other = changed(tmp_path, "--test_transform=resize_short|center_crop", "--test_transform=warp")
+    model = keras.models.load_model(other / "model.keras", compile=False)
+    model.preprocessing = tfdml.Preprocessing(**{**model.preprocessing.get_config(), "transform": "warp"})
+    model.save(other / "model.keras")
+    words = "prepare images differently: transform=resize_short|center_crop, and warp."
+    assert_one_error(refused(tmp_path, straight_run(), other), str(straight_run()), str(other), words)
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_runs_of_different_datasets_are_refused(tmp_path, photos):
+    other = changed(tmp_path, f"--dataset={DATASET}\n", "--dataset=folder\n")
+    flags = (other / "flags.txt").read_text()
+    (other / "flags.txt").write_text(flags.replace(f"--data_dir={pictures()}", f"--data_dir={photos}"))
+    done = refused(tmp_path, straight_run(), other)
+    assert_one_error(done, str(straight_run()), str(other), "have different datasets", "Join runs of one dataset.")
+
+
+def test_bad_flags_end_in_one_line(tmp_path):
+    first = straight_run()
+    assert_one_error(run("tfdml.ensemble", f"--run_dirs={first}"), "--out is missing")
+    assert_one_error(run("tfdml.ensemble", f"--run_dirs={first}", f"--out={first}"), "is not empty")
+    assert_one_error(refused(tmp_path, first, more=["--weights=0"]), "above 0 in --weights for each of 1 members")
+    assert_one_error(refused(tmp_path, first, more=["--fit_weights"]), str(first), "--evaluate_on=validation")
+    assert_one_error(train(tmp_path / "run", "--member=1"), "--member is the number of one of --members")
+    assert_one_error(train(tmp_path / "run", "--members=2", "--member=2"), "expects --member from 0 to 1, received 2")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_members_that_are_not_complete_are_left_out_of_a_folder(tmp_path):
+    three = tmp_path / "ensemble"
+    shutil.copytree(straight_run(), three / "member_001")
+    flags = (straight_run() / "flags.txt").read_text()
+    (three / "flags.txt").write_text(flags.replace("--members=0", "--members=3"))
+    done = refused(tmp_path, three)
+    assert done.returncode == 0, done.stderr
+    assert "best of 1 of 3 members" in done.stdout
+    found, alone = result(tmp_path / "out"), result(straight_run())
+    assert found["asked"] == 3 and len(found["members"]) == 1 and "learners" not in found
+    for kind in ("metrics", "best"):
+        expected = {name: alone[kind][name] for name in METRICS}
+        assert {name: found[kind][name] for name in METRICS} == pytest.approx(expected)

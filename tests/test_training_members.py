@@ -1,0 +1,121 @@
+"""`python -m tfdml.train --members=E` trains the members of an ensemble, as `--member=i` does one by one."""
+
+import functools
+import os
+import re
+import shutil
+import signal
+
+import keras
+import pytest
+
+import tfdml
+from tests.run_helpers import (
+    Command,
+    assert_one_error,
+    assert_same_run,
+    result,
+    run,
+    same,
+    saved_model,
+    scratch,
+    steps,
+    train_flags,
+)
+
+
+def ensemble_flags(run_dir, *more):
+    """Two members with hard proxies on meta-classes of their own, from one backbone, with shared validation classes."""
+    weights = scratch() / "backbone.weights.h5"
+    if not weights.exists():
+        keras.utils.set_random_seed(0)
+        tfdml.backbones.Small(width=8, stages=2).save_weights(weights)
+    about = ["--members=2", "--epochs=2", "--meta_classes=4", "--evaluate_on=validation", "--validation_classes=0.25"]
+    about += ["--loss=contextual_manifold(proxies='hard')", "--checkpoint_every=3", f"--initial_weights={weights}"]
+    return train_flags(run_dir, *about, *more)
+
+
+@functools.cache
+def trained():
+    """An ensemble that was trained by one command."""
+    run_dir = scratch() / "ensemble"
+    done = Command("tfdml.train", *ensemble_flags(run_dir)).wait()
+    assert done.returncode == 0, done.stderr
+    return run_dir
+
+
+@pytest.mark.slow
+def test_members_are_the_same_together_and_one_by_one(tmp_path):
+    for number in (1, 0):
+        done = run("tfdml.train", *ensemble_flags(tmp_path / "apart", f"--member={number}"))
+        assert done.returncode == 0, done.stderr
+        assert "without --member to join them" in done.stdout
+    for name in ("member_000", "member_001"):
+        assert_same_run(tmp_path / "apart" / name, trained() / name)
+    assert steps(trained() / "member_000")[-1] == 40
+    first, second = (saved_model(trained() / name / "final.keras") for name in ("member_000", "member_001"))
+    assert first != second
+    done = run("tfdml.train", *ensemble_flags(tmp_path / "apart"))
+    assert done.returncode == 0, done.stderr
+    for name in ("model.keras", "final.keras"):
+        same(saved_model(tmp_path / "apart" / name), saved_model(trained() / name))
+    found, expected = result(tmp_path / "apart"), result(trained())
+    assert found["metrics"] == expected["metrics"] and found["learners"] == expected["learners"]
+
+
+@pytest.mark.slow
+def test_killed_in_the_second_member(tmp_path):
+    """The first one is left as it is, the second goes on, and the bits are those of an uninterrupted ensemble."""
+    run_dir, flags = tmp_path / "ensemble", ensemble_flags(tmp_path / "ensemble")
+    first, second = run_dir / "member_000", run_dir / "member_001"
+    command = Command("tfdml.train", *flags)
+    command.until(lambda: max(steps(second), default=0) >= 3)
+    # First the one that trains: it would go on without the command.
+    (child,) = open(f"/proc/{command.pid}/task/{command.pid}/children").read().split()
+    os.kill(command.pid, signal.SIGSTOP)
+    os.kill(int(child), signal.SIGKILL)
+    assert command.kill().returncode == -9
+    assert not (second / "result.json").exists() and not (run_dir / "result.json").exists()
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in first.rglob("*") if path.is_file()}
+    done = Command("tfdml.train", *flags).wait()
+    assert done.returncode == 0, done.stderr
+    assert f"Member 1 of 2 is complete: {first}" in done.stdout
+    assert re.search(rf"Going on with {second} after step \d+\.", done.stdout)
+    assert before == {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in first.rglob("*") if path.is_file()}
+    for member in (first, second):
+        assert_same_run(member, trained() / member.name)
+    for name in ("model.keras", "final.keras"):
+        same(saved_model(run_dir / name), saved_model(trained() / name))
+
+
+@pytest.mark.slow
+def test_weights_are_fitted_on_the_classes_that_all_members_hold_out(tmp_path):
+    done = run("tfdml.ensemble", f"--run_dirs={trained()}", f"--out={tmp_path}/out", "--fit_weights")
+    assert done.returncode == 0, done.stderr
+    found = result(tmp_path / "out")["fitted"]
+    assert found["metric"] == "recall_at_1" and len(found["weights"]) == 2
+    assert found["fitted_weights"] >= found["equal_weights"]
+    # Where seeds decide, classes differ.
+    flags = ensemble_flags(tmp_path / "other", "--members=0", "--seed=5", "--validation_seed=3")
+    assert run("tfdml.train", *flags).returncode == 0
+    done = run("tfdml.ensemble", f"--run_dirs={trained()},{tmp_path}/other", f"--out={tmp_path}/no", "--fit_weights")
+    assert_one_error(done, "hold out different classes", "--validation_seed")
+
+
+@pytest.mark.slow
+def test_a_member_that_fails_is_named(tmp_path):
+    """The second one's folder belongs to another run; the flags of the other command fit no member."""
+    done = Command("tfdml.train", *train_flags(tmp_path / "none", "--members=2", "--loss=tripplet")).wait()
+    assert_one_error(done, "Unknown loss 'tripplet'", "Did you mean 'triplet'")
+    assert not (tmp_path / "none").exists()
+    shutil.copytree(trained(), tmp_path / "ensemble")
+    for file in ("result.json", "model.keras", "final.keras", "flags.txt"):
+        (tmp_path / "ensemble" / file).unlink()
+    damaged = tmp_path / "ensemble" / "member_001" / "result.json"
+    damaged.write_text("{")
+    done = Command("tfdml.train", *ensemble_flags(tmp_path / "ensemble")).wait()
+    assert done.returncode == 1
+    *_, last = done.stderr.splitlines()
+    assert last.startswith("Error: 1 of 2 members failed: ") and str(damaged) in last and "--member=1" in last
+    assert "best of 1 of 2 members" in done.stdout
+    assert len(result(tmp_path / "ensemble")["members"]) == 1

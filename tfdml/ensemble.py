@@ -1,0 +1,76 @@
+"""Joins complete runs to an ensemble: one model, and what it reaches.
+
+python -m tfdml.ensemble --run_dirs=runs/a,runs/b --out=runs/both
+python -m tfdml.ensemble --run_dirs=runs/ensemble --out=runs/fitted --fit_weights
+
+A folder of `python -m tfdml.train --members=...` stands for all its members that are complete.
+"""
+
+import shutil
+from pathlib import Path
+
+from absl import flags
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+flags.DEFINE_list("run_dirs", [], "Folders of runs, or of their members, such as runs/a,runs/b_*,runs/ensemble.")
+flags.DEFINE_string("out", "", "Folder for the ensemble; must be empty or not exist.")
+flags.DEFINE_list("weights", [], "Weight of each member in the similarity, above 0; empty: 1 for all.")
+flags.DEFINE_bool("fit_weights", False, "Fit the weights on the validation split that all members have held out.")
+flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the runs' own.")
+tfdml_flags.define_debug()
+
+
+def main():
+    from tfdml.run.ensemble import join, print_ensemble
+    from tfdml.run.ensemble_directory import runs_of
+    from tfdml.run.run_directory import RunDirectory
+
+    given, out = flags.FLAGS, Path(flags.FLAGS.out)
+    if not given.out:
+        raise ValueError("--out is missing: the folder for the ensemble.")
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise ValueError(f"--out={out} exists and is not empty; give a new folder.")
+    runs, asked = runs_of(given.run_dirs)
+    weights = weights_of(given.weights, len(runs))
+    if weights and given.fit_weights:
+        raise ValueError("--weights and --fit_weights exclude each other; give one of them.")
+    unfinished = RunDirectory(out.with_name(f".writing-{out.name}"))
+    shutil.rmtree(unfinished.path, ignore_errors=True)
+    try:
+        unfinished.claim(flags_of(runs))
+        result = join(runs, unfinished, asked=asked, weights=weights, fit=given.fit_weights, data_dir=given.data_dir)
+        unfinished.path.rename(out)
+    finally:
+        shutil.rmtree(unfinished.path, ignore_errors=True)
+    print_ensemble(result, RunDirectory(out))
+
+
+def flags_of(runs):
+    """Returns the flags of an ensemble: those of its first member, and all modules that the members import."""
+    modules = dict.fromkeys(module for run in runs for module in run.settings().import_modules)
+    own = {"members": len(runs), "import_modules": ",".join(modules)}
+    return {**runs[0].serialized(), **{name: f"--{name}={value}" for name, value in own.items()}}
+
+
+def weights_of(texts, count):
+    """Returns the numbers of `--weights`; None where there are none.
+
+    Args:
+        texts: value of `--weights`.
+        count: number of members.
+    """
+    if not texts:
+        return None
+    try:
+        weights = [float(text) for text in texts]
+    except ValueError:
+        weights = []
+    if len(weights) != count or not all(0 < weight < float("inf") for weight in weights):
+        raise ValueError(f"Expected a number above 0 in --weights for each of {count} members, received {texts}.")
+    return weights
+
+
+if __name__ == "__main__":
+    command.run(main)
