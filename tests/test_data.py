@@ -130,8 +130,8 @@ BAD = {
         "does not declare how its pixels are scaled",
     ),
     "silent_in_a_model": (
-        {"mean": None, "std": None, "backbone": lambda: tfdml.Single(keras.Sequential(name="mine"))},
-        "mine does not declare how its pixels are scaled",
+        {"mean": None, "std": None, "backbone": lambda: tfdml.Single(keras.Sequential(), name="mine")},
+        "mine.* does not declare how its pixels are scaled",
     ),
     "no_size": ({"image_size": None}, "image_size is missing"),
     "scaled_already": ({"images": lambda: PICTURES / 255.0}, "pixels from 0 to 255, received an image with 0"),

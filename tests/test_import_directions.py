@@ -22,6 +22,7 @@ ROOMS = {
     "tfdml.flags": ("tfdml.path_parser", "absl"),
     "tfdml.startup": ("", "keras"),
     "tfdml.errors": ("", ""),
+    "tfdml.loss_hooks": ("", ""),
     "tfdml.keras_internals": ("", ""),
     "tfdml.progress_lines": ("", "keras"),
     "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
@@ -32,8 +33,11 @@ ROOMS = {
     "tfdml.neighbors": ("tfdml.faiss_library", "numpy"),
     "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),
     # A loss names the callback that it brings; callbacks import no losses.
-    "tfdml.losses": (f"tfdml.losses tfdml.layers tfdml.functional tfdml.callbacks {DECLARED}", "keras numpy"),
-    "tfdml.layers": (f"tfdml.layers tfdml.functional tfdml.keras_internals {DECLARED}", "keras numpy"),
+    "tfdml.losses": (
+        f"tfdml.losses tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.callbacks {DECLARED}",
+        "keras numpy",
+    ),
+    "tfdml.layers": (f"tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.keras_internals {DECLARED}", "keras numpy"),
     "tfdml.backbones": (f"tfdml.backbones tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
     "tfdml.heads": (f"tfdml.heads tfdml.layers {DECLARED}", "keras"),
     "tfdml.weights": ("tfdml.weights tfdml.registry", "google.protobuf h5py numpy torch"),
@@ -41,8 +45,9 @@ ROOMS = {
     "tfdml.optimizers": (f"tfdml.optimizers tfdml.keras_internals {DECLARED}", "keras"),
     "tfdml.methods": (
         # The last two for the callbacks that a method brings, and the sampler that it wraps.
-        "tfdml.methods tfdml.heads tfdml.layers tfdml.functional tfdml.optimizers tfdml.preprocessing "
-        f"tfdml.devices tfdml.keras_internals tfdml.meta_classes tfdml.callbacks pipelines.sampling {DECLARED}",
+        "tfdml.methods tfdml.heads tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.optimizers "
+        "tfdml.preprocessing tfdml.devices tfdml.keras_internals tfdml.meta_classes "
+        f"tfdml.callbacks pipelines.sampling {DECLARED}",
         "keras numpy tensorflow",
     ),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),

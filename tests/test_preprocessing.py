@@ -14,7 +14,7 @@ from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
 from pipelines.sampling import PxK
 from tfdml import flags, serving
-from tfdml.preprocessing import image_size_of, preprocessing_of
+from tfdml.preprocessing import declared_by, image_size_of, preprocessing_of
 from tfdml.run.image_data import ImageData
 
 COLOURS = np.array([[200, 100, 50], [10, 250, 30], [0, 80, 160], [255, 255, 0]])
@@ -68,6 +68,17 @@ def test_training_evaluation_and_serving_agree(tmp_path):
 def test_of_other_networks_pixels_are_scaled_to_one():
     found = preprocessing_of(tfdml.Single(keras.layers.Conv2D(4, 1)))
     assert found == {"mean": (0.0,) * 3, "std": (255.0,) * 3, "channels": "rgb"}
+
+
+def test_what_a_network_declares_is_the_same_in_a_model():
+    small = tfdml.backbones.Small(width=4, stages=1)
+    expected = {"mean": (127.5,) * 3, "std": (63.75,) * 3, "channels": "rgb", "image_size": 48}
+    assert declared_by(small) == declared_by(tfdml.Single(small)) == expected
+    own = keras.layers.Conv2D(4, 1)
+    assert declared_by(own) == declared_by(tfdml.Single(own)) == declared_by(None) == {}
+    own.mean, own.std = (1.0, 2.0, 3.0), (4.0, 5.0, 6.0)
+    assert declared_by(tfdml.Single(own)) == {"mean": own.mean, "std": own.std}
+    assert preprocessing_of(own) == {"mean": own.mean, "std": own.std, "channels": "rgb"}
 
 
 def test_the_size_is_the_backbones_unless_another_is_asked_for():

@@ -7,6 +7,7 @@ from pipelines.build import as_it_is, evaluation_batches, training_batches
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.sources import Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK
+from tfdml.preprocessing import declared_by, preprocessing_of
 
 # Number of images whose pixel range is checked in advance.
 LOOKED_AT = 8
@@ -172,14 +173,13 @@ def _declared(backbone, mean, std, channels):
         return {"mean": mean, "std": std, "channels": channels}, None
     if mean is not None or std is not None:
         raise ValueError("Expected backbone, or mean and std; received both.")
-    declaring = backbone if hasattr(backbone, "std") else getattr(backbone, "backbone", None)
-    if not hasattr(declaring, "std"):
-        name = getattr(declaring or backbone, "name", backbone)
+    declared = declared_by(backbone)
+    if not {"mean", "std"} <= declared.keys():
         raise ValueError(
-            f"{name} does not declare how its pixels are scaled. Give mean=... and std=..., or use a backbone that does"
-            ", such as tfdml.backbones.KerasApplication('ResNet50')."
+            f"{backbone!r} does not declare how its pixels are scaled. Give mean=... and std=..., or use a backbone "
+            "that does, such as tfdml.backbones.KerasApplication('ResNet50')."
         )
-    return {name: getattr(declaring, name) for name in ("mean", "std", "channels")}, declaring.image_size
+    return preprocessing_of(backbone), declared.get("image_size")
 
 
 def _check_pixels(image):

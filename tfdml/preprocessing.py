@@ -45,7 +45,7 @@ class Preprocessing:
             image_size: side of the images; 0: the backbone's own.
             **arguments: `transform` and `shrink`.
         """
-        size = image_size_of(getattr(model, "backbone", None), image_size)
+        size = image_size_of(model, image_size)
         return cls(image_size=size, **preprocessing_of(model), **arguments)
 
     def get_config(self):
@@ -57,16 +57,30 @@ class Preprocessing:
         return min((0 - mean) / std for mean, std in each), max((255 - mean) / std for mean, std in each)
 
 
-def preprocessing_of(model):
-    """Returns `mean`, `std` and `channels` of the model's backbone; by default those that map RGB to 0 ... 1."""
-    backbone = getattr(model, "backbone", None)
+def declared_by(network):
+    """Returns what a network declares of its input: `mean`, `std`, `channels` and `image_size`, by name.
+
+    A `Backbone` declares all of them. A user's own network may be any Keras model and declare nothing; nobody else
+    asks whether it does.
+
+    Args:
+        network: a backbone, or a model with one.
+    """
+    backbone = getattr(network, "backbone", network)
+    names = ("mean", "std", "channels", "image_size")
+    return {name: getattr(backbone, name) for name in names if hasattr(backbone, name)}
+
+
+def preprocessing_of(network):
+    """Returns `mean`, `std` and `channels` that a network declares; by default those that map RGB to 0 ... 1."""
     default = {"mean": (0.0,) * 3, "std": (255.0,) * 3, "channels": "rgb"}
-    return {name: getattr(backbone, name, value) for name, value in default.items()}
+    declared = declared_by(network)
+    return {name: declared.get(name, value) for name, value in default.items()}
 
 
-def image_size_of(backbone, asked=0):
-    """Returns the side of the images in pixels: `asked`, or the backbone's own if that is 0."""
-    size = asked or getattr(backbone, "image_size", None)
+def image_size_of(network, asked=0):
+    """Returns the side of the images in pixels: `asked`, or the network's own if that is 0."""
+    size = asked or declared_by(network).get("image_size")
     if size is None:
         raise ValueError("--image_size is missing: the backbone does not declare its image size.")
     return size

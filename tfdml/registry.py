@@ -147,19 +147,19 @@ def import_room(name):
 
 def names(kind):
     """Returns the sorted names of a kind."""
-    return sorted(_room(kind))
+    return sorted(registered(kind))
 
 
 def summaries(kind):
     """Returns `{name: first line of its docstring}` of a kind, sorted by name."""
-    return {name: (inspect.getdoc(_room(kind)[name]) or "").split("\n")[0] for name in names(kind)}
+    return {name: (inspect.getdoc(registered(kind)[name]) or "").split("\n")[0] for name in names(kind)}
 
 
 def describe(kind):
     """Returns a line for each name of a kind: its arguments with defaults, and the first line of its docstring."""
     lines = []
     for name, summary in summaries(kind).items():
-        parameters = _parameters(_room(kind)[name]).values()
+        parameters = _parameters(registered(kind)[name]).values()
         lines.append(f"{name}({', '.join(map(_without_annotation, parameters))}): {summary}")
     return lines
 
@@ -202,7 +202,7 @@ def _create(kind, name, arguments, offers):
 
 
 def _thing(kind, name):
-    things = _room(kind)
+    things = registered(kind)
     if name not in things:
         raise ValueError(f"Unknown {kind} {name!r}.{nearest(name, things)} Known: {', '.join(sorted(things))}.")
     return things[name]
@@ -222,10 +222,11 @@ def _taking_first(kind):
         first = next(iter(inspect.signature(thing).parameters.values()), None)
         return first is not None and first.kind is first.POSITIONAL_ONLY
 
-    return [name for name, thing in _room(kind).items() if takes(thing)]
+    return [name for name, thing in registered(kind).items() if takes(thing)]
 
 
-def _room(kind):
+def registered(kind):
+    """Returns `{name: class or function}` of a kind."""
     if kind not in ROOMS:
         raise ValueError(f"Unknown kind {kind!r}. Known: {', '.join(ROOMS)}.")
     import_room(ROOMS[kind])

@@ -26,6 +26,8 @@ class PxK(Sampler):
         per_class: images of each class, 2 or more.
     """
 
+    several_per_class = True
+
     def __init__(self, classes=32, per_class=4):
         self.classes = classes
         self.per_class = per_class

@@ -15,8 +15,10 @@ class Sampler:
     `bind` stores the tables in variables. `rows` computes the batches of any steps, in any order, with the same result.
     """
 
-    # Of how many equal parts a batch is made: 2 for images and their partners.
+    # Of how many equal parts a batch is made, row i of one with row i of the others: 2 for images and their partners.
     parts = 1
+    # Whether a batch has several images of each of its classes.
+    several_per_class = False
     # Whether `learners` tells whose turn a step is; then the targets of batches are `{"label": ..., "learner": ...}`.
     takes_turns = False
     # Epochs from one call of `refresh` to the next, for tables that follow the embedding; None: it is not called.

@@ -31,7 +31,8 @@ class WithinClusters(Sampler):
             raise ValueError(f"{type(sampler).__name__} does not work within clusters: {sampler.not_within_clusters}.")
         self.sampler = sampler
         self.proportional, self.shuffle = proportional, shuffle
-        self.batch_size = sampler.batch_size
+        self.batch_size, self.parts = sampler.batch_size, sampler.parts
+        self.several_per_class = sampler.several_per_class
         self._draws = sampler.cluster_draws()
 
     def bind(self, labels):

@@ -1,5 +1,7 @@
 """What all backbones promise: endpoints, numbers of parameters, cuts, and coming back from a file as they were."""
 
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
@@ -102,6 +104,13 @@ def test_it_comes_back_from_a_file_as_it_was(backbone, tmp_path):
     np.testing.assert_array_equal(again(IMAGES), expected)
     assert type(again.backbone) is type(backbone) and again.backbone.get_config() == backbone.get_config()
     assert list(again.backbone.endpoints) == list(backbone.endpoints)
+
+
+def test_weights_that_it_names_are_there(backbone):
+    assert all(Path(file).exists() for file in backbone.shipped_weights.values())
+    assert backbone.downloads_imagenet is False
+    with pytest.raises(NotImplementedError, match="needs the method load_imagenet"):
+        backbone.load_imagenet()
 
 
 def test_it_comes_back_in_the_precision_it_had(tmp_path):

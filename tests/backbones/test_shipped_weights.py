@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.pretrain_toycars import check_designs
-from tfdml.backbones import Small
+from tfdml.backbones import Backbone, Small
 from tfdml.backbones.small import TOYCARS
 from tfdml.run.model_files import load_weights
 
@@ -40,9 +40,13 @@ def test_another_width_is_told():
 
 
 def test_another_network_has_none():
-    network = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Conv2D(4, 3)], name="own")
+    inputs = keras.Input((8, 8, 3))
+    about = {"mean": (0.0,) * 3, "std": (1.0,) * 3, "image_size": 8, "name": "own"}
+    network = Backbone(inputs, {"output": keras.layers.Conv2D(4, 3)(inputs)}, **about)
     with pytest.raises(FileNotFoundError, match="^--initial_weights=toycars: no such file.$"):
         load_weights(network, "toycars")
+    with pytest.raises(ValueError, match="^--initial_weights=imagenet: own has no download of its own"):
+        load_weights(network, "imagenet")
 
 
 def test_designs_that_comparisons_use_are_refused():

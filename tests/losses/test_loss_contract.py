@@ -11,6 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tfdml import registry
+from tfdml.layers import LossLayer
+from tfdml.layers.loss_layer import layer_of
+from tfdml.loss_hooks import hooks_of
 
 # What a loss holds constant makes its gradient another one than its value's; its own test checks it.
 WEIGHTS_HELD_CONSTANT = {
@@ -141,6 +144,18 @@ def test_half_precision_is_computed_in_float32(loss, feed, make_batch, half):
     assert values.dtype == mean.dtype == "float32"
     np.testing.assert_array_equal(values, loss.call(labels, tf.cast(rounded, "float32")))
     np.testing.assert_allclose(mean, np.mean(values), rtol=1e-6)
+
+
+def test_what_it_declares(loss, feed, make_batch):
+    """Hooks that models and the training command call, see `LossHooks`."""
+    assert hooks_of(loss) is loss
+    assert type(loss.needs_pairs) is bool and loss.batch_parts in (1, 2, 3) and loss.classes in (None, 7)
+    assert loss.callbacks(None) == [] and isinstance(layer_of(loss), LossLayer | None)
+    labels, embeddings = make_batch()
+    found = loss.statistics(labels, feed(labels, embeddings))
+    assert all(isinstance(name, str) and np.ndim(value) == 0 for name, value in found.items())
+    # Only a loss on embeddings learns from their pairs.
+    assert loss.needs_pairs or layer_of(loss) is not None
 
 
 def test_a_loss_in_half_precision_is_refused(loss):

@@ -1,9 +1,11 @@
 import re
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 
+from pipelines.sampling import Triplets
 from tfdml import registry
 from tfdml.run.batch_pairs import check_pairs
 
@@ -30,13 +32,24 @@ def test_no_negative_pair_is_an_error():
         check("pxk(classes=1)", "contrastive")
 
 
+def test_the_samplers_to_use_are_those_that_declare_it(monkeypatch):
+    monkeypatch.setattr(Triplets, "several_per_class", True)
+    with pytest.raises(ValueError, match=r"Use pxk or triplets, whose batches have several images of each class"):
+        check("uniform(batch_size=50)", labels=np.arange(50))
+
+
+def test_a_loss_of_plain_keras_needs_no_pairs():
+    settings, sampler = SimpleNamespace(sampler="uniform", loss="mean", seed=0), registry.create("sampler", "uniform")
+    check_pairs(keras.losses.MeanSquaredError(), sampler, np.arange(128), settings)
+
+
 @pytest.mark.parametrize(
     "loss, right", [("contrastive(pairs='given')", "pairs"), ("proxy_nca + triplet(mining='given')", "triplets")]
 )
 def test_given_pairs_need_the_sampler_that_gives_them(loss, right, caplog):
     for sampler in {"pairs", "triplets", "pxk"} - {right}:
         with pytest.raises(
-            ValueError, match=rf"takes only what the sampler {right} draws.*received --sampler={sampler}"
+            ValueError, match=rf"in [23] parts, whose rows.*received --sampler={sampler}, .*[123]. Use {right}\."
         ):
             check(sampler, loss)
     check(right, loss)

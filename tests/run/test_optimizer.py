@@ -154,6 +154,7 @@ def test_a_loss_for_fewer_classes_than_are_trained_on(loss):
     with pytest.raises(ValueError, match=r"--loss=.*arc_face\(classes=3\) has classes=3, and .*8 training classes"):
         check_loss(made, 8, flags)
     check_loss(registry.create("loss", "triplet"), 8, flags)
+    check_loss(keras.losses.MeanSquaredError(), 8, flags)
 
 
 def test_an_unknown_group_is_one_clear_line(tmp_path):

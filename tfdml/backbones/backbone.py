@@ -23,6 +23,8 @@ class Backbone(keras.Model):
 
     # Name to file of the pretrained weights that are included in tfdml.
     shipped_weights = {}
+    # Whether `load_imagenet` gets ImageNet weights, from a cache or by a download.
+    downloads_imagenet = False
     # Defaults of methods for this backbone, where they differ from those of `method_default`.
     method_defaults = {}
 
@@ -52,6 +54,10 @@ class Backbone(keras.Model):
             )
         found = {"branch": names[(len(names) - 1) // 2], "attention_depth": 1, "levels": tuple(names[-3:])}
         return self.method_defaults.get(what, found[what])
+
+    def load_imagenet(self):
+        """Loads ImageNet weights; only for backbones with `downloads_imagenet`."""
+        raise NotImplementedError(f"{type(self).__name__} needs the method load_imagenet(), or no downloads_imagenet.")
 
     def split_at(self, endpoint):
         """Splits the backbone at an endpoint into two Keras models, trunk and tail, which share its layers."""

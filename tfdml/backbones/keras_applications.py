@@ -79,6 +79,8 @@ class KerasApplication(Backbone):
         own_arguments: arguments of its function, such as `{"alpha": 0.35}`.
     """
 
+    downloads_imagenet = True
+
     def __init__(self, application, layer_names=(), output_layer=None, own_arguments=(), **kwargs):
         self.own_arguments = dict(own_arguments)
         self.application = application

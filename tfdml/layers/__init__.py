@@ -8,6 +8,7 @@ from tfdml.layers.class_margins import ClassMargins
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.layers.frozen_batch_norm import freeze_batch_norm
 from tfdml.layers.local_response_norm import LocalResponseNorm
+from tfdml.layers.loss_layer import LossLayer
 from tfdml.layers.manifold_proxies import ManifoldProxies
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.layers.pooled_features import PooledFeatures
@@ -23,6 +24,7 @@ __all__ = [
     "ClassMargins",
     "EmbeddingHead",
     "LocalResponseNorm",
+    "LossLayer",
     "ManifoldProxies",
     "MultilevelEmbedding",
     "PooledFeatures",

@@ -6,11 +6,12 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32, loss_dtype
+from tfdml.layers.loss_layer import LossLayer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 @expects(classes=integer(1))
-class ClassMargins(keras.layers.Layer):
+class ClassMargins(LossLayer):
     """Appends the learnable margin β of each row's class to its embedding, as input of `Margin`: `[B, 1, d + 1]`.
 
     The axis of size 1 tells `Margin` that these are not plain embeddings. The layer needs the labels, so in plain Keras
@@ -24,8 +25,7 @@ class ClassMargins(keras.layers.Layer):
     """
 
     def __init__(self, classes, beta=1.2, **kwargs):
-        # Inputs are not cast: the dtype policy would convert them to half precision.
-        super().__init__(**{**kwargs, "autocast": False})
+        super().__init__(**kwargs)
         self.classes = classes
         self.beta = beta
 

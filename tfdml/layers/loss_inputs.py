@@ -8,14 +8,14 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.arguments import instance, number, several
 from tfdml.functional.checks import at_least_float32
-from tfdml.layers.proxies import Proxies
+from tfdml.layers.loss_layer import LossLayer
 
-PART = instance(keras.Layer | None, "a Keras layer or None", each="Keras layers or None")
+PART = instance(LossLayer | None, "a LossLayer or None", each="layers of losses or None")
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 @expects(parts=several(PART), factors=several(number(at_least=0)))
-class LossInputs(keras.layers.Layer):
+class LossInputs(LossLayer):
     """Concatenates the inputs of each loss of a `WeightedSum`, `[B, 1, n]`.
 
     The second axis distinguishes it from embeddings `[B, d]`, so that a model without this layer is an error.
@@ -28,16 +28,14 @@ class LossInputs(keras.layers.Layer):
     """
 
     def __init__(self, parts, factors, **kwargs):
-        # Inputs are not cast: the dtype policy would convert them to half precision.
-        super().__init__(**{**kwargs, "autocast": False})
+        super().__init__(**kwargs)
         self.parts = list(parts)
         self.factors = list(factors)
 
     @property
     def classes(self):
         """The number of classes that all parts have; 1 if any label is valid."""
-        known = [getattr(part, "classes", 1) for part in self.parts]
-        return min((count for count in known if count > 1), default=1)
+        return min((part.classes for part in self.parts if part is not None and part.classes > 1), default=1)
 
     def build(self, embeddings_shape, labels_shape=None):
         for part, factor in zip(self.parts, self.factors, strict=True):
@@ -75,21 +73,21 @@ class LossInputs(keras.layers.Layer):
         return values
 
     def assign_image_proxies(self, proxies):
-        """Assigns proxies to the parts that have any; see `Proxies`."""
+        """Assigns the proxies of each part that has any; see `Proxies`."""
         for part in self.parts:
-            if isinstance(part, Proxies):
+            if part is not None:
                 part.assign_image_proxies(proxies)
 
     def join_slices(self, parts):
         """Initializes each part from those of an embedding's slices."""
         for part, slices in zip(self.parts, zip(*(each.parts for each in parts), strict=True), strict=True):
-            if hasattr(part, "join_slices"):
+            if part is not None:
                 part.join_slices(slices)
 
     def split_slices(self, parts):
         """Initializes the parts of an embedding's slices from its own."""
         for part, slices in zip(self.parts, zip(*(each.parts for each in parts), strict=True), strict=True):
-            if hasattr(part, "split_slices"):
+            if part is not None:
                 part.split_slices(slices)
 
     def compute_output_shape(self, embeddings_shape, labels_shape=None):

@@ -1,7 +1,49 @@
-"""The layer with the variables of a loss."""
+"""The base of layers with the variables of a loss."""
+
+import keras
+
+from tfdml.loss_hooks import hooks_of
+
+
+class LossLayer(keras.layers.Layer):
+    """Base of layers that hold the variables of a loss, which `EmbeddingLoss.make_layer` returns.
+
+    A subclass computes the input of the loss from `(embeddings [B, d], labels [B])`; its `compute_output_shape` gives
+    the shape, for a `WeightedSum`. The other methods are for models that divide an embedding into slices, with a layer
+    for each, and for proxies that are features of images; by default they leave the variables as they are.
+    """
+
+    # Number of classes; labels are 0 to `classes - 1`. 1: any label is valid.
+    classes = 1
+
+    def __init__(self, **kwargs):
+        # Inputs are not cast: the dtype policy would convert them to half precision.
+        super().__init__(**{**kwargs, "autocast": False})
+
+    def assign_image_proxies(self, proxies):
+        """Assigns proxies `[classes, d]` that are features of images."""
+
+    def join_slices(self, parts):
+        """Initializes the variables from those of the layers of an embedding's slices.
+
+        Args:
+            parts: the slices' layers, in their order.
+        """
+
+    def split_slices(self, parts):
+        """Initializes the variables of the layers of an embedding's slices from its own.
+
+        Args:
+            parts: the slices' layers, in their order.
+        """
 
 
 def layer_of(loss):
-    """Returns the layer with a loss's variables, or None if it has no variables, as losses of Keras."""
-    make = getattr(loss, "make_layer", None)
-    return make() if make else None
+    """Returns a new layer with the variables of a loss; None if it has no variables."""
+    layer = hooks_of(loss).make_layer()
+    if not isinstance(layer, LossLayer | None):
+        raise TypeError(
+            f"{type(loss).__name__}.make_layer() returns a {type(layer).__name__}. Expected a tfdml.layers.LossLayer, "
+            "or None if the loss has no variables."
+        )
+    return layer

@@ -7,6 +7,7 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import integer, read_by
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.functional.distances import unit_length
+from tfdml.layers.loss_layer import LossLayer
 
 EXPECTED = {
     "classes": integer(1),
@@ -18,7 +19,7 @@ EXPECTED = {
 
 @keras.saving.register_keras_serializable(package="tfdml")
 @expects(**EXPECTED)
-class Proxies(keras.layers.Layer):
+class Proxies(LossLayer):
     """Computes cosine similarities of embeddings to learnable proxies of the classes, the input of proxy losses.
 
     The layer normalizes embeddings and proxies. In plain Keras it is the last layer of the model that you train; the
@@ -34,8 +35,7 @@ class Proxies(keras.layers.Layer):
     """
 
     def __init__(self, classes, per_class=1, initializer="random_normal", regularizer=None, **kwargs):
-        # Inputs are not cast: the dtype policy would convert them to half precision.
-        super().__init__(**{**kwargs, "autocast": False})
+        super().__init__(**kwargs)
         self.classes = classes
         self.per_class = per_class
         self.initializer = keras.initializers.get(initializer)

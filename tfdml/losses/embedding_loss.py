@@ -9,11 +9,12 @@ from keras import ops
 from tfdml.argument_checks import expected_of, expects
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.pairs import batch_ids
+from tfdml.loss_hooks import LossHooks
 from tfdml.losses.argument_docs import with_arguments
 from tfdml.registry import nearest
 
 
-class EmbeddingLoss(keras.losses.Loss):
+class EmbeddingLoss(LossHooks, keras.losses.Loss):
     """Base of losses on `(labels [B], embeddings [B, d])` with one value for each anchor, `[B]`.
 
     Works in `keras.Model.compile(loss=...)`. Integer labels of any size are kept apart; values are computed in
@@ -42,10 +43,8 @@ class EmbeddingLoss(keras.losses.Loss):
     function = None
     # Arguments that come before all others, in this order.
     first_arguments = ()
-    # Whether it learns nothing from an image without another one of its class in the batch.
+    # Hooks are those of `LossHooks`; a loss on embeddings learns from their pairs.
     needs_pairs = True
-    # In how many equal parts it takes the batch, row i of one with row i of the others, as `Sampler.parts` says.
-    batch_parts = 1
 
     # Names of the function's arguments, of those that only the class takes, and of both in their order.
     _of_function, _of_class, _arguments = (), (), ()
@@ -91,31 +90,11 @@ class EmbeddingLoss(keras.losses.Loss):
         return check_pairs_input(labels, embeddings)
 
     def statistics(self, labels, embeddings):
-        """Scalars by name that tell whether the loss still learns from a batch; `tfdml.train` logs their means.
+        """`active_anchors`, the fraction of anchors whose loss is not 0; see `LossHooks.statistics`.
 
-        A loss that mines says what, see `tfdml.functional.pair_statistics`; here it is `active_anchors`, the fraction
-        of anchors whose loss is not 0. NaN stands for what the batch has none of.
-
-        Args:
-            labels, embeddings: as `call` takes them.
+        A loss that mines says what, see `tfdml.functional.pair_statistics`.
         """
         return {"active_anchors": ops.mean(ops.cast(self.call(labels, embeddings) > 0, "float32"))}
-
-    def callbacks(self, parts):
-        """Callbacks that change the loss while it trains; `tfdml.train` adds them.
-
-        Args:
-            parts: `tfdml.callbacks.training_parts.TrainingParts`.
-        """
-        del parts
-        return []
-
-    def make_layer(self):
-        """The layer that holds the loss' variables and gives what `call` takes, or None where it takes embeddings.
-
-        The layer is called with `(embeddings [B, d], labels [B])`. Keras tracks variables of layers only.
-        """
-        return None
 
     def get_config(self):
         own = {name: getattr(self, name) for name in self._arguments}

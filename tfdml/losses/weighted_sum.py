@@ -8,6 +8,7 @@ from keras import ops
 from tfdml.functional.pairs import batch_ids
 from tfdml.layers.loss_inputs import LossInputs
 from tfdml.layers.loss_layer import layer_of
+from tfdml.loss_hooks import hooks_of
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register_sum
 
@@ -40,18 +41,22 @@ class WeightedSum(EmbeddingLoss):
         self._shapes = self.make_layer()
 
     def callbacks(self, parts):
-        ours = [loss for _, loss in self.terms if isinstance(loss, EmbeddingLoss)]
-        return [callback for loss in ours for callback in loss.callbacks(parts)]
+        return [callback for hooks in self._hooks() for callback in hooks.callbacks(parts)]
 
     @property
     def needs_pairs(self):
         """Whether one of the losses does."""
-        return any(getattr(loss, "needs_pairs", False) for _, loss in self.terms)
+        return any(hooks.needs_pairs for hooks in self._hooks())
 
     @property
     def batch_parts(self):
         """The most that one of the losses takes."""
-        return max((loss.batch_parts for _, loss in self.terms if isinstance(loss, EmbeddingLoss)), default=1)
+        return max(hooks.batch_parts for hooks in self._hooks())
+
+    @property
+    def classes(self):
+        """The fewest that one of the losses was made for."""
+        return min((hooks.classes for hooks in self._hooks() if hooks.classes is not None), default=None)
 
     def __call__(self, labels, taken, sample_weight=None):
         if self._shapes is None:
@@ -67,10 +72,9 @@ class WeightedSum(EmbeddingLoss):
     def statistics(self, labels, taken):
         """Those of the losses of the sum; where it has several, their places are told, from 0."""
         found = {}
-        for place, ((_, loss), each) in enumerate(zip(self.terms, self._inputs(taken), strict=True)):
-            if isinstance(loss, EmbeddingLoss):
-                of_loss = loss.statistics(labels, each).items()
-                found |= {f"{name}_of_loss_{place}" if len(self.terms) > 1 else name: value for name, value in of_loss}
+        for place, (hooks, each) in enumerate(zip(self._hooks(), self._inputs(taken), strict=True)):
+            of_loss = hooks.statistics(labels, each).items()
+            found |= {f"{name}_of_loss_{place}" if len(self.terms) > 1 else name: value for name, value in of_loss}
         return found
 
     def make_layer(self):
@@ -78,6 +82,9 @@ class WeightedSum(EmbeddingLoss):
         if all(part is None for part in parts):
             return None
         return LossInputs(parts, [weight for weight, _ in self.terms])
+
+    def _hooks(self):
+        return [hooks_of(loss) for _, loss in self.terms]
 
     def _inputs(self, taken):
         """What each loss is called with."""

@@ -28,22 +28,22 @@ class LossLayers(VariableHolder):
     def join(self):
         """Lets the last layer, that of the whole embedding, begin as what those of its slices come to.
 
-        Layers say how by `join_slices(parts)`; others stay as they are. Gives the places of those that changed.
+        See `LossLayer.join_slices`. Returns the place of that layer in a list, which is empty where there are none.
         """
-        *slices, whole = self.learners or [None]
-        if not hasattr(whole, "join_slices"):
+        if not self.learners:
             return []
+        *slices, whole = self.learners
         whole.join_slices(slices)
         return [len(slices)]
 
     def split(self):
         """Lets the layers of slices begin as parts of that of the whole embedding.
 
-        Layers say how by `split_slices(parts)`; others stay as they are. Gives the places of those that changed.
+        See `LossLayer.split_slices`. Returns the places of these layers in a list.
         """
-        *slices, whole = self.learners or [None]
-        if not hasattr(whole, "split_slices"):
+        if not self.learners:
             return []
+        *slices, whole = self.learners
         whole.split_slices(slices)
         return list(range(len(slices)))
 

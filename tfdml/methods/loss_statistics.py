@@ -7,6 +7,7 @@ from keras import ops
 from tfdml.functional.distances import distances
 from tfdml.functional.pair_statistics import mean_of
 from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.loss_hooks import hooks_of
 
 # A batch that tells which scalars there are.
 LABELS = (0, 0, 1, 1)
@@ -41,17 +42,16 @@ def statistics_of(loss, labels, embeddings, taken):
     """Scalars by name of a learner's embeddings `[B, d]`, and of what the loss takes of them.
 
     Args:
-        loss: any Keras loss; one of `tfdml.losses` says what it finds by its `statistics`.
+        loss: any Keras loss; see `LossHooks.statistics`.
         labels: `[B]`.
         embeddings: `[B, d]`.
         taken: what the loss is called with, the embeddings or the output of its layer.
     """
     distance = distances(embeddings)
-    own = getattr(loss, "statistics", lambda labels, taken: {})
     return {
         "positive_distance": mean_of(positive_pairs(labels), distance),
         "negative_distance": mean_of(negative_pairs(labels), distance),
-        **own(labels, taken),
+        **hooks_of(loss).statistics(labels, taken),
     }
 
 

@@ -4,7 +4,7 @@ import warnings
 
 import tensorflow as tf
 
-from tfdml.preprocessing import Preprocessing, why_not_prepared
+from tfdml.preprocessing import Preprocessing, declared_by, why_not_prepared
 
 
 class PixelCheck:
@@ -35,7 +35,7 @@ class PixelCheck:
             )
 
     def _range(self):
-        declared, backbone = self._model.preprocessing, self._model.backbone
-        if declared is None and hasattr(backbone, "mean") and hasattr(backbone, "std"):
+        declared = self._model.preprocessing
+        if declared is None and {"mean", "std"} <= declared_by(self._model).keys():
             declared = Preprocessing.of(self._model, image_size=1)
         return declared and declared.range()

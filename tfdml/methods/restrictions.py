@@ -69,7 +69,7 @@ def _check_labels(labels, loss):
     if labels.dtype.kind in "USO":
         raise ValueError(_TEXT.format(name="label"))
     layer = layer_of(loss)
-    classes = getattr(layer, "classes", 1)
+    classes = 1 if layer is None else layer.classes
     if classes > 1 and labels.ndim == 1 and labels.size and not 0 <= labels.min() <= labels.max() < classes:
         wrong = int(np.flatnonzero((labels < 0) | (labels >= classes))[0])
         raise ValueError(

@@ -8,7 +8,7 @@ from tfdml.argument_checks import expects
 from tfdml.keras_internals import decays, place_of, trained_variables
 from tfdml.optimizers.arguments import GROUPS
 from tfdml.optimizers.layer_rules import layer_rules
-from tfdml.optimizers.own_steps import counting
+from tfdml.optimizers.step_counts import counting
 
 
 class LayerGroups:

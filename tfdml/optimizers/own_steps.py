@@ -1,29 +1,13 @@
 """Separate step counts for some of an optimizer's variables."""
 
-import contextlib
-
 import keras
 
-from tfdml.keras_internals import iterations_replaced, place_of, trained_variables
+from tfdml.keras_internals import place_of, trained_variables
+from tfdml.optimizers.layer_groups import LayerGroups
+from tfdml.optimizers.step_counts import counting
 
 # Optimizers that use `iterations` elementwise, so that the count may differ between columns of a variable.
 USE_STEPS = (keras.optimizers.Adam, keras.optimizers.Adamax)
-
-
-@contextlib.contextmanager
-def counting(optimizer, steps):
-    """Returns a context in which `optimizer.iterations` is another count.
-
-    Args:
-        optimizer: Keras optimizer.
-        steps: integer tensor that broadcasts against the updated variable; None: all steps, as usual.
-    """
-    if steps is None:
-        yield
-        return
-    # Keras divides by it for gradient accumulation.
-    with iterations_replaced(optimizer, steps * (optimizer.gradient_accumulation_steps or 1)):
-        yield
 
 
 def count_apart(optimizer, steps_of):
@@ -39,7 +23,7 @@ def count_apart(optimizer, steps_of):
     """
     if not isinstance(optimizer, USE_STEPS):
         return
-    if hasattr(optimizer, "count_apart"):
+    if isinstance(optimizer, LayerGroups):
         optimizer.count_apart(steps_of)
         return
     update_step = type(optimizer).update_step

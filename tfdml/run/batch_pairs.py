@@ -1,12 +1,16 @@
 """Checks that batches have the pairs that a loss learns from."""
 
+import inspect
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
 
+from pipelines.sampling import Sampler
+from tfdml import registry
+from tfdml.loss_hooks import hooks_of
+
 STEPS = 64
-# Sampler of batches in so many parts.
-GIVEN = {2: "pairs", 3: "triplets"}
 
 
 def check_pairs(loss, sampler, labels, settings):
@@ -21,12 +25,14 @@ def check_pairs(loss, sampler, labels, settings):
         labels: `[N]` class of each training row.
         settings: namespace with the flags' values.
     """
-    if not getattr(loss, "needs_pairs", False):
+    hooks = hooks_of(loss)
+    if not hooks.needs_pairs:
         return
-    if loss.batch_parts > 1 and sampler.parts != loss.batch_parts:
+    if hooks.batch_parts > 1 and sampler.parts != hooks.batch_parts:
+        others = _samplers(lambda sampler: sampler.parts == hooks.batch_parts)
         raise ValueError(
-            f"--loss={settings.loss} takes only what the sampler {GIVEN[loss.batch_parts]} draws together; received "
-            f"--sampler={settings.sampler}."
+            f"--loss={settings.loss} takes batches in {hooks.batch_parts} parts, whose rows belong together; received "
+            f"--sampler={settings.sampler}, whose batches have {sampler.parts}. Use {others}."
         )
     rows = sampler.rows(settings.seed, tf.range(STEPS)).numpy()
     counts = [np.unique(batch, return_counts=True)[1] for batch in np.asarray(labels)[rows]]
@@ -35,7 +41,7 @@ def check_pairs(loss, sampler, labels, settings):
     if with_positive == 0:
         raise ValueError(
             f"None of the first {STEPS} batches of {here} has two images of a class, which --loss={settings.loss} "
-            "needs. Use pxk, which draws several images of each class."
+            f"needs. Use {_several_per_class()}, whose batches have several images of each class."
         )
     if len(np.unique(labels)) == 1:
         logging.warning("All training images are of one class; --loss=%s needs two classes or more.", settings.loss)
@@ -47,8 +53,19 @@ def check_pairs(loss, sampler, labels, settings):
     if with_positive < 0.5:
         logging.warning(
             "Only %.1f %% of the images in batches of %s come with another one of their class, which --loss=%s needs. "
-            "pxk draws several images of each class.",
+            "Batches of %s have several images of each class.",
             100 * with_positive,
             here,
             settings.loss,
+            _several_per_class(),
         )
+
+
+def _several_per_class():
+    return _samplers(lambda sampler: sampler.several_per_class)
+
+
+def _samplers(fits):
+    """Returns the names of the registered samplers for whose class the function `fits` is true."""
+    classes = {name: thing for name, thing in registry.registered("sampler").items() if inspect.isclass(thing)}
+    return " or ".join(name for name, each in classes.items() if issubclass(each, Sampler) and fits(each)) or "another"

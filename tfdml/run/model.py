@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from pipelines.images.errors import reason_of
 from tfdml import registry
+from tfdml.backbones import Backbone
 from tfdml.preprocessing import image_size_of
 from tfdml.run.batch_pairs import check_pairs
 from tfdml.run.model_files import load_weights
@@ -33,10 +34,21 @@ def build_model(experiment, sampler, steps_per_epoch):
     return model
 
 
+def make_backbone(settings):
+    """The backbone of the settings, which declares how pixels are scaled, or a ValueError."""
+    backbone = registry.create("backbone", settings.backbone)
+    if not isinstance(backbone, Backbone):
+        raise ValueError(
+            f"--backbone={settings.backbone}: {type(backbone).__name__} must be a tfdml.backbones.Backbone, which "
+            "declares how pixels are scaled: Backbone(inputs, {'output': outputs}, mean=..., std=..., image_size=...)."
+        )
+    return backbone
+
+
 def _embedding_model(experiment):
     """The method's model of the backbone, with variables."""
     settings = experiment.settings
-    backbone = registry.create("backbone", settings.backbone)
+    backbone = make_backbone(settings)
     if settings.initial_weights:
         loaded = load_weights(backbone, settings.initial_weights)
         if experiment.chief:

@@ -11,15 +11,15 @@ def load_weights(backbone, path):
     """Gives a backbone its initial weights; returns a line that says what was loaded.
 
     Args:
-        backbone: Keras model.
+        backbone: `Backbone`.
         path: a `.weights.h5` file, loaded by the names of layers; a file of keras.applications; or `imagenet`: what the
             backbone downloads itself; or the name of weights that come with tfdml, such as `toycars` for `small`.
     """
     if path == "imagenet":
         return f"--initial_weights={path}: {_load_imagenet(backbone)}"
-    file = getattr(backbone, "shipped_weights", {}).get(path, path)
+    file = backbone.shipped_weights.get(path, path)
     if not Path(file).exists():
-        names = [*["imagenet"] * hasattr(backbone, "load_imagenet"), *getattr(backbone, "shipped_weights", {})]
+        names = [*["imagenet"] * backbone.downloads_imagenet, *backbone.shipped_weights]
         known = f", and {backbone.name} knows by name: {', '.join(names)}" if names else ""
         raise FileNotFoundError(f"--initial_weights={path}: no such file{known}. {advice(backbone)}".strip())
     try:
@@ -37,7 +37,7 @@ def load_weights(backbone, path):
 
 
 def _load_imagenet(backbone):
-    if hasattr(backbone, "load_imagenet"):
+    if backbone.downloads_imagenet:
         backbone.load_imagenet()
         return "all parameters loaded."
     how = (

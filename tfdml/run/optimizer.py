@@ -5,7 +5,7 @@ from absl import logging
 
 from tfdml import registry
 from tfdml.callbacks import WeightAverage
-from tfdml.losses import WeightedSum
+from tfdml.loss_hooks import hooks_of
 
 # The optimizer's argument that each flag sets.
 ARGUMENTS = {
@@ -62,14 +62,12 @@ def parse_multipliers(items):
 
 def check_loss(loss, classes, settings):
     """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on."""
-    terms = [term for _, term in loss.terms] if isinstance(loss, WeightedSum) else [loss]
-    for term in terms:
-        given = getattr(term, "classes", None)
-        if given is not None and given < classes:
-            raise ValueError(
-                f"--loss={settings.loss} has classes={given}, and --dataset={settings.dataset} has {classes} training "
-                "classes. Leave the argument out: it is then their number."
-            )
+    given = hooks_of(loss).classes
+    if given is not None and given < classes:
+        raise ValueError(
+            f"--loss={settings.loss} has classes={given}, and --dataset={settings.dataset} has {classes} training "
+            "classes. Leave the argument out: it is then their number."
+        )
 
 
 def make_average(settings, model):

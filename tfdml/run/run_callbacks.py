@@ -6,7 +6,7 @@ import keras
 
 from tfdml.callbacks import DivergenceGuard, RetrievalEvaluation, SamplerRefresh
 from tfdml.callbacks.training_parts import TrainingParts
-from tfdml.losses import EmbeddingLoss
+from tfdml.loss_hooks import hooks_of
 from tfdml.run.checkpoint_folder import CheckpointFolder
 from tfdml.run.epoch_log import EpochLog
 from tfdml.run.model_files import save_model
@@ -74,17 +74,12 @@ class RunCallbacks:
         )
         guard = DivergenceGuard(step=lambda: progress.step)
         epoch_log = EpochLog(log, step=lambda: progress.step)
-        between = [*schedules_of(model.loss, parts), *averages.values(), *watches.values()]
+        between = [*hooks_of(model.loss).callbacks(parts), *averages.values(), *watches.values()]
         return cls([progress, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches)
 
     def findings(self):
         """Returns the findings of the watches by name, for the result."""
         return {name: found for name, watch in self.watches.items() if (found := watch.finding()) is not None}
-
-
-def schedules_of(loss, parts):
-    """Returns the callbacks of a loss; only losses of tfdml have any."""
-    return loss.callbacks(parts) if isinstance(loss, EmbeddingLoss) else []
 
 
 def refresh_of(parts):

@@ -72,6 +72,15 @@ def test_a_batch_is_of_its_learners_cluster_alone(divided, drawn):
     assert len({tuple(np.sort(batch)) for batch in rows}) > STEPS // 2
 
 
+def test_what_is_declared_of_a_batch_is_so(name, divided):
+    plain = WITHIN[name]()
+    assert (divided.parts, divided.several_per_class) == (plain.parts, plain.several_per_class)
+    plain.bind(LABELS)
+    counts = [np.unique(LABELS[batch], return_counts=True)[1] for batch in plain.rows(3, np.arange(STEPS)).numpy()]
+    assert plain.batch_size % plain.parts == 0
+    assert plain.several_per_class == all(np.all(count > 1) for count in counts)
+
+
 def test_any_order_of_steps_gives_the_same(drawn):
     rows, learners = drawn(range(STEPS))
     order = np.random.default_rng(1).permutation(STEPS)

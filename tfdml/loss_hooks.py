@@ -1,0 +1,49 @@
+"""Hooks of losses: what a loss declares beside the values it computes."""
+
+
+class LossHooks:
+    """What a loss declares to models, callbacks and `tfdml.train`, with defaults for a loss that declares nothing.
+
+    `tfdml.losses.EmbeddingLoss` inherits them. Other losses of Keras, a user's own too, have the defaults; see
+    `hooks_of`.
+    """
+
+    # Whether it learns nothing from an image without another one of its class in the batch.
+    needs_pairs = False
+    # In how many equal parts it takes the batch, row i of one with row i of the others, as `Sampler.parts` says.
+    batch_parts = 1
+    # Number of classes that it was made for; None: any.
+    classes = None
+
+    def statistics(self, labels, taken):
+        """Scalars by name that tell whether the loss still learns from a batch; `tfdml.train` logs their means.
+
+        NaN stands for what the batch has none of.
+
+        Args:
+            labels, taken: as `call` takes them.
+        """
+        del labels, taken
+        return {}
+
+    def callbacks(self, parts):
+        """Callbacks that change the loss while it trains; `tfdml.train` adds them.
+
+        Args:
+            parts: `tfdml.callbacks.training_parts.TrainingParts`.
+        """
+        del parts
+        return []
+
+    def make_layer(self):
+        """The layer that holds the loss' variables and gives what `call` takes, or None where it takes embeddings.
+
+        The layer is a `tfdml.layers.LossLayer`, called with `(embeddings [B, d], labels [B])`. Keras tracks variables
+        of layers only.
+        """
+        return None
+
+
+def hooks_of(loss):
+    """Returns the loss itself if it declares hooks, else the defaults: for any other Keras loss, and for None."""
+    return loss if isinstance(loss, LossHooks) else LossHooks()
