@@ -15,46 +15,6 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import integer, number
 from tfdml.losses import EmbeddingLoss, ProxyLoss
 
-# In Python arguments may stand without their names, and files keep their names: neither may change.
-PROXIES = "proxies='learnt', proxy_steps=1000, proxy_rate=0.001"
-SIGNATURES = {
-    "angular": "alpha=45.0",
-    "arc_face": "scale=64.0, margin=0.5, monotonic=True, classes=None",
-    "binomial_deviance": "alpha=2.0, beta=0.5, negative_cost=25.0",
-    "circle": "margin=0.4, scale=80.0, differentiate_weights=False",
-    "contextual_manifold": f"margin=0.0005, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
-    "contrastive": "margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False, pairs='all'",
-    "cos_face": "scale=64.0, margin=0.35, classes=None",
-    "fast_ap": "bins=10",
-    "histogram": "bins=100",
-    "intrinsic_manifold": f"margin=0.0005, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
-    "lifted_structure": "margin=1.0, form='smooth', normalize=False",
-    "margin": (
-        "beta=1.2, margin=0.2, learn_beta='no', nu=0.0, cutoff=0.5, nonzero_loss_cutoff=1.4, "
-        "mining='distance_weighted', classes=None"
-    ),
-    "multi_similarity": "alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True",
-    "n_pair": "margin=0.0, negatives='all', normalize=False, regularization=0.0",
-    "norm_softmax": "temperature=0.05, classes=None",
-    "nt_xent": "temperature=0.1",
-    "proxy_anchor": "scale=32.0, margin=0.1, classes=None",
-    "proxy_n_pair": f"margin=0.0005, {PROXIES}, classes=None",
-    "proxy_nca": "scale=1.0, exclude_positive=True, classes=None",
-    "ranked_list": (
-        "alpha=1.2, margin=0.4, positive_temperature=0.0, negative_temperature=10.0, balance=0.5, "
-        "differentiate_weights=False, differentiate_gallery=False, final_negative_temperature=None"
-    ),
-    "ranked_list_simpler": (
-        "margin=0.4, negative_temperature=10.0, differentiate_weights=False, differentiate_gallery=False, "
-        "final_negative_temperature=None"
-    ),
-    "smooth_ap": "temperature=0.01, include_query=False",
-    "soft_triple": "scale=20.0, center_temperature=0.1, margin=0.01, per_class=10, merging=0.2, classes=None",
-    "sub_center_arc_face": "scale=64.0, margin=0.5, monotonic=True, per_class=3, classes=None",
-    "sup_con": "temperature=0.1, form='out'",
-    "triplet": "margin=0.2, mining='semi_hard', squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4",
-}
-
 
 @expects(margin=number(at_least=0))
 def distances_loss(labels, embeddings, *, margin=0.5, power=2):
@@ -94,49 +54,6 @@ LABELS = np.arange(4)
 
 def values(loss):
     return loss.call(LABELS, EMBEDDINGS).numpy().tolist()
-
-
-def loss_classes():
-    return {name: type(registry.create("loss", name)) for name in registry.names("loss")}
-
-
-def test_signatures_stay_as_they_are():
-    found = {name: str(inspect.signature(loss)) for name, loss in loss_classes().items()}
-    assert found == {name: f"({arguments}, **kwargs)" for name, arguments in SIGNATURES.items()}
-
-
-def test_losses_have_the_defaults_of_their_functions_and_describe_each_argument():
-    for name, loss in loss_classes().items():
-        function = getattr(losses, f"{name}_loss")
-        assert loss.function is function
-        arguments = inspect.signature(loss).parameters
-        taken = [each for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
-        assert taken and all(arguments[each.name].default == each.default for each in taken)
-        section = inspect.getdoc(loss).partition("\nArgs:\n")[2]
-        described = {each for line in section.splitlines() for each in line.partition(":")[0].strip().split(", ")}
-        assert {*arguments, "reduction", "name", "dtype"} - {"kwargs"} <= described, name
-        assert "of the above" not in section and "see there" not in section, name
-
-
-def other(value):
-    return not value if isinstance(value, bool) else value + ("!" if isinstance(value, str) else 1)
-
-
-def test_losses_call_their_functions_with_their_arguments(monkeypatch):
-    for name, loss_class in loss_classes().items():
-        loss, received = loss_class(), {}
-        taken = inspect.signature(loss_class.function).parameters
-        given = {argument: other(value) for argument, value in loss.get_config().items() if argument in taken}
-        for argument, value in given.items():
-            setattr(loss, argument, value)
-        if name == "margin":
-            # Without a boundary that is learned.
-            given["nu"] = 0.0
-        function = staticmethod(lambda labels, taken, received=received, **arguments: received.update(arguments))
-        monkeypatch.setattr(loss_class, "function", function)
-        loss.call(LABELS, EMBEDDINGS)
-        numbers = {each: float(value) for each, value in received.items() if isinstance(value, keras.Variable)}
-        assert {**received, **numbers} == given, name
 
 
 def test_arguments_of_the_function_are_arguments_and_attributes_of_the_class():

@@ -9,12 +9,6 @@ import tfdml
 from tfdml.losses import Contrastive, ProxyNCA, proxy_nca_loss
 
 
-@pytest.fixture
-def batch():
-    rng = np.random.default_rng(0)
-    return rng.normal(size=(16, 12, 12, 3)).astype(np.float32), np.repeat(np.arange(4), 4)
-
-
 def model_with(loss, built=True):
     keras.utils.set_random_seed(0)
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)

@@ -1,3 +1,5 @@
+"""Images are decoded, transformed and scaled as the transform and the backbone say."""
+
 import io
 
 import numpy as np
@@ -5,20 +7,12 @@ import pytest
 import tensorflow as tf
 from PIL import Image
 
-from pipelines.datasets import Split
 from pipelines.images.decoding import decode
 from pipelines.preprocessor import Preprocessor
-from pipelines.reading.unreadable import find_unreadable, find_unreadable_class
+from tests.pipelines.image_files import encoded
 from tfdml import registry
 
 COLOURS = np.random.default_rng(0).integers(0, 256, (9, 13, 3)).astype(np.uint8)
-
-
-def encoded(pixels, file_format, mode="RGB", **options):
-    file = io.BytesIO()
-    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(np.asarray(pixels, np.uint8))
-    image.convert(mode).save(file, file_format, **options)
-    return file.getvalue()
 
 
 def apply(spec, image, seed=(0, 0), **offers):
@@ -224,32 +218,3 @@ def test_a_chain_that_ends_in_the_wrong_shape_is_told(transform, shape, in_graph
             tf.data.Dataset.from_tensor_slices(contents).map(lambda image: preprocess(image, tf.zeros([2], tf.int64)))
         else:
             preprocess(contents[0], tf.zeros([2], tf.int64))
-
-
-class TestFindUnreadable:
-    GOOD = encoded(COLOURS, "PNG")
-
-    def test_truncated_bytes(self):
-        images = np.array([self.GOOD, self.GOOD, self.GOOD[:60], b""], dtype=object)
-        row, reason = find_unreadable(Split(images, np.arange(4)))
-        assert row == 2 and reason and "\n" not in reason
-
-    def test_paths(self, tmp_path):
-        contents = {"good.png": self.GOOD, "cut.jpg": encoded(np.zeros((64, 64, 3)), "JPEG")[:-300], "text.png": b"no"}
-        for name, content in contents.items():
-            (tmp_path / name).write_bytes(content)
-        for name in ("cut.jpg", "text.png", "absent.png"):
-            paths = np.array([str(tmp_path / "good.png"), str(tmp_path / name)], dtype=object)
-            row, reason = find_unreadable(Split(paths, np.arange(2)))
-            assert row == 1 and len(reason) > 10
-
-    def test_nothing_to_find(self):
-        assert find_unreadable(Split(np.array([self.GOOD] * 2, dtype=object), np.arange(2))) is None
-
-    def test_a_class_without_a_good_image(self):
-        bad, labels = b"no", np.array([2, 1, 1, 2, 1, 2, 0])
-        images = np.array([bad, self.GOOD, bad, bad, bad, bad, self.GOOD], dtype=object)
-        rows, reason = find_unreadable_class(Split(images, labels))
-        assert rows.tolist() == [0, 3, 5] and "not a JPEG" in reason
-        images[5] = self.GOOD
-        assert find_unreadable_class(Split(images, labels)) is None

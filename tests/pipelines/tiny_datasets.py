@@ -1,8 +1,10 @@
-"""Writes the published datasets in small, in the layouts in which they are given out, images included."""
+"""Writes the published datasets in small, in the layouts in which they are given out with images, and reads them."""
 
 import numpy as np
 from PIL import Image
 from scipy.io import savemat
+
+from pipelines.datasets import load
 
 SIDE = (24, 18)
 BIRDS = {1: "001.Wren", 2: "002.Robin", 3: "003.Old Crow", 4: "004.Jay"}
@@ -146,3 +148,24 @@ def write_market(root):
             picture(folder / part / f"{stem}.jpg", colour_of(abs(int(stem.split("_")[0]))))
         (folder / part / "Thumbs.db").write_bytes(b"")
     return folder
+
+
+WRITERS = {
+    "cub200": write_cub,
+    "cars196": write_cars_one_folder,
+    "sop": write_sop,
+    "inshop": write_inshop,
+    "vehicleid": write_vehicleid,
+    "market1501": write_market,
+}
+
+
+def read(spec, data_dir):
+    """A dataset whose files are there."""
+    return load(spec, data_dir=str(data_dir))
+
+
+def rewrite(path, old, new):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))

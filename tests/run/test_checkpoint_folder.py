@@ -1,61 +1,13 @@
-"""Checkpoints: exact, whole whenever the process dies, and refused when the disk lied."""
+"""Checkpoints are exact, the last few are kept, and damaged ones are refused."""
 
-import errno
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-import keras
-import numpy as np
 import pytest
-import tensorflow as tf
 
-from tfdml.run import checkpoint_folder as checkpoint
-from tfdml.run.checkpoint_folder import CheckpointError, CheckpointFolder, restore, snapshot, write_atomically
-
-FILES = ("arrays.npz", "state.json", "manifest.json")
+from tests.run.checkpoints import FILES, assert_is, content, never
+from tfdml.run.checkpoint_folder import CheckpointError, CheckpointFolder
 
 
-def content(step):
-    """Arrays and state of a step: every kind that a run has, and floats that only equality of bits tells apart."""
-    random = np.random.default_rng(step)
-    odd = np.array([0x7FC00001, 0x80000000, 0x00000001, 0x7F800000], np.uint32).view(np.float32)
-    arrays = [
-        ("00000|head/kernel", random.normal(size=(4, 3)).astype("float32")),
-        ("00001|iterations", np.int64(step)),
-        ("00002|seed", np.array([step, 2**32 - 1], np.uint32)),
-        ("00003|odd", odd),
-        ("00004|empty", np.zeros((0, 3), "float32")),
-    ]
-    return arrays, {"log": {"events": step}, "best": None, "recall": 0.1 + step}
-
-
-def assert_is(read, step):
-    found_step, arrays, state = read
-    expected, expected_state = content(step)
-    assert (found_step, state) == (step, expected_state)
-    assert [name for name, _ in arrays] == [name for name, _ in expected]
-    for (name, found), (_, wanted) in zip(arrays, expected, strict=True):
-        assert (found.shape, found.dtype, found.tobytes()) == (np.shape(wanted), wanted.dtype, wanted.tobytes()), name
-
-
-def never(message):
-    pytest.fail(f"warned: {message}")
-
-
-@pytest.fixture
-def two(tmp_path):
-    """A folder with the checkpoints of steps 1 and 2."""
-    folder = CheckpointFolder(tmp_path / "checkpoints")
-    for step in (1, 2):
-        folder.write(step, *content(step))
-    return folder
-
-
-def test_comes_back_bit_for_bit(two):
-    assert_is(two.read_newest(never), 2)
+def test_comes_back_bit_for_bit(two_checkpoints):
+    assert_is(two_checkpoints.read_newest(never), 2)
 
 
 def test_nothing_there(tmp_path):
@@ -72,14 +24,14 @@ def test_keeps_the_last_few(tmp_path, keep):
     assert_is(folder.read_newest(never), 123_456_789)
 
 
-def test_other_things_in_the_folder_are_left_alone(two):
-    (two.folder / "step-last").mkdir()
-    (two.folder / "step-00000009").write_text("a file")
-    (two.folder / "notes.txt").write_text("mine")
-    assert_is(two.read_newest(never), 2)
-    two.write(3, *content(3))
-    assert two.steps() == [1, 2, 3]
-    assert (two.folder / "notes.txt").exists()
+def test_other_things_in_the_folder_are_left_alone(two_checkpoints):
+    (two_checkpoints.folder / "step-last").mkdir()
+    (two_checkpoints.folder / "step-00000009").write_text("a file")
+    (two_checkpoints.folder / "notes.txt").write_text("mine")
+    assert_is(two_checkpoints.read_newest(never), 2)
+    two_checkpoints.write(3, *content(3))
+    assert two_checkpoints.steps() == [1, 2, 3]
+    assert (two_checkpoints.folder / "notes.txt").exists()
 
 
 def truncated(path):
@@ -115,18 +67,18 @@ def made_a_folder(path):
 @pytest.mark.parametrize(
     "damage", [truncated, one_byte_short, longer, emptied, zeroed, removed, made_a_folder], ids=lambda f: f.__name__
 )
-def test_damaged_file_the_one_before_is_used(two, name, damage):
-    damage(two.folder / "step-00000002" / name)
+def test_damaged_file_the_one_before_is_used(two_checkpoints, name, damage):
+    damage(two_checkpoints.folder / "step-00000002" / name)
     messages = []
-    assert_is(two.read_newest(messages.append), 1)
+    assert_is(two_checkpoints.read_newest(messages.append), 1)
     assert len(messages) == 1
-    assert str(two.folder / "step-00000002") in messages[0]
+    assert str(two_checkpoints.folder / "step-00000002") in messages[0]
     assert "damaged" in messages[0] and "using the one before" in messages[0]
 
 
-def test_any_flipped_bit_is_found(two):
+def test_any_flipped_bit_is_found(two_checkpoints):
     """In every byte of the small files and many of the arrays: never is anything else read than what was written."""
-    folder = two.folder / "step-00000002"
+    folder = two_checkpoints.folder / "step-00000002"
     for name in FILES:
         whole = (folder / name).read_bytes()
         places = range(len(whole)) if name != "arrays.npz" else range(0, len(whole), 7)
@@ -135,25 +87,25 @@ def test_any_flipped_bit_is_found(two):
             changed[place] ^= 1 << place % 8
             (folder / name).write_bytes(changed)
             messages = []
-            assert_is(two.read_newest(messages.append), 1)
+            assert_is(two_checkpoints.read_newest(messages.append), 1)
             assert len(messages) == 1, (name, place)
         (folder / name).write_bytes(whole)
-    assert_is(two.read_newest(never), 2)
+    assert_is(two_checkpoints.read_newest(never), 2)
 
 
-def test_files_of_two_checkpoints_do_not_mix(two):
+def test_files_of_two_checkpoints_do_not_mix(two_checkpoints):
     for name in FILES[:2]:
-        other = (two.folder / "step-00000001" / name).read_bytes()
-        (two.folder / "step-00000002" / name).write_bytes(other)
-    assert_is(two.read_newest(lambda message: None), 1)
+        other = (two_checkpoints.folder / "step-00000001" / name).read_bytes()
+        (two_checkpoints.folder / "step-00000002" / name).write_bytes(other)
+    assert_is(two_checkpoints.read_newest(lambda message: None), 1)
 
 
-def test_all_damaged_is_an_error_that_says_what_to_do(two):
-    for step in two.steps():
-        truncated(two.folder / f"step-{step:08d}" / "arrays.npz")
+def test_all_damaged_is_an_error_that_says_what_to_do(two_checkpoints):
+    for step in two_checkpoints.steps():
+        truncated(two_checkpoints.folder / f"step-{step:08d}" / "arrays.npz")
     messages = []
     with pytest.raises(CheckpointError, match="Every checkpoint in .* is damaged.*new --run_dir"):
-        two.read_newest(messages.append)
+        two_checkpoints.read_newest(messages.append)
     assert len(messages) == 2
 
 
@@ -172,246 +124,7 @@ def test_a_later_damaged_one_does_not_crowd_out_good_ones(tmp_path, keep):
     assert folder.steps() == [2, 3][-keep:]
 
 
-def test_damaged_one_is_written_anew(two):
-    truncated(two.folder / "step-00000002" / "arrays.npz")
-    two.write(2, *content(2))
-    assert_is(two.read_newest(never), 2)
-
-
-def test_what_a_kill_left_half_written_is_no_checkpoint_and_goes_away(two):
-    """A folder under its temporary name; also one of a step that is never written again."""
-    for step in (3, 7):
-        leftover = two.folder / f".writing-{step:08d}"
-        leftover.mkdir()
-        (leftover / "arrays.npz").write_bytes(b"PK half")
-    assert_is(two.read_newest(never), 2)
-    two.write(3, *content(3))
-    assert_is(two.read_newest(never), 3)
-    assert sorted(entry.name for entry in two.folder.iterdir()) == [f"step-{step:08d}" for step in (1, 2, 3)]
-
-
-# A process that needs numpy only: a fork dies before each line that writes, and before each touch of the disk.
-DIES_AT_EVERY_LINE = """
-import importlib.util, json, os, sys
-import numpy as np
-
-path, folder, keep, before = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
-spec = importlib.util.spec_from_file_location("checkpoint", path)
-checkpoint = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(checkpoint)
-traced = {path, np.lib.format.write_array.__code__.co_filename}
-# A killed process loses nothing of what the system has taken; waiting for the disk would only cost time.
-os.fsync = lambda descriptor: None
-TOUCHES_THE_DISK = {"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir"}
-
-
-def arrays(step):
-    return [("00000|kernel", np.full((50, 50), step, "float32")), ("00001|count", np.int64(step))]
-
-
-def die_at(number):
-    counted = 0
-
-    def count():
-        nonlocal counted
-        counted += 1
-        if counted == number:
-            os._exit(9)
-
-    def line(frame, event, argument):
-        if event == "line":
-            count()
-        return line
-
-    sys.settrace(lambda frame, event, argument: line if frame.f_code.co_filename in traced else None)
-    sys.addaudithook(lambda event, arguments: count() if event in TOUCHES_THE_DISK else None)
-
-
-def in_a_fork(work):
-    pid = os.fork()
-    if not pid:
-        try:
-            work()
-        except BaseException as error:
-            print(repr(error), file=sys.stderr)
-            os._exit(3)
-        os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def found(messages):
-    step, read, state = checkpoint.CheckpointFolder(where, keep).read_newest(messages.append)
-    good = state == {"step": step} and all(
-        np.array_equal(one, other) and name == wanted
-        for (name, one), (wanted, other) in zip(read, arrays(step), strict=True)
-    )
-    return [step, good, len(messages)]
-
-
-outcomes, number = [], 0
-while True:
-    number += 1
-    where = os.path.join(folder, str(number))
-    there = checkpoint.CheckpointFolder(where, 99)
-    for step in before:
-        there.write(step, arrays(step), {"step": step})
-    if before[-1] == 2:
-        with open(os.path.join(where, "step-00000002", "state.json"), "w") as file:
-            file.write("{")
-
-    def write():
-        die_at(number)
-        checkpoint.CheckpointFolder(where, keep).write(2, arrays(2), {"step": 2})
-
-    status = in_a_fork(write)
-    outcomes.append([status, *found([])])
-    # The next start writes the same step again, over what the dead one left.
-    checkpoint.CheckpointFolder(where, keep).write(2, arrays(2), {"step": 2})
-    messages = []
-    outcomes[-1] += [*found(messages), sorted(os.listdir(where))]
-    checkpoint.shutil.rmtree(where)
-    if status != 9:
-        break
-print(json.dumps(outcomes))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "keep, before, kept",
-    [(3, [1], [1, 2]), (1, [0, 1], [2]), (3, [1, 2], [1, 2])],
-    ids=["fresh", "removing_old_ones", "over_a_damaged_one"],
-)
-def test_killed_at_any_line_of_writing_a_whole_checkpoint_is_the_newest(tmp_path, keep, before, kept):
-    """The one before until the new one has its name, the new one from then on, and nothing half-written between."""
-    arguments = [sys.executable, "-c", DIES_AT_EVERY_LINE, checkpoint.__file__, tmp_path, str(keep), json.dumps(before)]
-    done = subprocess.run(arguments, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    outcomes = json.loads(done.stdout)
-    statuses = [outcome[0] for outcome in outcomes]
-    assert statuses == [9] * (len(outcomes) - 1) + [0], done.stderr
-    assert len(outcomes) > 50
-    newest = [outcome[1] for outcome in outcomes]
-    assert set(newest) == {1, 2} and newest == sorted(newest)
-    assert all(good for _, _, good, *_ in outcomes)
-    damaged_there = {0} if before[-1] == 1 else {0, 1}
-    assert {outcome[3] for outcome in outcomes} <= damaged_there
-    again = {json.dumps(outcome[4:]) for outcome in outcomes}
-    assert again == {json.dumps([2, True, 0, [f"step-{step:08d}" for step in kept]])}
-
-
-def test_everything_is_on_the_disk_before_it_gets_its_name(two, monkeypatch):
-    """Each file and the folder of them are flushed before the rename, the folder that holds the name after it."""
-    done, flush, rename = [], os.fsync, Path.rename
-
-    def flushed(descriptor):
-        done.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
-        flush(descriptor)
-
-    def renamed(path, target):
-        done.append("renamed")
-        return rename(path, target)
-
-    if not Path("/proc/self/fd").is_dir():
-        pytest.skip("needs /proc")
-    monkeypatch.setattr(os, "fsync", flushed)
-    monkeypatch.setattr(Path, "rename", renamed)
-    two.write(3, *content(3))
-    place = done.index("renamed")
-    assert set(done[:place]) == {*FILES, ".writing-00000003"}
-    assert done[place + 1 :] == ["checkpoints"]
-
-
-@pytest.mark.parametrize("at", range(1, 6))
-def test_full_disk_leaves_the_earlier_one_whole(two, monkeypatch, at):
-    """ENOSPC while any of the files, or a folder, is flushed."""
-    calls, flush = [], os.fsync
-
-    def full(descriptor):
-        calls.append(descriptor)
-        if len(calls) == at:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        flush(descriptor)
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CheckpointError) as caught:
-        two.write(3, *content(3))
-    message = str(caught.value)
-    for words in ("checkpoint of step 3", str(two.folder), "No space left on device", "Make room"):
-        assert words in message
-    assert not list(two.folder.glob(".writing-*"))
-    newest = two.read_newest(never)
-    assert_is(newest, newest[0])
-    # The last flush comes when the new one has its name.
-    assert newest[0] == (2 if at < 5 else 3)
-    assert f"the one of step {newest[0]} is whole" in message
-    two.write(3, *content(3))
-    assert_is(two.read_newest(never), 3)
-
-
-def test_full_disk_at_the_first_checkpoint(tmp_path, monkeypatch):
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(CheckpointError, match="no earlier one is whole"):
-        CheckpointFolder(tmp_path).write(3, *content(3))
-    assert CheckpointFolder(tmp_path).read_newest(never) is None
-
-
-def test_write_atomically_holds_the_old_or_the_new(tmp_path, monkeypatch):
-    path = tmp_path / "flags.txt"
-    write_atomically(path, b"old")
-    assert path.read_bytes() == b"old"
-
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError):
-        write_atomically(path, b"new")
-    assert path.read_bytes() == b"old"
-    monkeypatch.undo()
-    write_atomically(path, b"new")
-    assert [entry.name for entry in tmp_path.iterdir()] == ["flags.txt"] and path.read_bytes() == b"new"
-
-
-def model_of(units):
-    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(units), keras.layers.BatchNormalization()])
-    model.compile("adam", "mse")
-    model.optimizer.build(model.trainable_variables)
-    return model
-
-
-def kept(model):
-    return model.variables + model.optimizer.variables
-
-
-def test_snapshot_comes_back_into_another_model():
-    strategy = tf.distribute.get_strategy()
-    trained, fresh = model_of(4), model_of(4)
-    trained.fit(np.eye(3, dtype="float32"), np.ones((3, 4), "float32"), verbose=0)
-    arrays = snapshot(kept(trained), strategy)
-    assert len({name for name, _ in arrays}) == len(arrays)
-    names = [variable.path.partition("/")[2] or variable.path for variable in kept(trained)]
-    renamed = [(f"{name.partition('|')[0]}|{variable.path}", array) for (name, array), variable in
-               zip(arrays, kept(fresh), strict=True)]  # fmt: skip
-    before = [variable.numpy() for variable in kept(fresh)]
-    restore(kept(fresh), renamed, strategy)
-    after = [variable.numpy() for variable in kept(fresh)]
-    for name, found, wanted in zip(names, after, kept(trained), strict=True):
-        assert found.tobytes() == wanted.numpy().tobytes(), name
-    assert any(found.tobytes() != old.tobytes() for found, old in zip(after, before, strict=True))
-
-
-def test_a_snapshot_of_another_model_is_refused():
-    strategy = tf.distribute.get_strategy()
-    model = model_of(4)
-    arrays = snapshot(kept(model), strategy)
-    with pytest.raises(CheckpointError, match=f"holds {len(arrays) - 1} variables, the model has {len(arrays)}"):
-        restore(kept(model), arrays[1:], strategy)
-    name, array = arrays[0]
-    with pytest.raises(CheckpointError, match=r"shape \(3, 5\) does not fit .*kernel of shape \(3, 4\)"):
-        restore(kept(model), [(name, np.zeros((3, 5), "float32")), *arrays[1:]], strategy)
-    with pytest.raises(CheckpointError, match="other/kernel.* does not fit"):
-        restore(kept(model), [("00000|other/kernel", array), *arrays[1:]], strategy)
+def test_damaged_one_is_written_anew(two_checkpoints):
+    truncated(two_checkpoints.folder / "step-00000002" / "arrays.npz")
+    two_checkpoints.write(2, *content(2))
+    assert_is(two_checkpoints.read_newest(never), 2)

@@ -5,79 +5,10 @@ import os
 import zipfile
 
 import pytest
-from absl import flags as absl_flags
 
-from tfdml import flags
+from tests.run.parsed_flags import parsed
 from tfdml.run import training
 from tfdml.run.run_directory import RunDirectory
-
-OTHER_VALUES = {
-    "dataset": "toycars(classes=16, seed=3)",
-    "data_dir": "/my data/Bilder für alle #1",
-    "backbone": "small(width=8)",
-    "initial_weights": "a=b.weights.h5",
-    "method": "multi_head(learners=4)",
-    "head": "linear(dropout=0.25)",
-    "loss": "triplet(margin=0.1, mining='hard')",
-    "sampler": "uniform(batch_size=16)",
-    "optimizer": 'sgd(learning_rate=1e-3, name="x")',
-    "schedule": "cosine(warmup_epochs=1)",
-    "lr_multipliers": "embedding=10,stage1_*=0.5",
-    "warmup_epochs": "1.5",
-    "freeze_batch_norm": "statistics",
-    "decay_biases_and_norms": "False",
-    "clip_norm": "0.1",
-    "meta_classes": "3",
-    "meta_classes_of": "images",
-    "ema": "0.999",
-    "embedding_size": "7",
-    "image_size": "31",
-    "train_transform": "random_resized_crop(area=(0.2, 1.0))|flip",
-    "test_transform": "warp",
-    "cache": "bytes",
-    "cache_memory": "0.5",
-    "cache_dir": "/fast disk",
-    "shrink_decoding": "True",
-    "max_bad_images": "7",
-    "epochs": "3",
-    "steps_per_epoch": "5",
-    "eval_every": "2",
-    "eval_batch_size": "9",
-    "eval_unit": "steps",
-    "evaluate_on": "validation",
-    "validation_classes": "0.30000000000000004",
-    "folds": "4",
-    "fold": "3",
-    "validation_seed": "0",
-    "metrics": "mrr,nmi",
-    "select_by": "mrr",
-    "protocol": "query_gallery(metrics=('recall_at_1', 'recall_at_10'))",
-    "ignore_images": "bad images.jsonl",
-    "patience": "4",
-    "seed": "2147483647",
-    "members": "25",
-    "precision": "mixed_bfloat16",
-    "devices": "cpu:2",
-    "deterministic": "False",
-    "jit_compile": "True",
-    "checkpoint_every": "6",
-    "keep_checkpoints": "1",
-    "projector": "False",
-    "import_modules": "os,json",
-}
-
-
-def parsed(*arguments):
-    """`(settings, serialized)` of a command line."""
-    values = absl_flags.FlagValues()
-    names = flags.define_training(values)
-    values(["train", *arguments])
-    return flags.settings_of(names, values), flags.serialize(names, values)
-
-
-@pytest.fixture
-def run(tmp_path):
-    return RunDirectory(tmp_path / "runs" / "one")
 
 
 def test_a_new_or_empty_folder_is_claimed(run):
@@ -211,57 +142,6 @@ def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, kill
     assert not (run.path / ".writing-flags.txt").exists()
 
 
-def test_every_flag_comes_back(run):
-    default, _ = parsed()
-    assert set(OTHER_VALUES) == set(vars(default)), "give a new flag another value here"
-    settings, serialized = parsed(*(f"--{name}={value}" for name, value in OTHER_VALUES.items()))
-    same = [name for name in OTHER_VALUES if getattr(settings, name) == getattr(default, name)]
-    assert same == []
-    run.claim(serialized)
-    assert vars(run.settings()) == vars(settings)
-    run.check_claim(serialized)
-
-
-def test_flags_txt_is_a_flagfile(run, tmp_path):
-    """Given back, inside another flagfile, and with later flags that override it."""
-    settings, serialized = parsed(*(f"--{name}={value}" for name, value in OTHER_VALUES.items()))
-    run.claim(serialized)
-    assert parsed(f"--flagfile={run.path / 'flags.txt'}") == (settings, serialized)
-    outer = tmp_path / "outer.flags"
-    outer.write_text(f"# a comment\n--epochs=1\n--flagfile={run.path / 'flags.txt'}\n--embedding_size=64\n")
-    found, _ = parsed("--epochs=2", f"--flagfile={outer}", "--seed=5")
-    assert vars(found) == {**vars(settings), "embedding_size": 64, "seed": 5}
-    found, _ = parsed(f"--flagfile={outer}", "--epochs=2")
-    assert found.epochs == 2
-
-
-def test_paths_mean_the_same_in_every_working_directory(run, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    relative = ["--data_dir=photos", "--ignore_images=../bad.jsonl", "--cache_dir=cache"]
-    run.claim(parsed(*relative)[1])
-    run.check_claim(parsed(*relative)[1])
-    monkeypatch.chdir("/")
-    found = run.settings()
-    assert (found.data_dir, found.cache_dir) == (str(tmp_path / "photos"), str(tmp_path / "cache"))
-    assert found.ignore_images == str(tmp_path.parent / "bad.jsonl")
-    # Other photos, so another run.
-    (run.checkpoints / "step-00000001").mkdir(parents=True)
-    with pytest.raises(ValueError, match=f"--data_dir={tmp_path}/photos there, --data_dir=/photos now"):
-        run.check_claim(parsed(*relative)[1])
-
-
-@pytest.mark.parametrize("path", ["", "~/photos", "gs://bucket/photos", "/photos"])
-def test_paths_that_stay_as_they_are(path):
-    assert parsed(f"--data_dir={path}")[0].data_dir == path
-
-
-def test_flags_of_a_run_with_a_relative_path_go_on_in_its_place(run, tmp_path, monkeypatch):
-    """As runs of earlier versions have them."""
-    monkeypatch.chdir(tmp_path)
-    run.claim({**parsed()[1], "data_dir": "--data_dir=photos"})
-    run.check_claim(parsed("--data_dir=photos")[1])
-
-
 def test_what_is_recorded_of_the_dataset_comes_back(run):
     run.claim(parsed()[1])
     run.record_dataset({})
@@ -278,16 +158,6 @@ def test_no_run_there(tmp_path):
     for path in (tmp_path, tmp_path / "none"):
         with pytest.raises(FileNotFoundError, match=f"{path} is no run directory of tfdml: it has no flags.txt"):
             RunDirectory(path).settings()
-
-
-@pytest.mark.parametrize("text", ["--epochs=many\n", "--flag_of_a_later_version=1\n", "--epochs\n", "half a l"])
-def test_damaged_flags_are_an_error_that_names_the_file(run, text):
-    run.claim(parsed()[1])
-    (run.path / "flags.txt").write_text(text)
-    for ask in (run.settings, lambda: run.check_claim(parsed()[1])):
-        with pytest.raises(ValueError) as caught:
-            ask()
-        assert str(run.path / "flags.txt") in str(caught.value)
 
 
 def test_result(run):

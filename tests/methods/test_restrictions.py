@@ -1,0 +1,59 @@
+"""What `compile` and `fit` cannot do is told before the first step."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.methods.models import small_model
+from tfdml.losses import Triplet
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"loss": "triplet(margn=1)"}, "Did you mean 'margin'"),
+        ({"loss": lambda labels, embeddings: 0.0}, "Expected a keras.losses.Loss"),
+        ({"loss": Triplet(reduction="sum")}, "averages over anchors"),
+        ({"loss": "triplet", "metrics": ["accuracy"]}, "metrics"),
+        ({"loss": "triplet", "loss_weights": [1.0]}, "loss_weights"),
+    ],
+)
+def test_compile_refuses_what_it_cannot_do(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        small_model().compile("adam", **arguments)
+
+
+def test_missing_labels_and_weights_are_named(batch):
+    model = small_model()
+    model.compile("adam", loss="triplet")
+    with pytest.raises(ValueError, match="Training needs labels"):
+        model.fit(tf.data.Dataset.from_tensors(batch[0]), verbose=0)
+    with pytest.raises(ValueError, match="Sample weights are not supported"):
+        model.fit(*batch, sample_weight=np.ones(16), batch_size=16, verbose=0)
+
+
+@pytest.mark.parametrize("use", ["fit", "evaluate"])
+def test_a_missing_loss_is_named(batch, use):
+    model = small_model()
+    model.compile("adam")
+    with pytest.raises(ValueError, match="compiled without a loss: expected compile"):
+        getattr(model, use)(*batch, batch_size=16, verbose=0)
+
+
+@pytest.mark.parametrize("as_dataset", [False, True])
+@pytest.mark.parametrize(
+    "make, message",
+    [
+        (lambda labels: np.eye(4)[labels], r"received shape \(.*, 4\).*one-hot.*argmax"),
+        (lambda labels: np.array(list("abcd"))[labels], "received text.*np.unique"),
+    ],
+)
+def test_labels_that_are_no_class_numbers_are_named(batch, make, message, as_dataset):
+    images, labels = batch[0], make(batch[1])
+    model = small_model()
+    model.compile("sgd", loss="triplet")
+    with pytest.raises(ValueError, match=message):
+        if as_dataset:
+            model.fit(tf.data.Dataset.from_tensor_slices((images, labels)).batch(16), verbose=0)
+        else:
+            model.fit(images, labels, batch_size=16, verbose=0)
