@@ -4,16 +4,14 @@ import gc
 import os
 import shutil
 import tempfile
-from functools import cache
 
 import numpy as np
 import pytest
 import tensorflow as tf
 from PIL import Image
 
+from tests.loss_specs import specs_by_fixture
 from tests.run_helpers import SHARED_FOLDER, straight_run
-from tfdml import registry
-from tfdml.losses import ProxyLoss
 
 # The tests run in two processes already. Read when TensorFlow first computes, by the commands that tests start, too.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -31,84 +29,6 @@ improve_graphs(False)
 gc.collect()
 gc.freeze()
 gc.set_threshold(50_000, 20, 20)
-
-# Losses with several ways to compute, or that need an argument; every other one is tested as its name gives it.
-LOSS_SPECS = {
-    "angular": ["angular", "angular(alpha=55.0)"],
-    "arc_face": ["arc_face(classes=7)", "arc_face(classes=7, scale=4.0, margin=1.0, monotonic=False)"],
-    "binomial_deviance": ["binomial_deviance", "binomial_deviance(alpha=1.0, beta=0.25, negative_cost=3.0)"],
-    "circle": ["circle", "circle(margin=0.25, scale=20.0, differentiate_weights=True)"],
-    "contextual_manifold": ["contextual_manifold(classes=7)"],
-    "contrastive": [
-        "contrastive",
-        "contrastive(margin=2.5)",
-        "contrastive(positive_margin=0.4, squared_positives=False, squared_negatives=True)",
-    ],
-    "cos_face": ["cos_face(classes=7)"],
-    "fast_ap": ["fast_ap", "fast_ap(bins=23)"],
-    "histogram": ["histogram", "histogram(bins=7)"],
-    "intrinsic_manifold": [
-        "intrinsic_manifold(classes=7)",
-        "intrinsic_manifold(classes=7, restart=0.5, affinity='shifted')",
-    ],
-    "lifted_structure": ["lifted_structure", "lifted_structure(form='hard', normalize=True)"],
-    "manifold_n_pair": ["manifold_n_pair", "manifold_n_pair(margin=0.2, restart=0.5, affinity='shifted')"],
-    "margin": [
-        "margin",
-        "margin(mining='all')",
-        "margin(mining='nearest')",
-        "margin(learn_beta='one', mining='all')",
-        "margin(learn_beta='per_class', nu=0.5, classes=7)",
-    ],
-    "multi_similarity": ["multi_similarity", "multi_similarity(beta=40.0, base=0.5, mining=False)"],
-    "n_pair": ["n_pair", "n_pair(margin=0.5, normalize=True, regularization=0.02)"],
-    "norm_softmax": ["norm_softmax(classes=7)"],
-    "nt_xent": ["nt_xent", "nt_xent(temperature=0.5)"],
-    "proxy_anchor": ["proxy_anchor(classes=7)", "proxy_anchor(classes=7, scale=4.0)"],
-    "proxy_n_pair": ["proxy_n_pair(classes=7)"],
-    "proxy_nca": ["proxy_nca(classes=7)", "proxy_nca(classes=7, scale=4.0, exclude_positive=False)"],
-    "ranked_list": [
-        "ranked_list",
-        "ranked_list(alpha=1.5, positive_temperature=-5.0, differentiate_weights=True, differentiate_gallery=True)",
-    ],
-    "ranked_list_simpler": [
-        "ranked_list_simpler",
-        "ranked_list_simpler(margin=0.8, differentiate_weights=True, differentiate_gallery=True)",
-    ],
-    "smooth_ap": ["smooth_ap", "smooth_ap(temperature=0.2, include_query=True)"],
-    "soft_triple": ["soft_triple(classes=7)", "soft_triple(classes=7, per_class=1)"],
-    "sub_center_arc_face": [
-        "sub_center_arc_face(classes=7)",
-        "sub_center_arc_face(classes=7, per_class=1, scale=4.0)",
-    ],
-    "sup_con": ["sup_con", "sup_con(form='in', temperature=0.5)"],
-    "triplet": [
-        f"triplet(mining={mining!r})" for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
-    ]
-    + ["triplet(mining='hard', squared=False)"],
-}
-# Sums have no name of their own: one of losses on embeddings, one with a layer, one of layers of all kinds.
-SUM_SPECS = [
-    "triplet(mining='batch_hard') + 0.5*contrastive",
-    "triplet(mining='batch_hard') + 0.5*proxy_anchor(classes=7)",
-    "0.5*margin(learn_beta='per_class', classes=7, mining='all') + 2*soft_triple(classes=7, per_class=2)"
-    " + proxy_nca(classes=7)",
-]
-
-
-@cache
-def specs_by_fixture():
-    """Fixture to the specs that a test which takes it runs on."""
-    by_name = {name: LOSS_SPECS.get(name, [name]) for name in registry.names("loss")}
-    by_name["weighted sum"] = SUM_SPECS
-    specs = [spec for several in by_name.values() for spec in several]
-    losses = {spec: registry.create("loss", spec) for spec in specs}
-    return {
-        "loss_spec": specs,
-        "one_spec_a_loss": [several[0] for several in by_name.values()] + SUM_SPECS[1:],
-        "pair_loss_spec": [spec for spec in specs if losses[spec].make_layer() is None],
-        "proxy_loss_spec": [spec for spec in specs if isinstance(losses[spec], ProxyLoss)],
-    }
 
 
 def pytest_generate_tests(metafunc):

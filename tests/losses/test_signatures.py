@@ -21,6 +21,7 @@ SIGNATURES = {
     "histogram": "bins=100",
     "intrinsic_manifold": f"margin=0.0005, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
     "lifted_structure": "margin=1.0, form='smooth', normalize=False",
+    "manifold_n_pair": "margin=0.0005, restart=0.8, affinity='clipped'",
     "margin": (
         "beta=1.2, margin=0.2, learn_beta='no', nu=0.0, cutoff=0.5, nonzero_loss_cutoff=1.4, "
         "mining='distance_weighted', classes=None"
