@@ -13,7 +13,8 @@ import tensorflow as tf
 from absl import flags as absl_flags
 
 from pipelines.images.errors import reason_of
-from tests.run_helpers import PATIENCE, ROOT, Command, train_flags
+from tests.commands import PATIENCE, ROOT, Command
+from tests.run_helpers import train_flags
 from tfdml import flags, startup
 
 COMMAND_LINES = [

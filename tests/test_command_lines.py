@@ -6,16 +6,13 @@ import resource
 import numpy as np
 import pytest
 
+from tests.commands import Command, Forked, assert_one_error, run
 from tests.photo_runs import photo_flags
 from tests.run_helpers import (
     METRICS,
     RETRIEVAL,
-    Command,
-    Forked,
-    assert_one_error,
     events,
     result,
-    run,
     steps,
     straight_flags,
     straight_run,

@@ -2,8 +2,9 @@
 
 import json
 
+from tests.commands import Command, assert_one_error, run
 from tests.photo_runs import half
-from tests.run_helpers import METRICS, Command, assert_one_error, result, run, straight_run
+from tests.run_helpers import METRICS, result, straight_run
 
 
 def last_json(done):

@@ -8,7 +8,8 @@ import keras
 import numpy as np
 import pytest
 
-from tests.run_helpers import assert_one_error, run, scratch, straight_run
+from tests.commands import assert_one_error, run, scratch
+from tests.run_helpers import straight_run
 
 
 def copy_of(run_dir, name, old="", new=""):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tests.run_helpers import assert_one_error, run, train
+from tests.commands import assert_one_error, run
+from tests.run_helpers import train
 from tests.weights.published_files import caffe_tensors, caffemodel
 from tfdml.backbones import Small
 from tfdml.registry import create

@@ -6,7 +6,7 @@ At this size, unlike that of the other tests, operations take long enough to fin
 import numpy as np
 import pytest
 
-from tests.run_helpers import Forked
+from tests.commands import Forked
 
 pytestmark = pytest.mark.slow
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.commands import PATIENCE, Forked
 from tests.programs.three_steps import CASES, IN_FLOAT32
-from tests.run_helpers import PATIENCE, Forked, assert_same_run, steps, train_flags
+from tests.run_helpers import assert_same_run, steps, train_flags
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,8 @@
 import pytest
 from PIL import Image
 
-from tests.run_helpers import Forked, assert_same_run, events, result, run, steps, train, train_flags
+from tests.commands import Forked, run
+from tests.run_helpers import assert_same_run, events, result, steps, train, train_flags
 
 pytestmark = pytest.mark.slow
 

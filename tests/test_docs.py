@@ -11,7 +11,8 @@ import pytest
 import tfdml
 from docs import list_parts
 from tests.backbones.test_backbones import BACKBONES
-from tests.run_helpers import Command, result
+from tests.commands import Command
+from tests.run_helpers import result
 from tfdml import registry
 from tfdml.weights import SOURCES
 

@@ -12,17 +12,8 @@ import tensorflow as tf
 
 import tfdml
 from pipelines.datasets import load as load_dataset
-from tests.run_helpers import (
-    METRICS,
-    RETRIEVAL,
-    assert_one_error,
-    pictures,
-    result,
-    run,
-    scratch,
-    straight_run,
-    train,
-)
+from tests.commands import assert_one_error, run, scratch
+from tests.run_helpers import METRICS, RETRIEVAL, pictures, result, straight_run, train
 from tfdml.evaluation.evaluate import evaluate
 from tfdml.evaluation.fusion import fuse
 

@@ -10,7 +10,8 @@ import tensorflow as tf
 import tfdml
 from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
-from tests.run_helpers import assert_one_error, result, run, straight_run
+from tests.commands import assert_one_error, run
+from tests.run_helpers import result, straight_run
 from tests.test_serving import write_files
 from tfdml.exported_model import ExportedModel
 from tfdml.preprocessing import preprocessing_of

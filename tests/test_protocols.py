@@ -5,8 +5,9 @@ import json
 import pytest
 
 from pipelines.datasets.inshop import METRICS
+from tests.commands import run
 from tests.pipelines import tiny_datasets as tiny
-from tests.run_helpers import MODEL_FLAGS, events, result, run, straight_run, train
+from tests.run_helpers import MODEL_FLAGS, events, result, straight_run, train
 
 SHORT = [*MODEL_FLAGS, "--epochs=1", "--steps_per_epoch=2", "--sampler=uniform(batch_size=2)"]
 

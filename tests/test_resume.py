@@ -4,15 +4,13 @@ import shutil
 
 import pytest
 
+from tests.commands import Command, Forked, run
 from tests.run_helpers import (
     EPOCHS,
     STEPS_PER_EPOCH,
-    Command,
-    Forked,
     assert_same_run,
     events,
     result,
-    run,
     steps,
     straight_flags,
     straight_run,

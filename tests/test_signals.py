@@ -6,18 +6,8 @@ import signal
 
 import pytest
 
-from tests.run_helpers import (
-    STEPS_PER_EPOCH,
-    Command,
-    Forked,
-    assert_same_run,
-    events,
-    run,
-    steps,
-    straight_flags,
-    straight_run,
-    train_flags,
-)
+from tests.commands import Command, Forked, run
+from tests.run_helpers import STEPS_PER_EPOCH, assert_same_run, events, steps, straight_flags, straight_run, train_flags
 from tfdml.run.stop_request import StopRequest
 
 STOPPED_STATUS = 75

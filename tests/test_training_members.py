@@ -10,18 +10,8 @@ import keras
 import pytest
 
 import tfdml
-from tests.run_helpers import (
-    Command,
-    assert_one_error,
-    assert_same_run,
-    result,
-    run,
-    same,
-    saved_model,
-    scratch,
-    steps,
-    train_flags,
-)
+from tests.commands import Command, assert_one_error, run, scratch
+from tests.run_helpers import assert_same_run, result, same, saved_model, steps, train_flags
 
 
 def ensemble_flags(run_dir, *more):

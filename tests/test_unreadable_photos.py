@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.datasets.folder import folder as folder_dataset
+from tests.commands import Command, assert_one_error, run
 from tests.photo_runs import half, nothing, photo_flags, text
-from tests.run_helpers import Command, assert_one_error, result, run
+from tests.run_helpers import result
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.run_helpers import PATIENCE
+from tests.commands import PATIENCE
 
 pytestmark = pytest.mark.slow
 

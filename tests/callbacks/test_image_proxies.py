@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import tfdml
-from tests.run_helpers import MODEL_FLAGS, events, pictures, result, run
+from tests.commands import run
+from tests.run_helpers import MODEL_FLAGS, events, pictures, result
 from tfdml.callbacks.image_proxies import ImageProxies
 from tfdml.hard_proxies import hard_proxies
 from tfdml.losses import ContextualManifold, ProxyNPair, WeightedSum

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 import tfdml
 from pipelines.sampling import HardNeighbors
-from tests.run_helpers import Forked, assert_same_run, events, result, steps, train, train_flags
+from tests.commands import Forked
+from tests.run_helpers import assert_same_run, events, result, steps, train, train_flags
 from tfdml.callbacks import SamplerRefresh
 from tfdml.neighbors import nearest_negatives
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow.parquet
 import pytest
 
-from tests.run_helpers import run
+from tests.commands import run
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.evaluation.embedding_files import EmbeddingFiles

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 import tfdml
-from tests.run_helpers import Forked, assert_one_error, assert_same_run, result, run, steps, train, train_flags
+from tests.commands import Forked, assert_one_error, run
+from tests.run_helpers import assert_same_run, result, steps, train, train_flags
 from tfdml.backbones import GoogLeNet, Small
 from tfdml.evaluation import cost
 from tfdml.layers.copies import copied

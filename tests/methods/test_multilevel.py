@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tfdml
-from tests.run_helpers import Forked, assert_same_run, steps, train, train_flags
+from tests.commands import Forked
+from tests.run_helpers import assert_same_run, steps, train, train_flags
 from tfdml.evaluation import cost
 from tfdml.losses import RankedListSimpler
 

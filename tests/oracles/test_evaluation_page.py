@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.run_helpers import run
+from tests.commands import run
 from tfdml.evaluation import evaluate
 
 torch = pytest.importorskip("torch")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.run_helpers import PATIENCE
+from tests.commands import PATIENCE
 from tfdml.registry import create
 from tfdml.run.model_files import load_weights
 from tfdml.weights import SOURCES, convert

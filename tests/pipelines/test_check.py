@@ -11,8 +11,9 @@ from PIL import Image
 from pipelines.datasets import Split
 from pipelines.datasets.ignoring import list_path
 from pipelines.reading.verification import classes_without_image, copies, verify
+from tests.commands import Command, assert_one_error, run
 from tests.pipelines import tiny_datasets as tiny
-from tests.run_helpers import MODEL_FLAGS, Command, assert_one_error, run
+from tests.run_helpers import MODEL_FLAGS
 
 BAD = {
     "zero.jpg": "is empty",

@@ -3,7 +3,8 @@
 import numpy as np
 from PIL import Image
 
-from tests.run_helpers import assert_one_error, run, train_flags
+from tests.commands import assert_one_error, run
+from tests.run_helpers import train_flags
 
 CHAIN = "--train_transform=random_resized_crop(area=(0.2, 1.0))|flip"
 

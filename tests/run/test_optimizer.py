@@ -7,7 +7,8 @@ import keras
 import numpy as np
 import pytest
 
-from tests.run_helpers import EVERYTHING, assert_one_error, load_newest, saved_model, straight_run, train
+from tests.commands import assert_one_error
+from tests.run_helpers import EVERYTHING, load_newest, saved_model, straight_run, train
 from tfdml import optimizers, registry
 from tfdml.callbacks import WeightAverage
 from tfdml.run.optimizer import check_loss, make_average, make_optimizer, parse_multipliers

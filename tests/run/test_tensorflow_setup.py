@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.run_helpers import Forked
+from tests.commands import Forked
 
 PROGRAM = "tests.programs.start_tensorflow"
 

@@ -1,0 +1,187 @@
+"""Runs the command lines as a user does, on data small enough for a CPU.
+
+As a script it is a process that has imported TensorFlow and forks for each command, which spares the commands the
+import; everything else, flags, exit status, output, signals, is as in a process of their own.
+"""
+
+import atexit
+import functools
+import gc
+import json
+import os
+import re
+import runpy
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+# Seconds after which a process hangs; far above what any takes, since machines may be slow and busy.
+PATIENCE = 1800
+
+
+@functools.cache
+def scratch():
+    """A folder of this process for the whole session."""
+    folder = Path(tempfile.mkdtemp(prefix="tfdml-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+class Command:
+    """`python -m module flags...` in a process of its own.
+
+    After `wait`, `returncode`, `stdout` and `stderr` are set.
+    """
+
+    def __init__(self, module, *flags, environment=()):
+        self._environment = dict(environment)
+        self._output = Path(tempfile.mkdtemp(dir=scratch()))
+        self.pid = self._start(module, list(flags), self._output / "stdout", self._output / "stderr")
+
+    def _start(self, module, flags, stdout, stderr):
+        hidden = ("TF_CPP_MIN_LOG_LEVEL", "KERAS_BACKEND", "PYTHONWARNINGS")
+        environment = {key: value for key, value in os.environ.items() if key not in hidden} | self._environment
+        arguments = [sys.executable, "-m", module, *flags]
+        with open(stdout, "wb") as out, open(stderr, "wb") as err:
+            self._process = subprocess.Popen(
+                arguments,
+                cwd=ROOT,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                # Where the tests run in the background, the shell has told them to ignore Ctrl-C.
+                preexec_fn=functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+            )
+        return self._process.pid
+
+    def poll(self):
+        """The exit status, or None while it runs."""
+        return self._process.poll()
+
+    def until(self, condition):
+        """Waits for a condition to come true while the command runs."""
+        given_up = time.monotonic() + PATIENCE
+        while not condition():
+            assert self.poll() is None, f"ended with {self.poll()} before that: {self.wait().stderr}"
+            assert time.monotonic() < given_up, "waited in vain"
+            time.sleep(0.002)
+        return self
+
+    def kill(self, number=signal.SIGKILL):
+        os.kill(self.pid, number)
+        return self.wait()
+
+    def wait(self):
+        given_up = time.monotonic() + PATIENCE
+        while self.poll() is None:
+            if time.monotonic() > given_up:
+                os.kill(self.pid, signal.SIGKILL)
+            time.sleep(0.005)
+        self.returncode = self.poll()
+        self.stdout, self.stderr = ((self._output / name).read_text() for name in ("stdout", "stderr"))
+        return self
+
+
+class Forked(Command):
+    """A command in a fork of the process that has imported TensorFlow already."""
+
+    _returncode = None
+
+    def _start(self, module, flags, stdout, stderr):
+        about = {"module": module, "flags": flags, "environment": self._environment}
+        return _ask({**about, "stdout": str(stdout), "stderr": str(stderr)})
+
+    def poll(self):
+        if self._returncode is None:
+            self._returncode = _ask({"poll": self.pid})
+        return self._returncode
+
+
+def run(module, *flags):
+    """Runs a command to its end, in a fork."""
+    return Forked(module, *flags).wait()
+
+
+# What TensorFlow's own code writes when an image cannot be decoded; no log level of Python reaches it.
+DECODER_NOISE = re.compile(
+    r"[EWI]0000 00:00:\d+\.\d+ +\d+ (jpeg_mem|local_rendezvous)\.cc:\d+\] .*|\t \[\[.*\]\]"
+    r"|WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR",
+    re.ASCII,
+)
+FLAG_ERROR, FLAG_HELP = "FATAL Flags parsing error: ", "Pass --helpshort or --helpfull to see help on flags."
+
+
+def assert_one_error(done, *words):
+    """The command ended in one clear line that holds these words."""
+    assert done.returncode > 0, (done.returncode, done.stdout, done.stderr)
+    assert "Traceback" not in done.stdout + done.stderr, done.stderr
+    lines = [line for line in done.stderr.splitlines() if not DECODER_NOISE.fullmatch(line)]
+    if lines and lines[-1] == FLAG_HELP:
+        assert lines.pop() and lines[0].startswith(FLAG_ERROR), done.stderr
+    else:
+        assert lines and lines[0].startswith("Error: "), done.stderr
+    assert len(lines) == 1, done.stderr
+    missing = [word for word in words if word not in lines[0]]
+    assert not missing, (missing, lines[0])
+
+
+@functools.cache
+def _server():
+    process = subprocess.Popen(
+        [sys.executable, __file__], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    atexit.register(process.communicate)
+    return process
+
+
+def _ask(request):
+    server = _server()
+    server.stdin.write(json.dumps(request) + "\n")
+    server.stdin.flush()
+    return json.loads(server.stdout.readline())
+
+
+def _serve():
+    """Answers requests; returns, in a fork, what that fork is to run."""
+    answers = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        request = json.loads(line)
+        if "poll" in request:
+            pid, status = os.waitpid(request["poll"], os.WNOHANG)
+            answer = os.waitstatus_to_exitcode(status) if pid else None
+        else:
+            answer = os.fork()
+            if not answer:
+                answers.close()
+                return request
+        answers.write(json.dumps(answer) + "\n")
+        answers.flush()
+    return None
+
+
+def _become(request):
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    opened = [nothing, *(os.open(request[name], os.O_WRONLY | os.O_CREAT, 0o600) for name in ("stdout", "stderr"))]
+    for descriptor, standard in zip(opened, (0, 1, 2), strict=True):
+        os.dup2(descriptor, standard)
+    os.environ.update(request["environment"])
+    sys.argv = [request["module"], *request["flags"]]
+    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    sys.path[0] = str(ROOT)
+    import tfdml.run.training  # noqa: F401
+
+    # Full collections would walk through all of TensorFlow, in every fork.
+    gc.collect()
+    gc.freeze()
+    todo = _serve()
+    if todo is not None:
+        _become(todo)
