@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.conftest import LOSS_SPECS, SUM_SPECS
 from tests.goldens.comparisons import AGREE, batches_of, read, stored, terms_of, weights_of
+from tests.loss_specs import LOSS_SPECS, SUM_SPECS
 from tfdml import registry
 
 pytestmark = pytest.mark.slow
