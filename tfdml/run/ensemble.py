@@ -1,6 +1,7 @@
 """Joins complete runs to an ensemble: one model, and what it reaches."""
 
 import gc
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -13,6 +14,7 @@ from tfdml.run.comparison import check_alike
 from tfdml.run.experiment import trained, trained_model
 from tfdml.run.model_files import save_model
 from tfdml.run.result import print_table, write_projector
+from tfdml.run.run_directory import RunDirectory
 
 # TensorFlow is set up once for all runs.
 COMMON = {"deterministic": True, "jit_compile": False}
@@ -32,47 +34,44 @@ def join(runs, out, *, asked, weights=None, fit=False, data_dir=""):
     Returns:
         The result.
     """
-    results = [run.complete_result() for run in runs]
     changes = _changes(runs[0].settings(), data_dir)
     experiment = check_members(runs, changes)
     weights, fitted = _fitted(runs, changes) if fit else (weights or [1.0] * len(runs), {})
-    for run, weight in zip(runs, weights, strict=True):
-        if not weight:
-            print(f"Left out {run.path}: its fitted weight is 0.")
-    chosen = [place for place, weight in enumerate(weights) if weight]
-    kept = [(runs[place], results[place], weights[place]) for place in chosen]
-    runs, results, weights = map(list, zip(*kept, strict=True))
-    finals = _embeddings(experiment, runs, "final", experiment.splits.test, changes)
-    # The last step's model is the best one, too, where no other is better.
-    later = [place for place, result in enumerate(results) if result["best"]["step"] != result["step"]]
-    others = _embeddings(experiment, [runs[place] for place in later], "best", experiment.splits.test, changes)
-    bests = [dict(zip(later, others, strict=True)).get(place, final) for place, final in enumerate(finals)]
-    test, protocol = experiment.splits.test, experiment.splits.protocol
-    final, best = fuse(finals, weights), fuse(bests, weights)
-    costs = _save(runs, weights, out, changes)
+    members = [Member(run, run.complete_result(), weight) for run, weight in zip(runs, weights, strict=True)]
+    for member in members:
+        if not member.weight:
+            print(f"Left out {member.run.path}: its fitted weight is 0.")
+    members = [member for member in members if member.weight]
+    weights = [member.weight for member in members]
+    final, best = (fuse(each, weights) for each in _test_embeddings(experiment, members, changes))
+    costs = _save(members, out, changes)
     out.record_dataset(runs[0].recorded_dataset())
     if experiment.settings.projector:
         write_projector(experiment, final, out)
-    selected_on = {result["selected_on"] for result in results}
+    test, protocol = experiment.splits.test, experiment.splits.protocol
+    selection = _selection([member.result["best"] for member in members])
     result = {
-        "members": [_member(*each) for each in zip(runs, results, weights, strict=True)],
+        "members": [_about(member) for member in members],
         "asked": asked,
         "metrics": protocol(final, test),
-        "best": {
-            **protocol(best, test),
-            "step": max(result["best"]["step"] for result in results),
-            "selected_on": "/".join(sorted(selected_on)),
-            "selected_by": results[0]["best"]["selected_by"],
-        },
-        "selected_on": "/".join(sorted(selected_on)),
-        "step": max(result["step"] for result in results),
+        "best": {**protocol(best, test), **selection},
+        "selected_on": selection["selected_on"],
+        "step": max(member.result["step"] for member in members),
         **fitted,
         **_learners(best, test, protocol, weights),
         "cost": costs,
-        "seconds": round(sum(result["seconds"] for result in results), 1),
+        "seconds": round(sum(member.result["seconds"] for member in members), 1),
     }
     out.write_result(result)
     return result
+
+
+class Member(NamedTuple):
+    """A run of an ensemble, its result, and its weight in the similarity."""
+
+    run: RunDirectory
+    result: dict
+    weight: float
 
 
 def check_members(runs, changes):
@@ -129,6 +128,17 @@ def _embeddings(experiment, runs, which, split, changes):
     return found
 
 
+def _test_embeddings(experiment, members, changes):
+    """Embeddings of the test split by the final model of each member, and by the best one."""
+    test = experiment.splits.test
+    finals = _embeddings(experiment, [member.run for member in members], "final", test, changes)
+    # The last step's model is the best one, too, where no other is better.
+    earlier = [place for place, (_, result, _) in enumerate(members) if result["best"]["step"] != result["step"]]
+    bests = _embeddings(experiment, [members[place].run for place in earlier], "best", test, changes)
+    replaced = dict(zip(earlier, bests, strict=True))
+    return finals, [replaced.get(place, final) for place, final in enumerate(finals)]
+
+
 def _fitted(runs, changes):
     """Returns the weights that suit the validation split best, and what they reach there."""
     experiments = {}
@@ -158,29 +168,32 @@ def _fitted(runs, changes):
         return protocol(fused, split, metric)[name]
 
     weights = fit_weights(embeddings, measure)
-    equal = measure(fuse(embeddings))
-    reached = measure(fuse(embeddings, weights))
-    return weights.tolist(), {
-        "fitted": {"metric": name, "weights_1": equal, "fitted": reached, "weights": weights.tolist()}
-    }
+    reached = {"equal_weights": measure(fuse(embeddings)), "fitted_weights": measure(fuse(embeddings, weights))}
+    return weights.tolist(), {"fitted": {"metric": name, **reached, "weights": weights.tolist()}}
 
 
-def _save(runs, weights, out, changes):
-    """Saves the best and the final models of the runs as one model each; returns their cost."""
+def _save(members, out, changes):
+    """Saves the best and the final models of the members as one model each; returns their cost."""
     for which, path in (("final", out.final_model), ("best", out.model)):
-        members = [trained_model(run.path, which, changes) for run in runs]
-        ensemble = MemberEnsemble(members, weights)
+        models = [trained_model(member.run.path, which, changes) for member in members]
+        ensemble = MemberEnsemble(models, [member.weight for member in members])
         size = ensemble.preprocessing.image_size
         ensemble(keras.KerasTensor((None, size, size, 3)))
         save_model(ensemble, path)
     shape = (size, size, 3)
-    return {**cost(ensemble, shape), "members": [cost(member, shape) for member in members]}
+    return {**cost(ensemble, shape), "members": [cost(model, shape) for model in models]}
 
 
-def _member(run, result, weight):
+def _about(member):
     """What the result of an ensemble says of a member."""
-    best = {name: value for name, value in result["best"].items() if isinstance(value, float | int)}
-    return {"run_dir": str(run.path), "seed": run.settings().seed, "weight": weight, "best": best}
+    best = {name: value for name, value in member.result["best"].items() if isinstance(value, float | int)}
+    return {"run_dir": str(member.run.path), "seed": member.run.settings().seed, "weight": member.weight, "best": best}
+
+
+def _selection(bests):
+    """How the best models of members were selected; the last step of all."""
+    selected = {name: "/".join(sorted({best[name] for best in bests})) for name in ("selected_on", "selected_by")}
+    return {"step": max(best["step"] for best in bests), **selected}
 
 
 def _learners(embeddings, test, protocol, weights):
