@@ -101,18 +101,20 @@ def training_batches(
     return _deterministic(dataset.prefetch(BATCHES_AHEAD * parts))
 
 
-def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=False):
+def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=False, share=range):
     """Returns batches of the images of all rows in order; the last batch is filled with copies of the last row.
 
     Args:
         split, preprocess, read: as in `training_batches`.
         batch_size: images in a batch.
         tolerant: whether an image that cannot be read is replaced by zeros; it is an error otherwise.
+        share: function from the number of batches to the range of those that this worker makes. Default: all.
     """
     read, boxes = read or file_reader(split), _boxes(split)
     count = len(split)
-    padded = -(-count // batch_size) * batch_size
-    rows = tf.data.Dataset.range(padded).map(as_it_is(lambda row: tf.minimum(row, count - 1)))
+    batches = share(-(-count // batch_size))
+    rows = tf.data.Dataset.range(batches.start * batch_size, batches.stop * batch_size)
+    rows = rows.map(as_it_is(lambda row: tf.minimum(row, count - 1)))
     seed = tf.zeros([2], tf.int64)
     image_of = as_it_is(lambda row: preprocess(read(row), seed, *boxes(row)))
 

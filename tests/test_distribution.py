@@ -1,58 +1,14 @@
 """One device, two replicas and two processes take the same steps; a lost worker ends the others."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from tests.commands import PATIENCE, Forked
+from tests.commands import Forked
 from tests.programs.three_steps import CASES, IN_FLOAT32
 from tests.run_helpers import assert_same_run, steps, train_flags
+from tests.worker_processes import PROGRAMS, config_of, finish, free_ports, start
 
 pytestmark = pytest.mark.slow
-
-PROGRAMS = Path(__file__).parent / "programs"
-REPOSITORY = PROGRAMS.parents[1]
-
-
-def start(arguments, worker=None, ports=(), settings=None):
-    """A Python process, with more environment variables if wanted; as one of several workers if ports are given."""
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), **(settings or {})}
-    if ports:
-        environment |= config_of(worker, ports)
-    return subprocess.Popen(
-        [sys.executable, *map(str, arguments)],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def config_of(worker, ports):
-    """The variable that tells a process which worker it is."""
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in ports]}
-    return {"TF_CONFIG": json.dumps({"cluster": cluster, "task": {"type": "worker", "index": worker}})}
-
-
-def finish(process):
-    output, _ = process.communicate(timeout=PATIENCE)
-    return output
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def three_steps(devices, folder, cases, settings=None):

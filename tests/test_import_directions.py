@@ -26,11 +26,12 @@ ROOMS = {
     "tfdml.keras_internals": ("", ""),
     "tfdml.progress_lines": ("", "keras"),
     "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
+    "tfdml.workers": ("tfdml.devices tfdml.errors", "numpy tensorflow"),
     "tfdml.faiss_library": ("", "faiss"),
     "tfdml.clustering": ("tfdml.faiss_library", "numpy scipy"),
     "tfdml.hard_proxies": (CHECKED, "numpy"),
     "tfdml.meta_classes": (CHECKED, "numpy"),
-    "tfdml.neighbors": ("tfdml.faiss_library", "numpy"),
+    "tfdml.neighbors": ("tfdml.faiss_library tfdml.workers", "numpy"),
     "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),
     # A loss names the callback that it brings; callbacks import no losses.
     "tfdml.losses": (
@@ -56,7 +57,7 @@ ROOMS = {
     "pipelines.show": ("pipelines tfdml", None),
     "pipelines.images": ("pipelines.images pipelines.datasets.headers", "numpy tensorflow"),
     "pipelines.transforms": (f"pipelines.transforms pipelines.images {DECLARED}", "keras keras_cv numpy tensorflow"),
-    "pipelines.sampling": (f"pipelines.sampling tfdml.neighbors {DECLARED}", "absl numpy tensorflow"),
+    "pipelines.sampling": (f"pipelines.sampling tfdml.neighbors tfdml.workers {DECLARED}", "absl numpy tensorflow"),
     "pipelines.reading": (
         f"pipelines.reading pipelines.images pipelines.sampling pipelines.datasets {DECLARED}",
         None,

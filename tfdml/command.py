@@ -7,7 +7,7 @@ import sys
 from absl import app, flags
 
 from tfdml import command_help, startup
-from tfdml.errors import TrainingDiverged, TrainingStopped
+from tfdml.errors import TrainingDiverged, TrainingStopped, WorkerFailed
 
 STOPPED_STATUS = 75
 # Flags that only print long text.
@@ -44,7 +44,7 @@ def run(main, arguments="", before=None):
         except TrainingStopped as stopped:
             print(stopped, file=sys.stderr)
             sys.exit(STOPPED_STATUS)
-        except (ValueError, OSError, ImportError, TrainingDiverged) as error:
+        except (ValueError, OSError, ImportError, TrainingDiverged, WorkerFailed) as error:
             _end(str(error))
         except _tensorflow_errors() as error:
             from pipelines.images.errors import reason_of

@@ -51,6 +51,14 @@ def is_multi_worker(strategy):
     return multi_worker and strategy.num_replicas_in_sync > devices_per_worker(strategy)
 
 
+def worker_of(strategy):
+    """Returns `(index, count)` of this worker among those of a MultiWorkerMirroredStrategy; a chief is the first."""
+    resolver = strategy.cluster_resolver
+    cluster = resolver.cluster_spec()
+    chiefs = cluster.num_tasks("chief") if "chief" in cluster.jobs else 0
+    return resolver.task_id + (chiefs if resolver.task_type == "worker" else 0), chiefs + cluster.num_tasks("worker")
+
+
 def _mirrored(kind, count):
     return tf.distribute.MirroredStrategy([f"{kind}:{number}" for number in range(count)])
 

@@ -18,3 +18,7 @@ class TrainingDiverged(RuntimeError):
             f"{problem} at step {step}. Try a lower learning rate, a larger margin of the loss, or "
             "--precision=float32. Earlier checkpoints are intact."
         )
+
+
+class WorkerFailed(RuntimeError):
+    """Raised on all other workers when one fails in what they compute together."""

@@ -14,6 +14,7 @@ from pipelines.datasets.dataset import Split
 from pipelines.reading.unreadable import is_of_pipeline, unreadable_error
 from tfdml.evaluation.embed import Embedder
 from tfdml.run.image_data import preprocessor_of
+from tfdml.workers import ALONE
 
 # Tolerated excess over 0 to 255, for images that were resized with overshoot.
 OVERSHOOT = 32
@@ -148,7 +149,9 @@ class ImageEmbedder:
         return pixels.map(prepared, num_parallel_calls=CORES).batch(batch_size).prefetch(2)
 
     def _run(self, batches, count, verbose):
-        return Embedder(self.model, verbose=verbose)(batches, count).astype(np.float32, copy=False)
+        # Other workers need not embed these images.
+        embedder = Embedder(self.model, verbose=verbose, workers=ALONE)
+        return embedder(batches, count).astype(np.float32, copy=False)
 
     def _nothing(self):
         size = self.preprocessing.image_size

@@ -7,6 +7,7 @@ import os
 import numpy as np
 
 from tfdml.faiss_library import load_faiss
+from tfdml.workers import ALONE
 
 # Distances of which only the smallest is looked at first.
 GROUP = 32
@@ -45,7 +46,7 @@ def nearest_others(embeddings, queries, gallery, k):
     return found[~itself].reshape(len(queries), -1)
 
 
-def nearest_negatives(embeddings, labels, k, *, memory=2**27):
+def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=ALONE):
     """Returns the `[N, k]` int32 rows of another class that are nearest to each row, nearest first.
 
     By Euclidean distance; -1 behind the last one where other classes have fewer than k rows.
@@ -55,6 +56,7 @@ def nearest_negatives(embeddings, labels, k, *, memory=2**27):
         labels: `[N]` class numbers.
         k: number of neighbors.
         memory: bytes for the distances that are compared at once.
+        workers: the `Workers` that search together, with the same arguments and results.
     """
     # Rows of a class lie side by side, so that they are a slice of the distances.
     order = np.argsort(labels, kind="stable")
@@ -66,27 +68,35 @@ def nearest_negatives(embeddings, labels, k, *, memory=2**27):
     gallery = _with_half_squares(embeddings, order, rows=group * groups)
     size = max(1, min(count, memory // (4 * len(gallery))))
     closeness = np.empty((size, len(gallery)), np.float32)
+    # In the order of classes. Workers share whole blocks: the same products give the same bits.
     found = np.full((count, k), -1, np.int32)
+    share = workers.share(-(-count // size))
+    own = slice(share.start * size, min(share.stop * size, count))
 
     def search(first, rows):
         """Searches for the rows of the block that begins at `first`."""
         block = closeness[rows]
         block[:, count:] = -np.inf
-        for own, row in zip(block, range(first + rows.start, first + rows.stop), strict=True):
-            own[starts[row] : ends[row]] = -np.inf
+        for each, row in zip(block, range(first + rows.start, first + rows.stop), strict=True):
+            each[starts[row] : ends[row]] = -np.inf
         near = _largest(block, group, k)
         there = np.take_along_axis(block, near, axis=1) > -np.inf
-        found[order[first + rows.start : first + rows.stop], : near.shape[1]] = np.where(there, order[near % count], -1)
+        found[first + rows.start : first + rows.stop, : near.shape[1]] = np.where(there, order[near % count], -1)
 
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-        for first in range(0, count, size):
-            queries = gallery[first : min(first + size, count)].copy()
-            queries[:, -1] = 1.0
-            np.matmul(queries, gallery.T, out=closeness[: len(queries)])
-            step = -(-len(queries) // (4 * os.cpu_count()))
-            parts = [slice(each, min(each + step, len(queries))) for each in range(0, len(queries), step)]
-            list(threads.map(functools.partial(search, first), parts))
-    return found
+    def search_share():
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+            for first in range(own.start, own.stop, size):
+                queries = gallery[first : min(first + size, count)].copy()
+                queries[:, -1] = 1.0
+                np.matmul(queries, gallery.T, out=closeness[: len(queries)])
+                step = -(-len(queries) // (4 * os.cpu_count()))
+                parts = [slice(each, min(each + step, len(queries))) for each in range(0, len(queries), step)]
+                list(threads.map(functools.partial(search, first), parts))
+        return (found[own],)
+
+    by_row = np.empty_like(found)
+    (by_row[order],) = workers.gather(search_share)
+    return by_row
 
 
 def _with_half_squares(embeddings, order, rows):

@@ -11,6 +11,7 @@ from pipelines.sampling.streams import Stream, stream_key
 from tfdml.arguments import integer
 from tfdml.neighbors import nearest_negatives
 from tfdml.registry import register
+from tfdml.workers import ALONE
 
 # Marks a missing neighbor in the table.
 NONE = -1
@@ -49,13 +50,18 @@ class HardNeighbors(Sampler):
         tables = partner_tables(labels, self.pairs, f"hard_neighbors(pairs={self.pairs})")
         return [*tables, np.full((len(labels), self.neighbors), NONE, np.int32)]
 
-    def refresh(self, embeddings):
-        """Finds the neighbors of all rows by their embeddings `[N, d]`; the next pass over the dataset draws them."""
+    def refresh(self, embeddings, workers=ALONE):
+        """Finds the neighbors of all rows by their embeddings; the next pass over the dataset draws them.
+
+        Args:
+            embeddings: `[N, d]` array.
+            workers: the `Workers` that search together.
+        """
         if len(embeddings) != len(self._labels):
             raise ValueError(
                 f"Expected an embedding for each of {len(self._labels)} training rows, received {len(embeddings)}."
             )
-        self._tables[-1].assign(nearest_negatives(embeddings, self._labels, self.neighbors))
+        self._tables[-1].assign(nearest_negatives(embeddings, self._labels, self.neighbors, workers=workers))
 
     def refreshed(self):
         return self._tables[-1:]

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.cluster_tables import ClusterTables
+from tfdml.workers import ALONE
 
 
 class Sampler:
@@ -49,9 +50,14 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method draw_rows(seed, steps, *tables).")
 
-    def refresh(self, embeddings):
-        """Changes the tables by the embeddings `[N, d]` of all rows; called at the start of every n-th epoch."""
-        raise NotImplementedError(f"{type(self).__name__} needs the method refresh(embeddings).")
+    def refresh(self, embeddings, workers=ALONE):
+        """Changes the tables by the embeddings `[N, d]` of all rows; called at the start of every n-th epoch.
+
+        Args:
+            embeddings: `[N, d]` array, the same on all workers.
+            workers: the `Workers` that call it together, and must get the same tables.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs the method refresh(embeddings, workers).")
 
     def refreshed(self):
         """Returns the tables that `refresh` changes, variables of constant shape; they are saved with checkpoints."""

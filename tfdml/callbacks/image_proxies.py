@@ -69,7 +69,9 @@ class ImageProxies(keras.callbacks.Callback):
     def _renew(self, layer, embeddings):
         """Assigns the proxies of a learner, and tells how they stand to the images."""
         features = unit_length(embeddings)
-        proxies = hard_proxies(features, self.labels, self.rows, learning_rate=self.rate, steps=self.steps)
+        (proxies,) = self._embedder.workers.from_first(
+            lambda: (hard_proxies(features, self.labels, self.rows, learning_rate=self.rate, steps=self.steps),)
+        )
         layer.assign_image_proxies(proxies)
         return {
             "similarity_to_image": float(np.mean(np.sum(proxies * features[self.rows], axis=1))),

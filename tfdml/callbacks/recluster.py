@@ -128,7 +128,8 @@ class Recluster(keras.callbacks.Callback):
         else:
             embeddings = self._embedder(self.images, len(self.labels))
             options = {"seed": self.seed, "iterations": division.iterations, "restarts": division.restarts}
-            after, _ = kmeans(embeddings, division.learners, **options)
+            # Others could find other clusters on another kind of processor.
+            (after,) = self._embedder.workers.from_first(lambda: kmeans(embeddings, division.learners, **options)[:1])
             self._distances = negative_distances(embeddings, self.labels, after, seed=self.seed)
         self.assignment = after if before is None else matched(before, after, division.learners)
 

@@ -52,7 +52,7 @@ class SamplerRefresh(keras.callbacks.Callback):
         embeddings = self._embedder(self.images, self.count)
         # A single one that is not would leave all rows without neighbors.
         check_finite(embeddings)
-        self.sampler.refresh(embeddings)
+        self.sampler.refresh(embeddings, self._embedder.workers)
         changed = [_take_over(*both) for both in zip(self.variables, self.sampler.refreshed(), strict=True)]
         self._last = {"epoch": epoch, "changed": float(np.mean(changed))}
         if self.log:

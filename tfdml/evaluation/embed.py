@@ -1,40 +1,77 @@
 """Embeds all images of a split."""
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from tfdml.devices import is_multi_worker
 from tfdml.progress_lines import ProgressLines
+from tfdml.workers import Workers
+
+# Images of an array that the network processes at once, as in `keras.Model.predict`.
+BATCH = 32
 
 
 class Embedder:
     """Embeds batches of images with a model, showing progress.
 
-    Create one for each model: its function is traced once.
+    Create one for each model: its function is traced once. Several workers share the batches, and each has all
+    embeddings in the end: the same bits as one process, because each image is in the same batch.
 
     Args:
         model: Keras model from images to `[B, D]`.
         verbose: 1 shows a progress bar, 2 a line every few seconds, 0 nothing.
+        workers: the `Workers` that share each pass, all of which must call this object; None: those of the model's
+            distribution strategy.
     """
 
-    def __init__(self, model, verbose=1):
+    def __init__(self, model, verbose=1, workers=None):
         self.model = model
         self.verbose = verbose
+        self.workers = workers or Workers.of(model.distribute_strategy)
         self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
 
-    def __call__(self, batches, count):
-        """Returns the embeddings `[count, D]` of the first `count` images in a dataset of batches; None: of all."""
+    def __call__(self, images, count):
+        """Returns the embeddings `[count, D]` of images.
+
+        Args:
+            images: dataset of batches, or an array. Of several workers, a dataset makes this worker's share, such as
+                `evaluation_batches(share=workers.share)`; shares are joined in the order of the workers.
+            count: number of images; what a dataset has beyond is left out. None: all.
+        """
+        lines = self.verbose == 2
+        callbacks, bar = [ProgressLines()] if lines else [], 0 if lines else self.verbose
         if is_multi_worker(self.model.distribute_strategy):
-            # Each worker embeds all images, so that all have the same result without waiting for each other.
-            embeddings = np.concatenate([self._forward(images).numpy() for images in batches])
+            (embeddings,) = self.workers.gather(lambda: self._embeddings(self._share(images), callbacks, bar))
         else:
-            lines = self.verbose == 2
-            callbacks = [ProgressLines()] if lines else []
-            embeddings = self.model.predict(batches, verbose=0 if lines else self.verbose, callbacks=callbacks)
+            embeddings = self._checked(self.model.predict(images, verbose=bar, callbacks=callbacks))
+        return embeddings[:count]
+
+    def _share(self, images):
+        """This worker's share of the batches of an array."""
+        if isinstance(images, tf.data.Dataset):
+            return images
+        batches = self.workers.share(-(-len(images) // BATCH))
+        share = images[batches.start * BATCH : batches.stop * BATCH]
+        return tf.data.Dataset.from_tensor_slices(share).batch(BATCH)
+
+    def _embeddings(self, batches, callbacks, bar):
+        """Returns what `predict` would, which shares each batch with other workers; `()` without a batch."""
+        steps = int(batches.cardinality())
+        told = keras.callbacks.CallbackList(callbacks, add_progbar=bool(bar), verbose=bar, epochs=1, steps=steps)
+        found = []
+        told.on_predict_begin()
+        for step, images in enumerate(batches):
+            found.append(self._checked(self._forward(images).numpy()))
+            told.on_predict_batch_end(step)
+        told.on_predict_end()
+        return (np.concatenate(found),) if found else ()
+
+    def _checked(self, embeddings):
         if not isinstance(embeddings, np.ndarray) or embeddings.ndim != 2:
             received = embeddings.shape if isinstance(embeddings, np.ndarray) else f"{len(embeddings)} outputs"
             raise ValueError(
                 f"Expected a model from images to embeddings [batch, dim]; {self.model.name} returns {received}. "
                 "Pass the model to evaluate: RetrievalEvaluation(..., embedder=keras.Model(inputs, embeddings))."
             )
-        return embeddings[:count]
+        return embeddings

@@ -10,9 +10,10 @@ from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.pooled_queries import PooledQueries
 from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores
+from tfdml.workers import ALONE
 
 
-def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, index=None, seed=0):
+def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, index=None, seed=0, workers=ALONE):
     """Computes metrics of a search.
 
     Args:
@@ -23,6 +24,7 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
         reranking: `Reranking`, for metrics of ranks; None: by similarity.
         index: `Index`, for metrics of ranks without reranking; None: exact.
         seed: determines the initial centroids of K-means.
+        workers: the `Workers` that measure together, with the same arguments and results.
 
     Returns:
         `Scores`.
@@ -32,7 +34,7 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
     queries, per_query, report = None, {}, None
     if rank_metrics := _of(RankMetric, metrics):
         over_queries = _over_pooled_queries if search.pooling else _over_queries
-        queries, per_query, report = over_queries(embeddings, search, rank_metrics, distance, reranking, index)
+        queries, per_query, report = over_queries(embeddings, search, rank_metrics, distance, reranking, index, workers)
     rows = np.union1d(search.queries, search.gallery)
     labels, values = search.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
     if _of((ClusterMetric, EmbeddingMetric), metrics):
@@ -40,48 +42,52 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
         values |= {metric.name: metric.value(points, labels) for metric in _of(EmbeddingMetric, metrics)}
         if cluster_metrics := _of(ClusterMetric, metrics):
             # A collapsed embedding has fewer points than classes; it gets a cluster for each.
-            clusters, _ = kmeans(points, min(len(np.unique(labels)), distinct_count(points)), seed=seed)
+            count = min(len(np.unique(labels)), distinct_count(points))
+            # Others could find other clusters on another kind of processor.
+            (clusters,) = workers.from_first(lambda: kmeans(points, count, seed=seed)[:1])
             values |= {metric.name: metric.value(labels, clusters) for metric in cluster_metrics}
     count = None if queries is None else len(queries)
     return Scores({metric.name: values[metric.name] for metric in metrics}, queries, per_query, count, report)
 
 
-def _over_pooled_queries(embeddings, search, metrics, distance, reranking, index):
+def _over_pooled_queries(embeddings, search, metrics, distance, *more):
     """Returns the first row of each pooled query, and what `_over_queries` does."""
     pooled = PooledQueries.of(embeddings, search, distance)
-    queries, *more = _over_queries(pooled.embeddings, pooled.search, metrics, distance, reranking, index)
-    return pooled.first[queries - len(embeddings)], *more
+    queries, *found = _over_queries(pooled.embeddings, pooled.search, metrics, distance, *more)
+    return pooled.first[queries - len(embeddings)], *found
 
 
-def _over_queries(embeddings, search, metrics, distance, reranking, index):
+def _over_queries(embeddings, search, metrics, distance, reranking, index, workers):
     """Returns the queries, ascending, the value of each metric for each query, and the `IndexReport` or None."""
     indexed = None if index is None else index.searched(embeddings, search, metrics, distance)
+    # Only exact ranks are the same whichever queries are counted together.
     if indexed is not None:
-        ranks_of = indexed.ranks
+        found = _values(metrics, indexed.ranks)
     elif reranking is not None:
-        ranks_of = functools.partial(reranking.ranks, embeddings, search)
+        found = _values(metrics, functools.partial(reranking.ranks, embeddings, search))
     else:
-        ranks_of = functools.partial(positive_ranks, embeddings, search, distance=distance)
-    queries, values = _values(metrics, ranks_of)
-    return queries, values, None if indexed is None else indexed.report()
-
-
-def _values(metrics, ranks_of):
-    """Returns the queries, ascending, and the value of each metric for each query."""
-    first_only = all(metric.first_only for metric in metrics)
-    rows, values = [], {metric.name: [] for metric in metrics}
-    for ranks in ranks_of(first_only=first_only):
-        rows.append(ranks.rows)
-        for metric in metrics:
-            values[metric.name].append(metric.per_query(ranks))
-    if not rows:
+        ranks_of = functools.partial(positive_ranks, embeddings, search, distance=distance, share=workers.share)
+        found = workers.gather(lambda: _values(metrics, ranks_of))
+    queries, *values = found
+    if not len(queries):
         raise ValueError(
             f"{metrics[0].name} needs a query with another image of its class in the gallery; no query has one. "
             "Check labels, and which rows are queries and gallery."
         )
-    rows = np.concatenate(rows)
-    order = np.argsort(rows)
-    return rows[order], {name: np.concatenate(each).astype(float)[order] for name, each in values.items()}
+    order = np.argsort(queries)
+    per_query = {metric.name: each[order] for metric, each in zip(metrics, values, strict=True)}
+    return queries[order], per_query, None if indexed is None else indexed.report()
+
+
+def _values(metrics, ranks_of):
+    """Returns a tuple: the queries, and for each metric its values for them."""
+    first_only = all(metric.first_only for metric in metrics)
+    rows, values = [np.zeros(0, np.int64)], [[np.zeros(0)] for _ in metrics]
+    for ranks in ranks_of(first_only=first_only):
+        rows.append(ranks.rows)
+        for metric, each in zip(metrics, values, strict=True):
+            each.append(np.asarray(metric.per_query(ranks), float))
+    return tuple(map(np.concatenate, (rows, *values)))
 
 
 def _of(kind, metrics):

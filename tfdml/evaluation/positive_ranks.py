@@ -70,7 +70,15 @@ class PositiveRanks:
 
 
 def positive_ranks(
-    embeddings, search, *, distance="cosine", first_only=False, tie=TIE, memory=2**27, query_embeddings=None
+    embeddings,
+    search,
+    *,
+    distance="cosine",
+    first_only=False,
+    tie=TIE,
+    memory=2**27,
+    query_embeddings=None,
+    share=range,
 ):
     """Yields `PositiveRanks` of blocks of queries; queries without a positive in the gallery are left out.
 
@@ -87,6 +95,7 @@ def positive_ranks(
         memory: bytes for the similarities of a block.
         query_embeddings: `[N, d]` array whose rows are compared with the gallery's in `embeddings`, by cosine
             similarity; None if these are the same.
+        share: function from the number of queries to the range of those that this worker counts for. Default: all.
     """
     embeddings = np.asanyarray(embeddings)
     search.check(embeddings)
@@ -96,6 +105,7 @@ def positive_ranks(
     order = search.gallery[np.argsort(search.labels[search.gallery], kind="stable")]
     gallery = _Gallery(vectors.take(order), order, search)
     queries = search.queries[np.argsort(search.labels[search.queries], kind="stable")]
+    queries = queries[share(len(queries))]
     size = max(1, min(len(queries), memory // (4 * min(TILE, max(len(order), 1)))))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
         for start in range(0, len(queries), size):

@@ -14,6 +14,7 @@ from tfdml.run.splits import Splits
 from tfdml.run.tensorflow_setup import set_up
 from tfdml.run.unreadable import naming_unreadable
 from tfdml.run.verbosity import verbosity
+from tfdml.workers import Workers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,9 +56,9 @@ class Experiment:
         """The spec that names the protocol: the settings', or the dataset's."""
         return self.settings.protocol or self.splits.dataset.protocol
 
-    def measure(self, model, split):
-        """Retrieval metrics of a model on a split."""
-        return self.splits.protocol(self.embed(model, split), split)
+    def measure(self, embeddings, split, metrics=None):
+        """The values by name of a split's metrics, which all workers measure together; None: all of the protocol."""
+        return self.splits.protocol(embeddings, split, metrics, Workers.of(self.strategy))
 
     def embed(self, model, split):
         """Embeddings of a split's images."""

@@ -13,6 +13,7 @@ from pipelines.reading.substitutes import Substitutes
 from pipelines.reading.unreadable import why_unreadable
 from tfdml.preprocessing import Preprocessing
 from tfdml.run.bad_images import BadImages
+from tfdml.workers import Workers
 
 GIBIBYTE = 2**30
 
@@ -89,12 +90,13 @@ class ImageData:
         return training_batches(split, sampler, prepare, **options)
 
     def evaluation(self, split, model, tolerant=False):
-        """Batches of a split's images, as evaluation sees them; one that cannot be read is an error.
+        """This worker's share of the batches of a split's images, as evaluation sees them.
 
-        With `tolerant` it is one of zeros where training tolerates some.
+        An image that cannot be read is an error; with `tolerant` it is zeros where training tolerates some.
         """
         read, prepare = self._cache.through(split, self.preprocessor(model, self.settings.test_transform))
-        options = {"batch_size": self.settings.eval_batch_size, "read": read}
+        share = Workers.of(self.strategy).share
+        options = {"batch_size": self.settings.eval_batch_size, "read": read, "share": share}
         return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
 
     def bad_images(self):

@@ -27,7 +27,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained):
     embeddings = evaluation.embeddings
     if selected_on != "test" or embeddings is None or evaluation.history[-1]["step"] != step:
         embeddings = experiment.embed(model, test)
-    final = experiment.splits.protocol(embeddings, test)
+    final = experiment.measure(embeddings, test)
     if experiment.chief:
         save_model(model, run.final_model)
         if experiment.settings.projector:
@@ -37,11 +37,11 @@ def result_of(experiment, run, model, evaluation, step, build_untrained):
     else:
         watched = {selected_on: _watched(experiment, model, evaluation, step)}
         chosen = build_untrained()
-        untrained = experiment.measure(chosen, test)
+        untrained = experiment.measure(experiment.embed(chosen, test), test)
     if evaluation.best["step"] != step:
         chosen.load_weights(run.model)
         embeddings = experiment.embed(chosen, test)
-    best = experiment.splits.protocol(embeddings, test)
+    best = experiment.measure(embeddings, test)
     index = experiment.splits.protocol.index
     return {
         **({"index": repr(index)} if index.is_approximate else {}),
@@ -66,7 +66,7 @@ def _watched(experiment, model, evaluation, step):
     if last["step"] == step:
         final = last["metrics"]
     else:
-        final = protocol(experiment.embed(model, split), split, protocol.while_training)
+        final = experiment.measure(experiment.embed(model, split), split, protocol.while_training)
     return {"metrics": final, "best": evaluation.best["metrics"], "untrained": evaluation.history[0]["metrics"]}
 
 
@@ -80,7 +80,7 @@ def learners_of(experiment, model, embeddings, count):
         count: number of learners.
     """
     test, one_learner = experiment.splits.test, model.of_one_learner()
-    if not experiment.chief or (count == 1 and one_learner is None):
+    if count == 1 and one_learner is None:
         return {}
     size = image_size_of(model.backbone, experiment.settings.image_size)
     costs = cost(model, (size, size, 3))
@@ -93,9 +93,9 @@ def learners_of(experiment, model, embeddings, count):
         embeddings,
         test.labels,
         count,
-        measure=lambda each: protocol(each, test),
+        measure=lambda each: experiment.measure(each, test),
         # K-means of all of them would take longer than the rest.
-        measure_together=lambda each: protocol(each, test, protocol.while_training),
+        measure_together=lambda each: experiment.measure(each, test, protocol.while_training),
     )
     return {"learners": found, "cost": costs}
 

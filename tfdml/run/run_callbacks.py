@@ -109,7 +109,7 @@ def _evaluation(experiment, model, batches, progress, run, log, average):
         unit=settings.eval_unit,
         prefix=settings.evaluate_on,
         patience=settings.patience or None,
-        measure=lambda embeddings: protocol(embeddings, split, protocol.while_training),
+        measure=lambda embeddings: experiment.measure(embeddings, split, protocol.while_training),
         monitor=protocol.selecting(settings.select_by),
         on_evaluation=on_evaluation,
         step=lambda: progress.step,

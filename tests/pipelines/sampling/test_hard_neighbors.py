@@ -98,7 +98,7 @@ def test_what_cannot_be_is_told():
         WithinClusters(HardNeighbors())
     sampler = PxK(2, 2)
     assert not sampler.refresh_every and sampler.refreshed() == []
-    with pytest.raises(NotImplementedError, match=r"PxK needs the method refresh\(embeddings\)"):
+    with pytest.raises(NotImplementedError, match=r"PxK needs the method refresh\(embeddings, workers\)"):
         sampler.refresh(EMBEDDINGS)
 
 

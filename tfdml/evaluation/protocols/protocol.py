@@ -7,6 +7,7 @@ from tfdml.arguments import either, one_of, optional, several, text
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.scores import Scores
+from tfdml.workers import ALONE
 
 # The arguments of every protocol.
 EXPECTED = {
@@ -42,24 +43,23 @@ class Protocol:
         """Returns the list of `Search` that rows give; metrics are means over them."""
         raise NotImplementedError
 
-    def scores(self, embeddings, rows, metrics=None):
+    def scores(self, embeddings, rows, metrics=None, workers=ALONE):
         """Returns the `Scores` of embeddings `[N, d]`.
 
         Args:
             embeddings: `[N, d]` array.
             rows: a `Split`, or its columns.
             metrics: list of `Metric`; None for those of the protocol.
+            workers: the `Workers` that measure together, with the same arguments and results.
         """
         metrics = self.metrics if metrics is None else metrics
-        several = [
-            measure(embeddings, search, metrics, distance=self.distance, reranking=self.reranking, index=self.index)
-            for search in self.searches(rows)
-        ]
+        options = {"distance": self.distance, "reranking": self.reranking, "index": self.index}
+        several = [measure(embeddings, search, metrics, workers=workers, **options) for search in self.searches(rows)]
         return Scores.mean(several)
 
-    def __call__(self, embeddings, rows, metrics=None):
+    def __call__(self, embeddings, rows, metrics=None, workers=ALONE):
         """Returns the values of the metrics by name, and the number of queries; arguments as of `scores`."""
-        return self.scores(embeddings, rows, metrics).summary()
+        return self.scores(embeddings, rows, metrics, workers).summary()
 
     def with_metrics(self, specs):
         """Returns the protocol with other metrics.
