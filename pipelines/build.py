@@ -68,10 +68,12 @@ def training_batches(
 
     # Outside of `rest_of_epoch`, with which TensorFlow would build it again, slowly, at the start of every epoch.
     def rows_of(steps, tables):
-        rows = sampler.rows(seed, steps, tables)[:, index * share : (index + 1) * share]
+        own = slice(index * share, (index + 1) * share)
+        rows = sampler.rows(seed, steps, tables)[:, own]
         numbers = steps[:, None] * sampler.batch_size + index * share + tf.range(share, dtype=tf.int64)[None, :]
         turns = sampler.learners(seed, steps, tables) if sampler.takes_turns else tf.zeros_like(steps)
-        return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), tf.repeat(turns, share)
+        turns = tf.repeat(turns, share) if turns.shape.rank == 1 else tf.reshape(turns[:, own], [-1])
+        return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), turns
 
     def image_of(contents, row, number, turn):
         target = {"label": labels[row], "learner": turn} if sampler.takes_turns else labels[row]

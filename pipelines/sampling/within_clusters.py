@@ -13,6 +13,9 @@ class WithinClusters(Sampler):
 
     Until `assign` is called all rows are one cluster, the batches are those of the sampler, and their learner is -1.
 
+    With `at_once` a batch is made of as many, one of each cluster: its k-th part is from the k-th cluster, and has that
+    learner. The part of a learner without a batch is from another cluster, and has the learner -1.
+
     A cluster is drawn as if its rows were all that there are. Where they do not fill a batch, `PxK` and `Uniform`
     repeat some of them, a class with other rows; of any other sampler the cluster's learner waits.
 
@@ -21,17 +24,25 @@ class WithinClusters(Sampler):
         proportional: draw batches from each cluster in proportion to its rows. Default: equally many from each, as in
             Algorithm 1 of Divide and Conquer.
         shuffle: whether clusters take turns in a random order, or else in a fixed one.
+        at_once: number of learners that have their part of each batch, instead of taking turns; 1: they take turns.
     """
 
     takes_turns = True
     not_within_clusters = "its batches are already from one cluster each"
 
-    def __init__(self, sampler, *, proportional=False, shuffle=True):
+    def __init__(self, sampler, *, proportional=False, shuffle=True, at_once=1):
         if sampler.not_within_clusters:
             raise ValueError(f"{type(sampler).__name__} does not work within clusters: {sampler.not_within_clusters}.")
+        if at_once > 1 and (proportional or shuffle):
+            raise ValueError("at_once has a part of each cluster in each batch, in order: expected shuffle=False.")
+        if at_once > 1 and sampler.parts > 1:
+            raise ValueError(
+                f"Batches of {type(sampler).__name__} are images and their partners, which several of them in one batch "
+                "would part. Let learners take turns: at_once=1, or simultaneous=False of Divide and Conquer."
+            )
         self.sampler = sampler
-        self.proportional, self.shuffle = proportional, shuffle
-        self.batch_size, self.parts = sampler.batch_size, sampler.parts
+        self.proportional, self.shuffle, self.at_once = proportional, shuffle, at_once
+        self.batch_size, self.parts = at_once * sampler.batch_size, sampler.parts
         self.several_per_class = sampler.several_per_class
         self._draws = sampler.cluster_draws()
 
@@ -49,8 +60,9 @@ class WithinClusters(Sampler):
 
         Args:
             assignment: `[N]` learner of each row, or None: all rows are one cluster.
-            turns: whether learners take turns; if not, batches come from the clusters, but their learner is -1.
-            learners: number of learners. Default: one more than the highest in `assignment`.
+            turns: whether batches have learners; if not, they come from the clusters, but their learner is -1.
+            learners: number of learners, which all rows, where they are one cluster, need to have learners at all.
+                Default: one more than the highest in `assignment`.
 
         Returns:
             Dictionary of irregular rows and learners: `left_out`, number of rows that are never drawn: alone in their
@@ -61,42 +73,69 @@ class WithinClusters(Sampler):
         assignment = np.full(len(self._labels), EVERYTHING) if whole else np.asarray(assignment)
         if assignment.shape != self._labels.shape:
             raise ValueError(f"Expected a learner for each of {len(self._labels)} rows, received {assignment.shape}.")
-        tables, present, irregular = self._divided(assignment, self._labels, turns)
+        everyone = np.arange(assignment.max() + 1 if learners is None else learners)
+        tables, present, irregular = self._divided(assignment, self._labels, everyone if turns else everyone[:0])
         for variable, table in zip(self._tables, tables, strict=True):
             variable.assign(table)
-        everyone = np.arange(assignment.max() + 1 if learners is None else learners)
         return {**irregular, "idle": [] if whole else np.setdiff1d(everyone, present).tolist()}
 
     def learners(self, seed, steps, tables=None):
-        """Returns the learner `[n]` of each step."""
-        ends, _, turn, *_ = self.tables() if tables is None else tables
-        cluster, _ = self._cluster_of(tf.cast(seed, tf.int64), tf.cast(steps, tf.int64), ends)
-        return tf.gather(turn, cluster)
+        """Returns the learner `[n]` of each step; with `at_once`, that of each row, `[n, batch_size]`."""
+        cluster_of, learner_of, *_ = self.tables() if tables is None else tables
+        slots = self._slots_of(tf.cast(seed, tf.int64), self._parts_of(tf.cast(steps, tf.int64)), cluster_of)
+        learners = tf.gather(learner_of, slots)
+        if self.at_once == 1:
+            return learners
+        return tf.reshape(tf.repeat(learners, self.sampler.batch_size), [-1, self.batch_size])
 
     def draw_rows(self, seed, steps, *tables):
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`."""
-        ends, learners, _, *of_draws = tables
-        cluster, number = self._cluster_of(seed, steps, ends)
-        return self._draws.draw_rows(seed, steps, cluster, number, tf.gather(learners, cluster), *of_draws)
+        cluster_of, _, nth_of, counts, keys, *of_draws = tables
+        steps = self._parts_of(steps)
+        slots = self._slots_of(seed, steps, cluster_of)
+        cluster = tf.gather(cluster_of, slots)
+        # Of the cluster's earlier batches.
+        number = steps // tf.size(cluster_of, tf.int64) * tf.gather(counts, cluster) + tf.gather(nth_of, slots)
+        rows = self._draws.draw_rows(seed, steps, cluster, number, tf.gather(keys, cluster), *of_draws)
+        return tf.reshape(rows, [-1, self.batch_size])
 
-    def _divided(self, assignment, labels, turns=True):
-        """Returns the tables, the learners that have a batch, and what `cluster_draws` says of the others."""
-        of_draws, learners, counts, irregular = self._draws.divide(assignment, labels)
-        slots = np.ones(len(learners))
-        if self.proportional:
+    def _divided(self, assignment, labels, learners=()):
+        """Returns the tables, the learners that have a batch, and what `cluster_draws` says of the others.
+
+        Batches go round slots. A slot has a cluster and a learner, -1 for none: all of them without `learners`.
+        """
+        of_draws, present, rows, irregular = self._draws.divide(assignment, labels)
+        clusters = range(len(present))
+        if self.at_once > 1:
+            # One slot for each learner, on the cluster of another one where it has none.
+            places = {learner: cluster for cluster, learner in enumerate(present.tolist())}
+            cluster_of = np.array([places.get(slot, slot % len(present)) for slot in range(self.at_once)])
+            having = [slot if slot in places else EVERYTHING for slot in range(self.at_once)]
+        elif self.proportional:
             # As many as the rows fill, 1 or more.
-            slots = np.maximum(np.round(counts / self.batch_size), 1)
-        turn = learners if turns else np.full_like(learners, EVERYTHING)
-        own = [table.astype(np.int64) for table in (np.cumsum(slots), learners, turn)]
-        return [*own, *of_draws], learners, irregular
+            cluster_of = np.repeat(clusters, np.maximum(np.round(rows / self.batch_size), 1).astype(int))
+            having = present[cluster_of]
+        else:
+            cluster_of, having = np.array(clusters), present
+        if len(learners) and present[0] == EVERYTHING:
+            # Of all rows, in turn.
+            cluster_of, having = np.zeros(len(learners), int), learners
+        learner_of = having if len(learners) else np.full(len(cluster_of), EVERYTHING)
+        counts = np.bincount(cluster_of, minlength=len(present))
+        nth_of = np.zeros(len(cluster_of))
+        for cluster, count in enumerate(counts):
+            nth_of[cluster_of == cluster] = np.arange(count)
+        own = [np.asarray(table, np.int64) for table in (cluster_of, learner_of, nth_of, counts, present)]
+        return [*own, *of_draws], present, irregular
 
-    def _cluster_of(self, seed, steps, ends):
-        """Returns the cluster of each step and the number of its earlier batches, both `[n]`."""
-        total = ends[-1]
-        place = steps % total
-        if self.shuffle:
-            key = stream_keys(seed, steps, Stream.CLUSTERS)
-            place = draw(key, steps, *as_long_as(steps, total, tf.constant(1, tf.int64)), 1)[:, 0]
-        cluster = tf.searchsorted(ends, place, side="right", out_type=tf.int64)
-        slots = tf.gather(ends - tf.concat([[0], ends[:-1]], axis=0), cluster)
-        return cluster, steps // total * slots + place - (tf.gather(ends, cluster) - slots)
+    def _parts_of(self, steps):
+        """Returns the numbers of the parts of batches, as if each part were a step."""
+        return tf.reshape(steps[:, None] * self.at_once + tf.range(self.at_once, dtype=tf.int64), [-1])
+
+    def _slots_of(self, seed, steps, cluster_of):
+        """Returns the slot of each step `[n]`."""
+        total = tf.size(cluster_of, tf.int64)
+        if not self.shuffle:
+            return steps % total
+        key = stream_keys(seed, steps, Stream.CLUSTERS)
+        return draw(key, steps, *as_long_as(steps, total, tf.constant(1, tf.int64)), 1)[:, 0]

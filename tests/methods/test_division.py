@@ -53,7 +53,7 @@ def test_fixed_parts_are_made_once(data_split):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"data_split": "kmean"}, "data_split to be one of 'kmeans', 'random', 'labels'; received 'kmean'"),
+        ({"data_split": "kmean"}, "data_split to be one of 'kmeans', 'random', 'labels', 'none'; received 'kmean'"),
         ({"cluster_order": "random"}, "cluster_order to be one of 'uniform', 'proportional', 'round_robin'"),
         ({"finetune": "head", "merge_at": 3}, "finetune to be one of 'all', 'embedding'; received 'head'"),
         ({"finetune": "embedding"}, "finetune='embedding' begins at merge_at; received merge_at=None"),

@@ -11,9 +11,10 @@ from tfdml.methods.division import DIVISION, Division
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.freezing import Frozen, forget
 from tfdml.methods.global_batch_model import side_by_side
+from tfdml.methods.slice_variables import SliceVariables
 from tfdml.methods.turn_losses import TurnLosses
 from tfdml.methods.turn_steps import TurnSteps
-from tfdml.optimizers.layer_groups import LayerGroups
+from tfdml.methods.turns import Turns
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.own_steps import count_apart
 from tfdml.registry import register
@@ -23,9 +24,10 @@ from tfdml.registry import register
 class DivideAndConquer(EmbeddingModel):
     """K learners, slices of one linear layer, each of which learns from a cluster of the data of its own.
 
-    A batch tells whose turn it is: its targets are `{"label": [B], "learner": [B]}`, the same learner for all of them;
-    -1, or no learner at all: the whole embedding. `pipelines.sampling.WithinClusters` draws such batches, and
-    `tfdml.callbacks.Recluster` divides the data (Algorithm 1).
+    A batch tells whose turn it is: its targets are `{"label": [B], "learner": [B]}`, the same learner for all of them,
+    or, with `simultaneous`, as many rows of each, in order; -1, or no learner at all: the whole embedding.
+    `pipelines.sampling.WithinClusters` draws such batches, and `tfdml.callbacks.Recluster` divides the data
+    (Algorithm 1).
 
     A step changes the backbone and the slice whose turn it is. Other slices, and what the loss keeps for them, stay:
     weights, momentum and all that the optimizer has for them (Sec. 3.3). Adam, AdamW and Adamax correct the bias of a
@@ -35,7 +37,7 @@ class DivideAndConquer(EmbeddingModel):
         backbone: Keras model from images `[B, H, W, 3]` to features.
         embedding_size: dimensions of all learners together.
         learners, recluster_every, data_split, cluster_order, divide_at, merge_at, merge_loss_at, finetune,
-            split_embedding, iterations, restarts: see `Division`.
+            simultaneous, split_embedding, iterations, restarts: see `Division`.
         hold_others: False lets the optimizer treat slices whose turn it is not as it treats any weight whose gradient
             is zero, as the authors' code does: momentum and weight decay go on.
         head: one of `tfdml.heads`, see `Single`.
@@ -54,6 +56,7 @@ class DivideAndConquer(EmbeddingModel):
         merge_at=None,
         merge_loss_at=None,
         finetune="all",
+        simultaneous=False,
         split_embedding=True,
         iterations=50,
         restarts=1,
@@ -72,6 +75,7 @@ class DivideAndConquer(EmbeddingModel):
             merge_at=merge_at,
             merge_loss_at=merge_loss_at,
             finetune=finetune,
+            simultaneous=simultaneous,
             split_embedding=split_embedding,
             iterations=iterations,
             restarts=restarts,
@@ -83,7 +87,9 @@ class DivideAndConquer(EmbeddingModel):
         self.head = SplitEmbedding(embedding_size, self.slices, features, name="embedding")
         self.steps = TurnSteps(self.slices, name="steps")
         self._embedding_alone = False
-        self._turns = TurnLosses(learners)
+        self._of_slices = SliceVariables(self.head, self.loss_layers)
+        self._turns = Turns(self.slices, simultaneous)
+        self._turn_losses = TurnLosses(learners)
 
     def compile(self, optimizer="adam", *args, **kwargs):
         super().compile(optimizer, *args, **kwargs)
@@ -93,7 +99,7 @@ class DivideAndConquer(EmbeddingModel):
                 "gradient_accumulation_steps, or set hold_others=False."
             )
         optimizer = without_loss_scaling(self.optimizer)
-        count_apart(optimizer, self._steps_of)
+        count_apart(optimizer, lambda variable: self._of_slices.steps(variable, self.steps))
         if not optimizer.iterations.numpy():
             self.steps.reset()
 
@@ -101,6 +107,8 @@ class DivideAndConquer(EmbeddingModel):
         # Here, because plain Keras code does without pipelines.
         from pipelines.sampling import WithinClusters
 
+        if self.division.simultaneous:
+            return WithinClusters(sampler, shuffle=False, at_once=self.division.learners)
         order = self.division.cluster_order
         return WithinClusters(sampler, proportional=order == "proportional", shuffle=order != "round_robin")
 
@@ -152,36 +160,55 @@ class DivideAndConquer(EmbeddingModel):
 
     def loss_values(self, batch, learners):
         """Loss `[B]` of the learner whose turn it is, equation (3) with any loss, or of the whole embedding."""
-        labels, turn = batch["label"], _turn(batch)
+        labels, turns = batch["label"], self._turns.of(batch)
 
         def of_whole():
             return self.loss.call(labels, self.loss_layers.inputs_of(self.slices, labels, side_by_side(learners)))
 
-        def of_slice():
-            embeddings = tf.gather(learners, turn, axis=1)
-            each = [lambda k=k: self.loss_layers.inputs_of(k, labels, embeddings) for k in range(self.slices)]
-            # Without layers of their own all learners have the same loss.
-            return self.loss.call(labels, tf.switch_case(turn, each) if self.loss_layers.learners else embeddings)
+        def of_parts():
+            if self._turns.parts == 1:
+                return self._loss_of_slice(turns[0], labels, learners)
+            parts = zip(self._turns.divided(labels), self._turns.divided(learners), strict=True)
+            values = [self._loss_of_part(k, *part) for k, part in enumerate(parts)]
+            # A part without a learner has none.
+            return tf.reshape(tf.where((turns >= 0)[:, None], tf.stack(values), 0.0), [-1])
 
-        return of_whole() if turn is None else tf.cond(turn < 0, of_whole, of_slice)
+        return of_whole() if turns is None else tf.cond(tf.reduce_all(turns < 0), of_whole, of_parts)
+
+    def _loss_of_slice(self, turn, labels, learners):
+        embeddings = tf.gather(learners, turn, axis=1)
+        each = [lambda k=k: self.loss_layers.inputs_of(k, labels, embeddings) for k in range(self.slices)]
+        # Without layers of their own all learners have the same loss.
+        return self.loss.call(labels, tf.switch_case(turn, each) if self.loss_layers.learners else embeddings)
+
+    def _loss_of_part(self, k, labels, learners):
+        return self.loss.call(labels, self.loss_layers.inputs_of(k, labels, learners[:, k]))
 
     def seen_by_loss(self, batch, learners):
-        seen = [*tf.unstack(learners, axis=1), side_by_side(learners)]
-        return list(zip(seen, tf.unstack(self._learning(_turn(batch))[1]), strict=True))
+        labels, learning = batch["label"], tf.unstack(self._turns.learning(self._turns.of(batch))[1])
+        each = list(range(self.slices))
+        if self._turns.parts == 1:
+            seen = [(labels, learners[:, k], learning[k]) for k in each]
+        else:
+            parts = zip(each, self._turns.divided(labels), self._turns.divided(learners), strict=True)
+            seen = [(of_part, part[:, k], learning[k]) for k, of_part, part in parts]
+        return [*seen, (labels, side_by_side(learners), learning[-1])]
 
     def regularization(self, batch):
-        _, learning = self._learning(_turn(batch))
+        _, learning = self._turns.learning(self._turns.of(batch))
         layers = self.loss_layers.learners
         others = sum(tf.where(learning[k], 0.0, each) for k, layer in enumerate(layers) for each in layer.losses)
         return sum(self.losses) - others
 
     def apply_gradients(self, batch, gradients):
-        slices, layers = self._learning(_turn(batch))
+        slices, layers = self._turns.learning(self._turns.of(batch))
         optimizer = without_loss_scaling(self.optimizer)
         before = tf.identity(tf.convert_to_tensor(optimizer.iterations))
-        counted = self._not_frozen(optimizer, slices, layers)
+        # Without `hold_others` what is not frozen learns in every step.
+        counted = (slices, layers) if self.hold_others else map(tf.ones_like, (slices, layers))
+        counted = self._of_slices.without_frozen(optimizer, *counted)
         if self.hold_others:
-            frozen = Frozen(self.optimizer, self._masks(slices, layers))
+            frozen = Frozen(self.optimizer, self._of_slices.masks(slices, layers))
             super().apply_gradients(batch, gradients)
             frozen.restore()
         else:
@@ -190,61 +217,22 @@ class DivideAndConquer(EmbeddingModel):
         steps = tf.cast(optimizer.iterations - before, "int32")
         self.steps.add(*(steps * tf.cast(each, "int32") for each in counted))
 
-    def update_measures(self, batch, measured):
-        self._turns.update(_turn(batch), measured["loss"])
-        return super().update_measures(batch, measured)
+    def update_measures(self, batch, measured, values):
+        # With what layers add to the loss, which is the same for all parts.
+        added = measured["loss"] - tf.reduce_mean(values)
+        parts = self._turns.divided(values)
+        losses = [measured["loss"]] if len(parts) == 1 else [tf.reduce_mean(part) + added for part in parts]
+        self._turn_losses.update(self._turns.of(batch), losses)
+        return super().update_measures(batch, measured, values)
 
     @property
     def metrics(self):
-        return [*super().metrics, *self._turns.means]
+        return [*super().metrics, *self._turn_losses.means]
 
     def learner_losses(self):
         """Mean loss of each learner in this epoch, and how many batches it had: `[(loss, batches), ...]`."""
-        return [(float(mean.result()), int(mean.count.numpy())) for mean in self._turns.means]
+        return [(float(mean.result()), int(mean.count.numpy())) for mean in self._turn_losses.means]
 
     def get_config(self):
         own = {"embedding_size": self.embedding_size, "hold_others": self.hold_others}
         return {**super().get_config(), **dataclasses.asdict(self.division), **own}
-
-    def _learning(self, turn):
-        """Masks of the slices `[K]`, and of the loss' layers `[K + 1]`, that learn when it is a learner's turn."""
-        turn = tf.constant(-1) if turn is None else turn
-        own, whole = tf.range(self.slices) == turn, turn < 0
-        return own | whole, tf.concat([own, [whole]], axis=0)
-
-    def _masks(self, slices, layers):
-        """Returns the variables that may be held, with masks of the parts that learn: `[(variable, mask), ...]`."""
-        columns = tf.gather(slices, self._owner())
-        masks = [(self.head.kernel, columns), (self.head.bias, columns)]
-        for place, layer in enumerate(self.loss_layers.learners):
-            masks += [(variable, layers[place]) for variable in layer.trainable_variables]
-        return masks
-
-    def _not_frozen(self, optimizer, slices, layers):
-        """The masks without what the optimizer has frozen; without `hold_others` all else learns in every step."""
-        if not self.hold_others:
-            slices, layers = tf.ones_like(slices), tf.ones_like(layers)
-        if not isinstance(optimizer, LayerGroups):
-            return slices, layers
-        slices &= optimizer.is_learning(self.head.kernel)
-        for variable in self.loss_layers.trainable_variables[:1]:
-            layers &= optimizer.is_learning(variable)
-        return slices, layers
-
-    def _steps_of(self, variable):
-        """The number of steps that columns of the embedding layer, or a layer of the loss, have learned in."""
-        if variable is self.head.kernel or variable is self.head.bias:
-            return tf.gather(self.steps.of_slices, self._owner())
-        for place, layer in enumerate(self.loss_layers.learners):
-            if any(variable is each for each in layer.trainable_variables):
-                return self.steps.of_layers[place]
-        return None
-
-    def _owner(self):
-        """The slice of each column of the embedding layer."""
-        return tf.range(self.embedding_size) * self.slices // self.embedding_size
-
-
-def _turn(batch):
-    """The learner whose turn it is (int32 scalar), or None where batches do not tell."""
-    return tf.cast(batch["learner"][0], tf.int32) if "learner" in batch else None

@@ -8,7 +8,7 @@ from tfdml.arguments import integer, one_of, optional
 DIVISION = {
     "learners": integer(1),
     "recluster_every": integer(1),
-    "data_split": one_of("kmeans", "random", "labels"),
+    "data_split": one_of("kmeans", "random", "labels", "none"),
     "cluster_order": one_of("uniform", "proportional", "round_robin"),
     "divide_at": integer(0),
     "merge_at": optional(integer(0)),
@@ -28,7 +28,7 @@ class Division:
         learners: number K of clusters.
         recluster_every: T, epochs from one clustering to the next.
         data_split: `kmeans` of the embedding; `random` parts of the rows, or ranges of class numbers (`labels`), both
-            made once. Table 6 compares them.
+            made once; or `none`: learners take turns on batches of all data. Table 6 compares the first three.
         cluster_order: which cluster a batch comes from: `uniform`, `proportional` to its size, or `round_robin`.
         divide_at: the epoch before which all data are one and so is the embedding.
         merge_at: the epoch from which they are again; None never.
@@ -36,6 +36,8 @@ class Division:
             None: at `merge_at`.
         finetune: what learns from `merge_at` on: `all`, or the `embedding` layer alone, with what the loss learns; the
             backbone stays as it is then, batch norm too (Sec. 3.3).
+        simultaneous: True: a step has a batch of every cluster, one for each learner, so that no learner waits. This
+            is not in the paper.
         split_embedding: False: batches come from clusters, but the whole embedding learns from each (Table 6).
         iterations, restarts: of K-means.
     """
@@ -48,6 +50,7 @@ class Division:
     merge_at: int | None = None
     merge_loss_at: int | None = None
     finetune: str = "all"
+    simultaneous: bool = False
     split_embedding: bool = True
     iterations: int = 50
     restarts: int = 1
@@ -58,6 +61,11 @@ class Division:
             raise ValueError(
                 "Expected divide_at <= merge_loss_at <= merge_at; received "
                 f"{self.divide_at}, {self.merge_loss_at} and {self.merge_at}."
+            )
+        if self.simultaneous and self.cluster_order == "proportional":
+            raise ValueError(
+                "simultaneous=True has a batch of every cluster in every step, equally many; received "
+                "cluster_order='proportional'."
             )
         if self.finetune == "embedding" and self.merge_at is None:
             raise ValueError("finetune='embedding' begins at merge_at; received merge_at=None.")
@@ -75,7 +83,7 @@ class Division:
         """True where an epoch begins with a new clustering."""
         first = epoch == self.divide_at
         again = self.data_split == "kmeans" and (epoch - self.divide_at) % self.recluster_every == 0
-        return self.divides_data(epoch) and (first or again)
+        return self.data_split != "none" and self.divides_data(epoch) and (first or again)
 
     def splits_embedding(self, epoch):
         """True where the embedding, whole in the epoch before, is split into learners."""

@@ -136,15 +136,14 @@ class EmbeddingModel(GlobalBatchModel):
             self._evaluates = False
 
     def seen_by_loss(self, batch, learners):
-        """The embeddings `[B, d]` of each place in `loss_dims`, and whether the loss sees them in this batch."""
-        del batch
-        return [(learners[:, k], True) for k in range(learners.shape[1])]
+        """Labels `[n]` and embeddings `[n, d]` of each place in `loss_dims`, and whether the loss sees them."""
+        return [(batch["label"], learners[:, k], True) for k in range(learners.shape[1])]
 
     def observe(self, batch, learners):
         """Adds what the loss finds in a training batch to the statistics of the epoch."""
-        seen, labels = self.seen_by_loss(batch, tf.stop_gradient(learners)), batch["label"]
-        found = [self._statistics_of(place, labels, embeddings) for place, (embeddings, _) in enumerate(seen)]
-        self._statistics.update(found, [counts for _, counts in seen])
+        seen = self.seen_by_loss(batch, tf.stop_gradient(learners))
+        found = [self._statistics_of(place, labels, embeddings) for place, (labels, embeddings, _) in enumerate(seen)]
+        self._statistics.update(found, [counts for _, _, counts in seen])
 
     def loss_statistics(self):
         """Means over an epoch of what the loss finds in its batches, by name; see `EmbeddingLoss.statistics`.

@@ -56,20 +56,22 @@ class GlobalBatchModel(KerasModel):
     def test_step(self, data):
         images, batch = _unpack(data)
         with tf.control_dependencies(tf.nest.flatten(images)):
-            _, measured = self._global_loss(images, batch, training=False)
-            return self.update_measures(batch, measured)
+            batch = _gathered(batch)
+            _, measured, values = self._global_loss(images, batch, training=False)
+            return self.update_measures(batch, measured, values)
 
     def _train_on(self, images, batch):
         replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        batch = _gathered(batch)
         with tf.GradientTape() as tape:
-            loss, measured = self._global_loss(images, batch, training=True)
+            loss, measured, values = self._global_loss(images, batch, training=True)
             scaled = self.optimizer.scale_loss(loss / replicas)
         gradients = sum_gradients(tape.gradient(scaled, self.learning_variables()))
         present = [gradient for gradient in gradients if gradient is not None]
         measured["gradient_norm"] = tf.linalg.global_norm(present) / self.optimizer.scale_loss(1.0)
         self.apply_gradients(batch, gradients)
         average_moving_statistics(self._moving_variables())
-        return self.update_measures(batch, measured)
+        return self.update_measures(batch, measured, values)
 
     def _moving_variables(self):
         """Returns the variables that the forward pass of training changes."""
@@ -87,12 +89,11 @@ class GlobalBatchModel(KerasModel):
                 "loss=tfdml.losses.Triplet(), or its spec, loss='triplet'."
             )
         learners = gather(at_least_float32(self(images, training=training, merged=False)))
-        batch = {name: gather(value) for name, value in batch.items()}
         values = self.loss_values(batch, learners)
         if training:
             self.observe(batch, learners)
         loss = ops.mean(values) + self.regularization(batch)
-        return loss, {"loss": loss, **measure(batch["label"], self.for_retrieval(learners), values)}
+        return loss, {"loss": loss, **measure(batch["label"], self.for_retrieval(learners), values)}, values
 
     def for_retrieval(self, learners):
         """Returns the embedding for retrieval `[B, K * d]` of learners `[B, K, d]`."""
@@ -101,9 +102,9 @@ class GlobalBatchModel(KerasModel):
     def observe(self, batch, learners):
         """Looks at the learners `[B, K, d]` of the global batch of a training step."""
 
-    def update_measures(self, batch, measured):
-        """Adds what a batch measured to the epoch's means, and gives these."""
-        del batch
+    def update_measures(self, batch, measured, values):
+        """Adds what a batch measured to the epoch's means, and gives these; `values` is the loss `[B]` of its rows."""
+        del batch, values
         # With loss scaling a step whose gradient overflows is skipped; its norm is not counted.
         skips = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
         return self._measures.update(measured, skips)
@@ -112,6 +113,11 @@ class GlobalBatchModel(KerasModel):
 def side_by_side(learners):
     """The embedding for retrieval `[B, K * d]` of learners `[B, K, d]`, at unit length."""
     return unit_length(at_least_float32(ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))))
+
+
+def _gathered(batch):
+    """Returns the targets of the global batch."""
+    return {name: gather(value) for name, value in batch.items()}
 
 
 def _unpack(data):

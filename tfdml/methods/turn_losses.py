@@ -10,8 +10,9 @@ class TurnLosses:
     def __init__(self, learners):
         self.means = [keras.metrics.Mean(name=f"loss_of_learner_{k}") for k in range(learners)]
 
-    def update(self, turn, loss):
-        for k, mean in enumerate(self.means) if turn is not None else ():
-            mean.update_state(
-                tf.where(tf.equal(turn, k), loss, 0.0), sample_weight=tf.cast(tf.equal(turn, k), "float32")
-            )
+    def update(self, turns, losses):
+        """Adds the loss of each part of a batch; its learner is that of `turns` `[parts]`, or none where it is -1."""
+        for turn, loss in zip(tf.unstack(turns), losses, strict=True) if turns is not None else ():
+            for k, mean in enumerate(self.means):
+                own = tf.equal(turn, k)
+                mean.update_state(tf.where(own, loss, 0.0), sample_weight=tf.cast(own, "float32"))

@@ -1,0 +1,38 @@
+"""Which learners learn from a batch."""
+
+import tensorflow as tf
+
+
+class Turns:
+    """Tells which learners learn from a batch, and from which rows.
+
+    A batch has one part, of the learner whose turn it is, or a part for each learner, in order. The targets tell the
+    learner of each row; that of a part is -1 where the part has none. Where no part has one, or targets do not tell,
+    the whole embedding learns.
+
+    Args:
+        slices: number of slices of the embedding.
+        simultaneous: whether a batch has a part for each slice.
+    """
+
+    def __init__(self, slices, simultaneous):
+        self.slices = slices
+        self.parts = slices if simultaneous else 1
+
+    def of(self, batch):
+        """Returns the learner of each part, int32 `[parts]`, or None where targets do not tell."""
+        if "learner" not in batch:
+            return None
+        learners = tf.cast(batch["learner"], tf.int32)
+        return learners[:1] if self.parts == 1 else tf.reshape(learners, [self.parts, -1])[:, 0]
+
+    def learning(self, turns):
+        """Masks of the slices `[K]`, and of the loss' layers `[K + 1]`, that learn when these learners do."""
+        turns = tf.constant([-1]) if turns is None else turns
+        whole = tf.reduce_all(turns < 0)
+        own = tf.reduce_any(tf.range(self.slices)[:, None] == turns, axis=1)
+        return own | whole, tf.concat([own, [whole]], axis=0)
+
+    def divided(self, values):
+        """Returns the rows of each part of `[B, ...]`, a list of tensors."""
+        return [values] if self.parts == 1 else tf.split(values, self.parts)
