@@ -1,31 +1,52 @@
 """Divide and Conquer beside one embedding, and what the paper ablates: `python -m benchmarks.divide_and_conquer`.
 
-Trains configs/toycars_dnc.flags with each of the methods below and each seed, for as many steps with the same batches'
-size, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1 of the final model, of
-its learners alone, and how they correlate. Of the one embedding as many slices stand for learners as most rows have
-learners, as in the paper's Table 7. Runs are kept; see `benchmarks.runs`.
+Trains configs/toycars_dnc.flags with each of the changes below and each seed, for as many steps with the same batches'
+size, unless a row says another, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of
+Recall@1 of the final model, of its learners alone, how they correlate, and what Recall@1 gained in the last quarter of
+the steps, near 0 where a run is finished. Of the one embedding as many slices stand for learners as most rows have
+learners, as in the paper's Table 7. Runs are kept; see `benchmarks.runs`. Where learners take turns, each learns from a
+K-th of the steps; as many steps for each: `--epochs` K times as high.
 """
 
 import statistics
 
-from benchmarks.runs import compare, recall_of_learners, spread
+from benchmarks.runs import compare, gained_late, recall_of_learners, spread
 from tfdml.run.experiment import trained
 from tfdml.run.result import learners_of
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4
-# Rows of the table, as Figure 1 and Tables 6 and 7 of the paper have them.
-METHODS = {
-    "one embedding": "single",
-    "K = 2": "divide_and_conquer(learners=2)",
-    "K = 4": "divide_and_conquer(learners=4)",
-    "K = 8": "divide_and_conquer(learners=8)",
-    "K = 4, merged for the last two epochs": "divide_and_conquer(learners=4, merge_at=6)",
-    "K = 4, random clusters": "divide_and_conquer(learners=4, data_split='random')",
-    "K = 4, clusters of classes": "divide_and_conquer(learners=4, data_split='labels')",
-    "K = 4, embedding not split": "divide_and_conquer(learners=4, split_embedding=False)",
+AUTHORS = "hold_others=False, cluster_order='round_robin', merge_loss_at=3, merge_at=7"
+# As many images in a step as four learners have that learn at once.
+FOUR_BATCHES = "--sampler=pxk(classes=32, per_class=4)"
+
+
+def divided(arguments="", learners=4):
+    more = f", {arguments}" if arguments else ""
+    return [f"--method=divide_and_conquer(learners={learners}{more})"]
+
+
+# Rows of the table: Figure 1 and Tables 6 and 7 of the paper, controls that change one thing, the schedule of the
+# authors' code scaled to 8 epochs, and learners that do not wait.
+CHANGES = {
+    "one embedding": ["--method=single"],
+    "K = 2": divided(learners=2),
+    "K = 4": divided(),
+    "K = 8": divided(learners=8),
+    "K = 4, merged for the last two epochs": divided("merge_at=6"),
+    "K = 4, random clusters": divided("data_split='random'"),
+    "K = 4, clusters of classes": divided("data_split='labels'"),
+    "K = 4, embedding not split": divided("split_embedding=False"),
+    "K = 4, unit slices, one loss": divided("divide_at=1000000"),
+    "K = 4, every slice on every batch": ["--method=multi_head(learners=4, branch='stage4')"],
+    "K = 4, turns on all data": divided("data_split='none'"),
+    "K = 4, the authors' schedule": divided(AUTHORS),
+    "one embedding, batches of 128": ["--method=single", FOUR_BATCHES],
+    "K = 4, at once": divided("simultaneous=True"),
+    "K = 4, at once on all data": divided("simultaneous=True, data_split='none'"),
+    "K = 4, every slice on every batch of 128": ["--method=multi_head(learners=4, branch='stage4')", FOUR_BATCHES],
 }
-HEADS = ["", "Recall@1", "Recall@8", "a learner's Recall@1", "correlation"]
+HEADS = ["", "Recall@1", "Recall@8", "a learner's Recall@1", "correlation", "gained late"]
 
 
 def slices_of(run_dir):
@@ -38,9 +59,9 @@ def row(results, run_dirs):
     recall, wider = ([result["metrics"][f"recall_at_{k}"] for result in results] for k in (1, 8))
     learners = [result.get("learners") or slices_of(run_dir) for result, run_dir in zip(results, run_dirs, strict=True)]
     correlation = statistics.mean(each["correlation"] for each in learners)
-    return [spread(recall), spread(wider), spread(recall_of_learners(learners)), f"{correlation:.3f}"]
+    alone, late = spread(recall_of_learners(learners)), spread(gained_late(run_dirs))
+    return [spread(recall), spread(wider), alone, f"{correlation:.3f}", late]
 
 
 if __name__ == "__main__":
-    rows = {name: [f"--method={method}"] for name, method in METHODS.items()}
-    compare(__doc__, FLAGFILE, rows, "runs/divide_and_conquer", HEADS, row)
+    compare(__doc__, FLAGFILE, CHANGES, "runs/divide_and_conquer", HEADS, row)
