@@ -37,7 +37,7 @@ class WithinClusters(Sampler):
             raise ValueError("at_once has a part of each cluster in each batch, in order: expected shuffle=False.")
         if at_once > 1 and sampler.parts > 1:
             raise ValueError(
-                f"Batches of {type(sampler).__name__} are images and their partners, which several of them in one batch "
+                f"Batches of {type(sampler).__name__} are images and their partners, which several in one batch "
                 "would part. Let learners take turns: at_once=1, or simultaneous=False of Divide and Conquer."
             )
         self.sampler = sampler
