@@ -133,7 +133,14 @@ def test_other_flags_are_refused_before_anything_is_trained(ensemble, tmp_path):
 def test_the_folder_of_an_ordinary_run_is_refused(ensemble, tmp_path):
     (tmp_path / "ensemble").mkdir()
     (tmp_path / "ensemble" / "flags.txt").write_text("--loss=contrastive\n")
+    (tmp_path / "ensemble" / "final.keras").touch()
     assert ensemble()[2] == f"--run_dir={tmp_path}/ensemble holds an ordinary run; give another one for an ensemble."
+
+
+def test_an_ordinary_run_that_took_no_step_makes_room(ensemble, tmp_path):
+    (tmp_path / "ensemble").mkdir()
+    (tmp_path / "ensemble" / "flags.txt").write_text("--loss=contrastive\n")
+    assert ensemble() == ([0, 1, 2], NAMES, "")
 
 
 def test_the_folder_of_something_else_is_refused(ensemble, tmp_path):

@@ -31,7 +31,7 @@ class EnsembleDirectory(RunDirectory):
             flags_of: function of a member's number that gives the same of the member.
         """
         if self._flags.exists():
-            if not self.asked():
+            if not self.asked() and self.has_begun():
                 raise ValueError(f"--run_dir={self.path} holds an ordinary run; give another one for an ensemble.")
         else:
             self.check_claim(serialized)
