@@ -85,11 +85,13 @@ def test_weights_are_fitted_on_the_classes_that_all_members_hold_out(tmp_path):
     found = result(tmp_path / "out")["fitted"]
     assert found["metric"] == "recall_at_1" and len(found["weights"]) == 2
     assert found["fitted_weights"] >= found["equal_weights"]
+    assert result(tmp_path / "out")["validation"]["best"]["recall_at_1"] == found["fitted_weights"]
+    assert result(trained())["validation"]["best"]["recall_at_1"] == found["equal_weights"]
     # Where seeds decide, classes differ.
     flags = ensemble_flags(tmp_path / "other", "--members=0", "--seed=5", "--validation_seed=3")
     assert run("tfdml.train", *flags).returncode == 0
     done = run("tfdml.ensemble", f"--run_dirs={trained()},{tmp_path}/other", f"--out={tmp_path}/no", "--fit_weights")
-    assert_one_error(done, "hold out different classes", "--validation_seed")
+    assert_one_error(done, "hold out different ones", "--validation_seed")
 
 
 @pytest.mark.slow

@@ -4,14 +4,13 @@ import gc
 from typing import NamedTuple
 
 import keras
-import numpy as np
 
 from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.fusion import fit_weights, fuse
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.methods.member_ensemble import MemberEnsemble
-from tfdml.run.comparison import check_alike
-from tfdml.run.experiment import trained, trained_model
+from tfdml.run.ensemble_checks import check_members, held_out_by_all
+from tfdml.run.experiment import trained_model
 from tfdml.run.model_files import save_model
 from tfdml.run.result import print_table, write_projector
 from tfdml.run.run_directory import RunDirectory
@@ -36,29 +35,35 @@ def join(runs, out, *, asked, weights=None, fit=False, data_dir=""):
     """
     changes = _changes(runs[0].settings(), data_dir)
     experiment = check_members(runs, changes)
-    weights, fitted = _fitted(runs, changes) if fit else (weights or [1.0] * len(runs), {})
-    members = [Member(run, run.complete_result(), weight) for run, weight in zip(runs, weights, strict=True)]
-    for member in members:
-        if not member.weight:
-            print(f"Left out {member.run.path}: its fitted weight is 0.")
-    members = [member for member in members if member.weight]
+    held_out, why_none = held_out_by_all(runs, changes)
+    if fit and held_out is None:
+        raise ValueError(f"--fit_weights needs classes that no member was trained on. {why_none}, or give --weights.")
+    members = [Member(run, run.complete_result(), 1.0) for run in runs]
+    watched = held_out and _embedded(held_out, held_out.splits.evaluation, members, changes)
+    weights, fitted = _fitted(held_out, watched) if fit else (weights or [1.0] * len(runs), {})
+    chosen = [place for place, weight in enumerate(weights) if weight]
+    for run, weight in zip(runs, weights, strict=True):
+        if not weight:
+            print(f"Left out {run.path}: its fitted weight is 0.")
+    members = [Member(runs[place], members[place].result, weights[place]) for place in chosen]
     weights = [member.weight for member in members]
-    final, best = (fuse(each, weights) for each in _test_embeddings(experiment, members, changes))
+    test, protocol = experiment.splits.test, experiment.splits.protocol
+    embedded = _embedded(experiment, test, members, changes).fused(range(len(members)), weights)
     costs = _save(members, out, changes)
     out.record_dataset(runs[0].recorded_dataset())
     if experiment.settings.projector:
-        write_projector(experiment, final, out)
-    test, protocol = experiment.splits.test, experiment.splits.protocol
+        write_projector(experiment, embedded.final, out)
     selection = _selection([member.result["best"] for member in members])
     result = {
         "members": [_about(member) for member in members],
         "asked": asked,
-        "metrics": protocol(final, test),
-        "best": {**protocol(best, test), **selection},
+        "metrics": protocol(embedded.final, test),
+        "best": {**protocol(embedded.best, test), **selection},
+        **({"validation": _watched(held_out, watched.fused(chosen, weights))} if held_out else {}),
         "selected_on": selection["selected_on"],
         "step": max(member.result["step"] for member in members),
         **fitted,
-        **_learners(best, test, protocol, weights),
+        **_learners(embedded.best, test, protocol, weights),
         "cost": costs,
         "seconds": round(sum(member.result["seconds"] for member in members), 1),
     }
@@ -74,47 +79,21 @@ class Member(NamedTuple):
     weight: float
 
 
-def check_members(runs, changes):
-    """Returns the `Experiment` that all runs are measured by; raises if they do not belong together.
+class Embedded(NamedTuple):
+    """Embeddings of a split by the final and the best models: of each member in a list, or of all together."""
 
-    Args:
-        runs: list of `RunDirectory`.
-        changes: settings to replace, name to value.
-    """
-    read, prepared = {}, {}
-    for run in runs:
-        run.model_file("final")
-        source = _source(run)
-        known = [experiment for other, experiment in read.values() if other == source]
-        if known:
-            model = trained_model(run.path, "best", changes)
-        else:
-            experiment, model = trained(run.path, "best", changes)
-            read[str(run.path)] = source, experiment
-        prepared[str(run.path)] = model.preprocessing.get_config()
-        del model
-    check_alike({run_dir: experiment for run_dir, (_, experiment) in read.items()}, "Join")
-    (first_dir, first), *others = prepared.items()
-    for run_dir, other in others:
-        different = [f"{name}={first[name]}, and {other[name]}" for name in first if first[name] != other[name]]
-        if different:
-            raise ValueError(
-                f"{first_dir} and {run_dir} prepare images differently: {'; '.join(different)}. Join runs whose models "
-                "take the same images."
-            )
-    return next(iter(read.values()))[1]
+    final: object
+    best: object
+
+    def fused(self, places, weights):
+        """Those of some members together."""
+        return Embedded(*(fuse([each[place] for place in places], weights) for each in self))
 
 
 def _changes(settings, data_dir):
     """The settings of members that are replaced: all are measured as the first one says."""
     about = {name: getattr(settings, name) for name in ("protocol", "metrics", "select_by")}
     return {**COMMON, **about, **({"data_dir": data_dir} if data_dir else {})}
-
-
-def _source(run):
-    """What says which images a run is measured on."""
-    settings = run.settings()
-    return settings.dataset, settings.data_dir, settings.ignore_images, run.recorded_dataset()
 
 
 def _embeddings(experiment, runs, which, split, changes):
@@ -128,48 +107,37 @@ def _embeddings(experiment, runs, which, split, changes):
     return found
 
 
-def _test_embeddings(experiment, members, changes):
-    """Embeddings of the test split by the final model of each member, and by the best one."""
-    test = experiment.splits.test
-    finals = _embeddings(experiment, [member.run for member in members], "final", test, changes)
+def _embedded(experiment, split, members, changes):
+    """The `Embedded` images of a split."""
+    finals = _embeddings(experiment, [member.run for member in members], "final", split, changes)
     # The last step's model is the best one, too, where no other is better.
     earlier = [place for place, (_, result, _) in enumerate(members) if result["best"]["step"] != result["step"]]
-    bests = _embeddings(experiment, [members[place].run for place in earlier], "best", test, changes)
+    bests = _embeddings(experiment, [members[place].run for place in earlier], "best", split, changes)
     replaced = dict(zip(earlier, bests, strict=True))
-    return finals, [replaced.get(place, final) for place, final in enumerate(finals)]
+    return Embedded(finals, [replaced.get(place, final) for place, final in enumerate(finals)])
 
 
-def _fitted(runs, changes):
-    """Returns the weights that suit the validation split best, and what they reach there."""
-    experiments = {}
-    for run in runs:
-        settings = run.settings()
-        if settings.evaluate_on != "validation":
-            raise ValueError(
-                f"--fit_weights needs classes that no member was trained on, but {run.path} holds none out. Train with "
-                "--evaluate_on=validation, or give --weights."
-            )
-        own = {**changes, "evaluate_on": "validation", "folds": settings.folds}
-        experiments[str(run.path)] = trained(run.path, "best", own, test_only=False)[0]
-    (first_dir, first), *others = experiments.items()
-    split = first.splits.evaluation
-    for run_dir, other in others:
-        if not np.array_equal(split.images, other.splits.evaluation.images):
-            raise ValueError(
-                f"{first_dir} and {run_dir} hold out different classes, so --fit_weights has no images on which no "
-                "member was trained. Train all with one --validation_seed, or give --weights."
-            )
-    protocol = first.splits.protocol
-    name = protocol.selecting(first.settings.select_by)
+def _fitted(held_out, watched):
+    """Returns the weights that suit the validation classes best, and what they reach there."""
+    split, protocol = held_out.splits.evaluation, held_out.splits.protocol
+    name = protocol.selecting(held_out.settings.select_by)
     metric = [metric for metric in protocol.metrics if metric.name == name]
-    embeddings = _embeddings(first, runs, "best", split, changes)
 
     def measure(fused):
         return protocol(fused, split, metric)[name]
 
-    weights = fit_weights(embeddings, measure)
-    reached = {"equal_weights": measure(fuse(embeddings)), "fitted_weights": measure(fuse(embeddings, weights))}
+    weights = fit_weights(watched.best, measure)
+    reached = {"equal_weights": measure(fuse(watched.best)), "fitted_weights": measure(fuse(watched.best, weights))}
     return weights.tolist(), {"fitted": {"metric": name, **reached, "weights": weights.tolist()}}
+
+
+def _watched(held_out, embedded):
+    """The metrics of the final and the best models together on the validation classes."""
+    split, protocol = held_out.splits.evaluation, held_out.splits.protocol
+    return {
+        "metrics": protocol(embedded.final, split, protocol.while_training),
+        "best": protocol(embedded.best, split, protocol.while_training),
+    }
 
 
 def _save(members, out, changes):
@@ -222,5 +190,9 @@ def print_ensemble(result, run):
     alone = result["learners"]["alone"] if "learners" in result else [result["best"]]
     rows = {each["run_dir"]: metrics for each, metrics in zip(members, alone, strict=True)}
     of = f"{count} members" if count == result["asked"] else f"{count} of {result['asked']} members"
-    print_table("", {**rows, f"best of {of}": result["best"], f"final of {of}": result["metrics"]})
+    together = [(f"best of {of}", "best"), (f"final of {of}", "metrics")]
+    if "validation" in result:
+        print_table("validation", {name: result["validation"][kind] for name, kind in together})
+    title = "test" if "validation" in result else ""
+    print_table(title, {**rows, **{name: result[kind] for name, kind in together}})
     print(f"\nRun directory: {run.path}")

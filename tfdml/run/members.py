@@ -9,6 +9,7 @@ from tfdml import flags
 from tfdml.command import STOPPED_STATUS
 from tfdml.errors import TrainingStopped
 from tfdml.run.ensemble import join, print_ensemble
+from tfdml.run.splits import validation_seed_of
 from tfdml.run.stop_request import StopRequest
 from tfdml.run.training import train
 
@@ -30,7 +31,7 @@ def member_flags(settings, serialized, number):
         serialized: the same as `{name: "--name=value"}`.
         number: number of the member, from 0.
     """
-    shared = settings.seed if settings.validation_seed == -1 else settings.validation_seed
+    shared = validation_seed_of(settings)
     own = {"members": 0, "seed": seed_of(settings.seed, number), "validation_seed": shared}
     return {**serialized, **{name: f"--{name}={value}" for name, value in own.items()}}
 

@@ -83,6 +83,11 @@ def held_out(settings, dataset, evaluation):
     return sentences
 
 
+def validation_seed_of(settings):
+    """The seed that decides which classes validate."""
+    return settings.seed if settings.validation_seed == -1 else settings.validation_seed
+
+
 def _with_meta_classes(train, settings):
     if not settings.meta_classes:
         return train
@@ -100,7 +105,7 @@ def _train_and_evaluation(dataset, settings):
         if settings.folds:
             raise ValueError("--folds needs --evaluate_on=validation: folds are made of the training classes.")
         return dataset.train, dataset.test
-    seed = settings.seed if settings.validation_seed == -1 else settings.validation_seed
+    seed = validation_seed_of(settings)
     if settings.folds:
         return dataset.fold(settings.fold, settings.folds, seed)
     return dataset.hold_out(settings.validation_classes, seed)
