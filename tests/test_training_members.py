@@ -54,10 +54,18 @@ def test_members_are_the_same_together_and_one_by_one(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_in_the_second_member(tmp_path):
-    """The first one is left as it is, the second goes on, and the bits are those of an uninterrupted ensemble."""
+def test_stopped_in_the_first_member_and_killed_in_the_second(tmp_path):
+    """A complete member is left as it is, one that began goes on, and the bits are those of an uninterrupted one."""
     run_dir, flags = tmp_path / "ensemble", ensemble_flags(tmp_path / "ensemble")
     first, second = run_dir / "member_000", run_dir / "member_001"
+    command = Command("tfdml.train", *flags)
+    done = command.until(lambda: max(steps(first), default=0) >= 3).kill(signal.SIGTERM)
+    assert done.returncode == 75, done.stderr
+    stopped, ensemble = done.stderr.splitlines()
+    assert re.fullmatch(r"Stopped by SIGTERM after step \d+, which is saved\. .*", stopped)
+    assert ensemble == "The ensemble stopped with this member; the same command goes on with it."
+    assert not (first / "result.json").exists() and not second.exists()
+
     command = Command("tfdml.train", *flags)
     command.until(lambda: max(steps(second), default=0) >= 3)
     # First the one that trains: it would go on without the command.
