@@ -48,11 +48,13 @@ class Watch(keras.callbacks.Callback):
 
 
 def train(model, epochs, state=None, first=0):
-    """Trains on arrays by the samplers' arithmetic; gives the callbacks."""
+    """Trains on arrays by the samplers' arithmetic, from within the first epoch if there is a state; the callbacks."""
     sampler = model.wrap_sampler(PxK(classes=2, per_class=2))
     sampler.bind(LABELS)
     log = Log()
-    recluster = tfdml.callbacks.Recluster(IMAGES, LABELS, sampler, seed=5, log=log)
+    taken = [first * STEPS + (state is not None)]
+    where = {"step": lambda: taken[-1], "steps_per_epoch": STEPS}
+    recluster = tfdml.callbacks.Recluster(IMAGES, LABELS, sampler, seed=5, log=log, **where)
     if state:
         recluster.set_state(state)
     watch = Watch(recluster)
@@ -67,7 +69,9 @@ def train(model, epochs, state=None, first=0):
     signature = (tf.TensorSpec([4, *IMAGES.shape[1:]], tf.float32), {"label": of_batch, "learner": of_batch})
     data = tf.data.Dataset.from_generator(epoch, output_signature=signature)
     data = data.apply(tf.data.experimental.assert_cardinality(STEPS))
-    count = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: step.assign_add(STEPS))
+    count = keras.callbacks.LambdaCallback(
+        on_epoch_end=lambda epoch, logs: (step.assign_add(STEPS), taken.append((epoch + 1) * STEPS))
+    )
     model.fit(data, epochs=epochs, initial_epoch=first, verbose=0, callbacks=[recluster, watch, count])
     return recluster, watch, log
 
@@ -136,7 +140,6 @@ def test_no_step_is_traced_again():
 def test_a_state_goes_on_within_an_epoch():
     recluster, watch, _ = train(make_model(recluster_every=2), epochs=3)
     state = recluster.get_state()
-    assert state["epoch"] == 2
     # The weights are others now: were it to cluster again, the result would differ.
     again, watched, _ = train(make_model(recluster_every=2), epochs=5, state=state, first=2)
     np.testing.assert_array_equal(watched.epochs[0][0], watch.epochs[2][0])

@@ -37,15 +37,18 @@ class Watch(keras.callbacks.Callback):
         self.neighbors.append(nearest_negatives(self.model.predict(IMAGES, verbose=0), LABELS, 2))
 
 
-def fit(epochs, *, first=0, state=None, every=2, seed=0):
-    """Trains on arrays by the sampler's arithmetic; gives the callbacks."""
+def fit(epochs, *, first=0, steps_before=0, state=None, every=2, seed=0):
+    """Trains on arrays by the sampler's arithmetic, with steps of the first epoch taken before; gives the callbacks."""
     keras.utils.set_random_seed(seed)
     model = tfdml.Single(keras.Sequential([keras.layers.Conv2D(8, 3, activation="relu")]), embedding_size=6)
     model.compile(keras.optimizers.Adam(0.01), loss="lifted_structure")
     sampler = HardNeighbors(pairs=2, neighbors=2, refresh_every=every)
     sampler.bind(LABELS)
     log = Log()
-    refresh, watch = SamplerRefresh(IMAGES, sampler, log=log), Watch(sampler)
+    taken = [first * STEPS + steps_before]
+    where = {"step": lambda: taken[-1], "steps_per_epoch": STEPS}
+    refresh, watch = SamplerRefresh(IMAGES, sampler, log=log, **where), Watch(sampler)
+    count = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: taken.append((epoch + 1) * STEPS))
     if state:
         saved, tables = state
         for variable, table in zip(refresh.variables, tables, strict=True):
@@ -60,7 +63,7 @@ def fit(epochs, *, first=0, state=None, every=2, seed=0):
     signature = (tf.TensorSpec([8, *IMAGES.shape[1:]], tf.float32), tf.TensorSpec([8], tf.int64))
     data = tf.data.Dataset.from_generator(epoch, output_signature=signature)
     data = data.apply(tf.data.experimental.assert_cardinality(STEPS))
-    model.fit(data, epochs=epochs, initial_epoch=first, verbose=0, callbacks=[refresh, watch])
+    model.fit(data, epochs=epochs, initial_epoch=first, verbose=0, callbacks=[refresh, watch, count])
     return refresh, watch, log
 
 
@@ -79,9 +82,9 @@ def test_after_every_n_epochs_the_tables_are_those_of_the_model_then():
 def test_a_state_goes_on_within_an_epoch_and_refreshes_at_the_next():
     before, watch, _ = fit(epochs=3, every=1)
     state = before.get_state(), [variable.numpy() for variable in before.variables]
-    assert state[0]["epoch"] == 2 and state[1][0].dtype == np.int32 and state[1][0].shape == (len(LABELS), 2)
+    assert state[0]["last"]["epoch"] == 2 and state[1][0].dtype == np.int32 and state[1][0].shape == (len(LABELS), 2)
     # The weights are others now: were it to search again, the result would differ.
-    again, watched, _ = fit(epochs=4, first=2, state=state, every=1, seed=9)
+    again, watched, _ = fit(epochs=4, first=2, steps_before=1, state=state, every=1, seed=9)
     assert np.any(watched.neighbors[0] != watch.tables[2])
     np.testing.assert_array_equal(watched.tables[0], watch.tables[2])
     np.testing.assert_array_equal(watched.tables[1], watched.neighbors[1])

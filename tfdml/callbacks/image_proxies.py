@@ -1,16 +1,13 @@
 """Computes the proxies of a loss from images, every epoch."""
 
-import keras
 import numpy as np
 
-from tfdml.callbacks.steps_taken import steps_taken
-from tfdml.clustering import check_finite
-from tfdml.evaluation.embed import Embedder
+from tfdml.callbacks.embedding_callback import EmbeddingCallback
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.hard_proxies import hard_proxies
 
 
-class ImageProxies(keras.callbacks.Callback):
+class ImageProxies(EmbeddingCallback):
     """Sets proxies to the features of one image of each class at the start of every epoch, and hardens them.
 
     The images are drawn once, from the seed. `steps` of equation (7) of EDMS move their features where the loss is
@@ -20,36 +17,22 @@ class ImageProxies(keras.callbacks.Callback):
     `model.fit(batches, callbacks=[ImageProxies(images, labels)])`.
 
     Args:
-        images: all training images, preprocessed as in evaluation: a dataset of full batches, which may extend beyond
-            the last row, or an array.
+        images: all training images, see `EmbeddingCallback`.
         labels: `[N]` class of each, from 0 to C - 1.
         seed: integer that determines the images of proxies.
         steps, rate: most steps of (7) and their learning rate, see `tfdml.hard_proxies.hard_proxies`.
-        steps_per_epoch: steps of an epoch, so that one that a resumed run goes on with keeps its proxies; None: each
-            call of `fit` begins with a whole epoch.
-        log: object with `write(event, step, values)`, or None.
-        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
-        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
+        **kwargs: other arguments of `EmbeddingCallback`, but for `count`.
     """
 
-    def __init__(
-        self, images, labels, *, seed=0, steps=1000, rate=1e-3, steps_per_epoch=None, log=None, step=None, verbose=0
-    ):
-        super().__init__()
-        self.images, self.labels = images, np.asarray(labels)
+    def __init__(self, images, labels, *, seed=0, steps=1000, rate=1e-3, **kwargs):
+        super().__init__(images, len(labels), **kwargs)
+        self.labels = np.asarray(labels)
         self.rows = _one_of_each(self.labels, seed)
         self.steps, self.rate = steps, rate
-        self.steps_per_epoch = steps_per_epoch
-        self.log, self.verbose = log, verbose
-        self._step = step or (lambda: steps_taken(self.model))
 
-    def set_model(self, model):
-        super().set_model(model)
-        self._embedder = Embedder(model, verbose=self.verbose)
-
-    def on_epoch_begin(self, epoch, logs=None):
+    def begin_epoch(self, epoch, goes_on):
         # Proxies are among the weights, which a resumed run has from its checkpoint.
-        if self.steps_per_epoch and self._step() % self.steps_per_epoch:
+        if goes_on:
             return
         layers = self.model.loss_layers.learners
         if len(layers) != self.model.learner_count:
@@ -58,18 +41,14 @@ class ImageProxies(keras.callbacks.Callback):
                 f"{len(layers)} for {self.model.learner_count} learners, because it merges them later. Use "
                 "proxies='learnt'."
             )
-        embeddings = self._embedder(self.images, len(self.labels))
-        check_finite(embeddings)
-        found = [self._renew(*each) for each in zip(layers, np.split(embeddings, len(layers), axis=1), strict=True)]
-        if self.log:
-            self.log.write(
-                "proxies", self._step(), {name: np.mean([each[name] for each in found]) for name in found[0]}
-            )
+        parts = np.split(self.embed(), len(layers), axis=1)
+        found = [self._renew(*each) for each in zip(layers, parts, strict=True)]
+        self.tell("proxies", {name: np.mean([each[name] for each in found]) for name in found[0]})
 
     def _renew(self, layer, embeddings):
         """Assigns the proxies of a learner, and tells how they stand to the images."""
         features = unit_length(embeddings)
-        (proxies,) = self._embedder.workers.from_first(
+        (proxies,) = self.workers.from_first(
             lambda: (hard_proxies(features, self.labels, self.rows, learning_rate=self.rate, steps=self.steps),)
         )
         layer.assign_image_proxies(proxies)

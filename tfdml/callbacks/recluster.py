@@ -2,20 +2,18 @@
 
 import time
 
-import keras
 import numpy as np
 from absl import logging
 
-from tfdml.callbacks.steps_taken import steps_taken
+from tfdml.callbacks.embedding_callback import EmbeddingCallback
 from tfdml.clustering import kmeans, matched, overlap
 from tfdml.evaluation.diversity import negative_distances
-from tfdml.evaluation.embed import Embedder
 
 # Fraction of a run's time above which a warning says what to change.
 MOST_TIME = 0.25
 
 
-class Recluster(keras.callbacks.Callback):
+class Recluster(EmbeddingCallback):
     """Clusters the embeddings of all training images, and assigns each learner the cluster most like its previous one.
 
     It follows the model's `division` at the start of epochs, by `sampler.assign`: no dataset is rebuilt and no function
@@ -24,63 +22,51 @@ class Recluster(keras.callbacks.Callback):
     Example: see docs/divide_and_conquer.md.
 
     Args:
-        images: all training images in the order of the sampler's rows, preprocessed as in evaluation: a dataset of
-            full batches, which may extend beyond the last row, or an array.
+        images: all training images in the order of the sampler's rows, see `EmbeddingCallback`.
         labels: `[N]` class numbers.
         sampler: `pipelines.sampling.WithinClusters`, bound to these labels.
         seed: integer; determines the initial centroids.
-        log: object with `write(event, step, values)`, or None.
-        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
-        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
+        **kwargs: other arguments of `EmbeddingCallback`, but for `count`.
     """
 
-    def __init__(self, images, labels, sampler, *, seed=0, log=None, step=None, verbose=0):
-        super().__init__()
-        self.images, self.labels, self.sampler = images, np.asarray(labels), sampler
-        self.seed, self.log, self.verbose = seed, log, verbose
+    def __init__(self, images, labels, sampler, *, seed=0, **kwargs):
+        super().__init__(images, len(labels), **kwargs)
+        self.labels, self.sampler, self.seed = np.asarray(labels), sampler, seed
         self.history = []
         self.assignment = None
         self._distances = None
-        self._epoch = self._goes_on_in = None
         self._seconds = 0.0
         self._warned = False
-        self._step = step or (lambda: steps_taken(self.model))
 
     def set_model(self, model):
         super().set_model(model)
         if not hasattr(model, "division"):
             raise ValueError(f"Expected a DivideAndConquer model, received {type(model).__name__}.")
-        self._embedder = Embedder(model, verbose=self.verbose)
 
     def on_train_begin(self, logs=None):
         self._began, self._seconds = time.monotonic(), 0.0
-        # Another call of `fit` may begin with the same epoch number; only a resumed run has its clusters.
-        self._epoch, self._goes_on_in = self._goes_on_in, None
 
-    def on_epoch_begin(self, epoch, logs=None):
+    def begin_epoch(self, epoch, goes_on):
         division, before = self.model.division, self.assignment
-        # An epoch resumed from a checkpoint already has its clusters.
-        goes_on = epoch == self._epoch
         self.model.begin_epoch(epoch, goes_on)
         anew = division.divides_anew(epoch) and not goes_on
         if anew:
             began = time.monotonic()
             self._divide(division)
             self._seconds += time.monotonic() - began
-        self._epoch = epoch
         if not division.divides_data(epoch):
             self.sampler.assign(None)
             return
         turns = division.divides_embedding(epoch)
         found = self.sampler.assign(self.assignment, turns=turns, learners=division.learners)
         if anew:
-            self._note(before, found)
+            self._note(epoch, before, found)
 
     def on_epoch_end(self, epoch, logs=None):
         losses = self.model.learner_losses()
         values = {f"loss_of_learner_{k}": loss for k, (loss, batches) in enumerate(losses) if batches}
-        if self.log and values:
-            self.log.write("learners", self._step(), values)
+        if values:
+            self.tell("learners", values)
         share = self._seconds / (time.monotonic() - self._began)
         if share > MOST_TIME and len(self.history) > 1 and not self._warned:
             self._warned = True
@@ -96,18 +82,16 @@ class Recluster(keras.callbacks.Callback):
 
     def get_state(self):
         assignment = None if self.assignment is None else self.assignment.tolist()
-        state = {"epoch": self._epoch, "assignment": assignment, "history": list(self.history)}
-        return {**state, "negative_distances": self._distances}
+        return {"assignment": assignment, "history": list(self.history), "negative_distances": self._distances}
 
     def set_state(self, state):
         """Restores the clusters of a state."""
-        self._goes_on_in, self.history = state["epoch"], list(state["history"])
-        self._distances = state["negative_distances"]
+        self.history, self._distances = list(state["history"]), state["negative_distances"]
         self.assignment = None if state["assignment"] is None else np.array(state["assignment"], np.int64)
 
-    def _note(self, before, found):
+    def _note(self, epoch, before, found):
         learners, after = self.model.division.learners, self.assignment
-        entry = {"epoch": self._epoch, "sizes": np.bincount(after, minlength=learners).tolist(), **found}
+        entry = {"epoch": epoch, "sizes": np.bincount(after, minlength=learners).tolist(), **found}
         if before is not None:
             entry["iou"] = np.diag(overlap(before, after, learners)).tolist()
             entry["changed"] = float(np.mean(before != after))
@@ -126,10 +110,10 @@ class Recluster(keras.callbacks.Callback):
             middles = np.cumsum(counts) - counts / 2
             after = (middles * division.learners // len(numbers)).astype(int)[numbers]
         else:
-            embeddings = self._embedder(self.images, len(self.labels))
+            embeddings = self.embed()
             options = {"seed": self.seed, "iterations": division.iterations, "restarts": division.restarts}
             # Others could find other clusters on another kind of processor.
-            (after,) = self._embedder.workers.from_first(lambda: kmeans(embeddings, division.learners, **options)[:1])
+            (after,) = self.workers.from_first(lambda: kmeans(embeddings, division.learners, **options)[:1])
             self._distances = negative_distances(embeddings, self.labels, after, seed=self.seed)
         self.assignment = after if before is None else matched(before, after, division.learners)
 
@@ -142,8 +126,7 @@ class Recluster(keras.callbacks.Callback):
             kinds = {"within": "mean_within", "between": "mean_between"}
             means = {f"negative_distance_{kind}": self._distances[mean] for kind, mean in kinds.items()}
             values |= {name: mean for name, mean in means.items() if mean is not None}
-        if self.log:
-            self.log.write("clusters", self._step(), values)
+        self.tell("clusters", values)
         if entry["left_out"]:
             logging.info(
                 "%d images are left out: alone in their class within their cluster, or in a cluster without a batch.",

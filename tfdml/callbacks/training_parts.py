@@ -12,7 +12,8 @@ class TrainingParts:
 
     Args:
         images: function that returns all training images in the order of the sampler's rows, preprocessed as in
-            evaluation: a dataset of full batches, which may extend beyond the last row.
+            evaluation: a dataset of full batches, which may extend beyond the last row; of several workers, this one's
+            share.
         labels: `[N]` class numbers.
         sampler: the sampler of the training batches, bound to the labels.
         seed: integer.
@@ -32,3 +33,8 @@ class TrainingParts:
     step: Callable
     log: object
     verbose: int
+
+    def of_passes(self):
+        """The arguments that every `EmbeddingCallback` of a run has."""
+        names = ("steps_per_epoch", "log", "step", "verbose")
+        return {name: getattr(self, name) for name in names}

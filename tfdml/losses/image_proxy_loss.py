@@ -40,10 +40,7 @@ class ImageProxyLoss(ProxyLoss):
             seed=parts.seed,
             steps=self.proxy_steps if self.proxies == "hard" else 0,
             rate=self.proxy_rate,
-            steps_per_epoch=parts.steps_per_epoch,
-            log=parts.log,
-            step=parts.step,
-            verbose=parts.verbose,
+            **parts.of_passes(),
         )
         return [callback]
 

@@ -115,8 +115,8 @@ class DivideAndConquer(EmbeddingModel):
     def callbacks(self, parts):
         from tfdml.callbacks.recluster import Recluster
 
-        options = {"seed": parts.seed, "log": parts.log, "step": parts.step, "verbose": parts.verbose}
-        return {"clusters": Recluster(parts.images(), parts.labels, parts.sampler, **options)}
+        callback = Recluster(parts.images(), parts.labels, parts.sampler, seed=parts.seed, **parts.of_passes())
+        return {"clusters": callback}
 
     def begin_epoch(self, epoch, goes_on=False):
         """Does what the plan says of the beginning of an epoch.

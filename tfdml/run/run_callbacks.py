@@ -86,8 +86,8 @@ def refresh_of(parts):
     """Returns the callback that refreshes the sampler by its name; none where its tables are made from labels alone."""
     if not parts.sampler.refresh_every:
         return {}
-    options = {"count": len(parts.labels), "log": parts.log, "step": parts.step, "verbose": parts.verbose}
-    return {"sampler": SamplerRefresh(parts.images(), parts.sampler, **options)}
+    refresh = SamplerRefresh(parts.images(), parts.sampler, count=len(parts.labels), **parts.of_passes())
+    return {"sampler": refresh}
 
 
 def _evaluation(experiment, model, batches, progress, run, log, average):

@@ -1,0 +1,63 @@
+"""`EmbeddingCallback`: what callbacks share that embed all training images at the start of epochs."""
+
+import keras
+
+from tfdml.callbacks.steps_taken import steps_taken
+from tfdml.clustering import check_finite
+from tfdml.evaluation.embed import Embedder
+
+
+class EmbeddingCallback(keras.callbacks.Callback):
+    """Makes passes over all training images, which several workers share, at the start of epochs.
+
+    A subclass has the method `begin_epoch(epoch, goes_on)`, and calls `embed` in it.
+
+    Args:
+        images: all training images in the order of the sampler's rows, preprocessed as in evaluation: a dataset of
+            full batches, which may extend beyond the last row, or an array.
+        count: number of training images; None: all of `images`.
+        steps_per_epoch: steps of an epoch, so that one is recognised that a resumed run goes on with; None: each call
+            of `fit` begins with a whole epoch.
+        log: object with `write(event, step, values)`, or None.
+        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
+        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
+    """
+
+    def __init__(self, images, count=None, *, steps_per_epoch=None, log=None, step=None, verbose=0):
+        super().__init__()
+        self.images, self.count = images, count
+        self.steps_per_epoch = steps_per_epoch
+        self.log, self.verbose = log, verbose
+        self._step = step or (lambda: steps_taken(self.model))
+
+    def set_model(self, model):
+        super().set_model(model)
+        self._embedder = Embedder(model, verbose=self.verbose)
+
+    @property
+    def workers(self):
+        """The `Workers` that train together."""
+        return self._embedder.workers
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.begin_epoch(epoch, bool(self.steps_per_epoch and self._step() % self.steps_per_epoch))
+
+    def begin_epoch(self, epoch, goes_on):
+        """Does what is to be done at the start of an epoch.
+
+        Args:
+            epoch: number of the epoch, from 0.
+            goes_on: whether a resumed run goes on with it, from a checkpoint that has what its start has made.
+        """
+        raise NotImplementedError(f"{type(self).__name__} needs the method begin_epoch(epoch, goes_on).")
+
+    def embed(self):
+        """Returns the embeddings `[N, d]` of all training images, after checking that they are finite."""
+        embeddings = self._embedder(self.images, self.count)
+        check_finite(embeddings)
+        return embeddings
+
+    def tell(self, event, values):
+        """Writes values to the log, if there is one."""
+        if self.log:
+            self.log.write(event, self._step(), values)
