@@ -135,6 +135,7 @@ def _optimization(define):
 
 def _length(define):
     define.integer("epochs", 20, "Number of epochs.", lower_bound=1)
+    define.integer("steps", 0, "Number of steps, in place of --epochs; 0: --epochs decides.", lower_bound=0)
     define.integer("steps_per_epoch", 0, "Steps in an epoch; 0: training images divided by the batch size.", 0)
     define.integer("patience", 0, "Stop after this many evaluations without improvement; 0: never.", lower_bound=0)
 

@@ -33,6 +33,7 @@ OTHER_VALUES = {
     "shrink_decoding": "True",
     "max_bad_images": "7",
     "epochs": "3",
+    "steps": "60",
     "steps_per_epoch": "5",
     "eval_every": "2",
     "eval_batch_size": "9",

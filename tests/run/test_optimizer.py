@@ -26,6 +26,7 @@ def settings(**changes):
         "clip_norm": 0.0,
         "ema": 0.0,
         "epochs": 4,
+        "steps": 0,
         "precision": "float32",
         "method": "single",
     }

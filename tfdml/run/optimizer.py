@@ -6,6 +6,7 @@ from absl import logging
 from tfdml import registry
 from tfdml.callbacks import WeightAverage
 from tfdml.loss_hooks import hooks_of
+from tfdml.run.length import epochs_of
 
 # The optimizer's argument that each flag sets.
 ARGUMENTS = {
@@ -85,9 +86,10 @@ def _arguments(settings, given, steps_per_epoch):
     if settings.lr_multipliers:
         arguments["lr_multipliers"] = parse_multipliers(settings.lr_multipliers)
     if settings.warmup_epochs:
-        if settings.warmup_epochs >= settings.epochs:
+        epochs = epochs_of(settings, steps_per_epoch)
+        if settings.warmup_epochs >= epochs:
             logging.warning(
-                "--warmup_epochs=%g of --epochs=%d never trains the backbone.", settings.warmup_epochs, settings.epochs
+                "--warmup_epochs=%g of %d epochs never trains the backbone.", settings.warmup_epochs, epochs
             )
         # An optimizer that accumulates gradients counts its updates, not the batches.
         batches = given.get("gradient_accumulation_steps") or 1
@@ -107,7 +109,7 @@ def _schedule(optimizer, settings, steps_per_epoch):
         settings.schedule,
         learning_rate=before,
         steps_per_epoch=steps_per_epoch,
-        epochs=settings.epochs,
+        epochs=epochs_of(settings, steps_per_epoch),
     )
     if schedule != before:
         optimizer.learning_rate = schedule

@@ -9,6 +9,7 @@ from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.loss_hooks import hooks_of
 from tfdml.run.checkpoint_folder import CheckpointFolder
 from tfdml.run.epoch_log import EpochLog
+from tfdml.run.length import epochs_of
 from tfdml.run.model_files import save_model
 from tfdml.run.optimizer import make_average
 from tfdml.run.run_checkpoint import RunCheckpoint
@@ -54,7 +55,7 @@ class RunCallbacks:
             labels=experiment.splits.train.labels,
             sampler=sampler,
             seed=settings.seed,
-            steps=settings.epochs * progress.steps_per_epoch,
+            steps=epochs_of(settings, progress.steps_per_epoch) * progress.steps_per_epoch,
             steps_per_epoch=progress.steps_per_epoch,
             step=lambda: progress.step,
             log=log,

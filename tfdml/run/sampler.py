@@ -2,6 +2,7 @@
 
 from pipelines.sampling import Sampler
 from tfdml import registry
+from tfdml.run.length import steps_per_epoch_of
 from tfdml.run.splits import held_out
 
 
@@ -28,7 +29,7 @@ def make_sampler(settings, splits, replicas):
             f"The batch of {sampler.batch_size} images of --sampler={settings.sampler} does not split evenly "
             f"over {replicas} replicas."
         )
-    return sampler, settings.steps_per_epoch or max(len(splits.train) // sampler.batch_size, 1)
+    return sampler, steps_per_epoch_of(settings, len(splits.train) // sampler.batch_size)
 
 
 def sampler_of(model, sampler, labels):

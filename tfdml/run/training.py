@@ -9,6 +9,7 @@ from tfdml.errors import TrainingStopped
 from tfdml.progress_lines import ProgressLines
 from tfdml.run.batches import Batches
 from tfdml.run.experiment import Experiment
+from tfdml.run.length import epochs_of, late_rise
 from tfdml.run.model import build_model
 from tfdml.run.progress import Progress
 from tfdml.run.result import print_result, result_of
@@ -88,7 +89,10 @@ def _train(experiment, run, serialized, stop):
         if not (progress.at_epoch_end or evaluation.exhausted):
             _fit(experiment, model, batches, callbacks, progress, until=progress.epoch + 1)
         if not evaluation.exhausted:
-            _fit(experiment, model, batches, callbacks, progress, until=settings.epochs)
+            _fit(experiment, model, batches, callbacks, progress, until=epochs_of(settings, steps_per_epoch))
+    rise = None if evaluation.exhausted else late_rise(evaluation.history, evaluation.monitor)
+    if rise and chief:
+        print(rise)
     if evaluation.exhausted and chief:
         print(f"Stopped after step {progress.step}: {settings.patience} evaluations brought no better model.")
     with evaluation.evaluated_weights():

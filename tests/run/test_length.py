@@ -1,0 +1,52 @@
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from tfdml.run.length import epochs_of, late_rise, steps_per_epoch_of
+
+
+def settings(**given):
+    return SimpleNamespace(**{"steps": 0, "steps_per_epoch": 0, "epochs": 20, **given})
+
+
+@pytest.mark.parametrize(
+    "given, batches, steps_per_epoch, epochs",
+    [
+        ({}, 9, 9, 20),
+        ({"steps_per_epoch": 50, "epochs": 3}, 9, 50, 3),
+        # Fewer images than a batch.
+        ({}, 0, 1, 20),
+        ({"steps": 2000}, 9, 8, 250),
+        ({"steps": 2000}, 310, 250, 8),
+        ({"steps": 2000}, 9999, 2000, 1),
+        ({"steps": 2000, "steps_per_epoch": 40}, 9, 40, 50),
+        # Only 1 and 7 divide it.
+        ({"steps": 7}, 3, 1, 7),
+    ],
+)
+def test_epochs_are_equally_long_and_make_the_steps(given, batches, steps_per_epoch, epochs):
+    given = settings(**given)
+    assert steps_per_epoch_of(given, batches) == steps_per_epoch
+    assert epochs_of(given, steps_per_epoch) == epochs
+
+
+def test_steps_that_epochs_do_not_divide_are_told():
+    with pytest.raises(ValueError, match="--steps=100 is not a multiple of --steps_per_epoch=30"):
+        steps_per_epoch_of(settings(steps=100, steps_per_epoch=30), 9)
+
+
+@pytest.mark.parametrize(
+    "recalls, told",
+    [
+        ([0.1, 0.3, 0.4, 0.45, 0.5], "recall_at_1 still rose by 0.050 in the last quarter.*--steps=80"),
+        ([0.1, 0.3, 0.4, 0.45, 0.455], None),
+        # The best of the last quarter counts, not its last.
+        ([0.1, 0.5, 0.4, 0.42, 0.45], None),
+        ([0.1], None),
+    ],
+)
+def test_a_run_that_ends_while_it_still_gets_better_is_told(recalls, told):
+    history = [{"step": 10 * place, "metrics": {"recall_at_1": recall}} for place, recall in enumerate(recalls)]
+    found = late_rise(history, "recall_at_1")
+    assert found is None if told is None else re.search(told, found)
