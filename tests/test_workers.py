@@ -1,48 +1,13 @@
-"""Workers share things and gather arrays; here they are threads, real processes are in test_shared_passes.py."""
-
-import concurrent.futures
-import threading
+"""Workers share things and gather arrays; here they are threads, processes are in test_shared_passes.py."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.thread_workers import together
 from tfdml import workers as module
 from tfdml.errors import WorkerFailed
 from tfdml.workers import Workers
-
-
-class Exchange:
-    """Joins the vectors of threads; `order` says in which order they lie, which collectives leave open."""
-
-    def __init__(self, order):
-        self.order, self.vectors, self.sizes = order, {}, []
-        self.barrier = threading.Barrier(len(order), timeout=60)
-
-    def of(self, index):
-        def exchange(vector):
-            self.vectors[index] = vector.copy()
-            self.sizes.append(vector.nbytes)
-            self.barrier.wait()
-            joined = np.concatenate([self.vectors[each] for each in self.order])
-            self.barrier.wait()
-            return joined
-
-        return exchange
-
-
-def together(task, order=(0, 1, 2)):
-    """What a task gives, or raises, on each of several workers."""
-    exchange = Exchange(order)
-
-    def run(index):
-        try:
-            return task(Workers(index, len(order), exchange.of(index)))
-        except Exception as error:
-            return error
-
-    with concurrent.futures.ThreadPoolExecutor(len(order)) as threads:
-        return list(threads.map(run, range(len(order)))), exchange
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 60])

@@ -1,6 +1,7 @@
 """Callbacks: what happens around the steps."""
 
 from tfdml.callbacks.divergence_guard import DivergenceGuard
+from tfdml.callbacks.embedding_callback import EmbeddingCallback
 from tfdml.callbacks.image_proxies import ImageProxies
 from tfdml.callbacks.projector import Projector
 from tfdml.callbacks.recluster import Recluster
@@ -12,6 +13,7 @@ from tfdml.errors import TrainingDiverged
 
 __all__ = [
     "DivergenceGuard",
+    "EmbeddingCallback",
     "ImageProxies",
     "Projector",
     "Recluster",
