@@ -1,6 +1,6 @@
 """Groups of similar classes, from a table of classes."""
 
-import csv
+from pipelines.datasets.tables import read_table, row_of
 
 
 def read_class_groups(table, column):
@@ -13,18 +13,19 @@ def read_class_groups(table, column):
     Returns:
         Dictionary from class to group.
     """
+    needed = ("class", column)
+
+    def check_header(header):
+        missing = [name for name in needed if name not in header]
+        if missing:
+            raise ValueError(f"{table} has no column {missing[0]!r}; it has {', '.join(header) or 'none'}.")
+
     try:
-        with open(table, encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.DictReader(file))
+        header, rows = read_table(table, check_header)
     except FileNotFoundError:
-        raise FileNotFoundError(f"class_groups={column!r} needs the table {table}, and there is none.") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{table} is not a CSV table in UTF-8: {error}.") from None
-    for name in ("class", column):
-        if not rows or rows[0].get(name) is None:
-            known = ", ".join(map(str, rows[0])) if rows else "no rows"
-            raise ValueError(f"{table} has no column {name!r}; it has {known}.")
-    return {row["class"]: row[column] for row in rows if row[column]}
+        raise FileNotFoundError(f"class_groups={column!r} needs the table {table}, which does not exist.") from None
+    found = [row_of(table, header, row, line) for row, line in rows]
+    return {row["class"]: row[column] for row in found if row[column]}
 
 
 def in_order_of_groups(classes, groups):

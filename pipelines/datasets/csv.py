@@ -1,6 +1,5 @@
 """Your own images in a CSV table."""
 
-import csv as tables
 import dataclasses
 import os
 from pathlib import Path
@@ -11,6 +10,7 @@ from absl import logging
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.division import TEST_CLASSES, Undivided
+from pipelines.datasets.tables import read_table, row_of
 from tfdml.arguments import integer, optional, path
 from tfdml.registry import parse, register
 
@@ -83,19 +83,9 @@ def _check_base(table, base, path, image):
 def _read(table, needed):
     """Returns the rows as dictionaries of stripped text, and the line of each."""
     try:
-        with open(table, encoding="utf-8-sig", newline="") as file:
-            reader = tables.reader(file, strict=True)
-            header = [name.strip() for name in next(reader, [])]
-            _check_header(table, header, needed)
-            found = [(row, reader.line_num) for row in reader if any(row)]
+        header, found = read_table(table, lambda header: _check_header(table, header, needed))
     except FileNotFoundError:
         raise FileNotFoundError(f"There is no table {table}. Expected a CSV file with {','.join(NEEDED)}.") from None
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{table} is not UTF-8 text ({error.reason} at byte {error.start}). Save it as UTF-8."
-        ) from None
-    except tables.Error as error:
-        raise ValueError(f"{table}, line {reader.line_num}: {error}. Expected CSV with commas.") from None
     if not found:
         raise ValueError(f"{table} has a header and no rows.")
     rows = [_checked(table, header, row, line, needed) for row, line in found]
@@ -126,12 +116,7 @@ def _check_header(table, header, needed):
 
 
 def _checked(table, header, row, line, needed):
-    if len(row) != len(header):
-        raise ValueError(
-            f"{table}, line {line}: {len(row)} columns where the header has {len(header)}. Put text that has commas "
-            "into double quotes."
-        )
-    row = {name: text.strip() for name, text in zip(header, row, strict=True)}
+    row = row_of(table, header, row, line)
     empty = [name for name in needed if not row[name]]
     if empty:
         raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")

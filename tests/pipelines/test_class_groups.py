@@ -40,10 +40,11 @@ def test_classes_of_an_undivided_folder_have_groups(birds):
 @pytest.mark.parametrize(
     "table, column, message",
     [
-        (None, "family", "class_groups='family' needs the table .*classes.csv, and there is none"),
+        (None, "family", "class_groups='family' needs the table .*classes.csv, which does not exist"),
         (TABLE, "genus", "classes.csv has no column 'genus'; it has split, class, family, song"),
         ("name,family\nwren,b\n", "family", "has no column 'class'"),
-        ("", "family", "has no column 'class'; it has no rows"),
+        ("", "family", "classes.csv has no column 'class'; it has none"),
+        ("class,family\ncrow,a,b\n", "family", "classes.csv, line 2: 3 columns where the header has 2"),
         (TABLE, "song", "no group for 1 of 3 classes: wren"),
         ("class,family\ncrow,a\nwren,b\n", "family", "no group for 1 of 3 classes: robin"),
     ],
