@@ -186,12 +186,8 @@ class DivideAndConquer(EmbeddingModel):
 
     def seen_by_loss(self, batch, learners):
         labels, learning = batch["label"], tf.unstack(self._turns.learning(self._turns.of(batch))[1])
-        each = list(range(self.slices))
-        if self._turns.parts == 1:
-            seen = [(labels, learners[:, k], learning[k]) for k in each]
-        else:
-            parts = zip(each, self._turns.divided(labels), self._turns.divided(learners), strict=True)
-            seen = [(of_part, part[:, k], learning[k]) for k, of_part, part in parts]
+        parts = zip(self._turns.seen_by_slices(labels), self._turns.seen_by_slices(learners), strict=True)
+        seen = [(of_part, part[:, k], learning[k]) for k, (of_part, part) in enumerate(parts)]
         return [*seen, (labels, side_by_side(learners), learning[-1])]
 
     def regularization(self, batch):

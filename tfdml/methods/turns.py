@@ -35,4 +35,8 @@ class Turns:
 
     def divided(self, values):
         """Returns the rows of each part of `[B, ...]`, a list of tensors."""
-        return [values] if self.parts == 1 else tf.split(values, self.parts)
+        return tf.split(values, self.parts)
+
+    def seen_by_slices(self, values):
+        """Returns the rows of `[B, ...]` that each slice learns from when it does, a list of K tensors."""
+        return [values] * self.slices if self.parts == 1 else self.divided(values)
