@@ -1,4 +1,4 @@
-"""What workers compute of their shares makes the same whole as one process alone."""
+"""The shares that workers compute make the same whole as one process alone."""
 
 import numpy as np
 import pytest

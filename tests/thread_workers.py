@@ -28,7 +28,7 @@ class Exchange:
 
 
 def together(task, order=(0, 1, 2)):
-    """What a task gives, or raises, on each of several workers."""
+    """Results of a task, or the errors that it raises, on each of several workers."""
     exchange = Exchange(order)
 
     def run(index):

@@ -1,4 +1,4 @@
-"""What several tests of methods share."""
+"""Fixtures for tests of methods."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What `compile` and `fit` cannot do is told before the first step."""
+"""`compile` and `fit` refuse what they cannot do before the first step."""
 
 import numpy as np
 import pytest

@@ -40,7 +40,7 @@ def flipped_header(content):
     "damage", [flipped_header, lambda content: content[:1024], lambda content: content[: 1024 + 300]]
 )
 def test_damage_between_members_is_told(tmp_path, damage):
-    """What tarfile takes for the archive's end. A member of up to 512 bytes takes 1024 with its header."""
+    """Bytes that tarfile takes for the archive's end. A member of up to 512 bytes takes 1024 with its header."""
     archive = tmp_path / "birds.tar"
     archive.write_bytes(damage(plain_tar(archive, [("birds/a", b"a"), ("birds/b", b"b")])))
     with pytest.raises(ValueError, match=f"{archive} is damaged .*Download it again"):

@@ -1,4 +1,4 @@
-"""What several tests of runs share."""
+"""Fixtures for tests of runs."""
 
 import pytest
 
