@@ -22,7 +22,7 @@ def main():
     from tfdml.preprocessing import preprocessing_of
     from tfdml.reporting import draw_batch
     from tfdml.run.experiment import Experiment
-    from tfdml.run.pictures import pixels_of
+    from tfdml.run.subject import pixels_of
     from tfdml.run.tensorflow_setup import set_up
 
     out = Path(flags.FLAGS.out)

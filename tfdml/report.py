@@ -16,6 +16,7 @@ def main():
     from tfdml.run.experiment import trained
     from tfdml.run.pictures import PICTURES
     from tfdml.run.run_directory import RunDirectory
+    from tfdml.run.subject import Subject
 
     unknown = [name for name in flags.FLAGS.only if name not in PICTURES]
     if unknown:
@@ -23,8 +24,9 @@ def main():
     experiment, model = trained(flags.FLAGS.run_dir, "best")
     run = RunDirectory(flags.FLAGS.run_dir)
     result = run.complete_result()
+    subject = Subject(experiment, model, run, result)
     wanted = flags.FLAGS.only or PICTURES
-    names = [name for name in wanted if PICTURES[name].can_be_drawn(model, result)]
+    names = [name for name in wanted if PICTURES[name].can_be_drawn(subject)]
     missing = [name for name in wanted if name not in names]
     if missing and (flags.FLAGS.only or not names):
         needed = ", and ".join(f"{name!r} for {PICTURES[name].of}" for name in missing)
@@ -33,7 +35,7 @@ def main():
     chosen = {"attention": {name: numbers for name in ("channels", "learners") if (numbers := numbers_of(name))}}
     drawn = []
     for name in names:
-        drawn += PICTURES[name].draw(experiment, model, result, run.report, **chosen.get(name, {}))
+        drawn += PICTURES[name].draw(subject, run.report, **chosen.get(name, {}))
     show_in_tensorboard(drawn, run.tensorboard / "report", result["best"]["step"])
     print("\n".join(f"Wrote {path}" for path in drawn))
 

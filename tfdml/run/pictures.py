@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.images.pictures import thumbnail
-from tfdml.preprocessing import preprocessing_of
 from tfdml.reporting import (
     draw_attention,
     draw_learners,
@@ -19,37 +17,29 @@ from tfdml.reporting import (
 SHOWN = 6
 
 
-def _learners(experiment, model, result, folder):
-    test, count = experiment.splits.test, model.learner_count
+def _learners(subject, folder):
+    labels, count = subject.test.labels, subject.model.learner_count
     drawn = [folder / "learners.png", folder / "pair_cosines.png"]
-    draw_learners(result["learners"], drawn[0])
-    draw_pair_cosines(result["learners"]["pair_cosines"], drawn[1])
-    embeddings, path = experiment.embed(model, test), folder / "only_one_right.png"
-    if draw_only_one_right(embeddings, test.labels, count, lambda row, side: thumbnail(test, row, side), path):
+    draw_learners(subject.result["learners"], drawn[0])
+    draw_pair_cosines(subject.result["learners"]["pair_cosines"], drawn[1])
+    path = folder / "only_one_right.png"
+    if draw_only_one_right(subject.embeddings, labels, count, subject.thumbnail, path):
         drawn.append(path)
-    distances = result.get("clusters", {}).get("negative_distances")
+    distances = subject.result.get("clusters", {}).get("negative_distances")
     if distances:
         drawn.append(folder / "negative_distances.png")
         draw_negative_distances(distances, drawn[-1])
     return drawn
 
 
-def _attention(experiment, model, result, folder, **chosen):
+def _attention(subject, folder, **chosen):
     # Of different classes, from one end of the split to the other.
-    rows = np.linspace(0, len(experiment.splits.test) - 1, SHOWN).astype(int)
-    split = experiment.splits.test.where(rows)
-    images = next(iter(experiment.images.evaluation(split, model)))[: len(split)]
+    images = subject.inputs(np.linspace(0, len(subject.test) - 1, SHOWN).astype(int))
     path = folder / "attention.png"
     # Half precision adds up to little.
-    masks = model.attention_masks(images).numpy().astype(np.float32)
-    draw_attention(pixels_of(images.numpy(), **preprocessing_of(model)), masks, path, **chosen)
+    masks = subject.model.attention_masks(images).numpy().astype(np.float32)
+    draw_attention(subject.pixels(images), masks, path, **chosen)
     return [path]
-
-
-def pixels_of(images, mean, std, channels):
-    """Converts the input of the network back to a picture."""
-    pixels = np.clip(np.round(images * std + mean), 0, 255).astype(np.uint8)
-    return pixels[..., ::-1] if channels == "bgr" else pixels
 
 
 class Pictures(NamedTuple):
@@ -57,8 +47,8 @@ class Pictures(NamedTuple):
 
     Args:
         of: which runs have them.
-        can_be_drawn: function of the best model and the result: whether this run has them.
-        draw: function of the experiment, the final model, the result and a folder; gives the files it wrote there.
+        can_be_drawn: function of a `Subject`: whether it has them.
+        draw: function of a `Subject` and a folder; gives the PNG files that it wrote there.
     """
 
     of: str
@@ -69,12 +59,12 @@ class Pictures(NamedTuple):
 PICTURES = {
     "learners": Pictures(
         of="runs with several learners, such as --method=divide_and_conquer or --method=attention_ensemble",
-        can_be_drawn=lambda model, result: "learners" in result,
+        can_be_drawn=lambda subject: "learners" in subject.result,
         draw=_learners,
     ),
     "attention": Pictures(
         of="runs with attention masks, such as --method=attention_ensemble",
-        can_be_drawn=lambda model, result: "attention" in model.pictures(),
+        can_be_drawn=lambda subject: "attention" in subject.model.pictures(),
         draw=_attention,
     ),
 }
