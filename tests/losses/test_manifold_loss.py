@@ -26,7 +26,7 @@ def walked(embeddings, proxies, restart, affinity):
     return ((1 - restart) * np.linalg.inv(np.eye(len(nodes)) - restart * steps))[:, len(embeddings) :]
 
 
-def naive(view, labels, embeddings, proxies, margin=5e-4, restart=0.8, affinity="clipped"):
+def naive(view, labels, embeddings, proxies, margin=5e-4, scale=1.0, restart=0.8, affinity="clipped"):
     """Equation (11) of EDMS, or (12) of what is seen of all proxies, image by image and proxy by proxy."""
     reached = walked(embeddings, proxies, restart, affinity)
     of_proxies = reached[len(embeddings) :]
@@ -39,7 +39,7 @@ def naive(view, labels, embeddings, proxies, margin=5e-4, restart=0.8, affinity=
     values = []
     for n, label in enumerate(labels):
         others = [j for j in range(len(proxies)) if j != label]
-        values.append(math.log(1 + sum(math.exp(alike(n, j) - alike(n, label) + margin) for j in others)))
+        values.append(math.log(1 + sum(math.exp(scale * (alike(n, j) - alike(n, label) + margin)) for j in others)))
     return values
 
 
@@ -57,8 +57,8 @@ def given(loss, size, classes, dim, dtype, normalised):
 @of_each_view
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"margin": 0.5}, {"restart": 0.3}, {"affinity": "shifted", "restart": 0.5}],
-    ids=["defaults", "margin", "restart", "shifted"],
+    [{}, {"margin": 0.5}, {"scale": 300.0}, {"restart": 0.3}, {"affinity": "shifted", "restart": 0.5}],
+    ids=["defaults", "margin", "scale", "restart", "shifted"],
 )
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-10)])
 @pytest.mark.parametrize("size, classes, dim", [(1, 2, 2), (7, 3, 3), (13, 20, 8), (40, 5, 2)])
@@ -71,7 +71,7 @@ def test_equal_to_a_loop_over_proxies(view, size, classes, dim, dtype, tolerance
         expected = naive(view, labels, embeddings, layer.proxies.numpy(), **arguments)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
         # Similarities are small: only float64 tells them for sure from none at all.
-        flat = math.log(1 + (classes - 1) * math.exp(arguments.get("margin", 5e-4)))
+        flat = math.log(1 + (classes - 1) * math.exp(arguments.get("scale", 1) * arguments.get("margin", 5e-4)))
         assert dtype == "float32" or np.abs(np.array(expected) - flat).max() > 1e-7
 
 

@@ -24,14 +24,15 @@ def walked(embeddings, restart, affinity):
     return reached
 
 
-def naive(labels, embeddings, margin=5e-4, restart=0.8, affinity="clipped"):
+def naive(labels, embeddings, margin=5e-4, scale=1.0, restart=0.8, affinity="clipped"):
     """Equation (3) of EDMS with these similarities, pair by pair."""
     reached, size, values = walked(embeddings, restart, affinity), len(labels), []
     for a in range(size):
         positives = [p for p in range(size) if labels[p] == labels[a] and p != a]
         negatives = [n for n in range(size) if labels[n] != labels[a]]
         costs = [
-            math.log(1 + sum(math.exp(reached[a, n] - reached[a, p] + margin) for n in negatives)) for p in positives
+            math.log(1 + sum(math.exp(scale * (reached[a, n] - reached[a, p] + margin)) for n in negatives))
+            for p in positives
         ]
         values.append(sum(costs) / len(costs) if positives and negatives else 0.0)
     return values
@@ -39,8 +40,8 @@ def naive(labels, embeddings, margin=5e-4, restart=0.8, affinity="clipped"):
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"margin": 0.5}, {"restart": 0.3}, {"affinity": "shifted", "restart": 0.5}],
-    ids=["defaults", "margin", "restart", "shifted"],
+    [{}, {"margin": 0.5}, {"margin": 0.1, "scale": 50.0}, {"restart": 0.3}, {"affinity": "shifted", "restart": 0.5}],
+    ids=["defaults", "margin", "scale", "restart", "shifted"],
 )
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-10)])
 @pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)])

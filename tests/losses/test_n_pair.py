@@ -14,7 +14,7 @@ def dot(x, y):
     return sum(a * b for a, b in zip(x, y, strict=True))
 
 
-def naive(labels, embeddings, margin=0.0, negatives="all", normalize=False, regularization=0.0):
+def naive(labels, embeddings, margin=0.0, scale=1.0, negatives="all", normalize=False, regularization=0.0):
     """Equation (3) of EDMS, and equation (2) of Ranked List Loss with its pairs formed by hand."""
     given = np.asarray(embeddings, np.float64)
     rows = [x / math.sqrt(dot(x, x)) for x in given] if normalize else given
@@ -25,7 +25,7 @@ def naive(labels, embeddings, margin=0.0, negatives="all", normalize=False, regu
         values = [0.0] * len(labels)
         for a, p in pairs if len(pairs) > 1 else []:
             gaps = [dot(rows[a], rows[n]) - dot(rows[a], rows[p]) + margin for _, n in pairs if n != p]
-            cost = math.log(1 + sum(math.exp(gap) for gap in gaps)) + regularization * dot(given[a], given[a])
+            cost = math.log(1 + sum(math.exp(scale * gap) for gap in gaps)) + regularization * dot(given[a], given[a])
             values[a] = cost * len(labels) / len(pairs)
         return values
     values = []
@@ -40,7 +40,7 @@ def naive(labels, embeddings, margin=0.0, negatives="all", normalize=False, regu
         costs = []
         for p in positives:
             gaps = [dot(rows[i], rows[n]) - dot(rows[i], rows[p]) + margin for n in others]
-            costs.append(math.log(1 + sum(math.exp(gap) for gap in gaps)))
+            costs.append(math.log(1 + sum(math.exp(scale * gap) for gap in gaps)))
         valid = positives and others
         values.append(sum(costs) / len(costs) + regularization * dot(given[i], given[i]) if valid else 0.0)
     return values
@@ -48,7 +48,13 @@ def naive(labels, embeddings, margin=0.0, negatives="all", normalize=False, regu
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"margin": 0.7}, {"normalize": True}, {"regularization": 0.3}, {"normalize": True, "regularization": 0.3}],
+    [
+        {},
+        {"margin": 0.7, "scale": 3.0},
+        {"normalize": True},
+        {"regularization": 0.3},
+        {"normalize": True, "regularization": 0.3},
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("negatives", NEGATIVES)

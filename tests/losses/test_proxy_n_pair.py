@@ -7,14 +7,14 @@ import tensorflow as tf
 from tfdml.losses import proxy_n_pair_loss
 
 
-def naive(labels, similarities, margin):
-    """Equation (4) of EDMS, proxy by proxy."""
+def naive(labels, similarities, margin, scale):
+    """Equation (4) of EDMS with a scale, proxy by proxy."""
     values = []
     for label, row in zip(labels, np.asarray(similarities, np.float64), strict=True):
         total = 1.0
         for number, similarity in enumerate(row):
             if number != label:
-                total += math.exp(similarity - row[label] + margin)
+                total += math.exp(scale * (similarity - row[label] + margin))
         values.append(math.log(total))
     return values
 
@@ -23,11 +23,11 @@ def naive(labels, similarities, margin):
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
 @pytest.mark.parametrize("size, classes", [(1, 2), (7, 3), (13, 20), (30, 5)])
 def test_equal_to_a_loop_over_proxies(make_similarities, size, classes, dtype, tolerance, margin):
-    for length in (1.0, 20.0):
+    for scale in (1.0, 20.0):
         labels, similarities = make_similarities(size, classes, dtype=dtype)
-        values = proxy_n_pair_loss(labels, length * similarities, margin=margin)
+        values = proxy_n_pair_loss(labels, similarities, margin=margin, scale=scale)
         assert values.dtype == dtype
-        np.testing.assert_allclose(values, naive(labels, length * similarities, margin), rtol=tolerance, atol=tolerance)
+        np.testing.assert_allclose(values, naive(labels, similarities, margin, scale), rtol=tolerance, atol=tolerance)
 
 
 def test_by_hand():

@@ -14,24 +14,24 @@ SIGNATURES = {
     "arc_face": "scale=64.0, margin=0.5, monotonic=True, classes=None",
     "binomial_deviance": "alpha=2.0, beta=0.5, negative_cost=25.0",
     "circle": "margin=0.4, scale=80.0, differentiate_weights=False",
-    "contextual_manifold": f"margin=0.0005, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
+    "contextual_manifold": f"margin=0.0005, scale=1.0, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
     "contrastive": "margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False, pairs='all'",
     "cos_face": "scale=64.0, margin=0.35, classes=None",
     "fast_ap": "bins=10",
     "histogram": "bins=100",
-    "intrinsic_manifold": f"margin=0.0005, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
+    "intrinsic_manifold": f"margin=0.0005, scale=1.0, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
     "lifted_structure": "margin=1.0, form='smooth', normalize=False",
-    "manifold_n_pair": "margin=0.0005, restart=0.8, affinity='clipped'",
+    "manifold_n_pair": "margin=0.0005, scale=1.0, restart=0.8, affinity='clipped'",
     "margin": (
         "beta=1.2, margin=0.2, learn_beta='no', nu=0.0, cutoff=0.5, nonzero_loss_cutoff=1.4, "
         "mining='distance_weighted', classes=None"
     ),
     "multi_similarity": "alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True",
-    "n_pair": "margin=0.0, negatives='all', normalize=False, regularization=0.0",
+    "n_pair": "margin=0.0, scale=1.0, negatives='all', normalize=False, regularization=0.0",
     "norm_softmax": "temperature=0.05, classes=None",
     "nt_xent": "temperature=0.1",
     "proxy_anchor": "scale=32.0, margin=0.1, classes=None",
-    "proxy_n_pair": f"margin=0.0005, {PROXIES}, classes=None",
+    "proxy_n_pair": f"margin=0.0005, scale=1.0, {PROXIES}, classes=None",
     "proxy_nca": "scale=1.0, exclude_positive=True, classes=None",
     "ranked_list": (
         "alpha=1.2, margin=0.4, positive_temperature=0.0, negative_temperature=10.0, balance=0.5, "

@@ -7,8 +7,8 @@ from tfdml.registry import register
 
 
 @expects(**expected_of(proxy_n_pair_loss))
-def contextual_manifold_loss(labels, similarities, *, margin=5e-4):
-    """Contextual manifold loss of each anchor: `log(1 + sum_j exp(f_x . f_pj - f_x . f_pk + margin))`.
+def contextual_manifold_loss(labels, similarities, *, margin=5e-4, scale=1.0):
+    """Contextual manifold loss of each anchor: `log(1 + sum_j exp(scale (f_x . f_pj - f_x . f_pk + margin)))`.
 
     Equation (12) of EDMS: the proxy N-pair loss with dot products of what an image and a proxy see of all proxies
     along the manifold. The mean over anchors is the equation's value.
@@ -18,11 +18,12 @@ def contextual_manifold_loss(labels, similarities, *, margin=5e-4):
         similarities: `[B, C]` of the anchors to the proxies, of
             `tfdml.functional.manifold.manifold_similarities(embeddings, proxies, view="contextual")`.
         margin: by how much the own proxy shall be more similar than the others.
+        scale: see `proxy_n_pair_loss`; similarities along the manifold differ by far less than dot products.
 
     Returns:
         `[B]`; 0 where there is only one class.
     """
-    return proxy_n_pair_loss(labels, similarities, margin=margin)
+    return proxy_n_pair_loss(labels, similarities, margin=margin, scale=scale)
 
 
 @register("loss", "contextual_manifold")

@@ -7,22 +7,23 @@ from tfdml.registry import register
 
 
 @expects(**expected_of(proxy_n_pair_loss))
-def intrinsic_manifold_loss(labels, similarities, *, margin=5e-4):
-    """Intrinsic manifold loss of each anchor: `log(1 + sum_j exp(f(x, p_j) - f(x, p_k) + margin))`.
+def intrinsic_manifold_loss(labels, similarities, *, margin=5e-4, scale=1.0):
+    """Intrinsic manifold loss of each anchor: `log(1 + sum_j exp(scale (f_xj - f_xk + margin)))`.
 
-    Equation (11) of EDMS: the proxy N-pair loss with similarities f along the manifold of batch and proxies. The mean
-    over anchors is the equation's value.
+    Equation (11) of EDMS, which has no scale: the proxy N-pair loss with the similarity f_xj of anchor x and proxy p_j
+    along the manifold of batch and proxies. The mean over anchors is the equation's value.
 
     Args:
         labels: `[B]` class numbers from 0 to C - 1.
         similarities: `[B, C]` of the anchors to the proxies, of
             `tfdml.functional.manifold.manifold_similarities(embeddings, proxies, view="intrinsic")`.
         margin: by how much the own proxy shall be more similar than the others.
+        scale: see `proxy_n_pair_loss`; similarities along the manifold differ by far less than dot products.
 
     Returns:
         `[B]`; 0 where there is only one class.
     """
-    return proxy_n_pair_loss(labels, similarities, margin=margin)
+    return proxy_n_pair_loss(labels, similarities, margin=margin, scale=scale)
 
 
 @register("loss", "intrinsic_manifold")

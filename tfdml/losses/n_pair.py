@@ -15,9 +15,14 @@ from tfdml.registry import register
 NEGATIVES = ("all", "one_per_class", "first_pair_per_class")
 
 
-@expects(margin=number(at_least=0), negatives=one_of(*NEGATIVES), regularization=number(at_least=0))
-def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=False, regularization=0.0):
-    """N-pair loss of each anchor: `log(1 + sum_n exp(s_an - s_ap + margin))`, s being dot products.
+@expects(
+    margin=number(at_least=0),
+    scale=number(above=0),
+    negatives=one_of(*NEGATIVES),
+    regularization=number(at_least=0),
+)
+def n_pair_loss(labels, embeddings, *, margin=0.0, scale=1.0, negatives="all", normalize=False, regularization=0.0):
+    """N-pair loss of each anchor: `log(1 + sum_n exp(scale (s_an - s_ap + margin)))`, s being dot products.
 
     Every row is an anchor. Its positives p and negatives n are chosen by `negatives`:
 
@@ -36,6 +41,8 @@ def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=Fa
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
         margin: by how much a positive shall be more similar than negatives are.
+        scale: factor of all similarities; none of the papers has one. At unit length dot products are at most 1, and
+            with a scale of 1 anchors that are right are pulled nearly as much as others.
         negatives: `all`, `one_per_class` or `first_pair_per_class`, see `n_pair_loss`.
         normalize: whether embeddings are brought to unit length first.
         regularization: factor of each anchor's squared length before that, which keeps it small (Sohn, Improved Deep
@@ -47,21 +54,21 @@ def n_pair_loss(labels, embeddings, *, margin=0.0, negatives="all", normalize=Fa
     labels, embeddings = check_pairs_input(labels, embeddings)
     rows = unit_length(embeddings) if normalize else embeddings
     if negatives == "first_pair_per_class":
-        values, weights = _of_first_pairs(labels, rows, margin)
+        values, weights = _of_first_pairs(labels, rows, margin, scale)
     else:
-        values, weights = _of_all_rows(labels, rows, margin, negatives)
+        values, weights = _of_all_rows(labels, rows, margin, scale, negatives)
     if regularization:
         values = values + regularization * ops.sum(ops.square(embeddings), axis=1)
     return ops.where(weights > 0.0, weights * values, 0.0)
 
 
-def _of_all_rows(labels, rows, margin, negatives):
+def _of_all_rows(labels, rows, margin, scale, negatives):
     """Values `[B]`, and 1 for anchors that have one, 0 for others."""
     near, far = positive_pairs(labels), negative_pairs(labels)
     if negatives == "one_per_class":
         place = _at_the_next_place(labels)
         near, far = ops.logical_and(near, place), ops.logical_and(far, place)
-    return positives_against_negatives(near, far, dot_products(rows), margin)
+    return positives_against_negatives(near, far, scale * dot_products(rows), scale * margin)
 
 
 def positives_against_negatives(near, far, similarity, margin):
@@ -78,7 +85,7 @@ def positives_against_negatives(near, far, similarity, margin):
     return values, ops.cast(ops.logical_and(count > 0.0, ops.any(far, axis=1)), gap.dtype)
 
 
-def _of_first_pairs(labels, rows, margin):
+def _of_first_pairs(labels, rows, margin, scale):
     """Values `[B]`, and B / N for anchors that have one, 0 for others."""
     size = ops.shape(rows)[0]
     anchors, positives, count = _first_pairs(labels)
@@ -86,8 +93,8 @@ def _of_first_pairs(labels, rows, margin):
     holds_pair = ops.logical_and(places < count, count > 1)
     near, far = ops.take(rows, anchors, axis=0), ops.take(rows, positives, axis=0)
     among = ops.logical_and(holds_pair[None, :], places[:, None] != places[None, :])
-    others = log_sum_exp(among, ops.matmul(near, ops.transpose(far)))
-    values = ops.softplus(others + margin - ops.sum(near * far, axis=1))
+    others = log_sum_exp(among, scale * ops.matmul(near, ops.transpose(far)))
+    values = ops.softplus(others + scale * (margin - ops.sum(near * far, axis=1)))
     weight = ops.cast(size, rows.dtype) / ops.cast(ops.maximum(count, 1), rows.dtype)
     both = ops.where(holds_pair[:, None], ops.stack([values, ops.ones_like(values) * weight], axis=1), 0.0)
     both = ops.segment_sum(both, anchors, num_segments=size)

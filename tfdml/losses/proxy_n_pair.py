@@ -8,22 +8,25 @@ from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.registry import register
 
 
-@expects(margin=number(at_least=0))
-def proxy_n_pair_loss(labels, similarities, *, margin=5e-4):
-    """Proxy N-pair loss of each anchor: `log(1 + sum_j exp(s(x, p_j) - s(x, p_k) + margin))`, j over the other classes.
+@expects(margin=number(at_least=0), scale=number(above=0))
+def proxy_n_pair_loss(labels, similarities, *, margin=5e-4, scale=1.0):
+    """Proxy N-pair loss of each anchor: `log(1 + sum_j exp(scale (s_xj - s_xk + margin)))`, j over the other classes.
 
-    Equation (4) of EDMS, where s are dot products at unit length and p_k is the proxy of the anchor's class.
+    Equation (4) of EDMS, which has no scale: s_xj is the dot product of the anchor x and the proxy p_j at unit length,
+    and k is the class of the anchor.
 
     Args:
         labels: `[B]` class numbers from 0 to C - 1.
         similarities: `[B, C]` of the anchors to the proxies.
         margin: by how much the own proxy shall be more similar than the others.
+        scale: factor of all similarities. With 1 anchors that are far on the right side are pulled nearly as much as
+            others, because similarities differ by less than 1.
 
     Returns:
         `[B]`; 0 where there is only one class.
     """
     labels, similarities = check_similarities_input(labels, similarities)
-    return own_against_others(labels, similarities, own=lambda cosines: cosines - margin)
+    return own_against_others(labels, similarities, scale=scale, own=lambda cosines: cosines - margin)
 
 
 @register("loss", "proxy_n_pair")
