@@ -165,7 +165,7 @@ setup(
     python_requires=">=3.11,<3.14",
     # Tests, benchmarks, documentation and configurations stay in the repository.
     packages=find_packages(include=["tfdml", "tfdml.*", "pipelines", "pipelines.*"]),
-    package_data={"tfdml.backbones": ["weights/*"]},
+    package_data={"tfdml.backbones": ["weights/*"], "tfdml.reporting.page": ["*.css", "*.html", "*.js"]},
     install_requires=REQUIRES,
     extras_require={
         "cpu": CPU,

@@ -1,43 +1,84 @@
-"""Draws pictures of a complete run into its folder `report/`: `python -m tfdml.report --run_dir=runs/quickstart`."""
+"""Writes the report of a run, complete or still going on, into its folder `report/`: a page, and the pictures in it.
+
+python -m tfdml.report --run_dir=runs/quickstart
+python -m tfdml.report --run_dirs=runs/a,runs/b
+"""
+
+from pathlib import Path
 
 from absl import flags
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
 
+# What --only names beside pictures.
+PAGE = "page"
+
 tfdml_flags.define_run_dir("Folder of a run.")
+flags.DEFINE_list("run_dirs", [], "Instead: folders of several runs of one dataset, to compare on a page.")
+flags.DEFINE_string("out", "", "HTML file to write; empty: index.html, or comparison.html, in report/ of the run.")
 tfdml_flags.define_debug()
-flags.DEFINE_list("only", [], "Pictures to draw, such as learners; empty: all that the run has.")
+flags.DEFINE_list("only", [], "Pictures to draw, such as learners, or page; empty: the page with all that the run has.")
 flags.DEFINE_list("channels", [], "Channels of attention to draw, such as 350; empty: where learners differ most.")
 flags.DEFINE_list("learners", [], "Learners whose attention to draw, such as 0,1,2; empty: all.")
 
 
 def main():
-    from tfdml.run.experiment import trained
     from tfdml.run.pictures import PICTURES
-    from tfdml.run.run_directory import RunDirectory
+    from tfdml.run.record import Record
+
+    only = flags.FLAGS.only
+    unknown = [name for name in only if name not in (PAGE, *PICTURES)]
+    if unknown:
+        raise ValueError(f"Unknown picture {unknown[0]!r} in --only. Known: {', '.join(PICTURES)}; {PAGE} is the page.")
+    record = Record.of(flags.FLAGS.run_dir)
+    subject = subject_of(record)
+    pictures = draw_pictures(record, subject, [name for name in only or PICTURES if name != PAGE], asked=only)
+    if PAGE in only or not only:
+        from tfdml.run.page import write_page
+
+        page = Path(flags.FLAGS.out or record.run.report / "index.html")
+        write_page(record, subject, pictures, page)
+        print(f"Wrote {page}")
+
+
+def subject_of(record):
+    """Returns the `Subject` of a run; None while it has no model."""
+    from tfdml.run.experiment import trained
     from tfdml.run.subject import Subject
 
-    unknown = [name for name in flags.FLAGS.only if name not in PICTURES]
-    if unknown:
-        raise ValueError(f"Unknown picture {unknown[0]!r} in --only. Known: {', '.join(PICTURES)}.")
-    experiment, model = trained(flags.FLAGS.run_dir, "best")
-    run = RunDirectory(flags.FLAGS.run_dir)
-    result = run.complete_result()
-    subject = Subject(experiment, model, run, result)
-    wanted = flags.FLAGS.only or PICTURES
-    names = [name for name in wanted if PICTURES[name].can_be_drawn(subject)]
+    if not record.result and not record.run.model.is_file():
+        return None
+    return Subject(*trained(record.run.path, "best"), record.run, record.result)
+
+
+def draw_pictures(record, subject, wanted, asked):
+    """Draws the pictures that a run has; returns caption by path.
+
+    Args:
+        record: `Record` of the run.
+        subject: `Subject`; None draws nothing.
+        wanted: names of pictures.
+        asked: whether it is an error if the run lacks one.
+    """
+    from tfdml.run.pictures import PICTURES
+
+    names = [name for name in wanted if subject and PICTURES[name].can_be_drawn(subject)]
     missing = [name for name in wanted if name not in names]
-    if missing and (flags.FLAGS.only or not names):
+    if asked and missing:
         needed = ", and ".join(f"{name!r} for {PICTURES[name].of}" for name in missing)
-        raise ValueError(f"The run in {run.path} has nothing to draw. There are pictures {needed}.")
-    run.report.mkdir(exist_ok=True)
+        raise ValueError(f"The run in {record.run.path} has nothing to draw. There are pictures {needed}.")
     chosen = {"attention": {name: numbers for name in ("channels", "learners") if (numbers := numbers_of(name))}}
-    drawn = []
+    drawn, folder = {}, record.run.report
     for name in names:
-        drawn += PICTURES[name].draw(subject, run.report, **chosen.get(name, {}))
-    show_in_tensorboard(drawn, run.tensorboard / "report", result["best"]["step"])
-    print("\n".join(f"Wrote {path}" for path in drawn))
+        folder.mkdir(exist_ok=True)
+        for path in PICTURES[name].draw(subject, folder, **chosen.get(name, {})):
+            drawn[path] = PICTURES[name].captions.get(path.stem, path.stem.replace("_", " ").capitalize())
+    if drawn:
+        show_in_tensorboard(drawn, record.run.tensorboard / "report", record.best_step(subject.experiment.monitor))
+    for path in drawn:
+        print(f"Wrote {path}")
+    return drawn
 
 
 def numbers_of(name):

@@ -56,6 +56,11 @@ class Experiment:
         """The spec that names the protocol: the settings', or the dataset's."""
         return self.settings.protocol or self.splits.dataset.protocol
 
+    @property
+    def monitor(self):
+        """The name of the metric that selects the best model."""
+        return self.splits.protocol.selecting(self.settings.select_by)
+
     def measure(self, embeddings, split, metrics=None):
         """The values by name of a split's metrics, which all workers measure together; None: all of the protocol."""
         return self.splits.protocol(embeddings, split, metrics, Workers.of(self.strategy))

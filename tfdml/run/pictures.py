@@ -49,11 +49,13 @@ class Pictures(NamedTuple):
         of: which runs have them.
         can_be_drawn: function of a `Subject`: whether it has them.
         draw: function of a `Subject` and a folder; gives the PNG files that it wrote there.
+        captions: name of a file, without its ending, to what it shows.
     """
 
     of: str
     can_be_drawn: Callable
     draw: Callable
+    captions: dict[str, str]
 
 
 PICTURES = {
@@ -61,10 +63,17 @@ PICTURES = {
         of="runs with several learners, such as --method=divide_and_conquer or --method=attention_ensemble",
         can_be_drawn=lambda subject: "learners" in subject.result,
         draw=_learners,
+        captions={
+            "learners": "Each learner alone, and the first ones together",
+            "pair_cosines": "Cosines of positive, negative and self pairs",
+            "only_one_right": "Images that only one learner gets right, with the nearest neighbor by each learner",
+            "negative_distances": "Distances of negative pairs within clusters and between clusters",
+        },
     ),
     "attention": Pictures(
         of="runs with attention masks, such as --method=attention_ensemble",
         can_be_drawn=lambda subject: "attention" in subject.model.pictures(),
         draw=_attention,
+        captions={"attention": "Where each learner looks: the mean over channels, and single channels, of its mask"},
     ),
 }

@@ -1,0 +1,66 @@
+"""Images inside the page, each within a number of bytes."""
+
+import base64
+import io
+
+from PIL import Image
+
+from tfdml.reporting.page.elements import element, empty_element, joined
+
+# Bytes of all pictures of a page, and the types that browsers draw.
+PICTURES = 3_000_000
+TYPES = {".png": "image/png", ".svg": "image/svg+xml"}
+# Longest sides, in pixels, that are tried one after another, and the quality of the JPEG.
+SIDES = (1600, 1200, 800, 512, 384, 320, 256, 192, 144, 96, 64)
+QUALITY = 82
+
+
+def picture_figures(captions):
+    """Returns the pictures of a run with their captions.
+
+    Args:
+        captions: path of a PNG or SVG file to what it shows.
+    """
+    share = PICTURES // max(len(captions), 1)
+    return joined(*(_figure(path, caption, share) for path, caption in captions.items()))
+
+
+def _figure(path, caption, most):
+    content = path.read_bytes()
+    if path.suffix == ".png" and len(content) > most:
+        with Image.open(io.BytesIO(content)) as picture:
+            source = jpeg_within(picture, most)
+    else:
+        source = data_uri(content, TYPES[path.suffix])
+    # What can be seen stands in the caption; the same words again would be read twice.
+    image = empty_element("img", src=source, alt=path.stem.replace("_", " "), loading="lazy")
+    return element("figure", image, element("figcaption", caption))
+
+
+def jpeg_within(picture, most, largest=SIDES[0]):
+    """Returns the largest JPEG of a picture that has at most a number of bytes, as a data URI.
+
+    Args:
+        picture: PIL image; it is not enlarged.
+        most: bytes. If even the smallest has more, it is that one.
+        largest: longest side in pixels.
+    """
+    picture = picture.convert("RGB")
+    for side in (side for side in SIDES if side <= largest):
+        small = picture.copy()
+        small.thumbnail((side, side), Image.Resampling.LANCZOS)
+        file = io.BytesIO()
+        small.save(file, "JPEG", quality=QUALITY, optimize=True)
+        if file.tell() <= most:
+            break
+    return data_uri(file.getvalue(), "image/jpeg")
+
+
+def data_uri(content, kind):
+    """Returns the address of an image that is its content.
+
+    Args:
+        content: bytes of the file.
+        kind: media type.
+    """
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"

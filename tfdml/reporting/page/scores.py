@@ -1,0 +1,43 @@
+"""Tables of metrics."""
+
+from tfdml.reporting.page.elements import element, joined, table
+
+
+def scores_table(caption, rows, intervals=None):
+    """Returns a table of metrics.
+
+    Args:
+        caption: what was measured.
+        rows: name to metrics by name; those of all rows are columns.
+        intervals: row name to intervals `[low, high]` by metric name, or None.
+    """
+    columns = list(dict.fromkeys(name for metrics in rows.values() for name in metrics if is_score(name, metrics)))
+    lines = [
+        [name, *(_cell(metrics.get(column), (intervals or {}).get(name, {}).get(column)) for column in columns)]
+        for name, metrics in rows.items()
+    ]
+    return table(["Model", *map(titled, columns)], lines, caption, class_="numbers")
+
+
+def is_score(name, metrics):
+    """Whether an entry of a result is a metric: a number that no step or count is."""
+    value = metrics[name]
+    known = value is None or (isinstance(value, float | int) and not isinstance(value, bool))
+    return known and name not in ("queries", "step", "seconds", "epoch")
+
+
+def titled(name):
+    """Returns the name of a metric as it is written in text."""
+    return name.replace("recall_at_", "Recall@").replace("precision_at_", "Precision@")
+
+
+def number(value):
+    """Returns a value with three digits; a dash where there is none."""
+    return "–" if value is None else f"{value:.3f}"
+
+
+def _cell(value, interval):
+    if interval is None:
+        return number(value)
+    low, high = interval
+    return joined(number(value), element("small", f"{low:.3f} to {high:.3f}"))

@@ -1,0 +1,109 @@
+"""What the folder of a run tells of it, whether it is complete or still going on."""
+
+import dataclasses
+import functools
+import json
+import shlex
+import zipfile
+
+from tfdml import flags
+from tfdml.run.length import epochs_of
+from tfdml.run.run_directory import RunDirectory
+
+# The flags that say most, in this order.
+MAIN = ("dataset", "method", "loss", "backbone", "embedding_size", "sampler", "optimizer", "seed")
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """The flags, the log and the result of a run.
+
+    Args:
+        run: `RunDirectory`.
+        result: what `result.json` holds; empty while the run goes on.
+    """
+
+    run: RunDirectory
+    result: dict
+
+    @classmethod
+    def of(cls, run_dir):
+        """Reads a run directory."""
+        run = RunDirectory(run_dir)
+        run.settings()
+        return cls(run, run.result() or {})
+
+    @functools.cached_property
+    def settings(self):
+        """The flags of the run, as a namespace."""
+        return self.run.settings()
+
+    @functools.cached_property
+    def events(self):
+        """The events of the log; a line that is still being written is left out."""
+        path = self.run.metrics
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    @property
+    def step(self):
+        """The last step that is known."""
+        return self.result.get("step") or max((event["step"] for event in self.events), default=0)
+
+    def best_step(self, monitor):
+        """The step of the best model, or of the best so far by the metric that selects it."""
+        if self.result:
+            return self.result["best"]["step"]
+        evaluations = [event for event in self.events if event["event"] == "evaluation" and monitor in event]
+        return max(evaluations, key=lambda event: event[monitor])["step"] if evaluations else 0
+
+    def is_training(self):
+        """Whether a process trains in the folder now."""
+        try:
+            self.run.check_free()
+        except ValueError:
+            return True
+        except OSError:
+            # Of a folder that cannot be written nobody knows.
+            return False
+        return False
+
+    def steps(self):
+        """The number of steps that the run takes at most; None before its first epoch has ended."""
+        epochs = [(event["step"], event["epoch"]) for event in self.events if event["event"] == "train"]
+        of_epoch = self.settings.steps_per_epoch or (epochs[-1][0] // epochs[-1][1] if epochs else 0)
+        return self.settings.steps or epochs_of(self.settings, of_epoch) * of_epoch or None
+
+    def main(self):
+        """The flags that say most, name to value."""
+        return {name: getattr(self.settings, name) for name in MAIN}
+
+    def changed(self):
+        """The flags that are not at their default: name to value and default, as text."""
+        defaults, given = flags.resolve([]), self.run.serialized()
+        return {
+            name: (_value(name, line), _value(name, defaults[name]))
+            for name, line in given.items()
+            if line != defaults[name]
+        }
+
+    def command(self):
+        """The command that trains the same again."""
+        defaults, given = flags.resolve([]), self.run.serialized()
+        changed = [shlex.quote(line) for name, line in given.items() if line != defaults[name]]
+        return " \\\n  ".join(["python -m tfdml.train", *changed, "--run_dir=runs/again"])
+
+    def saved_by(self):
+        """What the file of the model says of the software that wrote it, name to value."""
+        if not self.run.model.is_file():
+            return {}
+        with zipfile.ZipFile(self.run.model) as archive:
+            about = json.loads(archive.read("metadata.json"))
+        return {"Model saved": about["date_saved"].replace("@", " "), "by Keras": about["keras_version"]}
+
+
+def _value(name, line):
+    """The value of a flag as it is written, `--name=value`; of a switch, on or off."""
+    if "=" in line:
+        return line.partition("=")[2]
+    return "on" if line == f"--{name}" else "off"
