@@ -50,11 +50,16 @@ class Preprocessor:
     def __call__(self, contents, seed, box=None):
         """Preprocesses the contents of a file (scalar string), with a seed (`[2]` int64) and a box as in `decode`."""
         done = 1 if self._begins_with_cut() else 0
-        return self._normalized(self._run(self._begin(contents, seed, box), seed, done, len(self._steps)))
+        return self.normalize(self._run(self._begin(contents, seed, box), seed, done, len(self._steps)))
 
     def from_pixels(self, image, seed):
         """Preprocesses an image that is decoded already, `[H, W, 3]` with pixels from 0 to 255: the same bits."""
-        return self._normalized(self._run(image, seed, 0, len(self._steps)))
+        return self.normalize(self._run(image, seed, 0, len(self._steps)))
+
+    @property
+    def image_shape(self):
+        """The shape of the images: `(image_size, image_size, 3)`."""
+        return self._shape
 
     @property
     def cacheable_type(self):
@@ -78,7 +83,19 @@ class Preprocessor:
         # A tensor that was stored has lost its shape.
         image = tf.ensure_shape(pixels, self._shape if self._cacheable_steps == len(self._steps) else [None, None, 3])
         image = self._run(image, seed, self._cacheable_steps, len(self._steps))
-        return self._normalized(image)
+        return self.normalize(image)
+
+    def normalize(self, images):
+        """Normalizes an image that the transform has made, or a batch of such images, with pixels from 0 to 255."""
+        if images.shape[-3:] != self._shape:
+            size = self._shape[0]
+            raise ValueError(
+                f"The transform {self._transform!r} ends with images of shape {tuple(images.shape)}; expected "
+                f"({size}, {size}, 3). End it with a crop, or with warp."
+            )
+        if self._channels == "bgr":
+            images = tf.reverse(images, axis=[-1])
+        return (images - self._mean) / self._std
 
     def _begins_with_cut(self):
         return isinstance(self._steps[0], Cut)
@@ -92,17 +109,6 @@ class Preprocessor:
         for number in range(first, end):
             image = self._steps[number](tf.cast(image, tf.float32), _seed_of(seed, number))
         return image
-
-    def _normalized(self, image):
-        if image.shape != self._shape:
-            size = self._shape[0]
-            raise ValueError(
-                f"The transform {self._transform!r} ends with images of shape {tuple(image.shape)}; expected "
-                f"({size}, {size}, 3). End it with a crop, or with warp."
-            )
-        if self._channels == "bgr":
-            image = tf.reverse(image, axis=[2])
-        return (image - self._mean) / self._std
 
 
 def _fused(steps):

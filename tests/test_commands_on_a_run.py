@@ -2,9 +2,13 @@
 
 import json
 
+import pytest
+import tensorflow as tf
+
 from tests.commands import Command, assert_one_error, run
 from tests.photo_runs import half
 from tests.run_helpers import METRICS, result, straight_run
+from tfdml.serving.model_files import model_hash
 
 
 def last_json(done):
@@ -73,6 +77,29 @@ def test_export(tmp_path):
     assert (tmp_path / "out" / "saved_model.pb").is_file()
 
 
+@pytest.mark.slow
+def test_a_projected_and_tolerant_export_and_its_card(tmp_path):
+    flags = [f"--run_dir={straight_run()}", f"--out={tmp_path}/out", "--dims=8", "--whiten", "--tolerant"]
+    done = run("tfdml.export", *flags)
+    assert done.returncode == 0, done.stderr
+    card, best = json.loads((tmp_path / "out" / "metadata.json").read_text()), result(straight_run())["best"]
+    assert card["sha256"] == model_hash(tmp_path / "out")
+    assert card["scores"] == {name: best[name] for name in METRICS if name != "queries"}
+    assert card["data"]["selected_on"] == "test" and card["data"]["queries"] == best["queries"]
+    assert (card["embedding"]["dimension"], card["embedding"]["learners"]) == (8, 1)
+    assert "principal components of 16 dimensions, whitened" in card["embedding"]["projection"]
+    assert (card["weights"], card["images"]["image_size"], card["tolerant"]) == ("random", 24, True)
+    model = tf.saved_model.load(tmp_path / "out")
+    assert set(model.signatures) == set(card["signatures"]) == {"serving_default", "embed_images"}
+    for name, signature in model.signatures.items():
+        assert set(signature.structured_outputs) == set(card["signatures"][name]["outputs"])
+    text = (tmp_path / "out" / "README.md").read_text()
+    assert card["sha256"] in text and f"| recall_at_1 | {best['recall_at_1']:.4f} |" in text and "valid" in text
+    assert "same images selected" in text and "Before the projection" in text
+    (tmp_path / "out" / "variables" / "variables.index").write_bytes(b"other")
+    assert model_hash(tmp_path / "out") != card["sha256"]
+
+
 def test_export_bad_input(finished, tmp_path):
     here, out = f"--run_dir={finished}", f"--out={tmp_path}/out"
     assert_one_error(run("tfdml.export", here), "--out")
@@ -81,6 +108,8 @@ def test_export_bad_input(finished, tmp_path):
     assert_one_error(run("tfdml.export", here, f"--out={finished}/flags.txt"), f"{finished}/flags.txt")
     assert_one_error(run("tfdml.export", here, f"--out={finished}/flags.txt/out"), f"{finished}/flags.txt/out")
     assert_one_error(run("tfdml.export", here, out, "--format=onnx"), "'format'")
+    assert_one_error(run("tfdml.export", here, out, "--whiten"), "--whiten needs --dims")
+    assert_one_error(run("tfdml.export", here, out, "--dims=99"), "Expected 1 to 16 dimensions, received 99")
     model = finished / "model.keras"
     model.write_bytes(half(model.read_bytes()))
     assert_one_error(run("tfdml.export", here, out), str(model), "damaged")

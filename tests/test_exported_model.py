@@ -13,9 +13,9 @@ from pipelines.preprocessor import Preprocessor
 from tests.commands import assert_one_error, run
 from tests.run_helpers import result, straight_run
 from tests.test_serving import write_files
-from tfdml.exported_model import ExportedModel
 from tfdml.preprocessing import preprocessing_of
 from tfdml.serving import export
+from tfdml.serving.exported_model import ExportedModel
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ ROOMS = {
     "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
     "tfdml.workers": ("tfdml.devices tfdml.errors", "numpy tensorflow"),
     "tfdml.faiss_library": ("", "faiss"),
+    "tfdml.checked_files": ("", ""),
     "tfdml.clustering": ("tfdml.faiss_library", "numpy scipy"),
     "tfdml.hard_proxies": (CHECKED, "numpy"),
     "tfdml.meta_classes": (CHECKED, "numpy"),
@@ -52,6 +53,10 @@ ROOMS = {
         "keras numpy tensorflow",
     ),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),
+    "tfdml.serving": (
+        "tfdml.serving tfdml.checked_files tfdml.methods pipelines.datasets pipelines.reading",
+        "keras numpy sklearn tensorflow",
+    ),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags", None),
     # Draws what a run would see, so it joins rooms as the commands of tfdml do.
     "pipelines.show": ("pipelines tfdml", None),

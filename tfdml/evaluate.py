@@ -107,7 +107,7 @@ def _of_model_file(given):
 
 def _embedder(model_file):
     if (Path(model_file) / "saved_model.pb").is_file():
-        from tfdml.exported_model import ExportedModel
+        from tfdml.serving.exported_model import ExportedModel
 
         return ExportedModel(model_file)
     from tfdml.loading import load

@@ -1,4 +1,4 @@
-"""Exports a trained model for serving: `python -m tfdml.export --run_dir=runs/quickstart --out=exported`."""
+"""Exports a trained model for serving: `python -m tfdml.export --run_dir=runs/quickstart --out=exported/1`."""
 
 from pathlib import Path
 
@@ -11,27 +11,31 @@ tfdml_flags.define_run_dir("Folder of a run.")
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
 flags.DEFINE_string("out", "", "Folder for the SavedModel; must be empty or not exist.")
+flags.DEFINE_bool(
+    "tolerant",
+    False,
+    "Return zeros for files that cannot be read, and another output `valid`; otherwise one of them fails the batch.",
+)
+flags.DEFINE_integer(
+    "dims", 0, "Project to so many principal components of the training embeddings; 0: no projection.", lower_bound=0
+)
+flags.DEFINE_bool("whiten", False, "With --dims: give all components the same variance.")
 
 
 def main():
-    from tfdml import serving
-    from tfdml.run.experiment import trained_model
-    from tfdml.run.image_data import preprocessor_of
+    from tfdml.run.export import export_run
 
-    out = Path(flags.FLAGS.out)
-    if not flags.FLAGS.out:
+    given, out = flags.FLAGS, Path(flags.FLAGS.out)
+    if not given.out:
         raise ValueError("--out is missing: the folder for the SavedModel.")
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"--out={out} exists and is not empty; give a new folder.")
-    model = trained_model(flags.FLAGS.run_dir, flags.FLAGS.model)
-    # Fails at once and names the path; TensorFlow would fail with a traceback, after much work.
-    out.mkdir(parents=True, exist_ok=True)
-    unfinished = out.with_name(f".writing-{out.name}")
+    if given.whiten and not given.dims:
+        raise ValueError("--whiten needs --dims, the number of components.")
     # TensorFlow logs how it names and shards the files.
     logging.set_verbosity(logging.WARNING)
-    serving.export(model, preprocessor_of(model.preprocessing), unfinished)
-    unfinished.rename(out)
-    print(f"Exported {flags.FLAGS.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
+    export_run(given.run_dir, given.model, out, tolerant=given.tolerant, dims=given.dims, whiten=given.whiten)
+    print(f"Exported {given.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.run.checkpoints import FILES, assert_is, content, never
+from tfdml.checked_files import write_atomically
 from tfdml.run import checkpoint_folder as checkpoint
-from tfdml.run.checkpoint_folder import CheckpointError, CheckpointFolder, write_atomically
+from tfdml.run.checkpoint_folder import CheckpointError, CheckpointFolder
 
 
 def test_what_a_kill_left_half_written_is_no_checkpoint_and_goes_away(two_checkpoints):
@@ -30,14 +31,17 @@ def test_what_a_kill_left_half_written_is_no_checkpoint_and_goes_away(two_checkp
 
 # A process that needs numpy only: a fork dies before each line that writes, and before each touch of the disk.
 DIES_AT_EVERY_LINE = """
-import importlib.util, json, os, sys
+import importlib.util, json, os, sys, types
 import numpy as np
 
 path, folder, keep, before = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+# Its folder, without what the package imports.
+sys.modules["tfdml"] = types.ModuleType("tfdml")
+sys.modules["tfdml"].__path__ = [os.path.dirname(os.path.dirname(path))]
 spec = importlib.util.spec_from_file_location("checkpoint", path)
 checkpoint = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(checkpoint)
-traced = {path, np.lib.format.write_array.__code__.co_filename}
+traced = {path, checkpoint.write_flushed.__code__.co_filename, np.lib.format.write_array.__code__.co_filename}
 # A killed process loses nothing of what the system has taken; waiting for the disk would only cost time.
 os.fsync = lambda descriptor: None
 TOUCHES_THE_DISK = {"open", "os.mkdir", "os.remove", "os.rename", "os.rmdir"}

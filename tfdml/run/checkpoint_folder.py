@@ -5,13 +5,13 @@ A checkpoint is a folder `step-00001200` with `arrays.npz` (every variable that 
 the disk and renamed, so a folder with that name is whole; the manifest tells where the disk lied.
 """
 
-import hashlib
 import json
-import os
 import shutil
 from pathlib import Path
 
 import numpy as np
+
+from tfdml.checked_files import fingerprint, flush, write_flushed
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
 
@@ -49,10 +49,10 @@ class CheckpointFolder:
         try:
             self._remove_half_written()
             temporary.mkdir(parents=True)
-            _write(temporary / ARRAYS, lambda file: _save_arrays(file, arrays))
-            _write(temporary / STATE, lambda file: file.write(json.dumps(state).encode()))
-            manifest = {name: _fingerprint(temporary / name) for name in (ARRAYS, STATE)}
-            _write(temporary / MANIFEST, lambda file: file.write(json.dumps(manifest).encode()))
+            write_flushed(temporary / ARRAYS, lambda file: _save_arrays(file, arrays))
+            write_flushed(temporary / STATE, lambda file: file.write(json.dumps(state).encode()))
+            manifest = {name: fingerprint(temporary / name) for name in (ARRAYS, STATE)}
+            write_flushed(temporary / MANIFEST, lambda file: file.write(json.dumps(manifest).encode()))
             flush(temporary)
             shutil.rmtree(target, ignore_errors=True)
             temporary.rename(target)
@@ -122,44 +122,15 @@ def restore(variables, arrays, strategy):
             replica.assign(array)
 
 
-def write_atomically(path, content):
-    """Writes bytes so that `path` holds either the old or the new content, whenever the machine stops."""
-    path = Path(path)
-    temporary = path.with_name(f".writing-{path.name}")
-    _write(temporary, lambda file: file.write(content))
-    temporary.rename(path)
-
-
-def _write(path, fill):
-    with open(path, "wb") as file:
-        fill(file)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def flush(path):
-    """Makes sure that a file or folder is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _save_arrays(file, arrays):
     names = np.array([name for name, _ in arrays])
     np.savez(file, names=names, **{f"array{place}": array for place, (_, array) in enumerate(arrays)})
 
 
-def _fingerprint(path):
-    with open(path, "rb") as file:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
-
-
 def _read(folder):
     manifest = json.loads((folder / MANIFEST).read_text())
     for name in (ARRAYS, STATE):
-        found = _fingerprint(folder / name)
+        found = fingerprint(folder / name)
         if found != manifest[name]:
             raise ValueError(f"{name} has {found['bytes']} bytes and another checksum than was written")
     with np.load(folder / ARRAYS, allow_pickle=False) as stored:

@@ -3,7 +3,7 @@
 import warnings
 from pathlib import Path
 
-from tfdml.run.checkpoint_folder import flush
+from tfdml.checked_files import flush
 from tfdml.weights import advice, load_by_name
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from absl.flags import Error as FlagsError
 
 from tfdml import flags
-from tfdml.run.checkpoint_folder import write_atomically
+from tfdml.checked_files import write_atomically
 
 LOCK = ".lock"
 # The folders of an ensemble's members are called so, with a number.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tfdml.run.checkpoint_folder import write_atomically
+from tfdml.checked_files import write_atomically
 
 
 class RunLog:

@@ -1,4 +1,4 @@
-"""SavedModels that take image files, as embedders of a dataset's images."""
+"""SavedModels that take image files, as embedders."""
 
 import keras
 import numpy as np
@@ -6,10 +6,13 @@ import tensorflow as tf
 
 from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import READING_ERRORS, unreadable_error
+from tfdml.serving.model_card import read_card
 
 
 class ExportedModel:
     """A SavedModel from `image_bytes`, strings `[B]`, to `embedding`, `[B, D]`, as `python -m tfdml.export` writes it.
+
+    It may be used by several threads at once.
 
     Args:
         path: its folder.
@@ -29,6 +32,34 @@ class ExportedModel:
                 "`python -m tfdml.export` writes it."
             )
 
+    @property
+    def dimension(self):
+        """Number of dimensions of the embedding."""
+        return self._serve.structured_outputs["embedding"].shape[-1]
+
+    @property
+    def metric(self):
+        """How embeddings are compared, `cosine` or `euclidean`, as the model's card says; `cosine` without a card."""
+        return read_card(self.path).get("embedding", {}).get("metric", "cosine")
+
+    def embed_contents(self, contents):
+        """Returns embeddings `[B, D]` of the contents of image files, float32, and whether each could be read, `[B]`.
+
+        An embedding of an image that cannot be read means nothing.
+
+        Args:
+            contents: list of bytes.
+        """
+        try:
+            return self._embedded(tf.constant(contents, tf.string))
+        except READING_ERRORS:
+            if len(contents) == 1:
+                return np.zeros((1, self.dimension), np.float32), np.zeros(1, bool)
+        # The model does not say which others cannot be read.
+        found = [self.embed_contents([each]) for each in contents]
+        embeddings, valid = zip(*found, strict=True)
+        return np.concatenate(embeddings), np.concatenate(valid)
+
     def embed_split(self, split, batch_size=128):
         """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`."""
         if split.boxes is not None:
@@ -37,17 +68,29 @@ class ExportedModel:
         embeddings, bar = [], keras.utils.Progbar(-(-len(split) // batch_size))
         try:
             for batch in files.batch(batch_size).prefetch(2):
-                embeddings.append(self._serve(image_bytes=batch)["embedding"].numpy())
+                found, valid = self._embedded(batch)
+                if not valid.all():
+                    raise unreadable_error(split) or _changed(split)
+                embeddings.append(found)
                 bar.add(1)
         except READING_ERRORS as error:
             told = unreadable_error(split)
             if told is None:
                 raise
             raise told from error
-        return np.concatenate(embeddings).astype(np.float32, copy=False)
+        return np.concatenate(embeddings)
+
+    def _embedded(self, contents):
+        found = self._serve(image_bytes=contents)
+        embeddings = found["embedding"].numpy().astype(np.float32, copy=False)
+        return embeddings, found["valid"].numpy() if "valid" in found else np.ones(len(embeddings), bool)
 
 
 def _takes_files(function):
     inputs = function.structured_input_signature[1]
     strings = [name for name, spec in inputs.items() if spec.dtype == tf.string]
     return list(inputs) == strings == ["image_bytes"] and "embedding" in function.structured_outputs
+
+
+def _changed(split):
+    return ValueError(f"One of {len(split)} images could not be read a moment ago, but now all can.")

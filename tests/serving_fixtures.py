@@ -1,0 +1,50 @@
+"""Exported models that tests of serving share: random networks on images of 24 pixels."""
+
+import functools
+import io
+
+import keras
+import numpy as np
+from PIL import Image
+
+import tfdml
+from pipelines.preprocessor import Preprocessor
+from tests.run_helpers import made_once
+from tfdml.preprocessing import preprocessing_of
+from tfdml.serving import export
+
+SIZE = 24
+
+
+@functools.cache
+def two_learners():
+    """A model of two learners with 16 dimensions together, and its preprocessor."""
+    keras.utils.set_random_seed(0)
+    model = tfdml.DivideAndConquer(tfdml.backbones.Small(width=8, stages=2), learners=2, embedding_size=16)
+    model(np.zeros((1, SIZE, SIZE, 3), np.float32))
+    return model, Preprocessor("resize_short|center_crop", image_size=SIZE, **preprocessing_of(model))
+
+
+@functools.cache
+def exported():
+    """Folder of the SavedModel of `two_learners`, for which a file that cannot be read is an error."""
+    return made_once("exported", lambda path: export(*two_learners(), path))
+
+
+@functools.cache
+def exported_tolerant():
+    """The same, with the output `valid`."""
+    return made_once("exported-tolerant", lambda path: export(*two_learners(), path, tolerant=True))
+
+
+def picture(seed, height=30, width=40, kind="PNG"):
+    """The contents of a file with random pixels."""
+    file = io.BytesIO()
+    pixels = np.random.default_rng(seed).integers(0, 256, (height // 5, width // 5, 3), np.uint8)
+    Image.fromarray(pixels).resize((width, height)).save(file, kind)
+    return file.getvalue()
+
+
+def claims_pixels(content, side=60_000):
+    """The PNG with a header that claims to be a square of this side."""
+    return content[:16] + 2 * side.to_bytes(4, "big") + content[24:]

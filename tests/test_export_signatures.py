@@ -1,0 +1,147 @@
+"""Signatures of an exported model: pixels, learners, files that cannot be read, requests of TensorFlow Serving."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.serving_fixtures import SIZE, claims_pixels, exported, exported_tolerant, picture, two_learners
+from tfdml.serving import ExportedModel, export
+from tfdml.serving.projection import Projection
+
+GOOD = [picture(0), picture(1, 24, 60, "JPEG"), picture(2, 50, 25)]
+BAD = {"text": b"no image", "nothing": b"", "half": GOOD[1][:300], "bomb": claims_pixels(GOOD[0])}
+
+
+def signatures(path):
+    model = tf.saved_model.load(str(path))
+    # Functions of a model live as long as it does.
+    return model, model.signatures
+
+
+@pytest.fixture(scope="module")
+def strict():
+    return signatures(exported())
+
+
+@pytest.fixture(scope="module")
+def tolerant():
+    return signatures(exported_tolerant())
+
+
+def test_pixels_and_files_have_the_same_embeddings(strict):
+    model, preprocessor = two_learners()
+    images = np.random.default_rng(0).integers(0, 256, (3, SIZE, SIZE, 3)).astype(np.float32)
+    files = [tf.io.encode_png(tf.cast(each, tf.uint8)).numpy() for each in images]
+    expected = model(preprocessor.normalize(tf.constant(images)))
+    of_files = strict[1]["serving_default"](image_bytes=tf.constant(files))["embedding"]
+    for count in (3, 1, 0):
+        of_pixels = strict[1]["embed_images"](images=tf.constant(images[:count]))["embedding"]
+        assert of_pixels.shape == (count, 16)
+        np.testing.assert_allclose(of_pixels, expected[:count], atol=1e-5)
+    np.testing.assert_allclose(of_files, expected, atol=1e-5)
+    assert np.ptp(of_files, axis=0).max() > 0.01
+
+
+def test_learners_side_by_side_are_the_embedding(strict):
+    learners = strict[1]["embed_learners"](image_bytes=tf.constant(GOOD))["embeddings"].numpy()
+    assert learners.shape == (3, 2, 8)
+    np.testing.assert_allclose(np.linalg.norm(learners, axis=2), 1, atol=1e-5)
+    joined = learners.reshape(3, 16) / np.sqrt(2)
+    embeddings = strict[1]["serving_default"](image_bytes=tf.constant(GOOD))["embedding"]
+    np.testing.assert_allclose(embeddings, joined, atol=1e-5)
+    assert strict[1]["embed_learners"](image_bytes=tf.constant([], tf.string))["embeddings"].shape == (0, 2, 8)
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_an_error_names_the_position_of_a_file_that_cannot_be_read(strict, bad):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[Image\] \[2\] \[of the batch cannot be read"):
+        strict[1]["serving_default"](image_bytes=tf.constant([*GOOD[:2], bad, GOOD[2], bad]))
+
+
+def test_a_tolerant_model_embeds_the_others(strict, tolerant):
+    contents = [BAD["text"], GOOD[0], BAD["bomb"], GOOD[1], BAD["half"], BAD["nothing"], GOOD[2]]
+    found = tolerant[1]["serving_default"](image_bytes=tf.constant(contents))
+    assert found["valid"].dtype == tf.bool and np.flatnonzero(found["valid"]).tolist() == [1, 3, 6]
+    expected = strict[1]["serving_default"](image_bytes=tf.constant(GOOD))["embedding"]
+    np.testing.assert_allclose(found["embedding"].numpy()[[1, 3, 6]], expected, atol=1e-5)
+    assert not found["embedding"].numpy()[[0, 2, 4, 5]].any()
+    assert tolerant[1]["embed_learners"](image_bytes=tf.constant(contents))["valid"].numpy().sum() == 3
+    nothing = tolerant[1]["serving_default"](image_bytes=tf.constant([], tf.string))
+    assert nothing["embedding"].shape == (0, 16) and nothing["valid"].shape == (0,)
+
+
+@pytest.mark.parametrize("path", [exported, exported_tolerant])
+def test_contents_that_cannot_be_read_are_told_apart_by_either_model(path):
+    model = ExportedModel(path())
+    embeddings, valid = model.embed_contents([GOOD[0], BAD["half"], GOOD[1]])
+    assert valid.tolist() == [True, False, True] and (model.dimension, model.metric) == (16, "cosine")
+    np.testing.assert_allclose(embeddings[[0, 2]], model.embed_contents(GOOD[:2])[0], atol=1e-5)
+
+
+def tensors_of(request):
+    """The tensors that TensorFlow Serving makes of a request's body, as its page on REST says."""
+
+    def value(each):
+        return base64.b64decode(each["b64"]) if set(each) == {"b64"} else each
+
+    body = json.loads(request)
+    if "inputs" in body:
+        named = body["inputs"] if isinstance(body["inputs"], dict) else {"image_bytes": body["inputs"]}
+        return {name: tf.constant([value(each) for each in values]) for name, values in named.items()}
+    rows = [each if set(each) == {"image_bytes"} else {"image_bytes": each} for each in body["instances"]]
+    return {"image_bytes": tf.constant([value(row["image_bytes"]) for row in rows])}
+
+
+def predictions_of(outputs):
+    """The rows of its answer: values alone if there is one output, else by name."""
+    if len(outputs) == 1:
+        return next(iter(outputs.values())).numpy().tolist()
+    columns = {name: tensor.numpy().tolist() for name, tensor in outputs.items()}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def test_requests_of_tensorflow_serving(strict, tolerant):
+    """The value of the only input, the input by name, and columns; the example's `{"b64": "aW1hZ2UgYnl0ZXM="}`."""
+    encoded = [{"b64": base64.b64encode(each).decode()} for each in GOOD]
+    expected = strict[1]["serving_default"](image_bytes=tf.constant(GOOD))["embedding"].numpy()
+    named = [{"image_bytes": each} for each in encoded]
+    for body in ({"instances": encoded}, {"instances": named}, {"inputs": encoded}):
+        answer = {"predictions": predictions_of(strict[1]["serving_default"](**tensors_of(json.dumps(body))))}
+        np.testing.assert_allclose(json.loads(json.dumps(answer))["predictions"], expected, atol=1e-5)
+    documented = json.dumps({"instances": [{"b64": "aW1hZ2UgYnl0ZXM="}, encoded[0]]})
+    rows = predictions_of(tolerant[1]["serving_default"](**tensors_of(documented)))
+    assert [row["valid"] for row in rows] == [False, True]
+    np.testing.assert_allclose(rows[1]["embedding"], expected[0], atol=1e-5)
+
+
+def test_a_projection_is_that_of_principal_components():
+    embeddings = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32) * [5, 4, 3, 0.1, 0.1, 0.1] + 1
+    centered = embeddings - embeddings.mean(axis=0)
+    _, directions = np.linalg.eigh(centered.T @ centered)
+    components = centered @ directions[:, ::-1][:, :3]
+    for whiten, expected in ((False, components), (True, components / components.std(axis=0, ddof=1))):
+        found = Projection.fit(embeddings, 3, whiten)(embeddings).numpy()
+        expected = expected / np.linalg.norm(expected, axis=1, keepdims=True)
+        np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-4)
+
+
+def test_projections_that_training_embeddings_do_not_determine():
+    embeddings = np.random.default_rng(0).normal(size=(5, 8))
+    with pytest.raises(ValueError, match="Expected 1 to 4 dimensions, received 5: .* 5 training images"):
+        Projection.fit(embeddings, 5)
+    embeddings[:, 3:] = 0
+    with pytest.raises(ValueError, match="vary in 3 dimensions only"):
+        Projection.fit(embeddings, 4, whiten=True)
+
+
+@pytest.mark.slow
+def test_a_projected_model_returns_projections(tmp_path, strict):
+    embeddings = strict[1]["serving_default"](image_bytes=tf.constant(GOOD))["embedding"].numpy()
+    projection = Projection.fit(embeddings, 2)
+    export(*two_learners(), tmp_path / "projected", projection=projection)
+    projected = ExportedModel(tmp_path / "projected")
+    assert projected.dimension == 2
+    np.testing.assert_allclose(projected.embed_contents(GOOD)[0], projection(embeddings), atol=1e-4)

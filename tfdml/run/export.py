@@ -1,0 +1,103 @@
+"""Exports the model of a run: a SavedModel and its card."""
+
+import shutil
+from pathlib import Path
+
+import keras
+import tensorflow as tf
+
+import tfdml
+from tfdml import serving
+from tfdml.checked_files import flush
+from tfdml.run.experiment import trained, trained_model
+from tfdml.run.image_data import preprocessor_of
+from tfdml.run.run_directory import RunDirectory
+from tfdml.serving.model_card import write_card
+from tfdml.serving.model_files import model_hash
+from tfdml.serving.projection import Projection
+
+# Of a result, what is no score.
+NO_SCORES = ("queries", "step")
+
+
+def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False):
+    """Writes the SavedModel of a run's `best` or `final` model, and its card, to a folder that must not exist.
+
+    Args:
+        run_dir: path of the run.
+        which: `best` or `final`.
+        out: the folder.
+        tolerant: as of `tfdml.serving.export`.
+        dims: number of principal components of the training embeddings to project to; 0: none.
+        whiten: whether these get the same variance.
+    """
+    out, projection = Path(out), None
+    if dims:
+        experiment, model = trained(run_dir, which, test_only=False)
+        projection = Projection.fit(experiment.embed(model, experiment.splits.train), dims, whiten)
+    else:
+        model = trained_model(run_dir, which)
+    # Fails at once and names the path; TensorFlow would fail with a traceback, after much work.
+    out.mkdir(parents=True, exist_ok=True)
+    unfinished = out.with_name(f".writing-{out.name}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    preprocessor = preprocessor_of(model.preprocessing)
+    serving.export(model, preprocessor, unfinished, tolerant=tolerant, projection=projection)
+    facts = {**_of_model(model, projection, whiten), **_of_run(RunDirectory(run_dir), which, model)}
+    write_card(unfinished, {"sha256": model_hash(unfinished), "tolerant": tolerant, **facts})
+    flush(unfinished)
+    unfinished.rename(out)
+
+
+def _of_model(model, projection, whiten):
+    """Returns the facts of a card that the model says."""
+    shape = (None, *preprocessor_of(model.preprocessing).image_shape)
+    dimension = model(keras.KerasTensor(shape)).shape[-1]
+    size = dimension if projection is None else projection.components.shape[1]
+    described = f"principal components of {dimension} dimensions{', whitened' if whiten else ''}"
+    return {
+        "embedding": {
+            "dimension": size,
+            "metric": "cosine" if projection or model.normalize else "euclidean",
+            "learners": model.learner_count,
+            "learner_dimension": dimension // model.learner_count,
+            "projection": described if projection else "",
+        },
+        "images": model.preprocessing.get_config(),
+        "versions": {"tfdml": tfdml.__version__, "TensorFlow": tf.__version__, "Keras": keras.__version__},
+    }
+
+
+def _of_run(run, which, model):
+    """Returns the facts of a card that the run says."""
+    settings, result = run.settings(), run.result() or {}
+    found = result.get("best" if which == "best" else "metrics", {})
+    scores = {name: value for name, value in found.items() if isinstance(value, float) and name not in NO_SCORES}
+    source, licence = _weights(settings.initial_weights, model)
+    members = f"{settings.members} members of " if settings.members else ""
+    return {
+        "model": which,
+        "method": f"{members}{settings.method}",
+        "backbone": settings.backbone,
+        "weights": source,
+        "weights_licence": licence,
+        "data": {
+            "dataset": settings.dataset,
+            "protocol": settings.protocol or "the dataset's own protocol",
+            "queries": found.get("queries"),
+            "selected_on": result.get("selected_on") if which == "best" else None,
+        },
+        "scores": scores,
+        "intervals": found.get("intervals", {}),
+    }
+
+
+def _weights(initial, model):
+    """Returns where the initial weights of the backbone are from, and their licence, as far as is known."""
+    if not initial:
+        return "random", "none needed"
+    if model.backbone is not None and initial in model.backbone.shipped_weights:
+        return f"{initial}, part of tfdml", "Apache-2.0"
+    if initial == "imagenet":
+        return f"imagenet, downloaded by {model.backbone.name}", "not recorded; ask the publisher of the weights"
+    return Path(initial).name, "not recorded; ask the publisher of the weights"

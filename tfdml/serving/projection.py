@@ -1,0 +1,52 @@
+"""`Projection`: fewer dimensions for an embedding."""
+
+import numpy as np
+import tensorflow as tf
+
+
+class Projection:
+    """Maps embeddings to their principal components, and brings these to unit length. `Projection.fit` creates it.
+
+    With whitening it is that of "Negative Evidences and Co-occurrences in Image Retrieval: the Benefit of PCA and
+    Whitening" (ECCV 2012).
+
+    Args:
+        mean: `[D]`, the mean of the embeddings.
+        components: `[D, N]`, the directions, divided by the standard deviations along them for whitening.
+    """
+
+    def __init__(self, mean, components):
+        self.mean = np.asarray(mean, np.float32)
+        self.components = np.asarray(components, np.float32)
+
+    @classmethod
+    def fit(cls, embeddings, dims, whiten=False):
+        """Creates the projection to the principal components of embeddings.
+
+        Args:
+            embeddings: `[N, D]` array, those of the training images.
+            dims: number of components.
+            whiten: whether all components get a variance of 1.
+        """
+        # It takes as long to load as all else.
+        from sklearn.decomposition import PCA
+
+        most = min(embeddings.shape[1], len(embeddings) - 1)
+        if not 1 <= dims <= most:
+            raise ValueError(
+                f"Expected 1 to {most} dimensions, received {dims}: the embedding has {embeddings.shape[1]}, and "
+                f"{len(embeddings)} training images determine no more than {len(embeddings) - 1}."
+            )
+        found = PCA(dims, svd_solver="full").fit(np.asarray(embeddings, np.float64))
+        deviations = np.sqrt(found.explained_variance_)
+        if whiten and deviations[-1] <= 1e-6 * deviations[0]:
+            spread = int(np.sum(deviations > 1e-6 * deviations[0]))
+            raise ValueError(
+                f"Whitening to {dims} dimensions is not possible: the training embeddings vary in {spread} dimensions "
+                "only. Choose no more than these."
+            )
+        return cls(found.mean_, found.components_.T / deviations if whiten else found.components_.T)
+
+    def __call__(self, embeddings):
+        """Returns the projections `[B, N]` of embeddings `[B, D]`."""
+        return tf.math.l2_normalize((embeddings - self.mean) @ self.components, axis=-1)
