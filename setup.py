@@ -125,6 +125,8 @@ BENCH = [
     "torchvision==0.28.0",
     # Decodes JPEGs with libjpeg-turbo and does nothing else: the lower bound for an input pipeline.
     "simplejpeg~=1.9.0",
+    # Renders the vector drawings of the emoji set. Pinned, because another release may differ in single pixels.
+    "resvg-py==0.5.0",
     # BN-Inception and its requirements; see above.
     "pretrainedmodels==0.7.4",
     "six",
