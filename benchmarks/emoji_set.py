@@ -1,7 +1,7 @@
 """Puts the emoji set of the studies together: `python -m benchmarks.emoji_set --sources=checkouts --out=emoji`.
 
-A class is an emoji, its images are the drawings of up to seven vendors, on white, 64 × 64 pixels. The drawings are those
-of public repositories, which have to be checked out at the revisions that docs/emoji.md lists. The set is a dataset
+A class is an emoji, its images are the drawings of up to seven vendors, on white, 64 × 64 pixels. The drawings are in
+public repositories, which have to be checked out at the revisions that docs/emoji.md lists. The set is a dataset
 `folder` with a table `classes.csv`; the last line says whether its pixels are those of the studies.
 """
 
@@ -110,7 +110,8 @@ def code_of(parts):
 def emojis(sources):
     """Code of each emoji that can be in the set, and its name, group and subgroup.
 
-    Not in the set are flags, components, skin tones, gendered forms and families, and `geometric`, which differ in size only.
+    Not in the set are flags, components, skin tones, gendered forms and families, and the subgroup `geometric`, whose
+    emoji differ in size only.
     """
     for emoji in json.loads((sources / NAMES).read_text(encoding="utf-8")):
         code = code_of([f"{ord(character):x}" for character in emoji["char"]])
