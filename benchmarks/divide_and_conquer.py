@@ -10,7 +10,8 @@ K-th of the steps; as many steps for each: `--epochs` K times as high.
 
 import statistics
 
-from benchmarks.runs import compare, gained_late, recall_of_learners, spread
+from benchmarks.rows import compare
+from benchmarks.runs import gained_late, recall_of_learners, spread
 from tfdml.run.experiment import trained
 from tfdml.run.result import learners_of
 

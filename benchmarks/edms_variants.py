@@ -8,7 +8,8 @@ and prints a Markdown table: mean ± standard deviation over seeds, in percent, 
 
 import statistics
 
-from benchmarks.runs import compare, recall_of_learners, spread
+from benchmarks.rows import compare
+from benchmarks.runs import recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_edms.flags"
 # Rows of Table 2, in its order; the flagfiles toycars_edms_*.flags are the same.

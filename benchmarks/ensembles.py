@@ -8,7 +8,8 @@ learners alone, and the mean cosine of self pairs. Runs are kept; see `benchmark
 
 import statistics
 
-from benchmarks.runs import compare, recall_of_learners, spread
+from benchmarks.rows import compare
+from benchmarks.runs import recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_abe.flags"
 CUT = "branch='stage2'"

@@ -6,7 +6,8 @@ the final model, and what Recall@1 gained in the last quarter of the steps, near
 kept; see `benchmarks.runs`.
 """
 
-from benchmarks.runs import compare, gained_late, spread
+from benchmarks.rows import compare
+from benchmarks.runs import gained_late, spread
 
 FLAGFILE = "configs/toycars_lifted.flags"
 # More epochs than any run has: the neighbors stay random.

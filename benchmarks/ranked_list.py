@@ -6,7 +6,8 @@ and of its levels alone, and what Recall@1 gained in the last quarter of the ste
 are kept; see `benchmarks.runs`. Longer: `python -m benchmarks.ranked_list --epochs=32 --eval_every=4`.
 """
 
-from benchmarks.runs import compare, gained_late, recall_of_learners, spread
+from benchmarks.rows import compare
+from benchmarks.runs import gained_late, recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_rll.flags"
 LEVELS = {"L": "stage2", "M": "stage3", "H": "stage4"}

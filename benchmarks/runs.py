@@ -3,7 +3,6 @@
 A run that is complete is not run again, and one that was stopped goes on.
 """
 
-import argparse
 import json
 import re
 import statistics
@@ -75,49 +74,32 @@ def train(arguments):
         sys.exit(status)
 
 
-def compare(about, flagfile, changes, folder, heads, row):
-    """A command line that trains a flagfile with changes and several seeds, and prints a row of a table for each.
-
-    Flags that it does not know are those of training, for all rows.
-
-    Args:
-        about: what it says of itself.
-        flagfile: path.
-        changes: name of the row to its flags, a list such as `["--method=single"]`.
-        folder: folder of the run directories unless `--runs` says another.
-        heads: heads of the table, the first for the names of the rows.
-        row: function of a row's results and run directories that gives its cells.
-    """
-    parser = argparse.ArgumentParser(
-        description=about, formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False
-    )
-    parser.add_argument("--seeds", default="0,1,2", help="joined by commas")
-    parser.add_argument("--runs", default=folder, help="folder of the run directories")
-    parser.add_argument("--row", action="append", choices=list(changes), help="as often as wanted; all if not at all")
-    arguments, flags = parser.parse_known_args()
-    seeds, names = arguments.seeds.split(","), arguments.row or list(changes)
-    runs = [runs_of(flagfile, [*changes[name], *flags], seeds, arguments.runs) for name in names]
-    results = iter(complete([run for several in runs for run in several]))
-    rows = []
-    for name, several in zip(names, runs, strict=True):
-        rows.append([name, *row([next(results) for _ in several], [run.path for run in several])])
-    print(markdown(heads, rows))
-
-
 def recall_of_learners(learners):
     """Mean Recall@1 of the learners of each run alone, of what their results have under `learners`."""
     return [statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners]
+
+
+def curve(run_dir, metric="recall_at_1"):
+    """What a run reached while it trained: step to the value of a metric, in order."""
+    events = [json.loads(line) for line in RunDirectory(run_dir).metrics.read_text().splitlines()]
+    return {event["step"]: event[metric] for event in events if metric in event}
 
 
 def gained_late(run_dirs, metric="recall_at_1"):
     """Returns how much each run gained in its last quarter, near 0 where the metric has flattened."""
     gains = []
     for path in run_dirs:
-        events = [json.loads(line) for line in RunDirectory(path).metrics.read_text().splitlines()]
-        values = {event["step"]: event[metric] for event in events if metric in event}
+        values = curve(path, metric)
         end = max(values)
         gains.append(values[end] - values[min(values, key=lambda step: abs(step - 0.75 * end))])
     return gains
+
+
+def steps_to_best(results):
+    """Mean ± standard deviation of the steps after which runs had their best model."""
+    steps = [result["best"]["step"] for result in results]
+    deviation = f" ± {statistics.stdev(steps):,.0f}" if len(steps) > 1 else ""
+    return f"{statistics.mean(steps):,.0f}{deviation}"
 
 
 def spread(values):

@@ -1,0 +1,41 @@
+"""Draws learning curves of a study's rows."""
+
+import statistics
+
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+
+from benchmarks.runs import curve
+
+
+def draw_curves(run_dirs, path, metric="recall_at_1"):
+    """Draws what rows reached while they trained: the mean over seeds, and each seed as a thin line.
+
+    Args:
+        run_dirs: name of the row to its run directories.
+        path: image file to write, such as `curves.svg`.
+        metric: name of the metric, as `metrics.jsonl` has it.
+    """
+    figure = Figure(figsize=(8, 5), dpi=120, layout="constrained")
+    axes = figure.add_subplot()
+    colors = colormaps["tab20"].colors
+    for place, (name, several) in enumerate(run_dirs.items()):
+        color = colors[place % len(colors)]
+        curves = [curve(run_dir, metric) for run_dir in several]
+        for values in curves:
+            axes.plot(values.keys(), values.values(), color=color, linewidth=0.5, alpha=0.5)
+        # Where a run has stopped early, the mean of all ends, too.
+        common = sorted(set.intersection(*map(set, curves)))
+        axes.plot(
+            common,
+            [statistics.mean(values[step] for values in curves) for step in common],
+            "-",
+            color=color,
+            label=name,
+        )
+    axes.set_xlabel("step")
+    axes.set_ylabel(metric.replace("recall_at_", "Recall@"))
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", alpha=0.3)
+    figure.legend(loc="outside right upper", frameon=False, fontsize="small")
+    figure.savefig(path)

@@ -1,0 +1,54 @@
+"""Losses on the emoji set, with one search budget for each: `python -m benchmarks.emoji_losses --data_dir=data/emoji`.
+
+Trains configs/emoji.flags with each loss below in four settings, two of the loss and two learning rates, with one seed.
+What is best on validation classes is trained with the other seeds, too. Prints a Markdown table of all settings, and
+one of the best models of all seeds: mean ± standard deviation, in percent, on test classes, steps to the best model and
+what Recall@1 gained in the last quarter of the steps, near 0 where a run is finished. --intervals compares each loss
+with the first one, and --curves=curves.svg draws all runs. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about
+the images.
+"""
+
+from benchmarks.rows import compare
+from benchmarks.runs import gained_late, spread, steps_to_best
+
+FLAGFILE = "configs/emoji.flags"
+RATES = ("0.0001", "0.0003")
+# Two settings each: the one of its paper or the default, and another that is used.
+LOSSES = {
+    "triplet, semi-hard": ("triplet(margin=0.2)", "triplet(margin=0.1)"),
+    "triplet, batch-hard": ("triplet(margin=0.2, mining='batch_hard')", "triplet(margin=0.1, mining='batch_hard')"),
+    "contrastive": ("contrastive(margin=1.0)", "contrastive(margin=0.8)"),
+    "margin": ("margin(beta=1.2)", "margin(beta=1.0)"),
+    "lifted structure": ("lifted_structure(margin=1.0)", "lifted_structure(margin=0.5)"),
+    "N-pair": ("n_pair(scale=20.0)", "n_pair(scale=10.0)"),
+    "NT-Xent": ("nt_xent(temperature=0.1)", "nt_xent(temperature=0.05)"),
+    "SupCon": ("sup_con(temperature=0.1)", "sup_con(temperature=0.05)"),
+    "multi-similarity": ("multi_similarity", "multi_similarity(beta=40.0, base=0.5)"),
+    "circle": ("circle", "circle(margin=0.25, scale=128.0)"),
+    "ranked list, simpler": ("ranked_list_simpler(margin=0.4)", "ranked_list_simpler(margin=0.6)"),
+    "FastAP": ("fast_ap(bins=10)", "fast_ap(bins=20)"),
+    "SmoothAP": ("smooth_ap(temperature=0.01)", "smooth_ap(temperature=0.05)"),
+    "Proxy-NCA": ("proxy_nca(scale=9.0)", "proxy_nca(scale=16.0)"),
+    "Proxy-Anchor": ("proxy_anchor", "proxy_anchor(scale=16.0)"),
+    "NormSoftmax": ("norm_softmax(temperature=0.05)", "norm_softmax(temperature=0.1)"),
+    "SoftTriple": ("soft_triple(per_class=2)", "soft_triple(per_class=2, scale=10.0)"),
+    "ArcFace": ("arc_face(scale=32.0, margin=0.3)", "arc_face(scale=16.0, margin=0.3)"),
+    "CosFace": ("cos_face(scale=32.0, margin=0.2)", "cos_face(scale=16.0, margin=0.2)"),
+}
+SETTINGS = {
+    name: [[f"--loss={loss}", f"--optimizer=adam(learning_rate={rate})"] for loss in losses for rate in RATES]
+    for name, losses in LOSSES.items()
+}
+# Proxies begin at random, and learn ten times as fast as the network.
+PROXIES = ("Proxy-NCA", "Proxy-Anchor", "NormSoftmax", "SoftTriple", "ArcFace", "CosFace")
+CHANGES = {name: ["--lr_multipliers=loss=10"] * (name in PROXIES) for name in LOSSES}
+HEADS = ["", "Recall@1", "MAP@R", "steps to the best", "gained late"]
+
+
+def row(results, run_dirs):
+    best = [[result["best"][name] for result in results] for name in ("recall_at_1", "map_at_r")]
+    return [*map(spread, best), steps_to_best(results), spread(gained_late(run_dirs))]
+
+
+if __name__ == "__main__":
+    compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_losses", HEADS, row, settings=SETTINGS)

@@ -1,0 +1,57 @@
+"""Chooses settings of a study's rows on validation classes, with as many trials for each row."""
+
+from typing import NamedTuple
+
+from benchmarks.runs import complete, markdown, runs_of
+from tfdml.flags import resolve
+
+METRIC = "recall_at_1"
+
+
+class Search(NamedTuple):
+    """Settings that were tried for the rows of a study: their flags, and what each reached on validation classes."""
+
+    changes: dict
+    tried: dict
+
+    @property
+    def chosen(self):
+        """Name of the row to its flags with the setting that is best on validation classes."""
+        best = {name: max(tried, key=lambda setting: setting[1])[0] for name, tried in self.tried.items()}
+        return {name: [*self.changes[name], *flags] for name, flags in best.items()}
+
+    def table(self):
+        """A Markdown table of all settings: Recall@1 on validation classes in percent, the chosen one in bold."""
+        rows = []
+        for name, tried in self.tried.items():
+            best = max(value for _, value in tried)
+            for flags, value in tried:
+                mark = "**" if value == best else ""
+                rows.append(
+                    [name, " ".join(f"`{flag}`" for flag in flags) or "as it is", f"{mark}{100 * value:.1f}{mark}"]
+                )
+        return markdown(["row", "setting", "validation Recall@1"], rows)
+
+
+def search(flagfile, changes, settings, seed, folder):
+    """Trains each row with each of its settings and one seed.
+
+    Args:
+        flagfile: path; it has to hold out validation classes.
+        changes: name of the row to its flags.
+        settings: name of the row to the settings to try, each a list of flags.
+        seed: what `--seed` takes.
+        folder: folder of the run directories.
+    """
+    numbers = {name: len(settings[name]) for name in changes}
+    if len(set(numbers.values())) != 1:
+        raise ValueError(f"Expected as many settings for each row, received {numbers}.")
+    for name, flags in changes.items():
+        if resolve([f"--flagfile={flagfile}", *flags])["evaluate_on"] != "--evaluate_on=validation":
+            raise ValueError(f"The row {name!r} needs --evaluate_on=validation: settings are not chosen on the test.")
+    planned = [(name, setting) for name in changes for setting in settings[name]]
+    runs = [runs_of(flagfile, [*changes[name], *setting], [seed], folder)[0] for name, setting in planned]
+    tried = {name: [] for name in changes}
+    for (name, setting), result in zip(planned, complete(runs), strict=True):
+        tried[name].append((setting, result["validation"]["best"][METRIC]))
+    return Search(changes, tried)

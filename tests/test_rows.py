@@ -1,0 +1,117 @@
+"""Studies whose rows change a flagfile: what validation chooses, tables and curves."""
+
+import json
+
+import pytest
+
+from benchmarks import curves, rows, runs, searches
+from tfdml.flags import resolve
+
+HEADS = ["", "Recall@1"]
+
+
+def row(results, run_dirs):
+    assert all(run_dir.is_dir() for run_dir in run_dirs)
+    return [runs.spread([result["best"]["recall_at_1"] for result in results])]
+
+
+@pytest.fixture
+def flagfile(tmp_path):
+    path = tmp_path / "plain.flags"
+    path.write_text("--evaluate_on=validation\n")
+    return path
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The flags of the runs that were trained; their results are made up from the margin and the seed."""
+    made = []
+
+    def train(arguments):
+        flags = resolve(arguments)
+        made.append(arguments)
+        margin = float(flags["loss"].partition("margin=")[2].rstrip(")"))
+        run_dir = runs.RunDirectory(arguments[-1].partition("=")[2])
+        run_dir.path.mkdir(parents=True)
+        value = margin + float(flags["seed"].partition("=")[2]) / 10
+        result = {
+            "best": {"recall_at_1": value, "step": 20},
+            # A setting that is better on the test than on validation.
+            "validation": {"best": {"recall_at_1": 0.9 - margin}},
+        }
+        run_dir.metrics.write_text(
+            "".join(json.dumps({"step": step, "recall_at_1": value}) + "\n" for step in (10, 20))
+        )
+        (run_dir.path / "result.json").write_text(json.dumps(result))
+        (run_dir.path / "flags.txt").write_text("".join(f"{line}\n" for line in flags.values()))
+
+    monkeypatch.setattr(runs, "train", train)
+    return made
+
+
+SETTINGS = {
+    "triplet": [["--loss=triplet(margin=0.1)"], ["--loss=triplet(margin=0.3)"]],
+    "margin": [["--loss=margin(margin=0.4)"], ["--loss=margin(margin=0.2)"]],
+}
+
+
+def test_validation_chooses_and_the_chosen_runs_are_used_again(flagfile, trained, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("sys.argv", ["study", "--seeds=0,1", "--epochs=2", f"--curves={tmp_path / 'curves.png'}"])
+    changes = {"triplet": [], "margin": ["--embedding_size=8"]}
+    rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row, settings=SETTINGS)
+    first, second = capsys.readouterr().out.split("\n\n")[1:]
+    assert first.splitlines()[2:] == [
+        "| triplet | `--loss=triplet(margin=0.1)` | **80.0** |",
+        "| triplet | `--loss=triplet(margin=0.3)` | 60.0 |",
+        "| margin | `--loss=margin(margin=0.4)` | 50.0 |",
+        "| margin | `--loss=margin(margin=0.2)` | **70.0** |",
+    ]
+    assert second.splitlines()[2:] == ["| triplet | 15.0 ± 7.1 |", "| margin | 25.0 ± 7.1 |"]
+    # Four to choose, and one more seed for each row.
+    assert len(trained) == 6 and all("--epochs=2" in arguments for arguments in trained)
+    assert ["--embedding_size=8" in arguments for arguments in trained] == [False, False, True, True, False, True]
+    assert (tmp_path / "curves.png").stat().st_size > 1000
+
+
+def test_each_row_has_the_same_budget(flagfile, tmp_path):
+    settings = {**SETTINGS, "margin": SETTINGS["margin"][:1]}
+    with pytest.raises(ValueError, match="as many settings for each row, received {'triplet': 2, 'margin': 1}"):
+        searches.search(str(flagfile), dict.fromkeys(SETTINGS, []), settings, "0", tmp_path)
+
+
+def test_nothing_is_chosen_on_the_test(flagfile, tmp_path):
+    changes = {"triplet": ["--evaluate_on=test"]}
+    with pytest.raises(ValueError, match="'triplet' needs --evaluate_on=validation"):
+        searches.search(str(flagfile), changes, SETTINGS, "0", tmp_path)
+
+
+def test_difference_to_the_first_row(flagfile, trained, monkeypatch, tmp_path, capsys):
+    asked = []
+
+    def compare_runs(first, second, metrics, resample):
+        asked.append((first, second, metrics, resample))
+        return {"metrics": {"recall_at_1": {"difference": 0.0215, "interval": [-0.01, 0.05]}}}
+
+    monkeypatch.setattr("tfdml.run.comparison.compare_runs", compare_runs)
+    monkeypatch.setattr("sys.argv", ["study", "--seeds=0", "--intervals"])
+    changes = {name: each[0] for name, each in SETTINGS.items()}
+    rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "|  | Recall@1 | Recall@1 beside triplet |"
+    assert lines[2:] == ["| triplet | 10.0 |  |", "| margin | 40.0 | +2.1 (-1.0 to +5.0) |"]
+    ((first, second, *how),) = asked
+    assert (len(first), len(second), how) == (1, 1, [["recall_at_1"], "classes"])
+    assert "triplet" in first[0] and "margin" in second[0]
+
+
+def test_curves_end_where_the_first_run_of_a_row_ends(monkeypatch, tmp_path):
+    drawn = []
+    values = {"a": {10: 0.1, 20: 0.2}, "b": {10: 0.3, 20: 0.4, 30: 0.5}}
+    monkeypatch.setattr(curves, "curve", lambda run_dir, metric: values[run_dir])
+    monkeypatch.setattr(
+        "matplotlib.axes.Axes.plot",
+        lambda self, steps, heights, *style, **look: drawn.append((list(steps), list(heights))),
+    )
+    curves.draw_curves({"row": ["a", "b"]}, tmp_path / "curves.svg")
+    assert drawn[:2] == [([10, 20], [0.1, 0.2]), ([10, 20, 30], [0.3, 0.4, 0.5])]
+    assert drawn[2][0] == [10, 20] and drawn[2][1] == pytest.approx([0.2, 0.3])
