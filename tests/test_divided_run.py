@@ -45,13 +45,13 @@ def test_it_ends_with_the_same_bits(tmp_path):
     assert done.returncode == 0, done.stderr
     assert_same_run(killed, straight)
 
-    done = run("tfdml.report", f"--run_dir={straight}", "--only=learners")
+    done = run("tfdml.report", f"--run_dir={straight}", "--only=learners,clusters")
     assert done.returncode == 0, done.stderr
-    drawn = {path.stem: path for path in (straight / "report").iterdir()}
-    assert {"learners", "negative_distances"} <= drawn.keys()
+    drawn = {path.stem: path for path in (straight / "report").glob("*.png")}
+    assert {"learners", "negative_distances", "clusters"} <= drawn.keys()
     assert all(Image.open(path).width > 200 for path in drawn.values())
     done = run("tfdml.report", f"--run_dir={straight}", "--only=cluster")
-    assert done.returncode == 1 and "Unknown picture 'cluster' in --only. Known: learners" in done.stderr
+    assert done.returncode == 1 and "Unknown picture 'cluster' in --only. Known: neighbors" in done.stderr
 
 
 def test_the_untrained_model_is_measured_whatever_the_clusters_are(tmp_path):

@@ -52,7 +52,7 @@ ROOMS = {
         f"tfdml.callbacks pipelines.sampling {DECLARED}",
         "keras numpy tensorflow",
     ),
-    "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy"),
+    "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy sklearn"),
     "tfdml.serving": (
         "tfdml.serving tfdml.checked_files tfdml.methods pipelines.datasets pipelines.reading",
         "keras numpy sklearn tensorflow",

@@ -33,7 +33,8 @@ def main():
         raise ValueError(f"Unknown picture {unknown[0]!r} in --only. Known: {', '.join(PICTURES)}; {PAGE} is the page.")
     record = Record.of(flags.FLAGS.run_dir)
     subject = subject_of(record)
-    pictures = draw_pictures(record, subject, [name for name in only or PICTURES if name != PAGE], asked=only)
+    wanted = only or [name for name, pictures in PICTURES.items() if not pictures.if_named]
+    pictures = draw_pictures(record, subject, [name for name in wanted if name != PAGE], asked=only)
     if PAGE in only or not only:
         from tfdml.run.page import write_page
 
@@ -74,10 +75,11 @@ def draw_pictures(record, subject, wanted, asked):
         folder.mkdir(exist_ok=True)
         for path in PICTURES[name].draw(subject, folder, **chosen.get(name, {})):
             drawn[path] = PICTURES[name].captions.get(path.stem, path.stem.replace("_", " ").capitalize())
-    if drawn:
-        show_in_tensorboard(drawn, record.run.tensorboard / "report", record.best_step(subject.experiment.monitor))
     for path in drawn:
         print(f"Wrote {path}")
+    drawn = {path: caption for path, caption in drawn.items() if path.suffix == ".png"}
+    if drawn:
+        show_in_tensorboard(drawn, record.run.tensorboard / "report", record.best_step(subject.experiment.monitor))
     return drawn
 
 

@@ -120,3 +120,45 @@ def test_levels(tmp_path):
         assert moved.tolist() == [which == number for which in range(3)]
     network.save(tmp_path / "network.keras")
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "network.keras")(levels), learners)
+
+
+POOLINGS = [("avg", "none"), ("max", "batch"), ("avg+max", "layer"), ("gem", "batch")]
+
+
+@pytest.mark.parametrize(("pooling", "norm"), POOLINGS)
+def test_places_add_up_to_the_embedding(features, pooling, norm):
+    """Where several places have the maximum, too."""
+    features[:, 0, 0] = features[:, 2, 3] = 3.0
+    for head in (
+        EmbeddingHead(12, PooledFeatures(pooling, norm)),
+        EmbeddingHead(12, PooledFeatures(pooling, norm), normalize=False),
+        SplitEmbedding(12, 3, PooledFeatures(pooling, norm)),
+    ):
+        # A pass in training, and biases and offsets that are not 0.
+        head(features, training=True)
+        head.set_weights([0.1 + weight for weight in head.get_weights()])
+        parts, rest = (np.asarray(each) for each in head.places(features))
+        found = np.asarray(head(features)).reshape(7, -1, parts.shape[-1])
+        assert parts.shape[:4] == (7, 4, 4, found.shape[1])
+        np.testing.assert_allclose(parts.sum(axis=(1, 2)) + rest, found, atol=1e-5)
+
+
+def test_places_are_where_features_are():
+    features = np.zeros((1, 3, 3, 2), np.float32)
+    features[0, 1, 2] = (4.0, 1.0)
+    for pooling in ("avg", "max", "gem"):
+        layer = PooledFeatures(pooling)
+        layer(features)
+        parts = np.abs(layer.places(features)[0])[0]
+        assert parts[1, 2].min() > 0.1 and np.delete(parts.reshape(9, 2), 5, axis=0).max() < 1e-3
+
+
+def test_places_of_what_has_none():
+    for head, shape in ((EmbeddingHead(4), (2, 6)), (EmbeddingHead(4, PooledFeatures("first")), (2, 5, 6))):
+        head.build(shape)
+        with pytest.raises(ValueError, match="Expected a feature map"):
+            head.places(np.zeros(shape, np.float32))
+    head = EmbeddingHead(4, keras.layers.Flatten())
+    head.build((2, 3, 3, 6))
+    with pytest.raises(ValueError, match="Expected a head that pools features.*received Flatten"):
+        head.places(np.zeros((2, 3, 3, 6), np.float32))

@@ -5,7 +5,9 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from tfdml.evaluation.diversity import learners_of, margins
 from tfdml.evaluation.embed import Embedder
+from tfdml.evaluation.metrics.unit_length import unit_length
 
 # Limits of the projector: number of points, and side of the sprite in pixels.
 MOST_POINTS = 10_000
@@ -15,6 +17,10 @@ MOST_SPRITE_PIXELS = 8192
 class Projector(keras.callbacks.Callback):
     """Writes the embeddings of a split to TensorBoard's log directory at the end of training.
 
+    The projector shows a class number and name of each point, whether its nearest neighbor among the points is right,
+    and its image. Where there are several learners, it has a tensor of each beside the one of all, and says which
+    learner tells the image best from other classes.
+
     Args:
         log_dir: TensorBoard's log directory.
         images: dataset of full batches of images, or an array `[N, H, W, 3]`; None if only `write` is called.
@@ -23,32 +29,62 @@ class Projector(keras.callbacks.Callback):
         class_names: class number to name, or None.
         seed: determines the sample of points if there are more than the projector shows.
         verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
+        learners: number of learners whose embeddings lie side by side.
+        names: `[N]` names of images, such as paths, or None.
     """
 
-    def __init__(self, log_dir, images, labels, *, thumbnail=None, class_names=None, seed=0, verbose=0):
+    def __init__(
+        self,
+        log_dir,
+        images,
+        labels,
+        *,
+        thumbnail=None,
+        class_names=None,
+        seed=0,
+        verbose=0,
+        learners=1,
+        names=None,
+    ):
         super().__init__()
         self.log_dir, self.images, self.labels = log_dir, images, np.asarray(labels)
         self.thumbnail, self.class_names, self.seed, self.verbose = thumbnail, class_names or {}, seed, verbose
+        self.learners, self.names = learners, names
 
     def on_train_end(self, logs=None):
         self.write(Embedder(self.model, verbose=self.verbose)(self.images, len(self.labels)))
 
+    @property
+    def rows(self):
+        """The rows of the points, ascending."""
+        count = min(len(self.labels), MOST_POINTS)
+        return np.sort(np.random.default_rng(self.seed).choice(len(self.labels), count, replace=False))
+
     def write(self, embeddings):
-        """Writes the files of embeddings `[N, d]` of all images."""
-        count = min(len(embeddings), MOST_POINTS)
-        rows = np.sort(np.random.default_rng(self.seed).choice(len(embeddings), count, replace=False))
-        labels = [[int(label), self.class_names.get(int(label), "")] for label in self.labels[rows]]
+        """Writes the files of embeddings `[N, D]` of all images."""
+        rows = self.rows
+        embeddings, labels = np.asarray(embeddings)[rows], self.labels[rows]
+        tensors = {"embeddings": embeddings}
+        columns = {"label": labels.tolist(), "name": [self.class_names.get(label, "") for label in labels.tolist()]}
+        whole = margins(unit_length(embeddings)[:, None], labels)[:, 0]
+        columns["nearest"] = ["right" if margin > 0 else "wrong" for margin in whole]
+        if self.learners > 1:
+            learners = learners_of(embeddings, self.learners)
+            tensors |= {f"learner_{k}": learners[:, k] for k in range(self.learners)}
+            columns["best_learner"] = margins(learners, labels).argmax(axis=1).tolist()
+        if self.names is not None:
+            columns["image"] = [self.names[row] for row in rows]
         thumbnails = [self.thumbnail(row) for row in rows] if self.thumbnail else None
-        write_projector_files(self.log_dir, embeddings[rows], labels, thumbnails)
+        write_projector_files(self.log_dir, tensors, columns, thumbnails)
 
 
-def write_projector_files(log_dir, embeddings, labels, thumbnails=None):
+def write_projector_files(log_dir, tensors, columns, thumbnails=None):
     """Writes the projector's files to `log_dir/projector`, and its configuration to `log_dir`.
 
     Args:
         log_dir: TensorBoard's log directory.
-        embeddings: `[N, d]`.
-        labels: N pairs (class number, class name).
+        tensors: name to embeddings `[N, d]`.
+        columns: name to N values, what is told of each point: two columns or more.
         thumbnails: N square uint8 images of equal size, or None.
     """
     # TensorBoard's own protobuf writes the configuration that it reads.
@@ -56,21 +92,25 @@ def write_projector_files(log_dir, embeddings, labels, thumbnails=None):
 
     folder = Path(log_dir) / "projector"
     folder.mkdir(parents=True, exist_ok=True)
-    np.ascontiguousarray(embeddings, dtype="<f4").tofile(folder / "embeddings.bytes")
-    lines = ["label\tname", *(f"{label}\t{_one_field(name)}" for label, name in labels)]
+    table = [columns.keys(), *zip(*columns.values(), strict=True)]
+    lines = ["\t".join(map(_one_field, row)) for row in table]
     (folder / "metadata.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    config = ProjectorConfig()
-    entry = config.embeddings.add(
-        tensor_name="embeddings",
-        tensor_path="projector/embeddings.bytes",
-        metadata_path="projector/metadata.tsv",
-        tensor_shape=[int(size) for size in embeddings.shape],
-    )
-    if thumbnails:
+    side = None
+    if thumbnails is not None:
         sprite, side = _sprite(thumbnails)
         keras.utils.save_img(folder / "sprite.png", sprite, scale=False)
-        entry.sprite.image_path = "projector/sprite.png"
-        entry.sprite.single_image_dim.extend([side, side])
+    config = ProjectorConfig()
+    for name, embeddings in tensors.items():
+        np.ascontiguousarray(embeddings, dtype="<f4").tofile(folder / f"{name}.bytes")
+        entry = config.embeddings.add(
+            tensor_name=name,
+            tensor_path=f"projector/{name}.bytes",
+            metadata_path="projector/metadata.tsv",
+            tensor_shape=[int(size) for size in embeddings.shape],
+        )
+        if side is not None:
+            entry.sprite.image_path = "projector/sprite.png"
+            entry.sprite.single_image_dim.extend([side, side])
     visualize_embeddings(str(log_dir), config)
 
 
@@ -86,5 +126,5 @@ def _sprite(thumbnails):
     return sprite, side
 
 
-def _one_field(text):
-    return " ".join(str(text).split())
+def _one_field(value):
+    return " ".join(str(value).split())

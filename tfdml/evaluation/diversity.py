@@ -8,6 +8,8 @@ from tfdml.evaluation.search import Search
 
 # Number of negative pairs sampled of each kind.
 PAIRS = 20_000
+# Images that are compared with all others at once.
+BLOCK = 512
 BINS = np.linspace(0.0, 2.0, 41)
 COSINES = np.linspace(-1.0, 1.0, 41)
 # An image that one learner gets right counts if all others find none of its class among this many (Figure 9).
@@ -84,6 +86,28 @@ def _first_ranks(embeddings, labels):
     for ranks in positive_ranks(embeddings, Search.of(labels), first_only=True):
         first[ranks.rows] = ranks.first
     return first
+
+
+def margins(learners, labels):
+    """Returns by how much each image's nearest positive is more similar than its nearest negative, `[N, K]`.
+
+    Positive where the nearest neighbor is right; minus infinity without a positive.
+
+    Args:
+        learners: `[N, K, d]` at unit length.
+        labels: `[N]` class numbers.
+    """
+    labels, found = np.asarray(labels), np.empty(learners.shape[:2], np.float32)
+    for start in range(0, len(labels), BLOCK):
+        rows = np.arange(start, min(start + BLOCK, len(labels)))
+        same = labels[rows][:, None] == labels
+        for k in range(learners.shape[1]):
+            cosines = learners[rows, k] @ learners[:, k].T
+            # Below all cosines, where all images are of one class.
+            negative = np.where(same, -2.0, cosines).max(axis=1)
+            cosines[np.arange(len(rows)), rows] = -np.inf
+            found[rows, k] = np.where(same, cosines, -np.inf).max(axis=1) - negative
+    return found
 
 
 def negative_distances(embeddings, labels, clusters, *, seed=0):

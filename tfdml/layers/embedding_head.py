@@ -5,7 +5,7 @@ import keras
 from tfdml.argument_checks import expects
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
-from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
+from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, at_unit_length
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -30,6 +30,11 @@ class EmbeddingHead(FeatureEmbedding):
     def call(self, features, training=False):
         projected = at_least_float32(self.projection(self.features(features, training=training)))
         return unit_length(projected) if self.normalize else projected
+
+    def places(self, features):
+        """Returns what positions of `[B, h, w, c]` contribute to the embedding, `[B, h, w, 1, d]`, and the rest."""
+        parts, rest = self.linear_places(features, self.projection.kernel, self.projection.bias)
+        return at_unit_length(parts[:, :, :, None], rest[:, None], self.normalize)
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.embedding_size)

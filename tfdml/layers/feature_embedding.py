@@ -1,6 +1,7 @@
 """Base class of the layers that compute embeddings from features."""
 
 import keras
+from keras import ops
 
 from tfdml.arguments import instance, integer, optional
 from tfdml.layers.pooled_features import PooledFeatures
@@ -28,6 +29,21 @@ class FeatureEmbedding(keras.layers.Layer):
             self.features.build(input_shape)
         return self.features.compute_output_shape(input_shape)
 
+    def linear_places(self, features, kernel, bias):
+        """Returns what each position of `[B, h, w, c]` contributes to a linear layer behind `features`, and the rest.
+
+        Returns:
+            `[B, h, w, D]` and `[B, D]`: the sum of all over positions, and the rest, are the output in inference.
+        """
+        if not isinstance(self.features, PooledFeatures):
+            raise ValueError(
+                "Expected a head that pools features, and does nothing else but a norm, to tell positions apart; "
+                f"received {type(self.features).__name__}."
+            )
+        parts, offset = self.features.places(features)
+        kernel, bias = ops.convert_to_tensor(kernel), ops.convert_to_tensor(bias)
+        return ops.matmul(parts, kernel), ops.matmul(ops.ones((parts.shape[0], 1)) * offset, kernel) + bias
+
     def get_config(self):
         features = keras.saving.serialize_keras_object(self.features)
         return {**super().get_config(), "embedding_size": self.embedding_size, "features": features}
@@ -35,3 +51,12 @@ class FeatureEmbedding(keras.layers.Layer):
     @classmethod
     def from_config(cls, config):
         return cls(**{**config, "features": keras.saving.deserialize_keras_object(config["features"])})
+
+
+def at_unit_length(parts, rest, wanted=True):
+    """Divides parts `[B, h, w, K, d]` and the rest `[B, K, d]` by the lengths of their sums, if that is wanted."""
+    if not wanted:
+        return parts, rest
+    total = ops.sum(parts, axis=(1, 2)) + rest
+    lengths = ops.maximum(ops.sqrt(ops.sum(total * total, axis=-1, keepdims=True)), keras.backend.epsilon())
+    return parts / lengths[:, None, None], rest / lengths

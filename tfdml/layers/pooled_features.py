@@ -1,6 +1,7 @@
 """Pooling, normalization and dropout of a backbone's features."""
 
 import keras
+from keras import ops
 
 from tfdml.argument_checks import expects
 from tfdml.arguments import number, one_of
@@ -48,6 +49,24 @@ class PooledFeatures(keras.layers.Layer):
         elif self.norm == "layer":
             pooled = self.normalization(pooled)
         return self.dropout(pooled, training=training)
+
+    def places(self, features):
+        """Returns what each position of `[B, h, w, c]` contributes to the output, and what none does.
+
+        Returns:
+            `[B, h, w, c]` and the offset `[c]` of the norm: the sum of all over positions, and the offset, are the
+            output in inference. The deviation that a layer norm divides by counts as given.
+        """
+        parts = self.pooling.places(features)
+        norm = self.normalization
+        if norm is None:
+            return parts, ops.zeros(parts.shape[-1])
+        if self.norm == "batch":
+            scale = norm.gamma / ops.sqrt(norm.moving_variance + norm.epsilon)
+            return parts * scale, norm.beta - norm.moving_mean * scale
+        variance = ops.var(ops.sum(parts, axis=(1, 2)), axis=-1)[:, None, None, None]
+        centered = parts - ops.mean(parts, axis=-1, keepdims=True)
+        return centered * norm.gamma / ops.sqrt(variance + norm.epsilon), norm.beta
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], input_shape[-1])

@@ -58,6 +58,23 @@ class Pooling(keras.layers.Layer):
         pooled = [pool(features, axis=positions) for kind, pool in _POOLS.items() if kind in self.kind.split("+")]
         return sum(pooled[1:], pooled[0])
 
+    def places(self, features):
+        """Returns what each position contributes to the pooled features: `[B, h, w, c]`, which add up to them.
+
+        Multiplied by a number, features give as many times the pooled ones, so these are the sum of each feature times
+        the derivative with respect to it (Euler). Of the average that is a feature divided by the number of positions;
+        of the maximum the maximum, shared equally by the positions that have it; of the generalized mean a share in
+        proportion to `x^p`.
+        """
+        if len(features.shape) != 4 or self.kind == "first":
+            raise ValueError(
+                "Expected a feature map [B, h, w, c] that is pooled over positions, to tell them apart; received shape "
+                f"{tuple(features.shape)} and pooling {self.kind!r}."
+            )
+        features = at_least_float32(features)
+        shares = [_SHARES[kind](self, features) for kind in self.kind.split("+")]
+        return sum(shares[1:], shares[0])
+
     def compute_output_shape(self, input_shape):
         return (input_shape[0], input_shape[-1])
 
@@ -74,4 +91,22 @@ class Pooling(keras.layers.Layer):
         return ops.squeeze(highest * ops.power(mean, 1.0 / exponent), axis=positions)
 
 
+def _share_of_average(layer, features):
+    del layer
+    return features / (features.shape[1] * features.shape[2])
+
+
+def _share_of_maximum(layer, features):
+    del layer
+    is_highest = ops.cast(features == ops.max(features, axis=(1, 2), keepdims=True), features.dtype)
+    return features * is_highest / ops.sum(is_highest, axis=(1, 2), keepdims=True)
+
+
+def _share_of_generalized_mean(layer, features):
+    positive = ops.maximum(features, SMALLEST)
+    powers = ops.power(positive / ops.max(positive, axis=(1, 2), keepdims=True), layer.exponent)
+    return layer(features)[:, None, None] * powers / ops.sum(powers, axis=(1, 2), keepdims=True)
+
+
 _POOLS = {"avg": ops.mean, "max": ops.max}
+_SHARES = {"avg": _share_of_average, "max": _share_of_maximum, "gem": _share_of_generalized_mean}

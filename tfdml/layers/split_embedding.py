@@ -7,7 +7,7 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
-from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
+from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, at_unit_length
 from tfdml.layers.sliced import size_of_slice, sliced
 
 
@@ -41,6 +41,12 @@ class SplitEmbedding(FeatureEmbedding):
         projected = ops.matmul(features, self.kernel) + self.bias
         learners = ops.reshape(projected, (-1, self.learners, self.size_of_each))
         return unit_length(at_least_float32(learners))
+
+    def places(self, features):
+        """Returns what each position of `[B, h, w, c]` contributes to the learners, `[B, h, w, K, d]`, and the rest."""
+        parts, rest = self.linear_places(features, self.kernel, self.bias)
+        slices = (self.learners, self.size_of_each)
+        return at_unit_length(ops.reshape(parts, (*parts.shape[:3], *slices)), ops.reshape(rest, (-1, *slices)))
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0], self.learners, self.size_of_each)

@@ -141,8 +141,14 @@ class DivideAndConquer(EmbeddingModel):
             self._embedding_alone = alone
             self.make_train_function(force=True)
 
+    def pictures(self):
+        return ["clusters"]
+
     def embedding_layers(self):
         return [self.head]
+
+    def places(self, images):
+        return self.head.places(self.backbone(images, training=False))
 
     def learner_embeddings(self, images, training=False):
         features = self.backbone(images, training=training and not self._embedding_alone)

@@ -55,6 +55,17 @@ class EmbeddingModel(GlobalBatchModel):
         """Embeddings `[B, K, d]` of images `[B, H, W, 3]`, at unit length in each learner."""
         raise NotImplementedError(f"{type(self).__name__} needs the method learner_embeddings(images, training).")
 
+    def places(self, images):
+        """What each place of the last feature map contributes to the learner embeddings of images, and the rest.
+
+        Returns:
+            `[B, h, w, K, d]` and `[B, K, d]`: the sum of all over places, and the rest, are `learner_embeddings`.
+        """
+        raise ValueError(
+            f"{type(self).__name__} cannot tell what the places of an image contribute: its embedding is no linear "
+            "function of one pooled feature map."
+        )
+
     def backbones(self):
         """The networks that may begin with pretrained weights."""
         return [] if self.backbone is None else [self.backbone]

@@ -106,6 +106,14 @@ class Ensemble(EmbeddingModel):
         embeddings = self.heads[0](self.seconds[0](folded, training=training), training=training)
         return ops.reshape(embeddings, (-1, self.learners, embeddings.shape[-1]))
 
+    def places(self, images):
+        features, found = self.learner_features(images), []
+        for k in range(self.learners):
+            part = features[:, min(k, features.shape[1] - 1)]
+            second, head = (each[min(k, len(each) - 1)] for each in (self.seconds, self.heads))
+            found.append(head.places(second(part, training=False)))
+        return tuple(ops.concatenate(values, axis=-2) for values in zip(*found, strict=True))
+
     def of_one_learner(self):
         """A model with one such learner, new: what a learner costs alone."""
         one = {"learners": 1, "embedding_size": self.embedding_size // self.learners}

@@ -40,6 +40,9 @@ class Single(EmbeddingModel):
     def embedding_layers(self):
         return [self.head]
 
+    def places(self, images):
+        return self.head.places(self.backbone(images, training=False))
+
     def learner_embeddings(self, images, training=False):
         return self.head(self.backbone(images, training=training), training=training)[:, None, :]
 

@@ -2,14 +2,37 @@
 
 from tfdml.reporting.attention import draw_attention
 from tfdml.reporting.batch import draw_batch
+from tfdml.reporting.clusters import draw_clusters, typical_rows
+from tfdml.reporting.confused import draw_confused, most_confused
+from tfdml.reporting.embedding_map import MOST_ON_MAP, draw_embedding_map, map_positions
 from tfdml.reporting.learners import draw_learners, draw_negative_distances, draw_pair_cosines
+from tfdml.reporting.neighbors import chosen_queries, draw_neighbors
 from tfdml.reporting.only_one_right import draw_only_one_right
+from tfdml.reporting.recall import draw_recall, recall_ranks
+from tfdml.reporting.similarities import draw_similarities
+from tfdml.reporting.similarity import draw_similarities_of_places, similarity_map
+from tfdml.reporting.training import draw_training
 
 __all__ = [
+    "MOST_ON_MAP",
+    "chosen_queries",
     "draw_attention",
     "draw_batch",
+    "draw_clusters",
+    "draw_confused",
+    "draw_embedding_map",
     "draw_learners",
     "draw_negative_distances",
+    "draw_neighbors",
     "draw_only_one_right",
     "draw_pair_cosines",
+    "draw_recall",
+    "draw_similarities",
+    "draw_similarities_of_places",
+    "draw_training",
+    "map_positions",
+    "most_confused",
+    "recall_ranks",
+    "similarity_map",
+    "typical_rows",
 ]

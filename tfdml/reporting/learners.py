@@ -1,7 +1,8 @@
 """Charts of the diversity of learners."""
 
 import numpy as np
-from matplotlib.figure import Figure
+
+from tfdml.reporting.chart import legend_above, new_chart, save_chart
 
 
 def draw_learners(learners, path):
@@ -15,11 +16,12 @@ def draw_learners(learners, path):
     alone, first = ([metrics[metric] for metrics in learners[kind]] for kind in ("alone", "first"))
     numbers = np.arange(len(alone))
     across = f"learner; correlation {learners['correlation']:.3f}"
-    figure, axes = _chart(across, metric.replace("recall_at_", "Recall@"))
+    figure, axes = new_chart(across, metric.replace("recall_at_", "Recall@"))
     axes.bar(numbers, alone, color="#9ecae1", label="each learner alone")
     axes.plot(numbers, first, "o-", color="#d95f02", label="with all before it")
     axes.set_xticks(numbers)
-    _finish(figure, axes, path)
+    legend_above(axes)
+    save_chart(figure, path)
 
 
 def draw_negative_distances(distances, path):
@@ -45,25 +47,11 @@ def draw_pair_cosines(cosines, path):
 
 
 def _draw_shares(shares, names, across, path):
-    figure, axes = _chart(across, "share")
+    figure, axes = new_chart(across, "share")
     for (kind, name), color in zip(names.items(), ("#d95f02", "#3182bd", "#2ca25f"), strict=False):
         mean = shares[f"mean_{kind}"]
         if mean is not None:
             options = {"fill": True, "alpha": 0.5, "color": color}
             axes.stairs(shares[kind], shares["edges"], label=f"{name}, mean {mean:.2f}", **options)
-    _finish(figure, axes, path)
-
-
-def _finish(figure, axes, path):
-    # Above the bars.
-    axes.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False)
-    figure.savefig(path)
-
-
-def _chart(across, up):
-    figure = Figure(figsize=(6, 4), dpi=120, layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
-    axes.spines[["top", "right"]].set_visible(False)
-    return figure, axes
+    legend_above(axes)
+    save_chart(figure, path)

@@ -1,13 +1,12 @@
 """Draws images that only one learner gets right."""
 
 import numpy as np
-from PIL import Image, ImageDraw
 
 from tfdml.evaluation.diversity import learners_of, only_one_right
+from tfdml.reporting.sheet import FRAME, RIGHT, WRONG, Sheet
 
 # Sizes on the sheet, in pixels.
-SIDE, FRAME, GAP, HEAD = 72, 4, 8, 18
-RIGHT, WRONG = "#2ca25f", "#de2d26"
+SIDE, GAP, HEAD = 72, 8, 18
 
 
 def draw_only_one_right(embeddings, labels, count, thumbnail, path, *, of_each=3):
@@ -31,19 +30,16 @@ def draw_only_one_right(embeddings, labels, count, thumbnail, path, *, of_each=3
     if not rows:
         return 0
     cell = SIDE + 2 * FRAME + GAP
-    sheet = Image.new("RGB", (cell * (count + 1), HEAD + cell * len(rows)), "white")
-    draw = ImageDraw.Draw(sheet)
+    sheet = Sheet(cell * (count + 1), HEAD + cell * len(rows))
     for column, title in enumerate(["image", *(f"learner {k}" for k in range(count))]):
-        draw.text((column * cell + FRAME, 2), title, fill="black")
+        sheet.words(column * cell + FRAME, 2, title)
     for line, row in enumerate(rows):
         shown = [(row, "white")]
         for k in range(count):
             nearest = _nearest(learners[:, k], row)
             shown.append((nearest, RIGHT if labels[nearest] == labels[row] else WRONG))
         for column, (each, color) in enumerate(shown):
-            left, top = column * cell, HEAD + line * cell
-            draw.rectangle((left, top, left + SIDE + 2 * FRAME - 1, top + SIDE + 2 * FRAME - 1), fill=color)
-            sheet.paste(Image.fromarray(thumbnail(each, side=SIDE)), (left + FRAME, top + FRAME))
+            sheet.picture(column * cell, HEAD + line * cell, thumbnail(each, side=SIDE), color)
     sheet.save(path)
     return len(rows)
 

@@ -52,7 +52,7 @@ def join(runs, out, *, asked, weights=None, fit=False, data_dir=""):
     costs = _save(members, out, changes)
     out.record_dataset(runs[0].recorded_dataset())
     if experiment.settings.projector:
-        write_projector(experiment, embedded.final, out)
+        write_projector(experiment, embedded.final, out, len(members))
     selection = _selection([member.result["best"] for member in members])
     result = {
         "members": [_about(member) for member in members],

@@ -1,6 +1,8 @@
 """The result of a run, and the files written at its end."""
 
-from pipelines.images.pictures import thumbnail
+import numpy as np
+
+from pipelines.images.pictures import thumbnails
 from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
 from tfdml.preprocessing import image_size_of
@@ -31,7 +33,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained):
     if experiment.chief:
         save_model(model, run.final_model)
         if experiment.settings.projector:
-            write_projector(experiment, embeddings, run)
+            write_projector(experiment, embeddings, run, model.learner_count)
     if selected_on == "test":
         chosen, untrained, watched = model, evaluation.history[0]["metrics"], {}
     else:
@@ -100,17 +102,28 @@ def learners_of(experiment, model, embeddings, count):
     return {"learners": found, "cost": costs}
 
 
-def write_projector(experiment, embeddings, run):
-    """Writes the test split's embeddings for TensorBoard."""
+def write_projector(experiment, embeddings, run, learners=1):
+    """Writes the test split's embeddings for TensorBoard.
+
+    Args:
+        experiment: `Experiment`.
+        embeddings: `[N, D]`, of `learners` side by side.
+        run: `RunDirectory`.
+        learners: number of learners.
+    """
     test = experiment.splits.test
     projector = Projector(
         run.tensorboard,
         None,
         test.labels,
-        thumbnail=lambda row: thumbnail(test, row, side=THUMBNAIL),
+        thumbnail=lambda row: pictures[np.searchsorted(rows, row)],
         class_names=test.class_names,
         seed=experiment.settings.seed,
+        learners=learners,
+        names=[test.name_of(row) for row in range(len(test))],
     )
+    rows = projector.rows
+    pictures = thumbnails(test, rows, THUMBNAIL)
     projector.write(embeddings)
 
 

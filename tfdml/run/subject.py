@@ -2,14 +2,22 @@
 
 import dataclasses
 import functools
+from types import SimpleNamespace
 
 import numpy as np
+from absl import logging
 
 from pipelines.images.pictures import thumbnail
+from tfdml.evaluation.retrieved import Retrieved
 from tfdml.methods import EmbeddingModel
 from tfdml.preprocessing import preprocessing_of
+from tfdml.run.checkpoint_folder import CheckpointFolder
 from tfdml.run.experiment import Experiment
 from tfdml.run.run_directory import RunDirectory
+from tfdml.run.splits import Splits
+
+# How many neighbors of a query are known.
+NEIGHBORS = 8
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +46,59 @@ class Subject:
         """Embeddings `[N, D]` of the test split."""
         return self.experiment.embed(self.model, self.test)
 
-    def thumbnail(self, row, side):
-        """The small picture of a row, uint8 `[side, side, 3]`."""
-        return thumbnail(self.test, row, side)
+    @property
+    def class_names(self):
+        """Class number to name; empty where classes have none."""
+        return self.test.class_names or {}
+
+    @property
+    def distance(self):
+        """How embeddings are compared: `cosine` or `euclidean`."""
+        return self.experiment.splits.protocol.distance
+
+    @functools.cached_property
+    def search(self):
+        """The `Search` of the test, the first of several, each query for itself."""
+        return dataclasses.replace(self.experiment.splits.protocol.searches(self.test)[0], pooling=None)
+
+    @functools.cached_property
+    def retrieved(self):
+        """What queries find, of which there may be a sample."""
+        seed = self.experiment.settings.seed
+        return Retrieved.of(self.embeddings, self.search, NEIGHBORS, distance=self.distance, seed=seed)
+
+    @functools.cached_property
+    def tells_places(self):
+        """Whether the model can tell what the places of an image contribute to its embedding."""
+        try:
+            self.model.places(self.inputs([0]))
+        except ValueError:
+            return False
+        return True
+
+    @functools.cached_property
+    def clusters(self):
+        """The training split and the cluster `[N]` of each of its images in the newest checkpoint; None without it."""
+        newest = CheckpointFolder(self.run.checkpoints).read_newest(logging.warning)
+        assignment = newest and newest[2].get("clusters", {}).get("assignment")
+        if not assignment:
+            return None
+        # That the test is all that is read, and evaluated on, is for the pictures of the test.
+        saved = self.run.settings()
+        about = {name: getattr(saved, name) for name in ("evaluate_on", "folds")}
+        settings = SimpleNamespace(**{**vars(self.experiment.settings), **about})
+        train = Splits.of(settings, classes=self.run.recorded_dataset().get("classes")).train
+        return (train, np.array(assignment)) if len(train) == len(assignment) else None
+
+    def thumbnail(self, row, side, split=None):
+        """The small picture of a row, uint8 `[side, side, 3]`.
+
+        Args:
+            row: number of the row.
+            side: of the picture.
+            split: its split; None: the test.
+        """
+        return thumbnail(split or self.test, row, side)
 
     def inputs(self, rows):
         """What the network takes of some rows, `[B, side, side, 3]`."""

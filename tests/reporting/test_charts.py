@@ -1,0 +1,71 @@
+"""Charts of similarities, of recall and of training: what stands on their axes."""
+
+import numpy as np
+import pytest
+
+from tfdml.reporting import draw_recall, draw_similarities, draw_training, recall_ranks
+from tfdml.reporting import recall as recall_file
+from tfdml.reporting import similarities as similarities_file
+from tfdml.reporting import training as training_file
+from tfdml.reporting.similarities import share_above
+
+
+@pytest.fixture
+def charts(monkeypatch):
+    """The list of figures that are drawn, in place of files."""
+    kept = []
+    for file in (recall_file, similarities_file, training_file):
+        monkeypatch.setattr(file, "save_chart", lambda figure, path: kept.append(figure))
+    return kept
+
+
+def test_similarities_of_both_kinds_of_pairs(charts):
+    embeddings, labels = np.repeat([[1.0, 0.0], [0.0, 2.0], [0.0, -1.0]], 4, axis=0), np.repeat([0, 1, 2], 4)
+    draw_similarities(embeddings, labels, None)
+    (axes,) = charts[0].axes
+    texts = [text.get_text() for text in axes.get_legend().get_texts()]
+    assert texts[0] == "same class, mean 1.00" and texts[1].startswith("different classes, mean -0.3")
+    same, different = (patch.get_data() for patch in axes.patches)
+    assert same.values[-1] == pytest.approx(1) and same.values[:-1].sum() == 0
+    assert different.values.sum() == pytest.approx(1) and different.values[-1] == 0 and different.values[0] > 0.2
+    assert "in 100.0%" in axes.get_xlabel()
+    draw_similarities(embeddings, labels, None, distance="euclidean")
+    assert charts[1].axes[0].get_legend().get_texts()[0].get_text() == "same class, mean 0.00"
+    assert "in 100.0%" in charts[1].axes[0].get_xlabel()
+
+
+def test_share_above():
+    assert share_above(np.array([1.0, 2.0]), np.array([0.0, 1.0, 3.0])) == pytest.approx((1.5 + 2) / 6)
+
+
+def test_recall_has_a_curve_for_each_name(charts):
+    ranks = recall_ranks(20)
+    assert ranks[0] == 1 and {2, 4, 8, 16, 20} <= set(ranks) and np.all(np.diff(ranks) > 0)
+    draw_recall({"all learners": (ranks, ranks / 20), "learner 0": (ranks, ranks / 40)}, None)
+    (axes,) = charts[0].axes
+    first, second = axes.get_lines()
+    np.testing.assert_array_equal(first.get_xydata(), np.stack([ranks, ranks / 20], axis=1))
+    np.testing.assert_array_equal(second.get_ydata(), ranks / 40)
+    assert first.get_linewidth() > second.get_linewidth() and axes.get_xscale() == "log"
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["1", "2", "4", "8", "16"]
+
+
+def test_training_curves(charts):
+    events = [{"event": "evaluation", "step": step, "recall_at_1": step / 100, "queries": 7} for step in (0, 20, 40)]
+    events += [{"event": "train", "step": 20, "loss": 0.5, "learning_rate": 0.1, "epoch": 1}]
+    assert draw_training(events, None) == 3
+    found = {axes.get_title(): [line.get_xydata().tolist() for line in axes.get_lines()] for axes in charts[0].axes}
+    assert found == {
+        "Recall@K": [[[0, 0], [20, 0.2], [40, 0.4]]],
+        "loss": [[[20, 0.5]]],
+        "learning rate": [[[20, 0.1]]],
+    }
+    assert draw_training([{"event": "other", "step": 1}], None) == 0 and len(charts) == 1
+
+
+def test_a_chart_is_written_as_png_and_as_svg_the_same_each_time(tmp_path):
+    for name in ("a", "b"):
+        draw_recall({"one": ([1, 2], [0.5, 0.75])}, tmp_path / f"{name}.png")
+    assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
+    svg = (tmp_path / "a.svg").read_text()
+    assert svg == (tmp_path / "b.svg").read_text() and "<svg" in svg

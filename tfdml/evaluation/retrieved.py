@@ -1,0 +1,70 @@
+"""The nearest gallery images of queries, for people to look at."""
+
+import dataclasses
+
+import numpy as np
+
+from tfdml.evaluation.exact_vectors import ExactVectors
+from tfdml.evaluation.positive_ranks import positive_ranks
+
+# Queries that are compared with the whole gallery at once.
+BLOCK = 256
+
+
+@dataclasses.dataclass(frozen=True)
+class Retrieved:
+    """The nearest gallery images of queries, nearest first.
+
+    Args:
+        queries: `[Q]` rows of the queries, ascending.
+        rows: `[Q, k]` rows of the gallery; -1 behind the last if it has fewer.
+        right: `[Q, k]` booleans: whether a neighbor is of the query's class.
+        first: `[Q]` rank of the first right neighbor in the whole gallery, from 1; 0 if the gallery has none.
+    """
+
+    queries: np.ndarray
+    rows: np.ndarray
+    right: np.ndarray
+    first: np.ndarray
+
+    @classmethod
+    def of(cls, embeddings, search, k, *, distance="cosine", most=5000, seed=0):
+        """Searches for neighbors.
+
+        Args:
+            embeddings: `[N, d]` array, finite.
+            search: `Search` among its rows; each query is searched for alone.
+            k: number of neighbors.
+            distance: `cosine` or `euclidean`.
+            most: maximum number of queries; of more a random sample.
+            seed: determines the sample.
+        """
+        queries = search.queries
+        if len(queries) > most:
+            queries = np.sort(np.random.default_rng(seed).choice(queries, most, replace=False))
+        search = dataclasses.replace(search, queries=queries, pooling=None)
+        vectors, labels = ExactVectors.of(embeddings, distance), search.labels
+        blocks = [queries[start : start + BLOCK] for start in range(0, len(queries), BLOCK)]
+        rows = np.concatenate([_nearest(vectors, search, block, min(k, len(search.gallery))) for block in blocks])
+        ranks = np.zeros(len(labels), np.int64)
+        for each in positive_ranks(embeddings, search, distance=distance, first_only=True):
+            ranks[each.rows] = each.first
+        return cls(queries, rows, (labels[rows] == labels[queries][:, None]) & (rows >= 0), ranks[queries])
+
+    def recall(self, ranks):
+        """Returns Recall@K `[len(ranks)]` for each K, over queries that have a right image in the gallery."""
+        found = self.first[self.first > 0]
+        return np.array([np.mean(found <= rank) if len(found) else np.nan for rank in ranks])
+
+
+def _nearest(vectors, search, queries, k):
+    """The rows `[B, k]` that are nearest to queries among those that count."""
+    gallery = search.gallery
+    closeness = vectors.vectors[queries] @ vectors.vectors[gallery].T - vectors.offsets[gallery].astype(np.float32)
+    same = search.labels[queries][:, None] == search.labels[gallery]
+    closeness[(queries[:, None] == gallery) | (same & ~search.countable(queries, gallery))] = -np.inf
+    near = np.argpartition(closeness, closeness.shape[1] - k, axis=1)[:, -k:]
+    order = np.argsort(-np.take_along_axis(closeness, near, axis=1), axis=1, kind="stable")
+    near = np.take_along_axis(near, order, axis=1)
+    counted = np.take_along_axis(closeness, near, axis=1) > -np.inf
+    return np.where(counted, gallery[near], -1)

@@ -1,0 +1,69 @@
+"""What sheets of pictures have in common."""
+
+import textwrap
+from pathlib import Path
+
+import matplotlib
+from PIL import Image, ImageDraw, ImageFont
+
+FONT = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans.ttf")
+BOLD = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans-Bold.ttf")
+# Colors of frames, told apart without seeing red and green, too: one is much brighter.
+RIGHT, WRONG = "#2ca25f", "#b2182b"
+MUTED = "#555555"
+FRAME = 4
+
+
+class Sheet:
+    """A white sheet on which pictures and words are placed.
+
+    Args:
+        width, height: in pixels.
+    """
+
+    def __init__(self, width, height):
+        self.image = Image.new("RGB", (width, height), "white")
+        self._draw = ImageDraw.Draw(self.image)
+
+    def picture(self, left, top, pixels, frame=None):
+        """Pastes a picture, uint8 `[h, w, 3]`, with its frame's outer corner at `(left, top)`.
+
+        Args:
+            left, top: where.
+            pixels: the picture.
+            frame: color of the frame; None for white.
+        """
+        height, width = pixels.shape[:2]
+        corner = (left + width + 2 * FRAME - 1, top + height + 2 * FRAME - 1)
+        self._draw.rectangle((left, top, *corner), fill=frame or "white")
+        self.image.paste(Image.fromarray(pixels), (left + FRAME, top + FRAME))
+
+    def words(self, left, top, text, *, size=12, width=None, lines=1, color="black", bold=False):
+        """Writes words.
+
+        Args:
+            left, top: where.
+            text: the words.
+            size: of the font, in pixels.
+            width: where lines are broken, in pixels; None: nowhere.
+            lines: maximum number of lines; the rest is cut off.
+            color: of the words.
+            bold: whether they are bold.
+        """
+        font = ImageFont.truetype(BOLD if bold else FONT, size)
+        if width is not None:
+            letters = max(int(width / font.getlength("n")), 1)
+            text = "\n".join(textwrap.wrap(text, letters, max_lines=lines, placeholder="…"))
+        self._draw.multiline_text((left, top), text, color, font, spacing=2)
+
+    def dot(self, left, top, size, color):
+        """Draws a dot whose middle is at `(left, top)`."""
+        self._draw.ellipse((left - size / 2, top - size / 2, left + size / 2, top + size / 2), fill=color)
+
+    def line(self, top, *, color="#cccccc"):
+        """Draws a line across the sheet."""
+        self._draw.line((0, top, self.image.width, top), fill=color)
+
+    def save(self, path):
+        """Writes the sheet as a PNG file."""
+        self.image.save(path)
