@@ -35,9 +35,9 @@ def served(log_dir, route, **query):
 def written(tmp_path):
     rng = np.random.default_rng(0)
     embeddings = rng.normal(size=(7, 5)).astype(np.float32)
-    labels = [[row, f"class\t{row}\nof\t\tseven é"] for row in range(7)]
+    columns = {"label": range(7), "name": [f"class\t{row}\nof\t\tseven é" for row in range(7)]}
     thumbnails = [np.full((8, 8, 3), 30 * row, np.uint8) for row in range(7)]
-    write_projector_files(tmp_path, embeddings, labels, thumbnails)
+    write_projector_files(tmp_path, {"embeddings": embeddings, "half": embeddings[:, :2]}, columns, thumbnails)
     return tmp_path, embeddings
 
 
@@ -47,6 +47,9 @@ def test_tensorboard_reads_the_embeddings(written):
     assert config["embeddings"][0]["tensorShape"] == [7, 5]
     tensor = np.frombuffer(served(log_dir, "/tensor"), np.float32).reshape(7, 5)
     np.testing.assert_array_equal(tensor, embeddings)
+    assert [each["tensorName"] for each in config["embeddings"]] == ["embeddings", "half"]
+    half = np.frombuffer(served(log_dir, "/tensor", name="half"), np.float32).reshape(7, 2)
+    np.testing.assert_array_equal(half, embeddings[:, :2])
 
 
 def test_tensorboard_reads_the_labels(written):
@@ -69,7 +72,7 @@ def test_tensorboard_reads_the_thumbnails(written):
 def test_callback_writes_a_seeded_sample(tmp_path, monkeypatch):
     monkeypatch.setattr(projector, "MOST_POINTS", 4)
     monkeypatch.setattr(projector, "MOST_SPRITE_PIXELS", 8)
-    images = np.arange(6, dtype=np.float32).reshape(6, 1)
+    images = np.arange(1, 7, dtype=np.float32).reshape(6, 1)
     model = keras.Sequential([keras.layers.Identity()])
 
     def write(folder, seed):
@@ -79,7 +82,7 @@ def test_callback_writes_a_seeded_sample(tmp_path, monkeypatch):
         callback = Projector(folder, images, labels=range(6), thumbnail=thumbnail, class_names={2: "two"}, seed=seed)
         callback.set_model(model)
         callback.on_train_end()
-        return np.fromfile(folder / "projector" / "embeddings.bytes", np.float32)
+        return np.fromfile(folder / "projector" / "embeddings.bytes", np.float32) - 1
 
     rows = write(tmp_path / "a", seed=1)
     assert len(rows) == 4 and len(set(rows)) == 4
@@ -87,7 +90,23 @@ def test_callback_writes_a_seeded_sample(tmp_path, monkeypatch):
     assert any(not np.array_equal(rows, write(tmp_path / f"c{seed}", seed=seed)) for seed in range(2, 5))
     lines = (tmp_path / "a" / "projector" / "metadata.tsv").read_text().splitlines()[1:]
     assert [int(line.split("\t")[0]) for line in lines] == list(rows)
-    assert all((line == "2\ttwo") == line.startswith("2") for line in lines)
+    assert all(line.startswith("2\ttwo\t") == line.startswith("2") for line in lines)
     sprite = np.asarray(Image.open(tmp_path / "a" / "projector" / "sprite.png"))
     assert sprite.shape == (8, 8, 3)
     assert sprite[0, 0, 0] == rows[0] and sprite[7, 7, 0] == rows[3]
+
+
+def test_it_tells_what_is_right_and_which_learner_sees_it(tmp_path):
+    """Two classes; learner 0 tells images 0 and 1 from the others, learner 1 images 2 and 3; image 4 is wrong."""
+    alike, apart = np.array([[1, 0.1], [1, -0.1]]), np.array([[1, 0], [0, 1.0]])
+    first = np.concatenate([alike, apart, [[1, 0]]])
+    second = np.concatenate([apart, alike, [[1, 0]]])
+    labels = [0, 0, 1, 1, 2]
+    projector = Projector(tmp_path, None, labels, learners=2, names=[f"{row}.jpg" for row in range(5)])
+    projector.write(np.concatenate([first, second], axis=1))
+    lines = [line.split("\t") for line in (tmp_path / "projector/metadata.tsv").read_text().splitlines()]
+    assert lines[0] == ["label", "name", "nearest", "best_learner", "image"]
+    assert [line[3] for line in lines[1:5]] == ["0", "0", "1", "1"] and lines[5][2] == "wrong"
+    assert [line[4] for line in lines[1:]] == [f"{row}.jpg" for row in range(5)]
+    learner = np.fromfile(tmp_path / "projector/learner_1.bytes", np.float32).reshape(5, 2)
+    np.testing.assert_allclose(learner, second / np.linalg.norm(second, axis=1, keepdims=True), atol=1e-6)

@@ -8,8 +8,8 @@ import numpy as np
 import tensorflow as tf
 
 import tfdml
+from tfdml.checked_files import write_atomically
 from tfdml.reporting.page import about_run, document, picture_figures, reproduce
-from tfdml.run.checkpoint_folder import write_atomically
 
 
 def write_page(record, subject, pictures, path):

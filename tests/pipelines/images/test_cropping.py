@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import load
-from pipelines.images.pictures import thumbnail
+from pipelines.images.pictures import thumbnail, thumbnails
 from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import Uniform
 from tests.pipelines.tiny_datasets import write_cub
@@ -78,3 +78,9 @@ def test_a_box_over_the_edge_leaves_what_is_inside_and_one_pixel_at_least(birds,
 def test_thumbnails_are_cropped(birds):
     one, other = halves(thumbnail(with_box(birds, RIGHT), 0, 12)[:, 2:-2].astype(float))
     assert abs(one - other) < 5
+
+
+def test_many_thumbnails_are_those_of_one_after_the_other(birds):
+    for split in (birds, with_box(birds, RIGHT)):
+        expected = [thumbnail(split, row, 12) for row in (4, 1)]
+        np.testing.assert_array_equal(thumbnails(split, [4, 1], 12), expected)
