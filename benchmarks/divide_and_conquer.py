@@ -18,6 +18,8 @@ from tfdml.run.result import learners_of
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4
 AUTHORS = "hold_others=False, cluster_order='round_robin', merge_loss_at=3, merge_at=7"
+# From clusters as many images of a class as it has there, and not equally many of each class.
+BY_IMAGES = "--sampler=proportional_pxk(groups=8, per_class=4)"
 # As many images in a step as four learners have that learn at once.
 FOUR_BATCHES = "--sampler=pxk(classes=32, per_class=4)"
 
@@ -37,6 +39,8 @@ CHANGES = {
     "K = 4, merged for the last two epochs": divided("merge_at=6"),
     "K = 4, random clusters": divided("data_split='random'"),
     "K = 4, clusters of classes": divided("data_split='labels'"),
+    "K = 4, in proportion to images": [*divided(), BY_IMAGES],
+    "K = 4, random clusters, in proportion to images": [*divided("data_split='random'"), BY_IMAGES],
     "K = 4, embedding not split": divided("split_embedding=False"),
     "K = 4, unit slices, one loss": divided("divide_at=1000000"),
     "K = 4, every slice on every batch": ["--method=multi_head(learners=4, branch='stage4')"],

@@ -8,10 +8,21 @@ an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in 
 from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.hard_neighbors import HardNeighbors
 from pipelines.sampling.pairs import Pairs
+from pipelines.sampling.proportional_pxk import ProportionalPxK
 from pipelines.sampling.pxk import PxK
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.triplets import Triplets
 from pipelines.sampling.uniform import Uniform
 from pipelines.sampling.within_clusters import WithinClusters
 
-__all__ = ["HardNeighbors", "Pairs", "PxK", "Sampler", "Triplets", "Uniform", "WithinClusters", "group_by_class"]
+__all__ = [
+    "HardNeighbors",
+    "Pairs",
+    "ProportionalPxK",
+    "PxK",
+    "Sampler",
+    "Triplets",
+    "Uniform",
+    "WithinClusters",
+    "group_by_class",
+]

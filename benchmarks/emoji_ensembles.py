@@ -1,0 +1,66 @@
+"""Attention-based Ensemble and its controls on the emoji set: `python -m benchmarks.emoji_ensembles`.
+
+Trains configs/emoji.flags with each of the changes below. Validation chooses the learning rate, and the weight of the
+divergence where there is one, of each row with one seed and as many settings. Prints a Markdown table of all settings,
+and one of the best models of all seeds: mean ± standard deviation, in percent, of Recall@1 on test classes and of its
+learners alone, the mean cosine of self pairs, steps to the best model, and what Recall@1 gained in the last quarter of
+the steps, near 0 where a run is finished. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the images;
+--data_dir says where they are.
+"""
+
+import itertools
+import statistics
+
+from benchmarks.rows import compare
+from benchmarks.runs import gained_late, recall_of_learners, spread, steps_to_best
+
+FLAGFILE = "configs/emoji.flags"
+# As in the paper, pairs of a batch of 64. Squared distances and a sum over the pairs that the batch was made of.
+PAIRS = ["--sampler=pairs(images=32)", "--loss=contrastive(margin=1.0, pairs='given')", "--embedding_size=128"]
+# Learners begin where features have a sixteenth of the images' sides; attention copies the three blocks behind it.
+BACKBONE = "keras_applications(name='MobileNetV2', alpha=0.35, endpoints=('block_6_project_BN', 'block_9_add'))"
+CUT = "branch='block_6_project_BN'"
+ATTENTION = f"{CUT}, attention_depth=1"
+RATES = ("0.0001", "0.0003", "0.001", "0.003")
+WEIGHTS = ("1.0", "0.1")
+
+
+# Rows of Tables 1 to 3 of the paper: the method, and whether it has a divergence.
+METHODS = {
+    "ABE-1": (f"attention_ensemble(learners=1, {ATTENTION}", False),
+    "ABE-2": (f"attention_ensemble(learners=2, {ATTENTION}", True),
+    "ABE-4": (f"attention_ensemble(learners=4, {ATTENTION}", True),
+    "ABE-8": (f"attention_ensemble(learners=8, {ATTENTION}", True),
+    "ABE-8 without divergence": (f"attention_ensemble(learners=8, {ATTENTION}", False),
+    "8-heads": (f"multi_head(learners=8, {CUT}", False),
+    "8-heads with divergence": (f"multi_head(learners=8, {CUT}", True),
+    "8-heads+att": (f"multi_head(learners=8, attention=True, {ATTENTION}", False),
+    "8-tails": (f"multi_tail(learners=8, {CUT}", False),
+}
+CHANGES = {name: [*PAIRS, f"--backbone={BACKBONE}"] for name in METHODS}
+HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs", "steps to the best", "gained late"]
+
+
+def settings_of(method, diverges):
+    """Four settings: two rates with two weights, or four rates where there is no divergence."""
+    if diverges:
+        tried = itertools.product(RATES[:2], WEIGHTS)
+    else:
+        tried = [(rate, 0.0) for rate in RATES]
+    return [
+        [f"--optimizer=adam(learning_rate={rate})", f"--method={method}, divergence_weight={weight})"]
+        for rate, weight in tried
+    ]
+
+
+def row(results, run_dirs):
+    recall = spread([result["best"]["recall_at_1"] for result in results])
+    learners = [result["learners"] for result in results if "learners" in result]
+    alone = spread(recall_of_learners(learners)) if learners else ""
+    cosine = f"{statistics.mean(each['pair_cosines']['mean_self'] for each in learners):.3f}" if learners else ""
+    return [recall, alone, cosine, steps_to_best(results), spread(gained_late(run_dirs))]
+
+
+if __name__ == "__main__":
+    settings = {name: settings_of(*method) for name, method in METHODS.items()}
+    compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_ensembles", HEADS, row, settings=settings)

@@ -1,0 +1,63 @@
+"""P×K in which a class comes as often as it has images."""
+
+import numpy as np
+import tensorflow as tf
+
+from pipelines.sampling.class_groups import group_by_class
+from pipelines.sampling.draws import draw, times_drawn
+from pipelines.sampling.index_shuffle import key_of, shuffled_index_of_round
+from pipelines.sampling.sampler import Sampler
+from pipelines.sampling.streams import as_long_as, stream_keys
+from tfdml.arguments import integer
+from tfdml.registry import register
+
+
+@register("sampler", "proportional_pxk", groups=integer(1), per_class=integer(2))
+class ProportionalPxK(Sampler):
+    """Batches of `groups` groups of `per_class` images of a class; larger classes come more often, as more groups.
+
+    A class of n images is `n // per_class` groups, at least one, so that all images come about equally often; with
+    `pxk` classes do. In a batch the groups are different, but two can be of the same class. All groups come once before
+    any comes twice, and then have other images: the images of a class are divided among its groups anew each time. A
+    class with fewer images than `per_class` repeats them; one with a single image is left out.
+
+    Args:
+        groups: groups in a batch.
+        per_class: images of each group, 2 or more.
+    """
+
+    several_per_class = True
+
+    def __init__(self, groups=32, per_class=4):
+        self.groups = groups
+        self.per_class = per_class
+
+    @property
+    def batch_size(self):
+        return self.groups * self.per_class
+
+    def tables_of(self, labels):
+        """Returns the rows sorted by class, and of each group the place and size of its class, and its number there."""
+        rows, starts, sizes = group_by_class(labels)
+        counts = np.where(sizes > 1, np.maximum(sizes // self.per_class, 1), 0)
+        total = int(np.sum(counts))
+        if total < self.groups:
+            raise ValueError(
+                f"proportional_pxk(groups={self.groups}) needs that many groups of {self.per_class} images of a class; "
+                f"the training rows have {total}. Lower groups."
+            )
+        number = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
+        return [rows, np.repeat(starts, counts), np.repeat(sizes, counts), number]
+
+    def draw_rows(self, seed, steps, by_class, starts, sizes, numbers):
+        """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`, group after group."""
+        count = tf.constant(self.groups, tf.int64)
+        arguments = (stream_keys(seed, steps), steps, *as_long_as(steps, tf.size(starts, tf.int64), count))
+        chosen = draw(*arguments, self.groups)
+        times = tf.reshape(times_drawn(*arguments, chosen, self.groups), [-1, 1])
+        chosen = tf.reshape(chosen, [-1, 1])
+        start, size = tf.gather(starts, chosen), tf.gather(sizes, chosen)
+        # Groups of a class share its permutation, a new one each time, and so have no image in common.
+        place = tf.gather(numbers, chosen) * self.per_class + tf.range(self.per_class, dtype=tf.int64)
+        member = shuffled_index_of_round(place % size, key_of(seed, start), times, size)
+        return tf.reshape(tf.gather(by_class, start + member), [-1, self.batch_size])

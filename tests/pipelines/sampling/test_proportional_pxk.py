@@ -1,0 +1,73 @@
+"""Groups of images of a class, more of larger classes."""
+
+import numpy as np
+import pytest
+
+from pipelines.sampling import ProportionalPxK, PxK
+
+# Classes of 1, 2, 3, 4, 9 and 40 images, mixed.
+SIZES = (1, 2, 3, 4, 9, 40)
+LABELS = np.random.default_rng(0).permutation(np.repeat(np.arange(len(SIZES)), SIZES))
+# One group each of the classes with 2, 3 and 4 images, two of that with 9, ten of that with 40.
+GROUPS = 15
+
+
+def batches(sampler, steps, seed=0):
+    sampler.bind(LABELS)
+    rows = sampler.rows(seed, np.asarray(steps)).numpy()
+    return rows.reshape(len(steps), -1, sampler.per_class)
+
+
+def test_groups_are_of_one_class_and_none_has_a_single_image():
+    drawn = batches(ProportionalPxK(groups=5), range(30))
+    assert drawn.shape == (30, 5, 4)
+    classes = LABELS[drawn]
+    assert np.all(classes == classes[:, :, :1])
+    assert set(classes.ravel()) == {1, 2, 3, 4, 5}
+
+
+def test_all_groups_come_once_before_any_comes_twice():
+    for start in (0, 3, 30):
+        groups = batches(ProportionalPxK(groups=5), range(start, start + 3)).reshape(GROUPS, 4)
+        assert np.bincount(LABELS[groups[:, 0]], minlength=6).tolist() == [0, 1, 1, 1, 2, 10]
+
+
+def test_images_of_a_round_are_different_and_another_round_divides_them_anew():
+    rounds = batches(ProportionalPxK(groups=15), range(40))
+    seen = set()
+    for groups in rounds:
+        of_largest = groups[LABELS[groups[:, 0]] == 5]
+        assert len(np.unique(of_largest)) == 40
+        seen |= {tuple(sorted(group)) for group in of_largest}
+    assert len(seen) > 350
+    # Of 9 images 8 are drawn, any of them.
+    counts = np.bincount(np.concatenate([groups[LABELS[groups[:, 0]] == 4].ravel() for groups in rounds]), minlength=59)
+    assert counts[LABELS == 4].min() > 25
+
+
+def test_small_classes_repeat_their_images_evenly():
+    groups = batches(ProportionalPxK(groups=15), range(1))[0]
+    for label, most in ((1, 2), (2, 2), (3, 1)):
+        (group,) = groups[LABELS[groups[:, 0]] == label]
+        assert np.unique(group, return_counts=True)[1].max() == most
+
+
+def test_images_come_about_equally_often_and_with_pxk_classes_do():
+    def spread(sampler):
+        counts = np.bincount(batches(sampler, range(300)).ravel(), minlength=len(LABELS))[LABELS > 0]
+        return counts.max() / counts.min()
+
+    assert spread(PxK(classes=3)) > 15
+    assert spread(ProportionalPxK(groups=5)) < 3
+
+
+def test_batches_depend_on_seed_and_step_alone():
+    sampler = ProportionalPxK(groups=6)
+    forward = batches(sampler, [3, 4, 5])
+    np.testing.assert_array_equal(batches(sampler, [5, 3])[::-1], forward[[0, 2]])
+    assert np.any(batches(sampler, [3, 4, 5], seed=1) != forward)
+
+
+def test_too_many_groups_are_told():
+    with pytest.raises(ValueError, match="needs that many groups of 4 images of a class; the training rows have 15"):
+        ProportionalPxK(groups=16).bind(LABELS)
