@@ -2,6 +2,8 @@
 
 import numpy as np
 
+from tfdml.evaluation.depths import depths_of
+from tfdml.evaluation.metrics.recall_at_k import RecallAtK
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.search import Search
@@ -81,9 +83,10 @@ def only_one_right(learners, labels):
 
 
 def _first_ranks(embeddings, labels):
-    """Returns the rank of each row's first positive; 0 for rows that are alone in their class."""
+    """Returns the rank of each row's first positive, exact up to `NONE_OF`; 0 for rows alone in their class."""
     first = np.zeros(len(labels), np.int64)
-    for ranks in positive_ranks(embeddings, Search.of(labels), first_only=True):
+    depths = depths_of([RecallAtK(NONE_OF)])
+    for ranks in positive_ranks(embeddings, Search.of(labels), first_only=True, depths=depths):
         first[ranks.rows] = ranks.first
     return first
 

@@ -5,6 +5,7 @@ import functools
 import numpy as np
 
 from tfdml.clustering import check_finite, distinct_count, kmeans
+from tfdml.evaluation.depths import depths_of
 from tfdml.evaluation.metrics import ClusterMetric, EmbeddingMetric, RankMetric
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.pooled_queries import PooledQueries
@@ -66,7 +67,8 @@ def _over_queries(embeddings, search, metrics, distance, reranking, index, worke
     elif reranking is not None:
         found = _values(metrics, functools.partial(reranking.ranks, embeddings, search))
     else:
-        ranks_of = functools.partial(positive_ranks, embeddings, search, distance=distance, share=workers.share)
+        options = {"distance": distance, "share": workers.share, "depths": depths_of(metrics)}
+        ranks_of = functools.partial(positive_ranks, embeddings, search, **options)
         found = workers.gather(lambda: _values(metrics, ranks_of))
     queries, *values = found
     if not len(queries):

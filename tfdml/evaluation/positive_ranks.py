@@ -14,6 +14,7 @@ import numpy as np
 
 from tfdml.evaluation.counting import count_at_least
 from tfdml.evaluation.exact_vectors import ExactVectors
+from tfdml.evaluation.half_counts import HalfCounts
 from tfdml.evaluation.products import Products
 
 # Exact similarities that differ by less count as equal: what float32 embeddings of equal images differ by.
@@ -22,6 +23,10 @@ TIE = 1e-6
 TILE = 65536
 # Queries that a thread takes at once.
 PART = 64
+# Queries of the first block, if products are in half precision.
+TRIAL = 256
+# If more of a block must be counted in float32, all other blocks are.
+MOST_LEFT = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,6 +84,7 @@ def positive_ranks(
     memory=2**27,
     query_embeddings=None,
     share=range,
+    depths=None,
 ):
     """Yields `PositiveRanks` of blocks of queries; queries without a positive in the gallery are left out.
 
@@ -96,6 +102,8 @@ def positive_ranks(
         query_embeddings: `[N, d]` array whose rows are compared with the gallery's in `embeddings`, by cosine
             similarity; None if these are the same.
         share: function from the number of queries to the range of those that this worker counts for. Default: all.
+        depths: function from numbers of positives `[B]` to how many of the nearest images matter for the first positive
+            `[B]` and for the others `[B]`. Larger ranks need not be exact, only larger than that. None: all matter.
     """
     embeddings = np.asanyarray(embeddings)
     search.check(embeddings)
@@ -103,13 +111,17 @@ def positive_ranks(
     query_vectors = vectors if query_embeddings is None else ExactVectors.of(query_embeddings)
     # Images of a class lie side by side, so that each class is a slice of the gallery.
     order = search.gallery[np.argsort(search.labels[search.gallery], kind="stable")]
-    gallery = _Gallery(vectors.take(order), order, search)
+    gallery = _Gallery(vectors.take(order), order, search, depths)
     queries = search.queries[np.argsort(search.labels[search.queries], kind="stable")]
     queries = queries[share(len(queries))]
     size = max(1, min(len(queries), memory // (4 * min(TILE, max(len(order), 1)))))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-        for start in range(0, len(queries), size):
-            block = gallery.block(queries[start : start + size], query_vectors, first_only, tie)
+        start = 0
+        while start < len(queries):
+            # The first few show whether half precision decides most of them.
+            end = start + (min(size, TRIAL) if gallery.half and not start else size)
+            block = gallery.block(queries[start:end], query_vectors, first_only, tie)
+            start = end
             if len(block.rows):
                 yield block.ranks(gallery, threads)
 
@@ -117,7 +129,7 @@ def positive_ranks(
 class _Gallery:
     """The rows that are searched, ordered by class."""
 
-    def __init__(self, vectors, rows, search):
+    def __init__(self, vectors, rows, search, depths):
         self.vectors, self.rows, self.search = vectors, rows, search
         self.products = Products(vectors.vectors)
         labels = search.labels[rows]
@@ -127,6 +139,7 @@ class _Gallery:
         self.has_offsets = bool(vectors.offsets.any())
         longest = 1.001 + np.abs(vectors.offsets).max(initial=0.0)
         self.error = (vectors.vectors.shape[1] + 8) * 2.0**-24 * longest * 1.001
+        self.half = HalfCounts.of(vectors, self.error, depths)
 
     def block(self, queries, vectors, first_only, tie):
         """Returns the `_Block` of those queries that have a positive."""
@@ -161,6 +174,11 @@ class _Gallery:
         """The slice of the gallery that a class takes."""
         return slice(int(self.starts[label]), int(self.starts[label + 1]))
 
+    def members_within(self, tile, row):
+        """The slice of a tile that the class of a row takes."""
+        members = self.members(self.search.labels[row])
+        return slice(max(members.start - tile.start, 0), max(members.stop - tile.start, 0))
+
 
 @dataclasses.dataclass(frozen=True)
 class _Block:
@@ -177,23 +195,38 @@ class _Block:
         space = np.empty((len(self.rows), min(TILE, len(gallery.rows))), np.float32)
         for start in range(0, len(gallery.rows), TILE):
             tile = slice(start, min(start + TILE, len(gallery.rows)))
-            similarities = gallery.similarities(self.vectors, tile, space[:, : tile.stop - start])
-            count = functools.partial(self._count, similarities, tile, gallery)
-            parts = np.array_split(np.arange(len(self.rows)), -(-len(self.rows) // PART))
-            counts = threads.map(lambda part, count=count: [count(query) for query in part], parts)
-            for query, more in enumerate(itertools.chain.from_iterable(counts)):
-                ahead[query] += more
+            members, left = [gallery.members_within(tile, row) for row in self.rows], np.arange(len(self.rows))
+            if gallery.half:
+                left = _add(ahead, left, gallery.half.counter(self, members, tile), threads)
+                if len(left) > MOST_LEFT * len(self.rows):
+                    gallery.half = None
+            if len(left):
+                similarities = gallery.similarities(self.vectors[left], tile, space[: len(left), : tile.stop - start])
+                rows = dict(zip(left.tolist(), similarities, strict=True))
+                _add(ahead, left, functools.partial(self._count, rows, members, tile, gallery), threads)
         return PositiveRanks.of(self.rows, self.positives, ahead)
 
-    def _count(self, similarities, tile, gallery, query):
+    def _count(self, rows, members, tile, gallery, query):
         """Returns how many negatives of a tile are as similar as each threshold of a query."""
-        row, members = similarities[query], gallery.members(gallery.search.labels[self.rows[query]])
-        row[max(members.start - tile.start, 0) : max(members.stop - tile.start, 0)] = -np.inf
+        row = rows[query]
+        row[members[query]] = -np.inf
 
         def exact(places):
             return gallery.vectors.similarities(self.vectors[query][None], tile.start + places)[0]
 
         return count_at_least(row, self.thresholds[query], gallery.error, exact)
+
+
+def _add(ahead, queries, count, threads):
+    """Adds counts to those of queries, by a pool of threads; returns the queries whose count is None."""
+    parts, left = np.array_split(queries, -(-len(queries) // PART)), []
+    counts = threads.map(lambda part: [count(query) for query in part.tolist()], parts)
+    for query, more in zip(queries.tolist(), itertools.chain.from_iterable(counts), strict=True):
+        if more is None:
+            left.append(query)
+        else:
+            ahead[query] += more
+    return np.array(left, np.int64)
 
 
 def _runs(labels):

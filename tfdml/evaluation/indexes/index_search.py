@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 
+from tfdml.evaluation.depths import deepest
 from tfdml.evaluation.index_report import IndexReport
 from tfdml.evaluation.indexes.class_members import ClassMembers
 from tfdml.evaluation.indexes.indexed_gallery import IndexedGallery
@@ -41,9 +42,9 @@ class IndexSearch:
         counts = ClassMembers.of(search)
         kept = np.flatnonzero(counts.positives)
         self.queries, self.members, self.positives = search.queries[kept], counts.members[kept], counts.positives[kept]
-        needed = [np.broadcast_to(metric.depth(self.positives), self.positives.shape) for metric in metrics]
         # How many of the nearest images decide the metrics.
-        self.depths = np.minimum(np.max(needed, axis=0), len(search.gallery) - self.members + self.positives)
+        needed = deepest(metrics, self.positives)
+        self.depths = np.minimum(needed, len(search.gallery) - self.members + self.positives)
         self.shares, self.short_lists = [], 0
 
     def ranks(self, *, first_only=False):
