@@ -9,6 +9,7 @@ from tfdml.errors import TrainingStopped
 from tfdml.progress_lines import ProgressLines
 from tfdml.run.batches import Batches
 from tfdml.run.experiment import Experiment
+from tfdml.run.hparams import write_hparams
 from tfdml.run.length import epochs_of, late_rise
 from tfdml.run.model import build_model
 from tfdml.run.progress import Progress
@@ -63,6 +64,7 @@ def train(settings, run, serialized):
             f"command; they go on from the last checkpoint in {run.checkpoints}."
         ) from error
     if experiment.chief:
+        write_hparams(run, result)
         run.write_result(result)
         print_result(result, run)
 

@@ -1,0 +1,58 @@
+"""What TensorBoard's HParams tab tells of a run."""
+
+import tensorflow as tf
+from tensorboard.plugins.hparams import api
+
+from tfdml.run.record import Record
+
+# Where and how a run computes, which changes no result, or only what is measured.
+LEFT_OUT = {
+    "cache",
+    "cache_dir",
+    "cache_memory",
+    "checkpoint_every",
+    "data_dir",
+    "deterministic",
+    "devices",
+    "eval_batch_size",
+    "eval_every",
+    "eval_unit",
+    "import_modules",
+    "jit_compile",
+    "keep_checkpoints",
+    "metrics",
+    "projector",
+}
+# What `result.json` calls the scores, to what the tab calls them.
+SCORES = {"best": "best", "metrics": "final"}
+
+
+def write_hparams(run, result):
+    """Writes the settings of a complete run, and its scores, for the HParams tab.
+
+    They are in a folder of their own, so that the tab shows these scores instead of all curves.
+
+    Args:
+        run: `RunDirectory`.
+        result: its result.
+    """
+    with tf.summary.create_file_writer(str(run.tensorboard / "hparams")).as_default(step=result["step"]):
+        api.hparams(hyperparameters(Record(run, result)), trial_id=str(run.path))
+        for kind, name in SCORES.items():
+            for metric, value in result[kind].items():
+                if isinstance(value, float):
+                    tf.summary.scalar(f"hp/{name}/{metric}", value)
+
+
+def hyperparameters(record):
+    """Returns the settings that were given, or say most: name to a number, a boolean or text.
+
+    Args:
+        record: `Record` of the run.
+    """
+    names = sorted({*record.main(), "epochs", *record.changed()} - LEFT_OUT)
+    return {name: _plain(getattr(record.settings, name)) for name in names}
+
+
+def _plain(value):
+    return value if isinstance(value, bool | int | float | str) else ",".join(map(str, value))
