@@ -83,6 +83,8 @@ TEST = [
     "pytest-xdist~=3.8",
     # Lint and format. Pinned to a minor release, because the next one formats differently.
     "ruff~=0.17.5",
+    # Drives headless Chromium, which opens the page of a report. The next major release may change its calls.
+    "selenium~=4.51",
     # Searches for inputs that violate a property. Its interface is stable within a major release.
     "hypothesis~=6.170",
     # The second Keras backend, for code written in keras.ops alone. Before 1.0 a minor release may break Keras.

@@ -24,33 +24,48 @@ flags.DEFINE_list("learners", [], "Learners whose attention to draw, such as 0,1
 
 
 def main():
+    if flags.FLAGS.run_dirs:
+        compare_runs(flags.FLAGS.run_dirs)
+    else:
+        report_run(flags.FLAGS.run_dir, flags.FLAGS.only)
+
+
+def report_run(run_dir, only):
+    """Draws pictures of a run, and writes its page.
+
+    Args:
+        run_dir: folder of the run.
+        only: names of the pictures; empty: all that the run has, and the page.
+    """
+    from tfdml.run.page import subject_of, write_page
     from tfdml.run.pictures import PICTURES
     from tfdml.run.record import Record
 
-    only = flags.FLAGS.only
     unknown = [name for name in only if name not in (PAGE, *PICTURES)]
     if unknown:
         raise ValueError(f"Unknown picture {unknown[0]!r} in --only. Known: {', '.join(PICTURES)}; {PAGE} is the page.")
-    record = Record.of(flags.FLAGS.run_dir)
+    if not run_dir:
+        raise ValueError("Expected --run_dir, the folder of a run, or --run_dirs, several.")
+    record = Record.of(run_dir)
     subject = subject_of(record)
     wanted = only or [name for name, pictures in PICTURES.items() if not pictures.if_named]
     pictures = draw_pictures(record, subject, [name for name in wanted if name != PAGE], asked=only)
     if PAGE in only or not only:
-        from tfdml.run.page import write_page
-
         page = Path(flags.FLAGS.out or record.run.report / "index.html")
         write_page(record, subject, pictures, page)
         print(f"Wrote {page}")
 
 
-def subject_of(record):
-    """Returns the `Subject` of a run; None while it has no model."""
-    from tfdml.run.experiment import trained
-    from tfdml.run.subject import Subject
+def compare_runs(run_dirs):
+    """Writes the page that compares runs."""
+    from tfdml.run.comparison_page import write_comparison
 
-    if not record.result and not record.run.model.is_file():
-        return None
-    return Subject(*trained(record.run.path, "best"), record.run, record.result)
+    for name in ("run_dir", "only"):
+        if flags.FLAGS[name].value:
+            raise ValueError(f"Expected one of --run_dirs and --{name}.")
+    page = Path(flags.FLAGS.out or Path(run_dirs[0]) / "report" / "comparison.html")
+    write_comparison(run_dirs, page)
+    print(f"Wrote {page}")
 
 
 def draw_pictures(record, subject, wanted, asked):

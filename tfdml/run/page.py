@@ -1,4 +1,4 @@
-"""The page of a run's report: what its sections show."""
+"""The page of a run's report."""
 
 import platform
 import time
@@ -9,7 +9,15 @@ import tensorflow as tf
 
 import tfdml
 from tfdml.checked_files import write_atomically
-from tfdml.reporting.page import about_run, document, picture_figures, reproduce
+from tfdml.reporting import page
+from tfdml.reporting.training import training_curves
+from tfdml.run.experiment import trained
+from tfdml.run.gallery import gallery_of
+from tfdml.run.score_tables import score_tables
+from tfdml.run.subject import Subject
+
+# Pictures that the page shows in its own way.
+OWN = ("neighbors", "training")
 
 
 def write_page(record, subject, pictures, path):
@@ -21,32 +29,50 @@ def write_page(record, subject, pictures, path):
         pictures: path of a picture to its caption.
         path: the HTML file.
     """
+    gallery = subject and gallery_of(subject)
     sections = {
-        "What was run": about_run(record.main(), record.changed()),
-        "Pictures": picture_figures(pictures),
-        "How to reproduce": reproduce(record.command(), {**record.saved_by(), **environment()}),
+        "What was run": page.about_run(record.main(), record.changed()),
+        "Scores": score_tables(record, subject),
+        "Training": page.curve_figures(training_curves(record.events)),
+        "Queries and neighbors": gallery and page.gallery(gallery),
+        "Learners": _learners(record.result),
+        "Pictures": page.picture_figures({each: told for each, told in pictures.items() if each.stem not in OWN}),
+        "How to reproduce": page.reproduce(record.command(), {**record.saved_by(), **environment()}),
     }
     title = f"{record.run.path.name}: {record.settings.method} on {record.settings.dataset}"
-    page = document(title, states(record), sections, {})
+    write_text(page.document(title, {state(record): not record.result}, sections, {"gallery": gallery}), path)
+
+
+def subject_of(record, changes=()):
+    """Returns the `Subject` of a run; None while it has no model.
+
+    Args:
+        record: `Record` of the run.
+        changes: settings to replace, name to value.
+    """
+    if not record.result and not record.run.model.is_file():
+        return None
+    return Subject(*trained(record.run.path, "best", changes), record.run, record.result)
+
+
+def write_text(text, path):
+    """Writes a page, and the folder that it is in."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, page.encode())
+    write_atomically(path, text.encode())
 
 
-def states(record):
-    """Sentences that say whether a run is complete, and of when its model is."""
+def state(record):
+    """Says whether a run is complete, and of when its model is."""
     if record.result:
         took = f" in {_duration(record.result['seconds'])}" if "seconds" in record.result else ""
         best = record.result["best"]
-        chosen = f"selected on {best['selected_on']} by {best['selected_by']}"
-        return [
-            f"Complete: {record.step:,} steps{took}.",
-            f"The model is the best, of step {best['step']:,}, {chosen}.",
-        ]
+        chosen = f"It was selected on {best['selected_on']} by {page.titled(best['selected_by'])}."
+        return f"Complete: {record.step:,} steps{took}. The model shown is the best, of step {best['step']:,}. {chosen}"
     steps = record.steps()
     of = f" of {steps:,}" if steps else ""
     going = "The run is still going on" if record.is_training() else "The run is not complete, and no process trains it"
-    model = "The model is the best so far." if record.run.model.is_file() else "There is no model yet."
-    return [f"{going}: step {record.step:,}{of}, {time.strftime('%Y-%m-%d %H:%M')}.", model]
+    model = "The model shown is the best so far." if record.run.model.is_file() else "There is no model yet."
+    return f"{going}: step {record.step:,}{of}, at {time.strftime('%Y-%m-%d %H:%M')}. {model}"
 
 
 def environment():
@@ -60,6 +86,11 @@ def environment():
         "Python": platform.python_version(),
         "Report made on": ", ".join([platform.platform(), *gpus]),
     }
+
+
+def _learners(result):
+    names = [each["run_dir"] for each in result["members"]] if "members" in result else None
+    return page.learners_tables(result.get("learners"), names, result.get("cost"))
 
 
 def _gpus():

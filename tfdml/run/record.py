@@ -87,6 +87,10 @@ class Record:
             if line != defaults[name]
         }
 
+    def flags(self):
+        """All flags as text, name to value."""
+        return {name: _value(name, line) for name, line in self.run.serialized().items()}
+
     def command(self):
         """The command that trains the same again."""
         defaults, given = flags.resolve([]), self.run.serialized()

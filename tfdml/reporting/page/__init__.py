@@ -1,8 +1,30 @@
 """The page of a report: one HTML file that shows a run, or compares several."""
 
 from tfdml.reporting.page.about import about_run, reproduce
+from tfdml.reporting.page.comparison import compared_runs, differences_table, right_table
+from tfdml.reporting.page.curves import curve_figures
 from tfdml.reporting.page.document import document
+from tfdml.reporting.page.elements import joined, pairs
+from tfdml.reporting.page.gallery import gallery, gallery_data, neighbors_of
 from tfdml.reporting.page.images import picture_figures
-from tfdml.reporting.page.scores import scores_table
+from tfdml.reporting.page.learners import learners_tables
+from tfdml.reporting.page.scores import scores_table, titled
 
-__all__ = ["about_run", "document", "picture_figures", "reproduce", "scores_table"]
+__all__ = [
+    "about_run",
+    "compared_runs",
+    "curve_figures",
+    "differences_table",
+    "document",
+    "gallery",
+    "gallery_data",
+    "joined",
+    "learners_tables",
+    "neighbors_of",
+    "pairs",
+    "picture_figures",
+    "reproduce",
+    "right_table",
+    "scores_table",
+    "titled",
+]

@@ -15,7 +15,7 @@ def document(title, state, sections, data):
 
     Args:
         title: its title.
-        state: sentences below the title.
+        state: sentences below the title, each to whether it is of a run that is not complete.
         sections: title to content, `Html`; without content there is no section.
         data: plain data for the script.
     """
@@ -26,7 +26,7 @@ def document(title, state, sections, data):
     return string.Template(parts["page.html"]).substitute(
         title=joined(title),
         style=parts["page.css"],
-        state=joined(*(element("p", sentence, class_="state") for sentence in state)),
+        state=joined(*(element("p", told, class_=f"state{' going' * going}") for told, going in state.items())),
         links=joined(*links),
         sections=joined(*(section(name, content) for name, content in shown.items())),
         data=json_in_html(data),

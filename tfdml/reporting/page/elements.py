@@ -7,7 +7,7 @@ class Html(str):
     """Text that is HTML, which is not escaped again."""
 
 
-def element(name, *content, **attributes):
+def element(name, /, *content, **attributes):
     """Returns an element as `Html`.
 
     Args:
@@ -19,9 +19,10 @@ def element(name, *content, **attributes):
     return Html(f"<{name}{_attributes(attributes)}>{joined(*content)}</{name}>")
 
 
-def empty_element(name, **attributes):
-    """Returns an element that cannot have content, such as `img`."""
-    return Html(f"<{name}{_attributes(attributes)}>")
+def empty_element(name, /, **attributes):
+    """Returns an element without content, such as `img`."""
+    # The slash ends those of SVG, and is allowed in those of HTML.
+    return Html(f"<{name}{_attributes(attributes)}/>")
 
 
 def joined(*content):
@@ -61,7 +62,7 @@ def pairs(named):
         named: name to value; those without a value are left out.
     """
     known = {name: value for name, value in named.items() if value not in (None, "")}
-    return element("dl", *(joined(element("dt", name), element("dd", value)) for name, value in known.items()))
+    return element("dl", *(element("div", element("dt", name), element("dd", each)) for name, each in known.items()))
 
 
 def section(title, *content):

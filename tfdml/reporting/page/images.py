@@ -2,10 +2,11 @@
 
 import base64
 import io
+import math
 
 from PIL import Image
 
-from tfdml.reporting.page.elements import element, empty_element, joined
+from tfdml.reporting.page.elements import element, empty_element
 
 # Bytes of all pictures of a page, and the types that browsers draw.
 PICTURES = 3_000_000
@@ -22,7 +23,8 @@ def picture_figures(captions):
         captions: path of a PNG or SVG file to what it shows.
     """
     share = PICTURES // max(len(captions), 1)
-    return joined(*(_figure(path, caption, share) for path, caption in captions.items()))
+    figures = [_figure(path, caption, share) for path, caption in captions.items()]
+    return element("div", *figures, class_="pictures") if figures else None
 
 
 def _figure(path, caption, most):
@@ -45,14 +47,18 @@ def jpeg_within(picture, most, largest=SIDES[0]):
         most: bytes. If even the smallest has more, it is that one.
         largest: longest side in pixels.
     """
-    picture = picture.convert("RGB")
-    for side in (side for side in SIDES if side <= largest):
+    picture, promising = picture.convert("RGB"), largest
+    for side in SIDES:
+        if side > promising and side != SIDES[-1]:
+            continue
         small = picture.copy()
         small.thumbnail((side, side), Image.Resampling.LANCZOS)
         file = io.BytesIO()
-        small.save(file, "JPEG", quality=QUALITY, optimize=True)
+        small.save(file, "JPEG", quality=QUALITY)
         if file.tell() <= most:
             break
+        # Bytes grow with the area, or less.
+        promising = 1.1 * max(small.size) * math.sqrt(most / file.tell())
     return data_uri(file.getvalue(), "image/jpeg")
 
 

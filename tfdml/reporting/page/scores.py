@@ -2,6 +2,11 @@
 
 from tfdml.reporting.page.elements import element, joined, table
 
+# Names of metrics as papers write them, and what they begin with.
+NAMES = {"r_precision": "R-precision", "map_at_r": "MAP@R", "map": "mAP", "mrr": "MRR"}
+BEGINNINGS = {"recall_at_": "Recall@", "precision_at_": "Precision@", "cmc_at_": "CMC@"}
+CAPITALS = ("nmi", "ami", "ari", "f1")
+
 
 def scores_table(caption, rows, intervals=None):
     """Returns a table of metrics.
@@ -28,7 +33,11 @@ def is_score(name, metrics):
 
 def titled(name):
     """Returns the name of a metric as it is written in text."""
-    return name.replace("recall_at_", "Recall@").replace("precision_at_", "Precision@")
+    if name in NAMES or name in CAPITALS:
+        return NAMES.get(name, name.upper())
+    for beginning, written in BEGINNINGS.items():
+        name = name.replace(beginning, written)
+    return name.replace("_", " ")
 
 
 def number(value):

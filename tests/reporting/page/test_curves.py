@@ -1,0 +1,59 @@
+"""Curves as SVG."""
+
+import re
+
+import pytest
+
+from tfdml.reporting.page import curve_figures
+from tfdml.reporting.page.curves import HEIGHT, LEFT, MARKED, MOST_POINTS, RIGHT, TOP, WIDTH, _ticks
+
+
+def points(text):
+    return [
+        [tuple(map(float, each.split(","))) for each in line.split()] for line in re.findall(r'points="(.*?)"', text)
+    ]
+
+
+def test_a_rising_curve_rises_from_left_to_right():
+    made = curve_figures({"loss": {"recall_at_1": ([0, 5, 10], [0.0, 0.5, 1.0])}})
+    (curve,) = points(made)
+    assert curve[0] == (LEFT, HEIGHT - 42) and curve[-1] == (WIDTH - RIGHT, TOP)
+    assert curve[1] == ((curve[0][0] + curve[2][0]) / 2, (curve[0][1] + curve[2][1]) / 2)
+    assert 'aria-label="loss by step. Recall@1: 0 at step 0, 1 at step 10."' in made
+    assert made.count("<circle") == 3 and "<title>step 5: 0.5</title>" in made and "legend" not in made
+
+
+def test_several_curves_have_a_legend_and_differ_by_more_than_color():
+    made = curve_figures({"a": {"x<y": ([1, 2], [1.0, 2.0]), "b": ([1, 2], [2.0, 3.0])}})
+    assert "x&lt;y" in made and "x<y" not in made
+    assert (
+        made.count('class="curve s0"') == made.count('class="curve s1"') == 1
+        and made.count('class="key curve s1"') == 1
+    )
+
+
+def test_what_is_no_number_is_left_out_and_charts_without_any_too():
+    gaps = {"a": ([0, 1, 2], [1.0, float("nan"), 3.0])}
+    assert len(points(curve_figures({"gaps": gaps}))[0]) == 2
+    nothing = {"b": {"a": ([0], [float("inf")])}, "c": {}}
+    assert curve_figures(nothing) is None and "<figcaption>b" not in curve_figures({**nothing, "gaps": gaps})
+
+
+def test_equal_values_and_a_single_point_can_be_drawn():
+    for steps, values in (([0], [0.0]), ([0], [3.0]), ([4, 8], [2.0, 2.0]), ([1], [-1e-7])):
+        (curve,) = points(curve_figures({"a": {"b": (steps, values)}}))
+        assert all(LEFT <= x <= WIDTH - RIGHT and TOP <= y <= HEIGHT - 42 for x, y in curve)
+
+
+def test_long_curves_are_thinned_and_keep_their_ends():
+    steps = list(range(10_001))
+    made = curve_figures({"a": {"b": (steps, [float(step) for step in steps])}})
+    (curve,) = points(made)
+    assert MARKED < len(curve) <= MOST_POINTS + 1 and curve[-1] == (WIDTH - RIGHT, TOP) and "<circle" not in made
+
+
+@pytest.mark.parametrize("low, high", [(0, 1), (0.13, 0.1301), (-3, 4e6), (0, 7)])
+def test_ticks_are_round_and_around_all_values(low, high):
+    ticks = _ticks(low, high, 5)
+    steps = {round((b - a) / (high - low), 6) for a, b in zip(ticks, ticks[1:], strict=False)}
+    assert ticks[0] <= low + 1e-9 and ticks[-1] >= high * (1 - 1e-9) and len(steps) == 1 and 3 <= len(ticks) <= 8

@@ -1,0 +1,90 @@
+"""Queries and their neighbors as data, and images within their bytes."""
+
+import base64
+import io
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tfdml.evaluation.retrieved import Retrieved
+from tfdml.evaluation.search import Search
+from tfdml.reporting.page import gallery, gallery_data, neighbors_of, picture_figures
+from tfdml.reporting.page import images as page_images
+from tfdml.reporting.page.gallery import IMAGES
+from tfdml.reporting.page.images import jpeg_within
+
+LABELS = np.array([0, 0, 1, 1])
+EMBEDDINGS = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.8, 0.3]], np.float32)
+NOISE = np.random.default_rng(0).integers(0, 256, (700, 500, 3), np.uint8)
+EVIL = "</option><script>"
+
+
+def opened(uri):
+    kind, content = uri.split(";base64,")
+    return kind, Image.open(io.BytesIO(base64.b64decode(content)))
+
+
+def found(distance="cosine"):
+    retrieved = Retrieved.of(EMBEDDINGS, Search.of(LABELS), 2, distance=distance)
+    return neighbors_of(retrieved, np.array([3, 0]), EMBEDDINGS, distance)
+
+
+def data(models=("",)):
+    neighbors = found()
+    image = np.zeros((20, 30, 3), np.uint8)
+    about = {"image": lambda row: image, "about": lambda row: (f"{row}.jpg", f"{EVIL}{LABELS[row]}")}
+    return gallery_data({"Worst": [3], "Random": [0, 3]}, {name: neighbors for name in models}, "cosine", **about)
+
+
+def test_neighbors_with_their_similarity_and_whether_they_are_right():
+    neighbors = found()
+    assert [(row, right) for row, _, right in neighbors[0]] == [(1, True), (3, False)]
+    assert [(row, right) for row, _, right in neighbors[3]] == [(1, False), (0, False)]
+    assert neighbors[0][1][1] == pytest.approx(0.8 / np.hypot(0.8, 0.3), abs=1e-4)
+    assert found("euclidean")[0][0][1] == pytest.approx(np.hypot(0.1, 0.1), abs=1e-4)
+
+
+def test_a_query_of_two_kinds_is_listed_once_and_images_are_those_that_are_shown():
+    made = data()
+    assert [(query["row"], query["kinds"]) for query in made["queries"]] == [(3, ["Worst", "Random"]), (0, ["Random"])]
+    assert made["queries"][1]["found"] == [[list(each) for each in found()[0]]]
+    assert set(made["images"]) == {0, 1, 3} and made["images"][1]["name"] == "1.jpg"
+    assert opened(made["images"][3]["src"])[1].size == (30, 20)
+
+
+def test_choices_hold_any_name():
+    made = gallery(data())
+    assert EVIL not in made and "&lt;/option&gt;&lt;script&gt;1" in made
+    assert re.findall(r'<select name="(\w+)"', made) == ["kind", "class", "right"]
+    assert '<option value="Worst">Worst</option>' in made and ">right for all<" not in made
+    assert ">right for all<" in gallery(data(["A", "B"]))
+
+
+def test_images_are_as_large_as_their_bytes_allow_and_not_enlarged():
+    picture = Image.fromarray(NOISE)
+    kind, large = opened(jpeg_within(picture, 10**7))
+    assert kind == "data:image/jpeg" and large.size == (500, 700)
+    uri = jpeg_within(picture, 20_000)
+    small = opened(uri)[1].size
+    assert max(small) < 300 and small[1] / small[0] == pytest.approx(1.4, rel=0.02) and len(uri) * 3 / 4 < 20_100
+    assert max(opened(jpeg_within(picture, 10**7, largest=256))[1].size) == 256
+
+
+def test_a_thousand_noisy_photos_stay_within_the_page():
+    share = IMAGES // 1080
+    assert 1080 * len(jpeg_within(Image.fromarray(NOISE), share)) < 4 / 3 * IMAGES + 1080 * 40
+
+
+def test_pictures_keep_their_type_unless_they_are_too_large(tmp_path, monkeypatch):
+    monkeypatch.setattr(page_images, "PICTURES", 60_000)
+    Image.fromarray(NOISE[:8, :8]).save(tmp_path / "small_one.png")
+    Image.fromarray(NOISE).save(tmp_path / "large.png")
+    (tmp_path / "chart.svg").write_text("<svg/>")
+    captions = {tmp_path / "small_one.png": "A < B", tmp_path / "large.png": "L", tmp_path / "chart.svg": "C"}
+    made = picture_figures(captions)
+    kinds = re.findall(r'src="data:([\w/+]+);', made)
+    assert kinds == ["image/png", "image/jpeg", "image/svg+xml"] and len(made) < 80_000
+    assert 'alt="small one"' in made and "<figcaption>A &lt; B</figcaption>" in made
+    assert picture_figures({}) is None

@@ -1,0 +1,52 @@
+"""Tables of scores, learners and comparisons."""
+
+import re
+
+from tfdml.reporting.page import compared_runs, differences_table, learners_tables, scores_table, titled
+
+
+def cells(text):
+    rows = re.findall(r"<tr>(.*?)</tr>", text)
+    return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in rows]
+
+
+def test_scores_with_intervals_and_gaps():
+    rows = {"Untrained": {"recall_at_1": 0.25, "queries": 8}, "Best": {"recall_at_1": 0.5, "nmi": None, "step": 3}}
+    made = cells(scores_table("Test", rows, {"Best": {"recall_at_1": [0.4, 0.6]}}))
+    assert made == [
+        ["Model", "Recall@1", "NMI"],
+        ["Untrained", "0.250", "–"],
+        ["Best", "0.500<small>0.400 to 0.600</small>", "–"],
+    ]
+
+
+def test_names_of_metrics():
+    names = ["recall_at_10", "map_at_r", "map", "f1", "r_precision", "positive_distance"]
+    assert [titled(name) for name in names] == ["Recall@10", "MAP@R", "mAP", "F1", "R-precision", "positive distance"]
+
+
+def test_learners_alone_and_together():
+    metrics = [{"recall_at_1": 0.2, "queries": 4}, {"recall_at_1": 0.3, "queries": 4}]
+    first = [{"recall_at_1": 0.2}, {"recall_at_1": 0.4}]
+    learners = {"alone": metrics, "first": first, "only_one": [1, 2], "correlation": 0.125}
+    made = learners_tables(learners, ["a<", "b"], {"parameters": 1234, "multiply_adds": None})
+    assert cells(made)[1:] == [["a&lt;", "0.200", "0.200", "1"], ["b", "0.300", "0.400", "2"]]
+    assert "is 0.125." in made and "1,234 parameters." in made
+    assert learners_tables(None) is None
+
+
+def test_differences_say_who_is_better():
+    same = {"difference": -0.01, "interval": [-0.02, 0.01], "better": None}
+    found = {"B": {"recall_at_1": {"difference": 0.1, "interval": [0.05, 0.2], "better": "b"}, "map": same}}
+    made = differences_table("A", found)
+    assert "<strong>+0.100 better</strong><small>+0.050 to +0.200</small>" in made
+    assert "<span>−0.010</span><small>−0.020 to +0.010</small>" in made
+    found["B"]["map"] = {**same, "better": "a"}
+    assert "<strong>−0.010 worse</strong>" in differences_table("A", found)
+
+
+def test_runs_share_what_is_the_same():
+    main = {"A": {"loss": "triplet", "seed": 0}, "B": {"loss": "triplet", "seed": 1}}
+    made = compared_runs(main, main)
+    assert "<dt>Loss</dt><dd>triplet</dd>" in made and cells(made)[1] == ["--seed", "<code>0</code>", "<code>1</code>"]
+    assert "--loss" not in made and "<table" not in compared_runs({"A": main["A"]}, {"A": main["A"]})

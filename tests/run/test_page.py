@@ -1,0 +1,183 @@
+"""The page of a trained run, read as data and opened in a browser."""
+
+import functools
+import json
+import re
+import shutil
+
+import pytest
+
+from tests.commands import PATIENCE, assert_one_error, run, scratch
+from tests.run_helpers import result, straight_run
+
+
+@functools.cache
+def report():
+    """The page of the straight run, and its data."""
+    path = scratch() / "one.html"
+    done = run("tfdml.report", f"--run_dir={straight_run()}", "--only=page", f"--out={path}")
+    assert done.returncode == 0 and done.stdout.splitlines()[-1] == f"Wrote {path}", done.stderr
+    return path, *read(path)
+
+
+@functools.cache
+def comparison():
+    """The page that compares the straight run with its final model."""
+    other, path = scratch() / "final <b>", scratch() / "two.html"
+    shutil.copytree(straight_run(), other)
+    shutil.copy(other / "final.keras", other / "model.keras")
+    (other / "result.json").unlink()
+    done = run("tfdml.report", f"--run_dirs={straight_run()},{other}", f"--out={path}")
+    assert done.returncode == 0, done.stderr
+    return path, *read(path)
+
+
+def read(path):
+    text = path.read_text(encoding="utf-8")
+    return text, json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
+
+
+def test_the_page_has_what_the_run_has():
+    _, text, data = report()
+    best = result(straight_run())["best"]
+    assert f"Best (step {best['step']:,})" in text and f"<td>{best['recall_at_1']:.3f}<small>" in text
+    assert "<code>ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)</code>" in text
+    for name in ("what-was-run", "scores", "training", "queries-and-neighbors", "how-to-reproduce"):
+        assert f'<section id="{name}"' in text
+    assert "python -m tfdml.train" in text and "<dt>TensorFlow</dt>" in text and "<svg" in text
+    gallery = data["gallery"]
+    assert gallery["kinds"] == ["Worst", "Best", "Random"] and gallery["closeness"] == "cosine similarity"
+    of_class = {row: image["class"] for row, image in gallery["images"].items()}
+    for query in gallery["queries"]:
+        (found,) = query["found"]
+        close = [similarity for _, similarity, _ in found]
+        assert len(found) == 8 and close == sorted(close, reverse=True) and -1 <= close[-1] <= close[0] <= 1.0001
+        assert all(right == (of_class[str(row)] == of_class[str(query["row"])]) for row, _, right in found)
+        assert query["row"] not in [row for row, *_ in found]
+
+
+def test_a_run_without_a_model_has_a_page(finished):
+    for name in ("result.json", "model.keras"):
+        (finished / name).unlink()
+    done = run("tfdml.report", f"--run_dir={finished}")
+    assert done.returncode == 0, done.stderr
+    text, data = read(finished / "report" / "index.html")
+    assert "not complete, and no process trains it: step 40 of 40" in text and "There is no model yet." in text
+    assert data["gallery"] is None and '<section id="training"' in text and 'id="queries-and-neighbors"' not in text
+
+
+@pytest.mark.slow
+def test_a_comparison_tells_who_is_right():
+    _, text, data = comparison()
+    assert "B: final &lt;b&gt;" in text and "final <b>" not in text and "no process trains it" in text
+    gallery = data["gallery"]
+    assert len(gallery["models"]) == 2 and gallery["kinds"][-1] == "Random"
+    rows = text.split("Right alone")[1].split("</tr>")[1:3]
+    best = [result(straight_run())[kind] for kind in ("best", "metrics")]
+    for number, (row, kind) in enumerate(zip(rows, gallery["kinds"], strict=False)):
+        right, alone = (int(cell) for cell in re.findall(r"<td>(\d+)</td>", row))
+        assert right == round(best[number]["recall_at_1"] * best[number]["queries"])
+        shown = [query["found"] for query in gallery["queries"] if kind in query["kinds"]]
+        assert len(shown) == min(alone, 40)
+        assert all(found[number][0][2] and not found[1 - number][0][2] for found in shown)
+
+
+def test_what_cannot_be_reported(finished):
+    assert_one_error(run("tfdml.report"), "Expected --run_dir, the folder of a run, or --run_dirs")
+    assert_one_error(run("tfdml.report", f"--run_dirs={finished}"), "Expected 2 to 26 different runs", str(finished))
+    assert_one_error(run("tfdml.report", f"--run_dirs={finished}", "--only=page"), "one of --run_dirs and --only")
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium without a window, which records what pages say on its console."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed; setup.py lists it")
+    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in programs:
+        pytest.skip("chromium and chromedriver are not installed; Debian: apt install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs[0]
+    # Without a sandbox, which containers forbid; in /tmp, since their /dev/shm is small.
+    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1400,900"):
+        options.add_argument(f"--{argument}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1]))
+    yield driver
+    driver.quit()
+
+
+class Page:
+    """A page from disk in a browser."""
+
+    def __init__(self, browser, path):
+        self.browser = browser
+        browser.get(path.as_uri())
+
+    def all(self, selector):
+        return self.browser.find_elements("css selector", selector)
+
+    def shown(self, selector="#queries > li"):
+        return [each for each in self.all(selector) if each.is_displayed()]
+
+    def text(self, selector):
+        return self.browser.execute_script("return document.querySelector(arguments[0]).textContent", selector)
+
+    def choose(self, name, value):
+        for option in self.all(f"select[name={name}] option"):
+            if option.get_attribute("value") == value:
+                option.click()
+
+    def press(self, key):
+        self.browser.switch_to.active_element.send_keys(key)
+
+    def is_open(self):
+        return self.all("#dialog")[0].get_attribute("open") is not None
+
+
+@pytest.mark.slow
+def test_in_a_browser(browser):
+    keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+    wait = pytest.importorskip("selenium.webdriver.support.wait")
+    path, _, data = report()
+    page, queries = Page(browser, path), data["gallery"]["queries"]
+    images = data["gallery"]["images"]
+    assert len(page.shown()) == 12 < len(queries)
+    page.all("#more")[0].click()
+    assert len(page.shown()) == min(24, len(queries))
+
+    # A click opens the neighbors, with right and wrong in words; arrows go on; Escape closes, and the focus is back.
+    page.shown()[0].click()
+    assert page.is_open() and images[str(queries[0]["row"])]["class"] in page.text("#shown-title")
+    for caption, (_, close, right) in zip(page.all("#shown li strong"), queries[0]["found"][0], strict=True):
+        assert f"{'right' if right else 'wrong'}, {close:.3f}" in caption.text
+    assert all(image.get_attribute("alt") and image.get_property("naturalWidth") for image in page.all("#shown img"))
+    page.press(keys.ARROW_RIGHT)
+    assert page.text("#shown-title").startswith("Query 2 of ")
+    page.press(keys.ESCAPE)
+    assert not page.is_open()
+    # The browser tells of it a moment later.
+    second = page.all("#queries button")[1]
+    wait.WebDriverWait(browser, PATIENCE).until(lambda _: browser.switch_to.active_element == second)
+    page.press(keys.ENTER)
+    assert page.is_open() and page.text("#shown-title").startswith("Query 2 of ")
+    page.all("#close")[0].click()
+
+    # The list has what was chosen.
+    page.choose("right", "wrong")
+    wrong = [query for query in queries if not query["found"][0][0][2]]
+    assert page.text("#count").startswith(f"{len(wrong)} of {len(queries)} queries")
+    page.choose("kind", "Best")
+    assert len(page.shown()) == sum("Best" in query["kinds"] for query in wrong)
+    page.choose("kind", "")
+    page.choose("right", "")
+    chosen = images[str(queries[0]["row"])]["class"]
+    page.choose("class", chosen)
+    assert len(page.shown()) == min(12, sum(images[str(query["row"])]["class"] == chosen for query in queries))
+
+    # A comparison opens as well, and neither has anything to complain of.
+    page = Page(browser, comparison()[0])
+    page.shown()[0].click()
+    assert len(page.all("#shown h4")) == 2
+    assert browser.get_log("browser") == []
+    browser.set_window_size(500, 800)
+    assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")

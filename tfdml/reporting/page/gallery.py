@@ -1,0 +1,117 @@
+"""Queries with their nearest neighbors: the data that the page's script shows, and the elements that it fills."""
+
+import numpy as np
+from PIL import Image
+
+from tfdml.reporting.page.elements import Html, element, joined
+from tfdml.reporting.page.images import jpeg_within
+
+# Bytes of all images of a gallery, and the longest side of one in pixels.
+IMAGES, LARGEST = 9_000_000, 512
+
+
+def gallery_data(chosen, found, closeness, image, about):
+    """Returns the gallery as plain data.
+
+    Args:
+        chosen: kind of queries, such as `Worst`, to their rows.
+        found: name of a model to row of a query to a list of `(row, closeness, right)`, its neighbors, nearest first.
+        closeness: what the numbers are, such as `cosine similarity`.
+        image: function of a row that returns its image, uint8 `[H, W, 3]`.
+        about: function of a row that returns its name and that of its class.
+    """
+    queries = list(dict.fromkeys(int(row) for rows in chosen.values() for row in rows))
+    neighbors = (row for of_model in found.values() for query in queries for row, *_ in of_model[query])
+    shown = sorted({*queries, *neighbors})
+    return {
+        "kinds": list(chosen),
+        "models": list(found),
+        "closeness": closeness,
+        "images": _images(shown, image, about),
+        "queries": [
+            {
+                "row": query,
+                "kinds": [kind for kind, rows in chosen.items() if query in rows],
+                "found": [[list(each) for each in of_model[query]] for of_model in found.values()],
+            }
+            for query in queries
+        ],
+    }
+
+
+def neighbors_of(retrieved, rows, embeddings, distance):
+    """Returns row of a query to a list of `(row, closeness, right)`, as `gallery_data` takes it.
+
+    Args:
+        retrieved: `tfdml.evaluation.retrieved.Retrieved`.
+        rows: rows of queries, all of which are in `retrieved`.
+        embeddings: `[N, d]`, by which was searched.
+        distance: `cosine` or `euclidean`.
+    """
+    found = {}
+    for query, place in zip(rows, np.searchsorted(retrieved.queries, rows), strict=True):
+        near = retrieved.rows[place] >= 0
+        neighbors, right = retrieved.rows[place][near], retrieved.right[place][near]
+        close = _closeness(embeddings[query], embeddings[neighbors], distance)
+        found[int(query)] = list(zip(neighbors.tolist(), close.round(4).tolist(), right.tolist(), strict=True))
+    return found
+
+
+def gallery(data):
+    """Returns the elements that the script fills, and what chooses among the queries."""
+    classes = sorted({data["images"][query["row"]]["class"] for query in data["queries"]})
+    several = len(data["models"]) > 1
+    right, wrong = ("right for all", "wrong for all") if several else ("right", "wrong")
+    choices = [
+        _choice("kind", "Queries", {"": "all", **{kind: kind for kind in data["kinds"]}}),
+        _choice("class", "Class", {"": "all", **{name: name for name in classes}}),
+        _choice("right", "Nearest neighbor", {"": "right or wrong", "right": right, "wrong": wrong}),
+    ]
+    explained = element(
+        "p",
+        "Each row shows a query and its nearest neighbors. A neighbor of the query’s class has a solid frame and ✓, "
+        "another one a dashed frame and ✗. Choose a row to see the images at full size.",
+    )
+    return joined(
+        explained,
+        element("form", *choices, element("output", id="count", aria_live="polite"), class_="choices", id="choices"),
+        element("noscript", element("p", "Without JavaScript the queries are not shown.")),
+        element("ul", id="queries", class_="queries"),
+        element("button", "Show more queries", type="button", id="more", class_="more", hidden=True),
+        _dialog(),
+    )
+
+
+def _dialog():
+    buttons = [
+        element("button", "Previous", type="button", id="previous"),
+        element("button", "Next", type="button", id="next"),
+        element("button", "Close", type="button", id="close"),
+    ]
+    head = element(
+        "div", element("h3", id="shown-title", tabindex="-1", autofocus=True), element("div", *buttons), class_="bar"
+    )
+    return element("dialog", head, element("div", id="shown"), id="dialog", aria_labelledby="shown-title")
+
+
+def _choice(name, title, options):
+    entries = [element("option", text, value=value) for value, text in options.items()]
+    return element("label", element("span", title), Html(" "), element("select", *entries, name=name))
+
+
+def _images(rows, image, about):
+    share, found = IMAGES // max(len(rows), 1), {}
+    for row in rows:
+        name, of_class = about(row)
+        source = jpeg_within(Image.fromarray(image(row)), share, LARGEST)
+        found[row] = {"src": source, "name": name, "class": of_class}
+    return found
+
+
+def _closeness(query, neighbors, distance):
+    """Returns the cosine similarities `[k]` of a query's neighbors, or their Euclidean distances."""
+    query, neighbors = np.asarray(query, np.float64), np.asarray(neighbors, np.float64)
+    if distance == "euclidean":
+        return np.linalg.norm(neighbors - query, axis=1)
+    lengths = np.linalg.norm(neighbors, axis=1) * np.linalg.norm(query)
+    return neighbors @ query / np.where(lengths > 0, lengths, 1.0)

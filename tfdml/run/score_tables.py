@@ -1,0 +1,69 @@
+"""The metrics of a run, with intervals, as the page of a report shows them."""
+
+from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.evaluation.metrics import RankMetric
+from tfdml.evaluation.scores import Scores
+from tfdml.reporting.page import scores_table
+from tfdml.reporting.page.elements import element, joined
+
+
+def score_tables(record, subject):
+    """Returns the tables of a run's metrics, complete or still going on; None before the first evaluation.
+
+    Args:
+        record: `Record` of the run.
+        subject: its `Subject`; None while it has no model.
+    """
+    measured = means_over_queries(subject) if subject else Scores({})
+    intervals = intervals_of(measured)
+    tables = _of_result(record.result, intervals) if record.result else _of_log(record, subject, measured, intervals)
+    told = element("p", "Small numbers are 95% bootstrap intervals over queries.") if intervals else None
+    return joined(*tables, told) if tables else None
+
+
+def means_over_queries(subject):
+    """Returns the `Scores` of a model on the test, of the metrics that are means over queries."""
+    protocol = subject.experiment.splits.protocol
+    metrics = [metric for metric in protocol.metrics if isinstance(metric, RankMetric)]
+    return protocol.scores(subject.embeddings, subject.test, metrics) if metrics else Scores({})
+
+
+def intervals_of(scores):
+    """Returns metric name to bootstrap interval; nothing where there are too few queries for it."""
+    several = scores.queries is not None and len(scores.queries) > 1
+    return bootstrap_intervals(scores.per_query) if several else {}
+
+
+def _of_result(result, intervals):
+    best = f"Best (step {result['best']['step']:,})"
+    names = {"untrained": "Untrained", "best": best, "metrics": f"Final (step {result['step']:,})"}
+    parts = {"test": result, **({"validation": result["validation"]} if "validation" in result else {})}
+    return [
+        scores_table(
+            _caption(split),
+            {name: scores[kind] for kind, name in names.items() if kind in scores},
+            {best: intervals} if split == "test" else None,
+        )
+        for split, scores in parts.items()
+    ]
+
+
+def _of_log(record, subject, measured, intervals):
+    evaluations = [event for event in record.events if event["event"] == "evaluation"]
+    tables = []
+    if subject:
+        name = f"Best so far (step {record.best_step(subject.experiment.monitor):,})"
+        tables = [
+            scores_table(f"{_caption('test')}, measured for this report", {name: measured.values}, {name: intervals})
+        ]
+    if evaluations:
+        first, latest = evaluations[0], evaluations[-1]
+        rows = {
+            f"{'Latest' if each['step'] else 'Untrained'} (step {each['step']:,})": each for each in (first, latest)
+        }
+        tables.append(scores_table(f"{_caption(first['split'])}, while training", rows))
+    return tables
+
+
+def _caption(split):
+    return f"{split.capitalize()} split"
