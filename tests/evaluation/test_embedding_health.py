@@ -109,6 +109,18 @@ def test_evaluate_scales_to_unit_length_for_cosine(name):
     assert evaluate(embeddings, labels, name, distance="euclidean")[name] == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("order", list(itertools.permutations(NAMES[:3])))
+def test_distances_are_computed_once(order, monkeypatch):
+    embeddings, labels = example()
+    expected, computed = {name: evaluate(embeddings, labels, name)[name] for name in order}, []
+    for name in NAMES[:2]:
+        kind = type(metric_of(name))
+        plain = kind.value
+        monkeypatch.setattr(kind, "value", lambda *args, plain=plain: computed.append("") or plain(*args))
+    assert evaluate(embeddings, labels, order) == expected
+    assert len(computed) == 2
+
+
 def test_arguments_are_those_of_the_definitions():
     embeddings, labels = example()
     assert metric_of("hubness(k=3)").value(embeddings, labels) == pytest.approx(hubness(embeddings, labels, k=3))

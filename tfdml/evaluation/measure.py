@@ -40,7 +40,8 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
     labels, values = search.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
     if _of((ClusterMetric, EmbeddingMetric), metrics):
         points = _points(embeddings, rows, distance)
-        values |= {metric.name: metric.value(points, labels) for metric in _of(EmbeddingMetric, metrics)}
+        known = {}
+        values |= {metric.name: metric.value_if_new(known, points, labels) for metric in _of(EmbeddingMetric, metrics)}
         if cluster_metrics := _of(ClusterMetric, metrics):
             # A collapsed embedding has fewer points than classes; it gets a cluster for each.
             count = min(len(np.unique(labels)), distinct_count(points))

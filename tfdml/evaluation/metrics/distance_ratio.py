@@ -18,5 +18,9 @@ class DistanceRatio(EmbeddingMetric):
     name = "distance_ratio"
 
     def value(self, embeddings, labels):
-        intra, inter = (metric().value(embeddings, labels) for metric in (IntraClassDistance, InterClassDistance))
+        return self.value_if_new({}, embeddings, labels)
+
+    def value_if_new(self, known, embeddings, labels):
+        distances = (IntraClassDistance(), InterClassDistance())
+        intra, inter = (metric.value_if_new(known, embeddings, labels) for metric in distances)
         return None if intra is None or not inter else intra / inter

@@ -16,3 +16,14 @@ class EmbeddingMetric(Metric):
             labels: `[N]` class numbers.
         """
         raise NotImplementedError
+
+    def value_if_new(self, known, embeddings, labels):
+        """Returns the metric, computed only if it is not known; for metrics that are computed from others.
+
+        Args:
+            known: metric name to its value for these embeddings; gets the values that are computed.
+            embeddings, labels: as of `value`.
+        """
+        if self.name not in known:
+            known[self.name] = self.value(embeddings, labels)
+        return known[self.name]
