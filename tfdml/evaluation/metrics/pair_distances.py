@@ -25,9 +25,15 @@ def squared_pair_distances(points, labels=None):
         if pairs.any():
             # From the first row, so that equal rows have a distance of exactly 0 where all are equal.
             origin = np.asarray(points[0], np.float64)
-            yield _squared_distances(points[rows] - origin, points[others] - origin)[pairs]
+            yield squared_distances(points[rows] - origin, points[others] - origin)[pairs]
 
 
-def _squared_distances(points, others):
-    lengths, other_lengths = (np.einsum("nd,nd->n", each, each) for each in (points, others))
-    return np.maximum(lengths[:, None] + other_lengths - 2 * (points @ others.T), 0.0)
+def squared_distances(points, others):
+    """Returns squared distances `[A, B]` of points `[A, d]` and others `[B, d]`, in float64."""
+    points, others = np.asarray(points, np.float64), np.asarray(others, np.float64)
+    found = np.add.outer(*(np.einsum("nd,nd->n", each, each) for each in (points, others)))
+    # In place, because these can be large.
+    products = points @ others.T
+    products *= 2
+    found -= products
+    return np.maximum(found, 0.0, out=found)

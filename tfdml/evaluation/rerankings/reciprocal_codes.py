@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tfdml.evaluation.metrics.pair_distances import squared_distances
 from tfdml.neighbors import nearest_others
 
 # Rows whose distances to all are computed at once.
@@ -23,13 +24,6 @@ def reciprocal_codes(points, k1, k2):
     largest = _largest_distances(points)
     sets = _expanded(_reciprocal(nearest, k1), _reciprocal(nearest, round(k1 / 2)))
     return _averaged(_weighted(sets, points, largest), nearest[:, :k2]), largest
-
-
-def squared_distances(points, others):
-    """Returns squared distances `[A, B]` of points `[A, d]` and others `[B, d]`, in float64."""
-    points, others = points.astype(np.float64), others.astype(np.float64)
-    lengths, other_lengths = (np.einsum("nd,nd->n", each, each) for each in (points, others))
-    return np.maximum(lengths[:, None] + other_lengths - 2 * (points @ others.T), 0.0)
 
 
 def _largest_distances(points):
