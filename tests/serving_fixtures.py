@@ -5,13 +5,15 @@ import io
 
 import keras
 import numpy as np
+import pytest
 from PIL import Image
 
 import tfdml
 from pipelines.preprocessor import Preprocessor
 from tests.run_helpers import made_once
 from tfdml.preprocessing import preprocessing_of
-from tfdml.serving import export
+from tfdml.serving import ExportedModel, export, indexing, searcher
+from tfdml.serving.model_files import model_hash
 
 SIZE = 24
 
@@ -48,3 +50,20 @@ def picture(seed, height=30, width=40, kind="PNG"):
 def claims_pixels(content, side=60_000):
     """The PNG with a header that claims to be a square of this side."""
     return content[:16] + 2 * side.to_bytes(4, "big") + content[24:]
+
+
+@functools.cache
+def _loaded(digest, path):
+    del digest
+    return ExportedModel(path)
+
+
+@pytest.fixture
+def models_load_once(monkeypatch):
+    """Copies of a model are loaded once for all tests: each time takes most of a second."""
+
+    def load(path):
+        return _loaded(model_hash(path), exported())
+
+    for module in (indexing, searcher):
+        monkeypatch.setattr(module, "ExportedModel", load)

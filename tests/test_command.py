@@ -23,6 +23,8 @@ COMMAND_LINES = [
     "tfdml.compare",
     "tfdml.ensemble",
     "tfdml.export",
+    "tfdml.index",
+    "tfdml.search",
     "tfdml.report",
     "tfdml.convert_weights",
     "pipelines.check",

@@ -29,6 +29,7 @@ ROOMS = {
     "tfdml.workers": ("tfdml.devices tfdml.errors", "numpy tensorflow"),
     "tfdml.faiss_library": ("", "faiss"),
     "tfdml.checked_files": ("", ""),
+    "tfdml.embedding_shards": ("tfdml.checked_files", "numpy pyarrow"),
     "tfdml.clustering": ("tfdml.faiss_library", "numpy scipy"),
     "tfdml.hard_proxies": (CHECKED, "numpy"),
     "tfdml.meta_classes": (CHECKED, "numpy"),
@@ -54,8 +55,9 @@ ROOMS = {
     ),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy sklearn"),
     "tfdml.serving": (
-        "tfdml.serving tfdml.checked_files tfdml.methods pipelines.datasets pipelines.reading",
-        "keras numpy sklearn tensorflow",
+        "tfdml.serving tfdml.checked_files tfdml.embedding_shards tfdml.faiss_library tfdml.methods tfdml.registry "
+        "pipelines.datasets pipelines.images pipelines.reading",
+        "PIL keras numpy pyarrow sklearn tensorflow",
     ),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags", None),
     # Draws what a run would see, so it joins rooms as the commands of tfdml do.
@@ -75,7 +77,18 @@ FORBIDDEN = {
     "tfdml.evaluation": "tfdml.run tfdml.callbacks tfdml.methods tfdml.losses tfdml.backbones pipelines",
     "tfdml.callbacks": "tfdml.run tfdml.methods tfdml.losses tfdml.backbones tfdml.layers pipelines",
 }
-COMMANDS = ("train", "evaluate", "ensemble", "compare", "export", "convert_weights", "search", "report", "command")
+COMMANDS = (
+    "train",
+    "evaluate",
+    "ensemble",
+    "compare",
+    "export",
+    "convert_weights",
+    "index",
+    "search",
+    "report",
+    "command",
+)
 COMMAND_LINES = {*(f"tfdml/{name}.py" for name in COMMANDS), "pipelines/check.py", "pipelines/show.py"}
 
 

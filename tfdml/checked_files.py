@@ -1,6 +1,7 @@
 """Files that are whole or not there, and fingerprints that tell damaged ones."""
 
 import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -39,3 +40,51 @@ def fingerprint(path):
     """Returns size and SHA-256 of a file, as a manifest has them."""
     with open(path, "rb") as file:
         return {"bytes": os.path.getsize(path), "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+
+
+def read_manifest(path, what, version):
+    """Returns the content of a manifest, a dictionary, or raises a ValueError that says why it cannot be used.
+
+    Args:
+        path: the JSON file.
+        what: what its `format` must be, such as `tfdml index`.
+        version: what its `version` must be.
+    """
+    path = Path(path)
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError):
+        raise ValueError(f"{path.parent} is no {what}: it has no {path.name}.") from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path} is damaged ({error}); make the {what} anew.") from None
+    if not isinstance(found, dict) or found.get("format") != what:
+        raise ValueError(f"{path} is no manifest of a {what}.")
+    if found.get("version") != version:
+        raise ValueError(
+            f"{path} is of version {found.get('version')!r} of the format; this tfdml reads version {version}. "
+            f"Make the {what} anew."
+        )
+    return found
+
+
+def write_manifest(path, what, version, content):
+    """Writes a manifest that `read_manifest` reads."""
+    write_atomically(path, (json.dumps({"format": what, "version": version, **content}, indent=1) + "\n").encode())
+
+
+def checked_file(folder, name, expected):
+    """Returns the path of a file that a manifest names, or raises a ValueError if it is not what was written.
+
+    Args:
+        folder: the folder of the manifest, in which the file must be.
+        name: its name.
+        expected: its `fingerprint`.
+    """
+    path = Path(folder) / str(name)
+    if path.name != name or path.is_symlink():
+        raise ValueError(f"The manifest in {folder} names {name!r}, which is no file in that folder; do not use it.")
+    if not path.is_file():
+        raise ValueError(f"{path} is missing; make it anew.")
+    if fingerprint(path) != expected:
+        raise ValueError(f"{path} is damaged: it is not what the manifest says was written. Make it anew.")
+    return path

@@ -33,7 +33,7 @@ def run(main, arguments="", before=None):
         if before:
             before()
         if not arguments:
-            _import_package()
+            import_package()
         try:
             startup.raise_on_interrupt()
             main(given[1:]) if arguments else main()
@@ -74,7 +74,8 @@ def _parse(given, arguments):
     return app.parse_flags_with_usage(given)
 
 
-def _import_package():
+def import_package():
+    """Imports TensorFlow and all of tfdml, for a command with positional arguments."""
     startup.import_package()
     logging.getLogger("tensorflow").setLevel(logging.WARNING)
 

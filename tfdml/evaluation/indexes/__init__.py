@@ -2,8 +2,10 @@
 
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.evaluation.indexes.exact import Exact
+from tfdml.evaluation.indexes.flat import Flat
 from tfdml.evaluation.indexes.hnsw import HNSW
 from tfdml.evaluation.indexes.index import Index
 from tfdml.evaluation.indexes.ivf import IVF
+from tfdml.evaluation.indexes.pq import PQ
 
-__all__ = ["HNSW", "IVF", "ApproximateIndex", "Exact", "Index"]
+__all__ = ["HNSW", "IVF", "PQ", "ApproximateIndex", "Exact", "Flat", "Index"]

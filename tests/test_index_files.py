@@ -1,0 +1,153 @@
+"""Files of an index that are damaged, of another version, or made by hand are refused with one line."""
+
+import json
+import shutil
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
+from tfdml.checked_files import fingerprint
+from tfdml.serving import Searcher
+from tfdml.serving.duplicates import duplicates
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index_folder import IndexFolder
+from tfdml.serving.indexing import index_images
+
+pytestmark = pytest.mark.usefixtures("models_load_once")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("index")
+    contents = np.array([picture(seed) for seed in range(4)], dtype=object)
+    images = ImageList([f"images/{row}.png" for row in range(4)], [None] * 4, contents)
+    index_images(folder / "index", images, model=exported())
+    return folder / "index"
+
+
+@pytest.fixture
+def index(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "index")
+
+
+def change(path, **entries):
+    """Changes entries of a manifest; None removes one."""
+    found = {**json.loads(path.read_text()), **entries}
+    path.write_text(json.dumps({name: value for name, value in found.items() if value is not None}))
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def refusal(index, read=Searcher):
+    with pytest.raises(ValueError) as caught:
+        read(index)
+    message = str(caught.value)
+    assert "\n" not in message and str(index) in message, message
+    return message
+
+
+@pytest.mark.parametrize("damage", [truncated, flipped, lambda path: path.unlink(), lambda path: path.write_bytes(b"")])
+@pytest.mark.parametrize("name", ["index-0.faiss", "images-0.parquet"])
+def test_a_damaged_file_is_refused_before_it_is_read(index, name, damage):
+    damage(index / name)
+    assert name in refusal(index)
+
+
+def test_a_damaged_copy_of_the_model_is_refused(index):
+    flipped(index / "model" / "variables" / "variables.data-00000-of-00001")
+    assert "does not belong to the index" in refusal(index)
+    (index / "model" / "saved_model.pb").unlink()
+    assert "no saved_model.pb" in refusal(index)
+
+
+def test_damaged_embeddings_are_refused(index):
+    flipped(index / "embeddings" / "shard-000000.parquet")
+    assert "shard-000000.parquet is damaged" in refusal(index, lambda path: duplicates(Searcher(path), 0.5))
+
+
+@pytest.mark.parametrize(
+    "entries, words",
+    [
+        ({"version": 2}, "of version 2 of the format; this tfdml reads version 1"),
+        ({"format": "other"}, "is no manifest of a tfdml index"),
+        ({"count": None}, "count is missing"),
+        ({"dimension": "16"}, "dimension is missing or wrong"),
+        ({"metric": "manhattan"}, "'manhattan'"),
+        ({"count": 3}, "4 vectors of 16 dimensions"),
+        ({"dimension": 8}, "4 vectors of 16 dimensions"),
+        ({"metric": "euclidean"}, "not what the manifest says"),
+        ({"generation": 7}, "index-7.faiss is missing"),
+        ({"index": {}}, "is damaged"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(index, entries, words):
+    change(index / "manifest.json", **entries)
+    assert words in refusal(index)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000])
+def test_a_manifest_that_is_none_is_refused(index, text):
+    (index / "manifest.json").write_text(text)
+    assert "manifest.json" in refusal(index)
+
+
+def test_an_index_that_points_outside_its_folder_is_refused(index, tmp_path):
+    """By links, by the names of shards, by the paths of images, by the model."""
+    outside = shutil.move(index / "index-0.faiss", tmp_path / "outside")
+    (index / "index-0.faiss").symlink_to(outside)
+    assert "no file in that folder" in refusal(index)
+    (index / "index-0.faiss").unlink()
+    shutil.copy(outside, index / "index-0.faiss")
+
+    shards = index / "embeddings" / "manifest.json"
+    (about,) = json.loads(shards.read_text())["shards"].values()
+    before = shards.read_text()
+    change(shards, shards={"../../outside": about})
+    assert "'../../outside', which is no shard" in refusal(index, lambda path: duplicates(Searcher(path), 0.5))
+    shards.write_text(before)
+
+    shutil.move(index / "model" / "variables", tmp_path / "variables")
+    (index / "model" / "variables").symlink_to(tmp_path / "variables")
+    assert "is a link out of the index" in refusal(index)
+    (index / "model" / "variables").unlink()
+    shutil.move(tmp_path / "variables", index / "model" / "variables")
+
+    (index / "images" / "0.png").unlink()
+    (index / "images" / "0.png").symlink_to(outside)
+    assert "leads out of the index" in refusal(index, lambda path: Searcher(path).search([picture(0)]))
+    table = pyarrow.parquet.read_table(index / "images-0.parquet")
+    paths = pyarrow.array(["../secret.png", *table["path"].to_pylist()[1:]])
+    pyarrow.parquet.write_table(table.set_column(1, "path", paths), index / "images-0.parquet")
+    change(index / "manifest.json", images=fingerprint(index / "images-0.parquet"))
+    assert "'../secret.png', which leads out of the index" in refusal(index)
+
+
+def test_what_is_no_index_of_faiss_and_no_table_is_refused(index):
+    """With fingerprints that fit."""
+    for name, kind in (("index-0.faiss", "index"), ("images-0.parquet", "images")):
+        (index / name).write_bytes(b"IxFI" + b"\xff" * 200)
+        change(index / "manifest.json", **{kind: fingerprint(index / name)})
+    folder = IndexFolder(index)
+    assert "images-0.parquet" in refusal(index, lambda _: folder.read_images(folder.manifest()))
+    assert "index-0.faiss" in refusal(index)
+
+
+def test_another_model_is_refused(index, tmp_path):
+    other = exported_tolerant()
+    for use in (
+        lambda path: Searcher(path, model=other),
+        lambda path: index_images(path, ImageList(["x"], [None]), model=other, add=True),
+    ):
+        message = refusal(index, use)
+        assert message.startswith(f"The model {other} does not belong to the index {index}")

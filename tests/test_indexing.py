@@ -1,0 +1,182 @@
+"""Indexes are made, go on after a kill, grow and shrink, and find what a plain search finds."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
+from tfdml.embedding_shards import EmbeddingShards
+from tfdml.serving import ExportedModel, Searcher, indexing
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.indexing import delete_images, index_images
+
+pytestmark = pytest.mark.usefixtures("models_load_once")
+COUNT = 13
+
+
+def write_pictures(folder, numbers=range(COUNT)):
+    """One file each, in folders of the labels `even` and `odd`."""
+    for number in numbers:
+        path = folder / ("odd" if number % 2 else "even") / f"{number:02d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(picture(number))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return write_pictures(tmp_path_factory.mktemp("photos"))
+
+
+@pytest.fixture(scope="module")
+def expected(photos):
+    """Paths and embeddings, as the model gives them file by file."""
+    paths = sorted(photos.rglob("*.png"))
+    return list(map(str, paths)), ExportedModel(exported()).embed_contents([path.read_bytes() for path in paths])[0]
+
+
+@pytest.fixture(scope="module")
+def index(photos, tmp_path_factory):
+    out = tmp_path_factory.mktemp("indexed") / "index"
+    assert index_images(out, ImageList.of(photos), model=exported(), shard_rows=5, batch_size=3) == (COUNT, {})
+    return out
+
+
+def assert_finds(out, paths, embeddings):
+    """A searcher finds what comparing with all embeddings finds."""
+    searcher = Searcher(out)
+    products = embeddings @ embeddings.T
+    found = searcher.search(paths, k=4)
+    for query, neighbors in enumerate(found):
+        best = np.argsort(-products[query], kind="stable")[:4]
+        assert [each.path for each in neighbors] == [paths[row] for row in best]
+        np.testing.assert_allclose([each.similarity for each in neighbors], products[query][best], atol=1e-5)
+    return searcher
+
+
+def test_neighbors_labels_and_ids(index, expected):
+    searcher = assert_finds(index, *expected)
+    assert len(searcher) == COUNT
+    for neighbors in searcher.search(expected[0]):
+        assert len(neighbors) == 10 and len({each.id for each in neighbors}) == 10
+        for each in neighbors:
+            assert each.label == each.path.split("/")[-2] and expected[0][each.id] == each.path
+    assert len(searcher.search(expected[0][:1], k=99)[0]) == COUNT
+
+
+def test_an_interrupted_indexing_goes_on(photos, expected, index, tmp_path, monkeypatch):
+    """Killed after any shard, also between shards and index: what is embedded is not embedded again."""
+    embedded, real = [], ExportedModel.embed_contents
+
+    def counting(self, contents):
+        embedded.extend(contents)
+        return real(self, contents)
+
+    def killed(self, *arguments):
+        append(self, *arguments)
+        raise KeyboardInterrupt
+
+    append, build = EmbeddingShards.append, indexing._build
+    monkeypatch.setattr(ExportedModel, "embed_contents", counting)
+    arguments = {"model": exported(), "shard_rows": 5, "batch_size": 3}
+    for target, name, instead in ((EmbeddingShards, "append", killed), (indexing, "_build", lambda *_: 1 / 0)):
+        monkeypatch.setattr(target, name, instead)
+        with pytest.raises((KeyboardInterrupt, ZeroDivisionError)):
+            index_images(tmp_path / "index", ImageList.of(photos), **arguments)
+        monkeypatch.setattr(target, name, {"append": append, "_build": build}[name])
+    assert not (tmp_path / "index" / "manifest.json").exists()
+    (tmp_path / "index" / "embeddings" / "shard-000007.parquet").write_bytes(b"half")
+    assert index_images(tmp_path / "index", ImageList.of(photos), **arguments) == (COUNT, {})
+    assert len(embedded) == COUNT == len(set(embedded))
+    # The copy of the model in the index, whose hash is the same, was used in the second and the third time.
+    assert_finds(tmp_path / "index", *expected)
+    manifests = [json.loads((each / "manifest.json").read_text()) for each in (index, tmp_path / "index")]
+    assert manifests[0] == manifests[1]
+
+
+def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(indexing, "_build", lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        index_images(tmp_path / "index", ImageList.of(photos), model=exported())
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="holds an indexing of other images that was interrupted, such as .*00.png"):
+        index_images(tmp_path / "index", ImageList.of(photos / "odd"), model=exported())
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf(lists=3, probes=3)", "hnsw"])
+def test_added_and_deleted_images(kind, photos, expected, tmp_path):
+    paths, embeddings = expected
+    first, out = [path for path in paths if "odd" in path], tmp_path / "index"
+    index_images(out, ImageList.of(photos / "odd"), model=exported(), kind=kind, shard_rows=4)
+    ids = {each.path: each.id for each in Searcher(out).search(first[:1], k=COUNT)[0]}
+    for more in (["even/00.png"], ["even/00.png", *[f"even/{number:02d}.png" for number in range(2, COUNT, 2)]]):
+        (tmp_path / "list.txt").write_text("".join(f"{photos / name}\teven\n" for name in more))
+        index_images(out, ImageList.of(tmp_path / "list.txt"), add=True)
+    rows = [paths.index(each) for each in (*first, *(path for path in paths if "even" in path))]
+    searcher = assert_finds(out, [paths[row] for row in rows], embeddings[rows])
+    found = {each.path: each.id for each in searcher.search(paths[:1], k=COUNT)[0]}
+    assert {path: found[path] for path in ids} == ids and len(set(found.values())) == COUNT
+
+    assert delete_images(out, [paths[0], paths[9]]) == COUNT - 2
+    left = [row for row in rows if row not in (0, 9)]
+    searcher = assert_finds(out, [paths[row] for row in left], embeddings[left])
+    assert {path: number for path, number in found.items() if path not in (paths[0], paths[9])} == {
+        each.path: each.id for each in searcher.search(paths[:1], k=COUNT)[0]
+    }
+    held = b"".join(file.read_bytes() for file in (*out.glob("*.*"), *(out / "embeddings").iterdir()))
+    assert paths[1].encode() in held and paths[0].encode() not in held
+    with pytest.raises(ValueError, match=f"{paths[0]} is not in the index"):
+        delete_images(out, [paths[0], paths[1]])
+    with pytest.raises(ValueError, match="These are all images"):
+        delete_images(out, [paths[row] for row in left])
+
+
+def test_images_that_cannot_be_read_are_listed_and_left_out(photos, tmp_path):
+    shutil.copytree(photos, tmp_path / "photos")
+    bad = {"even/00.png": b"no image", "odd/01.png": b"", "odd/03.png": picture(3)[:100]}
+    for name, content in bad.items():
+        (tmp_path / "photos" / name).write_bytes(content)
+    count, reasons = index_images(tmp_path / "index", ImageList.of(tmp_path / "photos"), model=exported())
+    assert count == COUNT - 3 and reasons == {
+        str(tmp_path / "photos" / name): reasons[str(tmp_path / "photos" / name)] for name in bad
+    }
+    assert "not a JPEG, PNG or WebP" in reasons[str(tmp_path / "photos/even/00.png")]
+    assert reasons[str(tmp_path / "photos/odd/01.png")] == "the file is empty"
+    lines = (tmp_path / "index" / "bad_images.jsonl").read_text().splitlines()
+    assert {each["image"]: each["reason"] for each in map(json.loads, lines)} == reasons
+    # One that is repaired can be added.
+    (tmp_path / "photos" / "odd/01.png").write_bytes(picture(1))
+    count, reasons = index_images(tmp_path / "index", ImageList.of(tmp_path / "photos"), add=True)
+    assert count == COUNT - 2 and len(reasons) == 2
+
+
+def test_images_in_memory_become_files_of_the_index(tmp_path):
+    contents = np.array([picture(seed, kind="JPEG") for seed in range(3)], dtype=object)
+    images = ImageList([f"images/test-{row}.jpg" for row in range(3)], ["a", "b", "c"], contents)
+    index_images(tmp_path / "index", images, model=exported())
+    shutil.move(tmp_path / "index", tmp_path / "moved")
+    files = sorted((tmp_path / "moved" / "images").iterdir())
+    assert [file.read_bytes() for file in files] == contents.tolist()
+    found = Searcher(tmp_path / "moved").search(files, k=1)
+    assert [neighbors[0].path for neighbors in found] == list(map(str, files))
+    assert delete_images(tmp_path / "moved", [str(files[1])]) == 2 and not files[1].exists()
+
+
+def test_what_an_index_is_not_made_of(photos, index, tmp_path):
+    with pytest.raises(ValueError, match="holds an index. --add adds"):
+        index_images(index, ImageList.of(photos), model=exported())
+    with pytest.raises(ValueError, match="exact one is flat"):
+        index_images(tmp_path / "out", ImageList.of(photos), model=exported(), kind="exact")
+    with pytest.raises(ValueError, match="is not empty and holds no index"):
+        index_images(photos, ImageList.of(photos), model=exported())
+    with pytest.raises(ValueError, match="--model is missing"):
+        index_images(tmp_path / "out", ImageList.of(photos))
+    with pytest.raises(ValueError, match="is no tfdml index: it has no manifest.json"):
+        index_images(tmp_path / "none", ImageList.of(photos), add=True)
+    with pytest.raises(FileNotFoundError, match="no such folder or file"):
+        ImageList.of(str(tmp_path / "nothing"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="has no images: no file in it ends in .jpg"):
+        ImageList.of(tmp_path / "empty")

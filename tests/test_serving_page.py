@@ -1,0 +1,60 @@
+"""The commands and the Python of docs/serving.md, one after another, as a new user would run them."""
+
+import json
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tests.commands import run
+from tests.run_helpers import pictures, straight_run
+from tests.serving_fixtures import picture
+
+PAGE = Path(__file__).parents[1] / "docs" / "serving.md"
+DATASET = "toycars(classes=16, images_per_class=8, image_size=24)"
+
+
+def of_the_test(text, folder):
+    """A word of a command with the names of the page's files and folders in a folder of the test."""
+    flag, equals, value = text.rpartition("=")
+    for name, there in (("runs/quickstart", straight_run()), ("toycars", DATASET)):
+        if value == name:
+            return [f"{flag}={there}", *([f"--data_dir={pictures()}"] if there == DATASET else [])]
+    own = re.match(r"(exported|index|photo_index|photos|new_photos|validation|query\.jpg|found\.png)\b", value)
+    return [f"{flag}{equals}{folder / value}" if own else text]
+
+
+@pytest.mark.slow
+def test_from_a_run_to_a_search(tmp_path, monkeypatch):
+    for number in range(4):
+        for place in (f"photos/bus/{number}.jpg", f"photos/car/{number}.jpg", f"validation/bus/{number}.jpg"):
+            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / place).write_bytes(picture(number + 10 * ("car" in place), kind="JPEG"))
+    shutil.copytree(tmp_path / "validation" / "bus", tmp_path / "new_photos")
+    (tmp_path / "photos" / "bus" / "broken.jpg").write_bytes(b"text")
+    (tmp_path / "query.jpg").write_bytes(picture(11, kind="JPEG"))
+    text = PAGE.read_text(encoding="utf-8")
+    blocks = re.findall(r"```\n((?:python -m .*\n)+)```", text)
+    commands = [shlex.split(line)[2:] for block in blocks for line in block.splitlines()]
+    printed = []
+    for module, *words in commands:
+        done = run(module, *[each for word in words for each in of_the_test(word, tmp_path)])
+        assert done.returncode == 0, (module, words, done.stderr)
+        printed.append(done.stdout)
+    assert len(commands) == 10
+    _, indexed, found, photos, added, deleted, searched, as_json, pairs, labeled = printed
+    assert "Indexed 64 images" in indexed and "1 images cannot be read" in photos and "broken.jpg" in photos
+    assert found.splitlines()[1].split()[0] == "1.0000" and "test-0000042.jpg" in found.splitlines()[1]
+    assert "Indexed 12 images" in added and "it has 11 images" in deleted
+    assert len(searched.splitlines()) == 8 and Image.open(tmp_path / "found.png").size == (4 * 136 + 8, 2 * 164 + 8)
+    (answer,) = json.loads(as_json)
+    assert answer["neighbors"][0]["path"] == str(tmp_path / "photos/car/1.jpg")
+    assert answer["neighbors"][0]["label"] == "car" and len(answer["neighbors"]) == 5
+    assert "3 pairs" in pairs and labeled.startswith("Threshold ") and len(labeled.splitlines()) == 5
+    monkeypatch.chdir(tmp_path)
+    shutil.copy("query.jpg", "car.jpg")
+    for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
+        exec(compile(example, "docs/serving.md", "exec"), {})

@@ -1,0 +1,179 @@
+"""`EmbeddingShards`: embeddings of images on disk, as a folder of Parquet files with a manifest."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, write_manifest
+
+FORMAT, VERSION, MANIFEST = "folder of tfdml embeddings", 1, "manifest.json"
+NAME = re.compile(r"shard-(\d{6})\.parquet")
+
+
+class Shard(NamedTuple):
+    """Rows of a shard.
+
+    Args:
+        ids: `[N]` int64, never used twice in a folder.
+        paths: list of N texts.
+        labels: list of N texts, or None where an image has none.
+        embeddings: `[N, D]` float32.
+    """
+
+    ids: np.ndarray
+    paths: list
+    labels: list
+    embeddings: np.ndarray
+
+
+class EmbeddingShards:
+    """A folder of Parquet files with the columns `id`, `path`, `label` and `embedding`, a list of D float32.
+
+    The manifest has their fingerprints, the hash of the model, and the images that could not be read. It is written
+    after each shard, so that a shard is in it or is not there, whenever the machine stops.
+
+    Args:
+        folder: the folder, which `create` makes.
+    """
+
+    def __init__(self, folder):
+        self.folder = Path(folder)
+        self._manifest = read_manifest(self.folder / MANIFEST, FORMAT, VERSION)
+        about = self._manifest
+        whole = isinstance(about.get("shards"), dict) and isinstance(about.get("bad"), dict)
+        if not whole or not all(isinstance(about.get(name), int) for name in ("dimension", "next_id", "next_shard")):
+            raise ValueError(f"{self.folder / MANIFEST} is damaged: it lacks an entry. Make the embeddings anew.")
+
+    @classmethod
+    def create(cls, folder, *, model, dimension):
+        """Creates an empty folder.
+
+        Args:
+            folder: its path.
+            model: hash of the model, see `tfdml.serving.model_files.model_hash`.
+            dimension: number of dimensions of an embedding.
+        """
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        content = {"model": model, "dimension": dimension, "next_id": 0, "next_shard": 0, "shards": {}, "bad": {}}
+        write_manifest(Path(folder) / MANIFEST, FORMAT, VERSION, content)
+        return cls(folder)
+
+    @property
+    def model(self):
+        """Hash of the model that computed the embeddings."""
+        return self._manifest["model"]
+
+    @property
+    def dimension(self):
+        return self._manifest["dimension"]
+
+    @property
+    def bad(self):
+        """Path to reason of the images that could not be read."""
+        return self._manifest["bad"]
+
+    def __len__(self):
+        return sum(shard["rows"] for shard in self._manifest["shards"].values())
+
+    def append(self, paths, labels, embeddings, bad=None):
+        """Adds a shard, if there is an embedding.
+
+        Args:
+            paths: list of N texts.
+            labels: list of N texts or None.
+            embeddings: `[N, D]` array.
+            bad: path to reason of images that could not be read.
+        """
+        first, shards = self._manifest["next_id"], dict(self._manifest["shards"])
+        number = self._manifest["next_shard"]
+        if paths:
+            ids = np.arange(first, first + len(paths))
+            shards |= self._written(number, Shard(ids, paths, labels, np.asarray(embeddings, np.float32)))
+        reasons = {path: why for path, why in self.bad.items() if path not in set(paths)} | (bad or {})
+        changes = {"next_id": first + len(paths), "next_shard": number + 1, "shards": shards, "bad": reasons}
+        self._change(changes)
+
+    def remove(self, paths):
+        """Removes rows by their paths, from the disk, too.
+
+        Args:
+            paths: set of texts.
+        """
+        shards, number = {}, self._manifest["next_shard"]
+        for name in self._manifest["shards"]:
+            shard = self._read(name)
+            keep = [place for place, path in enumerate(shard.paths) if path not in paths]
+            if len(keep) == len(shard.paths):
+                shards[name] = self._manifest["shards"][name]
+            elif keep:
+                kept = [[column[place] for place in keep] for column in (shard.paths, shard.labels)]
+                shards |= self._written(number, Shard(shard.ids[keep], *kept, shard.embeddings[keep]))
+                number += 1
+        self._change({"shards": shards, "next_shard": number})
+
+    def blocks(self, start=0):
+        """Yields the `Shard`s in order, each checked before it is read, from a row on, at which a shard begins."""
+        for name, about in self._manifest["shards"].items():
+            if start <= 0:
+                yield self._read(name)
+            start -= about["rows"]
+
+    def paths(self):
+        """Returns the set of all paths."""
+        return {path for block in self.blocks() for path in block.paths}
+
+    def rows(self, rows):
+        """Returns the embeddings `[R, D]` of rows `[R]`, ascending."""
+        found, first = [], 0
+        for block in self.blocks():
+            here = rows[(rows >= first) & (rows < first + len(block.ids))]
+            found.append(block.embeddings[here - first])
+            first += len(block.ids)
+        return np.concatenate(found)
+
+    def _change(self, changes):
+        content = {name: value for name, value in self._manifest.items() if name not in ("format", "version")}
+        write_manifest(self.folder / MANIFEST, FORMAT, VERSION, {**content, **changes})
+        self._manifest |= changes
+        # Of shards that were replaced, or that a kill left without an entry.
+        for path in self.folder.iterdir():
+            if NAME.fullmatch(path.name) and path.name not in self._manifest["shards"]:
+                path.unlink()
+
+    def _written(self, number, shard):
+        # Imported here because it is slow to load.
+        import pyarrow
+        import pyarrow.parquet
+
+        flat = pyarrow.array(shard.embeddings.ravel(), pyarrow.float32())
+        columns = {
+            "id": pyarrow.array(shard.ids, pyarrow.int64()),
+            "path": pyarrow.array(shard.paths, pyarrow.string()),
+            "label": pyarrow.array(shard.labels, pyarrow.string()),
+            "embedding": pyarrow.FixedSizeListArray.from_arrays(flat, self.dimension),
+        }
+        path = self.folder / f"shard-{number:06d}.parquet"
+        # Embeddings do not compress.
+        pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="none", use_dictionary=False)
+        flush(path)
+        return {path.name: {"rows": len(shard.paths), **fingerprint(path)}}
+
+    def _read(self, name):
+        import pyarrow
+        import pyarrow.parquet
+
+        about = dict(self._manifest["shards"][name])
+        if not NAME.fullmatch(name):
+            raise ValueError(f"The manifest in {self.folder} names {name!r}, which is no shard; do not use it.")
+        rows = about.pop("rows")
+        path = checked_file(self.folder, name, about)
+        try:
+            table = pyarrow.parquet.read_table(path)
+            embeddings = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
+            embeddings = embeddings.reshape(rows, self.dimension)
+            columns = [table[column].to_pylist() for column in ("path", "label")]
+            return Shard(table["id"].to_numpy(), *columns, embeddings)
+        except (OSError, KeyError, ValueError, AttributeError, pyarrow.ArrowException) as error:
+            raise ValueError(f"{path} is no shard of embeddings: {error}. Make it anew.") from error

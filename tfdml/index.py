@@ -1,0 +1,56 @@
+"""Makes an index of images: `python -m tfdml.index --model=exported/1 --images=photos --out=index`.
+
+An interrupted command goes on where it stopped when it is repeated. Later images are added with --add, and images are
+deleted with --delete.
+
+python -m tfdml.index --images=new_photos --out=index --add
+python -m tfdml.index --delete=photos/a.jpg,photos/b.jpg --out=index
+"""
+
+from absl import flags
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+flags.DEFINE_string("model", "", "Folder of an exported model, see python -m tfdml.export; --add needs none.")
+flags.DEFINE_string("images", "", "A folder, a text file with a path in each line, or the spec of a dataset.")
+flags.DEFINE_string("data_dir", "", "Folder of a dataset.")
+flags.DEFINE_enum("split", "test", ["train", "test"], "Split of a dataset.")
+flags.DEFINE_string("out", "", "Folder of the index.")
+flags.DEFINE_string(
+    "kind",
+    "flat",
+    "flat: compares with all images. For millions of images ivf or hnsw, and pq for little memory, with arguments such "
+    "as ivf(probes=32).",
+)
+flags.DEFINE_bool("add", False, "Add --images to the index.")
+flags.DEFINE_list("delete", [], "Paths of images to delete from the index.")
+flags.DEFINE_integer("batch_size", 64, "Images that the model embeds at once.", lower_bound=1)
+tfdml_flags.define_debug()
+
+
+def main():
+    from tfdml.serving.image_list import ImageList
+    from tfdml.serving.indexing import delete_images, index_images
+
+    given = flags.FLAGS
+    if not given.out:
+        raise ValueError("--out is missing: the folder of the index.")
+    if bool(given.images) == bool(given.delete):
+        raise ValueError("Expected one of --images, the images to index, and --delete.")
+    if given.delete:
+        left = delete_images(given.out, given.delete)
+        print(f"Deleted {len(given.delete):,} images from {given.out}; it has {left:,} images.")
+        return
+    images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
+    about = {"model": given.model, "kind": given.kind, "add": given.add, "batch_size": given.batch_size}
+    count, bad = index_images(given.out, images, **about)
+    if bad:
+        path, reason = min(bad.items())
+        print(f"{len(bad):,} images cannot be read and are left out; {given.out}/bad_images.jsonl lists them.")
+        print(f"The first is {path}: {reason}")
+    print(f"Indexed {count:,} images in {given.out}.")
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,84 @@
+"""Embeds a list of images into shards."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import keras
+import numpy as np
+
+from pipelines.datasets import Split
+from pipelines.reading.unreadable import why_unreadable
+
+# Files that are read at once.
+READS = 8
+
+
+def embed_into(shards, images, model, *, on_read=None, shard_rows=4096, batch_size=64):
+    """Embeds the images that are not in the shards yet; those that cannot be read are noted there.
+
+    Args:
+        shards: `EmbeddingShards` to add to.
+        images: `ImageList`.
+        model: `ExportedModel`.
+        on_read: function that is called with the path and the contents of each image that could be read; or None.
+        shard_rows: most rows in a shard.
+        batch_size: images that the model processes at once.
+    """
+    there = shards.paths()
+    rows = [row for row, path in enumerate(images.paths) if path not in there]
+    # Only on a terminal: in a file the bar would be noise.
+    bar = keras.utils.Progbar(len(images), verbose=int(sys.stdout.isatty()), unit_name="image")
+    bar.add(len(images) - len(rows))
+    for start in range(0, len(rows), shard_rows):
+        part = rows[start : start + shard_rows]
+        kept, embeddings, bad = [], [np.zeros((0, shards.dimension), np.float32)], {}
+        for batch, contents, reasons in _read(images, part, batch_size):
+            found, valid = _embedded(model, contents)
+            for place, row in enumerate(batch):
+                path = images.paths[row]
+                if not valid[place]:
+                    bad[path] = reasons[place] or _why(contents[place])
+                    continue
+                kept.append(row)
+                if on_read:
+                    on_read(path, contents[place])
+            embeddings.append(found[valid])
+            bar.add(len(batch))
+        columns = [[column[row] for row in kept] for column in (images.paths, images.labels)]
+        shards.append(*columns, np.concatenate(embeddings), bad)
+
+
+def _embedded(model, contents):
+    """Returns embeddings, and whether each is one. Files that could not be read are empty."""
+    given = np.array([bool(each) for each in contents])
+    embeddings, valid = np.zeros((len(contents), model.dimension), np.float32), np.zeros(len(contents), bool)
+    if given.any():
+        embeddings[given], valid[given] = model.embed_contents([each for each in contents if each])
+    if not np.isfinite(embeddings[valid]).all():
+        raise ValueError(f"The model {model.path} gives embeddings that are NaN or infinite; export another.")
+    return embeddings, valid
+
+
+def _read(images, rows, batch_size):
+    """Yields batches of rows with the contents of their files, and why one could not be read; reads one ahead."""
+
+    def read(row):
+        try:
+            return images.read(row), None
+        except OSError as error:
+            return b"", error.strerror or str(error)
+
+    with ThreadPoolExecutor(READS) as threads:
+        ahead = None
+        for batch in [rows[start : start + batch_size] for start in range(0, len(rows), batch_size)] + [None]:
+            submitted = batch and (batch, [threads.submit(read, row) for row in batch])
+            if ahead:
+                yield ahead[0], *zip(*[future.result() for future in ahead[1]], strict=True)
+            ahead = submitted
+
+
+def _why(contents):
+    if not contents:
+        return "the file is empty"
+    split = Split(np.array([contents], dtype=object), np.zeros(1, np.int64))
+    return why_unreadable(split, 0) or "the model cannot read it"

@@ -1,0 +1,130 @@
+"""Labels images by their nearest neighbors, or says that they are unknown."""
+
+from collections import Counter
+from typing import NamedTuple
+
+import numpy as np
+
+from tfdml.serving.image_list import ImageList
+
+
+class Calibration(NamedTuple):
+    """A threshold, and what it gives on the validation images.
+
+    Args:
+        threshold: smallest similarity at which an image gets a label.
+        precision: fraction of the images with a label whose label is right.
+        labeled: fraction of the images that get a label.
+        images: number of validation images.
+    """
+
+    threshold: float
+    precision: float
+    labeled: float
+    images: int
+
+
+def vote(neighbors):
+    """Returns the label that most neighbors have, the nearest of equals, and the similarity of its nearest one.
+
+    Args:
+        neighbors: list of `Neighbor`s, the nearest first; those without a label do not vote.
+
+    Returns:
+        `(label, similarity)`; if no neighbor has a label, None and the similarity of the nearest.
+    """
+    counts = Counter(each.label for each in neighbors if each.label is not None)
+    if not counts:
+        return None, neighbors[0].similarity if neighbors else -1.0
+    label = max(counts, key=counts.get)
+    return label, next(each.similarity for each in neighbors if each.label == label)
+
+
+def calibrate(votes, labels, precision):
+    """Finds the threshold that labels the most validation images with at least a wanted precision.
+
+    Args:
+        votes: list of what `vote` gives for each validation image.
+        labels: list of their labels; images of classes that the index does not have should be among them, because a
+            label is wrong for each.
+        precision: the wanted precision, in (0, 1].
+
+    Returns:
+        `Calibration`.
+    """
+    similarities = np.array([similarity for _, similarity in votes])
+    right = np.array([label == own for (label, _), own in zip(votes, labels, strict=True)])
+    order = np.argsort(-similarities, kind="stable")
+    similarities, right = similarities[order], right[order]
+    precisions = np.cumsum(right) / np.arange(1, len(right) + 1)
+    # Images of equal similarity get a label together.
+    last_of_equals = np.append(similarities[1:] < similarities[:-1], True) & np.isfinite(similarities)
+    places = np.flatnonzero(last_of_equals & (precisions >= precision))
+    if not len(places):
+        best = precisions[last_of_equals].max(initial=0.0)
+        raise ValueError(
+            f"No threshold reaches a precision of {precision} on {len(votes)} validation images; the highest is "
+            f"{best:.3f}. Ask for less, or use a better model."
+        )
+    place = places[-1]
+    labeled = (place + 1) / len(votes)
+    return Calibration(float(similarities[place]), float(precisions[place]), float(labeled), len(votes))
+
+
+class Labeled(NamedTuple):
+    """An image and its label.
+
+    Args:
+        path: its file.
+        label: None where it is unknown.
+        similarity: that of the nearest neighbor with the label that won the vote; None if the image cannot be read.
+    """
+
+    path: str
+    label: str | None
+    similarity: float | None
+
+
+def label_folder(searcher, folder, k, threshold=None, *, validation="", precision=0.95):
+    """Labels the images of a folder by the vote of their nearest neighbors in an index.
+
+    Args:
+        searcher: `Searcher` of an index whose images have labels.
+        folder: the folder.
+        k: number of neighbors that vote.
+        threshold: smallest similarity at which an image gets a label; None: `validation` determines it.
+        validation: folder with a folder of images for each label.
+        precision: the wanted precision on these.
+
+    Returns:
+        The `Calibration`, None where the threshold is given, and a list of `Labeled`.
+    """
+    if not any(searcher.labels):
+        raise ValueError(f"The images of the index {searcher.folder.path} have no labels.")
+    calibration = None
+    if threshold is None:
+        calibration = _calibrated(searcher, ImageList.of(validation), k, precision)
+        threshold = calibration.threshold
+    found = []
+    paths = ImageList.of(folder).paths
+    for path, each in zip(paths, _votes(searcher, paths, k), strict=True):
+        label, similarity = each or (None, None)
+        near = similarity is not None and similarity >= threshold
+        found.append(Labeled(path, label if near else None, similarity))
+    return calibration, found
+
+
+def _calibrated(searcher, images, k, precision):
+    """Returns the `Calibration` of validation images, without those that cannot be read."""
+    if None in images.labels:
+        raise ValueError(f"{images.paths[images.labels.index(None)]} has no label. Put it into a folder of that name.")
+    votes = _votes(searcher, images.paths, k)
+    readable = [place for place, each in enumerate(votes) if each is not None]
+    return calibrate([votes[place] for place in readable], [images.labels[place] for place in readable], precision)
+
+
+def _votes(searcher, paths, k):
+    """Returns what `vote` gives for each image, or None for those that cannot be read."""
+    embeddings, valid = searcher.embed_readable(paths)
+    neighbors = searcher.neighbors(*searcher.nearest(embeddings, k))
+    return [vote(each) if readable else None for each, readable in zip(neighbors, valid, strict=True)]

@@ -1,0 +1,150 @@
+"""`Searcher`: finds the images of an index that are similar to others."""
+
+import io
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tfdml.serving.exported_model import ExportedModel
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.index_folder import IndexFolder
+from tfdml.serving.indexing import unit_length
+
+# Images that the model embeds at once.
+BATCH = 64
+
+
+class Neighbor(NamedTuple):
+    """An image that was found.
+
+    Args:
+        id: its number in the index, which no other image gets.
+        path: its file.
+        label: text, or None.
+        similarity: cosine similarity to the query; minus the Euclidean distance of embeddings that have no unit length.
+    """
+
+    id: int
+    path: str
+    label: str | None
+    similarity: float
+
+
+class Searcher:
+    """Searches an index that `python -m tfdml.index` has made. Several threads may use it at once.
+
+    All files are checked against the manifest when it is created; later changes of the index are not seen.
+
+    Args:
+        index: its folder. A SavedModel is a program: open indexes of people that you trust.
+        model: folder of an exported model to use instead of the index's copy; it has to be the same.
+
+    Example: `Searcher("index").search(["car.jpg"], k=5)`.
+    """
+
+    def __init__(self, index, model=None):
+        self.folder = IndexFolder(index)
+        self.manifest = self.folder.manifest()
+        self._index = self.folder.read_index(self.manifest)
+        self._ids, self._paths, self._labels = self.folder.read_images(self.manifest)
+        self.folder.check_model(model or self.folder.model, self.manifest["model"])
+        self.model = ExportedModel(model or self.folder.model)
+
+    def __len__(self):
+        return len(self._paths)
+
+    @property
+    def labels(self):
+        """List of the labels of all images, None where one has none."""
+        return self._labels
+
+    def search(self, images, k=10):
+        """Returns for each image a list of the k nearest `Neighbor`s, the nearest first.
+
+        Args:
+            images: list of paths, of contents of files (bytes), or of arrays `[H, W, 3]` of RGB pixels from 0 to 255.
+            k: number of neighbors; all if the index has fewer images.
+        """
+        return self.neighbors(*self.nearest(self.embed(images), k))
+
+    def embed(self, images):
+        """Returns the embeddings `[N, D]` of images as `search` takes them; one that cannot be read is a ValueError."""
+        embeddings, valid = self.embed_readable(images)
+        if not valid.all():
+            place = int(np.argmin(valid))
+            name = images[place] if isinstance(images[place], str | Path) else f"Image {place}"
+            raise ValueError(f"{name} cannot be read: expected a whole JPEG, PNG or still WebP.")
+        return embeddings
+
+    def embed_readable(self, images):
+        """Returns embeddings `[N, D]`, and whether each image could be read, `[N]`.
+
+        Args:
+            images: as `search` takes them; a path that does not exist is an error.
+        """
+        images = _listed(images)
+        embeddings, valid = np.zeros((len(images), self.manifest["dimension"]), np.float32), np.zeros(len(images), bool)
+        for start in range(0, len(images), BATCH):
+            part = slice(start, start + BATCH)
+            contents = [_contents(image, start + place) for place, image in enumerate(images[part])]
+            embeddings[part], valid[part] = self.model.embed_contents(contents)
+        return embeddings, valid
+
+    def nearest(self, embeddings, k):
+        """Returns similarities `[Q, k]`, descending, and rows of the index `[Q, k]`; -1 where none was found.
+
+        Args:
+            embeddings: `[Q, D]` array, finite.
+            k: number of neighbors; all if the index has fewer images.
+        """
+        if k < 1:
+            raise ValueError(f"Expected a number of neighbors of 1 or more, received {k}.")
+        vectors, metric = unit_length(embeddings, self.manifest["metric"]), self.manifest["metric"]
+        found, rows = self._index.search(vectors, min(k, len(self)))
+        # Of squared distances, which rounding can make negative.
+        return -np.sqrt(np.maximum(found, 0)) if metric == "euclidean" else found, rows
+
+    def neighbors(self, similarities, rows):
+        """Returns for each query a list of `Neighbor`s of what `nearest` returns."""
+        return [
+            [self.image(row, similarity) for similarity, row in zip(*each, strict=True) if row >= 0]
+            for each in zip(similarities.tolist(), rows.tolist(), strict=True)
+        ]
+
+    def image(self, row, similarity):
+        """Returns the `Neighbor` at a row of the index."""
+        path = str(self.folder.file_of(self._paths[row]))
+        return Neighbor(int(self._ids[row]), path, self._labels[row], similarity)
+
+
+def _listed(images):
+    if isinstance(images, str | Path | bytes):
+        return [images]
+    if isinstance(images, np.ndarray) and images.ndim == 3:
+        return [images]
+    return list(images)
+
+
+def _contents(image, place):
+    """Returns the contents of a file for an image: those of its path, or of a PNG with its pixels."""
+    if isinstance(image, bytes):
+        return image
+    if isinstance(image, str | Path):
+        try:
+            return ImageList([os.fspath(image)], [None]).read(0)
+        except OSError as error:
+            raise ValueError(f"{image} cannot be read: {error.strerror or error}.") from None
+    pixels = np.asarray(image)
+    if pixels.ndim != 3 or pixels.shape[-1] != 3 or not pixels.size:
+        raise ValueError(f"Image {place}: expected pixels [height, width, 3], received shape {pixels.shape}.")
+    if pixels.dtype != np.uint8:
+        if not (np.isfinite(pixels).all() and pixels.min() >= 0 and 1 < pixels.max() <= 255):
+            raise ValueError(f"Image {place}: expected pixels from 0 to 255, before the model's own preprocessing.")
+        pixels = np.round(pixels).astype(np.uint8)
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "PNG", compress_level=1)
+    return file.getvalue()
