@@ -93,6 +93,7 @@ def test_a_projected_and_tolerant_export_and_its_card(tmp_path):
     assert set(model.signatures) == set(card["signatures"]) == {"serving_default", "embed_images"}
     for name, signature in model.signatures.items():
         assert set(signature.structured_outputs) == set(card["signatures"][name]["outputs"])
+        assert signature.structured_outputs["embedding"].shape == (None, 8)
     text = (tmp_path / "out" / "README.md").read_text()
     assert card["sha256"] in text and f"| recall_at_1 | {best['recall_at_1']:.4f} |" in text and "valid" in text
     assert "same images selected" in text and "Before the projection" in text

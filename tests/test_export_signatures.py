@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from tests.serving_fixtures import SIZE, claims_pixels, exported, exported_tolerant, picture, two_learners
-from tfdml.serving import ExportedModel, export
+from tfdml.serving import ExportedModel
 from tfdml.serving.projection import Projection
 
 GOOD = [picture(0), picture(1, 24, 60, "JPEG"), picture(2, 50, 25)]
@@ -135,13 +135,3 @@ def test_projections_that_training_embeddings_do_not_determine():
     embeddings[:, 3:] = 0
     with pytest.raises(ValueError, match="vary in 3 dimensions only"):
         Projection.fit(embeddings, 4, whiten=True)
-
-
-@pytest.mark.slow
-def test_a_projected_model_returns_projections(tmp_path, strict):
-    embeddings = strict[1]["serving_default"](image_bytes=tf.constant(GOOD))["embedding"].numpy()
-    projection = Projection.fit(embeddings, 2)
-    export(*two_learners(), tmp_path / "projected", projection=projection)
-    projected = ExportedModel(tmp_path / "projected")
-    assert projected.dimension == 2
-    np.testing.assert_allclose(projected.embed_contents(GOOD)[0], projection(embeddings), atol=1e-4)

@@ -1,5 +1,6 @@
 """What a searcher takes, from several threads too; near-duplicates; labels with a calibrated threshold."""
 
+import dataclasses
 import io
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +15,7 @@ from tfdml.serving.contact_sheet import draw
 from tfdml.serving.duplicates import duplicates
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.indexing import index_images
-from tfdml.serving.labeling import calibrate, label_folder, vote
+from tfdml.serving.labeling import Calibration, calibrate, label_folder, vote
 
 pytestmark = pytest.mark.usefixtures("models_load_once")
 
@@ -104,9 +105,9 @@ def test_votes():
 def test_the_threshold_labels_as_many_as_the_precision_allows():
     votes = [("a", 0.9), ("a", 0.8), ("b", 0.7), ("a", 0.6), ("b", 0.6), ("b", 0.5)]
     labels = ["a", "a", "a", "a", "b", "new"]
-    assert calibrate(votes, labels, 1.0) == (0.8, 1.0, 2 / 6, 6)
+    assert calibrate(votes, labels, 1.0) == Calibration(0.8, 1.0, 2 / 6, 6)
     # Those of equal similarity together.
-    assert calibrate(votes, labels, 0.8) == (0.6, 0.8, 5 / 6, 6)
+    assert calibrate(votes, labels, 0.8) == Calibration(0.6, 0.8, 5 / 6, 6)
     assert calibrate(votes, labels, 0.5).threshold == 0.5
     with pytest.raises(ValueError, match="No threshold reaches a precision of 0.9 on 1 .* the highest is 0.000"):
         calibrate([("a", 0.9)], ["b"], 0.9)
@@ -133,7 +134,7 @@ def test_a_folder_is_labeled_and_strangers_are_unknown(index, photos, tmp_path):
 
 def test_queries_and_neighbors_are_drawn(index, photos, tmp_path):
     found = Searcher(index).search([photos / "odd" / "03.png", photos / "even" / "02.png"], k=3)
-    found[1][2] = found[1][2]._replace(path="gone.png")
+    found[1][2] = dataclasses.replace(found[1][2], path="gone.png")
     draw([photos / "odd" / "03.png", photos / "even" / "02.png"], found, tmp_path / "found.png")
     sheet = np.asarray(Image.open(tmp_path / "found.png"))
     assert sheet.shape == (2 * 164 + 8, 4 * 136 + 8, 3)

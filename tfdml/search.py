@@ -6,6 +6,7 @@ python -m tfdml.search --index=index --label=new_photos --validation=photos_with
 """
 
 import json
+from dataclasses import asdict
 
 from absl import flags
 
@@ -60,7 +61,7 @@ def _search(searcher, queries, given):
         draw(queries, found, given.picture)
     if given.format == "json":
         rows = zip(queries, found, strict=True)
-        print(json.dumps([{"query": query, "neighbors": [each._asdict() for each in some]} for query, some in rows]))
+        print(json.dumps([{"query": query, "neighbors": [asdict(each) for each in some]} for query, some in rows]))
         return
     for query, neighbors in zip(queries, found, strict=True):
         print(query)
@@ -85,8 +86,8 @@ def _label(searcher, given):
         searcher, given.label, given.k, given.threshold, validation=given.validation, precision=given.precision
     )
     if given.format == "json":
-        about = None if calibration is None else calibration._asdict()
-        print(json.dumps({"calibration": about, "images": [each._asdict() for each in found]}))
+        about = None if calibration is None else asdict(calibration)
+        print(json.dumps({"calibration": about, "images": [asdict(each) for each in found]}))
         return
     if calibration:
         print(

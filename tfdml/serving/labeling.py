@@ -1,14 +1,15 @@
 """Labels images by their nearest neighbors, or says that they are unknown."""
 
+import dataclasses
 from collections import Counter
-from typing import NamedTuple
 
 import numpy as np
 
 from tfdml.serving.image_list import ImageList
 
 
-class Calibration(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Calibration:
     """A threshold, and what it gives on the validation images.
 
     Args:
@@ -71,7 +72,8 @@ def calibrate(votes, labels, precision):
     return Calibration(float(similarities[place]), float(precisions[place]), float(labeled), len(votes))
 
 
-class Labeled(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Labeled:
     """An image and its label.
 
     Args:

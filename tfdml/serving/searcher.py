@@ -1,9 +1,10 @@
 """`Searcher`: finds the images of an index that are similar to others."""
 
+import dataclasses
 import io
 import os
+import threading
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from tfdml.serving.indexing import unit_length
 BATCH = 64
 
 
-class Neighbor(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Neighbor:
     """An image that was found.
 
     Args:
@@ -49,11 +51,19 @@ class Searcher:
         self.manifest = self.folder.manifest()
         self._index = self.folder.read_index(self.manifest)
         self._ids, self._paths, self._labels = self.folder.read_images(self.manifest)
-        self.folder.check_model(model or self.folder.model, self.manifest["model"])
-        self.model = ExportedModel(model or self.folder.model)
+        self._model_path, self._model, self._lock = model or self.folder.model, None, threading.Lock()
+        self.folder.check_model(self._model_path, self.manifest["model"])
 
     def __len__(self):
         return len(self._paths)
+
+    @property
+    def model(self):
+        """The `ExportedModel`, loaded when it is first needed."""
+        with self._lock:
+            if self._model is None:
+                self._model = ExportedModel(self._model_path)
+            return self._model
 
     @property
     def labels(self):
