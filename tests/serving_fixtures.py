@@ -53,17 +53,16 @@ def claims_pixels(content, side=60_000):
 
 
 @functools.cache
-def _loaded(digest, path):
-    del digest
-    return ExportedModel(path)
+def loaded(digest):
+    """The exported model with a hash, loaded once for all tests: each time takes most of a second."""
+    paths = {model_hash(path()): path() for path in (exported, exported_tolerant)}
+    return ExportedModel(paths[digest])
 
 
-@pytest.fixture
-def models_load_once(monkeypatch):
-    """Copies of a model are loaded once for all tests: each time takes most of a second."""
-
-    def load(path):
-        return _loaded(model_hash(path), exported())
-
-    for module in (indexing, searcher):
-        monkeypatch.setattr(module, "ExportedModel", load)
+@pytest.fixture(scope="module", autouse=True)
+def models_load_once():
+    """Indexes and searchers take the loaded model for their copies of it."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (indexing, searcher):
+            patch.setattr(module, "ExportedModel", lambda path: loaded(model_hash(path)))
+        yield

@@ -7,28 +7,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.serving_fixtures import SIZE, claims_pixels, exported, exported_tolerant, picture, two_learners
-from tfdml.serving import ExportedModel
+from tests.serving_fixtures import SIZE, claims_pixels, exported, exported_tolerant, loaded, picture, two_learners
+from tfdml.serving.model_files import model_hash
 from tfdml.serving.projection import Projection
 
 GOOD = [picture(0), picture(1, 24, 60, "JPEG"), picture(2, 50, 25)]
 BAD = {"text": b"no image", "nothing": b"", "half": GOOD[1][:300], "bomb": claims_pixels(GOOD[0])}
 
 
-def signatures(path):
-    model = tf.saved_model.load(str(path))
-    # Functions of a model live as long as it does.
-    return model, model.signatures
-
-
 @pytest.fixture(scope="module")
 def strict():
-    return signatures(exported())
+    return loaded(model_hash(exported()))
 
 
 @pytest.fixture(scope="module")
 def tolerant():
-    return signatures(exported_tolerant())
+    return loaded(model_hash(exported_tolerant()))
 
 
 def test_pixels_and_files_have_the_same_embeddings(strict):
@@ -36,9 +30,9 @@ def test_pixels_and_files_have_the_same_embeddings(strict):
     images = np.random.default_rng(0).integers(0, 256, (3, SIZE, SIZE, 3)).astype(np.float32)
     files = [tf.io.encode_png(tf.cast(each, tf.uint8)).numpy() for each in images]
     expected = model(preprocessor.normalize(tf.constant(images)))
-    of_files = strict[1]["serving_default"](image_bytes=tf.constant(files))["embedding"]
+    of_files = strict.signatures["serving_default"](image_bytes=tf.constant(files))["embedding"]
     for count in (3, 1, 0):
-        of_pixels = strict[1]["embed_images"](images=tf.constant(images[:count]))["embedding"]
+        of_pixels = strict.signatures["embed_images"](images=tf.constant(images[:count]))["embedding"]
         assert of_pixels.shape == (count, 16)
         np.testing.assert_allclose(of_pixels, expected[:count], atol=1e-5)
     np.testing.assert_allclose(of_files, expected, atol=1e-5)
@@ -46,39 +40,38 @@ def test_pixels_and_files_have_the_same_embeddings(strict):
 
 
 def test_learners_side_by_side_are_the_embedding(strict):
-    learners = strict[1]["embed_learners"](image_bytes=tf.constant(GOOD))["embeddings"].numpy()
+    learners = strict.signatures["embed_learners"](image_bytes=tf.constant(GOOD))["embeddings"].numpy()
     assert learners.shape == (3, 2, 8)
     np.testing.assert_allclose(np.linalg.norm(learners, axis=2), 1, atol=1e-5)
     joined = learners.reshape(3, 16) / np.sqrt(2)
-    embeddings = strict[1]["serving_default"](image_bytes=tf.constant(GOOD))["embedding"]
+    embeddings = strict.signatures["serving_default"](image_bytes=tf.constant(GOOD))["embedding"]
     np.testing.assert_allclose(embeddings, joined, atol=1e-5)
-    assert strict[1]["embed_learners"](image_bytes=tf.constant([], tf.string))["embeddings"].shape == (0, 2, 8)
+    assert strict.signatures["embed_learners"](image_bytes=tf.constant([], tf.string))["embeddings"].shape == (0, 2, 8)
 
 
 @pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
 def test_an_error_names_the_position_of_a_file_that_cannot_be_read(strict, bad):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[Image\] \[2\] \[of the batch cannot be read"):
-        strict[1]["serving_default"](image_bytes=tf.constant([*GOOD[:2], bad, GOOD[2], bad]))
+        strict.signatures["serving_default"](image_bytes=tf.constant([*GOOD[:2], bad, GOOD[2], bad]))
 
 
 def test_a_tolerant_model_embeds_the_others(strict, tolerant):
     contents = [BAD["text"], GOOD[0], BAD["bomb"], GOOD[1], BAD["half"], BAD["nothing"], GOOD[2]]
-    found = tolerant[1]["serving_default"](image_bytes=tf.constant(contents))
+    found = tolerant.signatures["serving_default"](image_bytes=tf.constant(contents))
     assert found["valid"].dtype == tf.bool and np.flatnonzero(found["valid"]).tolist() == [1, 3, 6]
-    expected = strict[1]["serving_default"](image_bytes=tf.constant(GOOD))["embedding"]
+    expected = strict.signatures["serving_default"](image_bytes=tf.constant(GOOD))["embedding"]
     np.testing.assert_allclose(found["embedding"].numpy()[[1, 3, 6]], expected, atol=1e-5)
     assert not found["embedding"].numpy()[[0, 2, 4, 5]].any()
-    assert tolerant[1]["embed_learners"](image_bytes=tf.constant(contents))["valid"].numpy().sum() == 3
-    nothing = tolerant[1]["serving_default"](image_bytes=tf.constant([], tf.string))
+    assert tolerant.signatures["embed_learners"](image_bytes=tf.constant(contents))["valid"].numpy().sum() == 3
+    nothing = tolerant.signatures["serving_default"](image_bytes=tf.constant([], tf.string))
     assert nothing["embedding"].shape == (0, 16) and nothing["valid"].shape == (0,)
 
 
-@pytest.mark.parametrize("path", [exported, exported_tolerant])
-def test_contents_that_cannot_be_read_are_told_apart_by_either_model(path):
-    model = ExportedModel(path())
-    embeddings, valid = model.embed_contents([GOOD[0], BAD["half"], GOOD[1]])
-    assert valid.tolist() == [True, False, True] and (model.dimension, model.metric) == (16, "cosine")
-    np.testing.assert_allclose(embeddings[[0, 2]], model.embed_contents(GOOD[:2])[0], atol=1e-5)
+def test_contents_that_cannot_be_read_are_told_apart_by_either_model(strict, tolerant):
+    for model in (strict, tolerant):
+        embeddings, valid = model.embed_contents([GOOD[0], BAD["half"], GOOD[1]])
+        assert valid.tolist() == [True, False, True] and (model.dimension, model.metric) == (16, "cosine")
+        np.testing.assert_allclose(embeddings[[0, 2]], model.embed_contents(GOOD[:2])[0], atol=1e-5)
 
 
 def tensors_of(request):
@@ -106,13 +99,13 @@ def predictions_of(outputs):
 def test_requests_of_tensorflow_serving(strict, tolerant):
     """The value of the only input, the input by name, and columns; the example's `{"b64": "aW1hZ2UgYnl0ZXM="}`."""
     encoded = [{"b64": base64.b64encode(each).decode()} for each in GOOD]
-    expected = strict[1]["serving_default"](image_bytes=tf.constant(GOOD))["embedding"].numpy()
+    expected = strict.signatures["serving_default"](image_bytes=tf.constant(GOOD))["embedding"].numpy()
     named = [{"image_bytes": each} for each in encoded]
     for body in ({"instances": encoded}, {"instances": named}, {"inputs": encoded}):
-        answer = {"predictions": predictions_of(strict[1]["serving_default"](**tensors_of(json.dumps(body))))}
+        answer = {"predictions": predictions_of(strict.signatures["serving_default"](**tensors_of(json.dumps(body))))}
         np.testing.assert_allclose(json.loads(json.dumps(answer))["predictions"], expected, atol=1e-5)
     documented = json.dumps({"instances": [{"b64": "aW1hZ2UgYnl0ZXM="}, encoded[0]]})
-    rows = predictions_of(tolerant[1]["serving_default"](**tensors_of(documented)))
+    rows = predictions_of(tolerant.signatures["serving_default"](**tensors_of(documented)))
     assert [row["valid"] for row in rows] == [False, True]
     np.testing.assert_allclose(rows[1]["embedding"], expected[0], atol=1e-5)
 

@@ -16,8 +16,6 @@ from tfdml.serving.image_list import ImageList
 from tfdml.serving.index_folder import IndexFolder
 from tfdml.serving.indexing import index_images
 
-pytestmark = pytest.mark.usefixtures("models_load_once")
-
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):

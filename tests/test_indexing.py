@@ -6,13 +6,13 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
+from tests.serving_fixtures import exported, loaded, models_load_once, picture  # noqa: F401
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.serving import ExportedModel, Searcher, indexing
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.indexing import delete_images, index_images
+from tfdml.serving.model_files import model_hash
 
-pytestmark = pytest.mark.usefixtures("models_load_once")
 COUNT = 13
 
 
@@ -34,7 +34,9 @@ def photos(tmp_path_factory):
 def expected(photos):
     """Paths and embeddings, as the model gives them file by file."""
     paths = sorted(photos.rglob("*.png"))
-    return list(map(str, paths)), ExportedModel(exported()).embed_contents([path.read_bytes() for path in paths])[0]
+    return list(map(str, paths)), loaded(model_hash(exported())).embed_contents([path.read_bytes() for path in paths])[
+        0
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,6 @@ from tfdml.serving.image_list import ImageList
 from tfdml.serving.indexing import index_images
 from tfdml.serving.labeling import Calibration, calibrate, label_folder, vote
 
-pytestmark = pytest.mark.usefixtures("models_load_once")
-
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):

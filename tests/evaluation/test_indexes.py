@@ -2,6 +2,7 @@
 
 import math
 
+import faiss
 import numpy as np
 import pytest
 
@@ -64,7 +65,7 @@ def part(labels, seed):
     return marks | {"apart": [random.integers(0, 4, len(labels)), random.integers(0, 9, len(labels))]}
 
 
-@pytest.mark.parametrize("index", ["ivf(lists=6, probes=6)", "hnsw(ef_search=400)"])
+@pytest.mark.parametrize("index", ["ivf(lists=6, probes=6)", "hnsw(ef_search=400)", "flat"])
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
 @pytest.mark.parametrize("seed, classes", [(0, 12), (1, 60), (2, 3)])
 def test_an_index_that_finds_all_is_exact(index, distance, seed, classes):
@@ -176,7 +177,7 @@ def test_memory_mapped_embeddings_give_the_same(tmp_path):
     assert found == expected
 
 
-@pytest.mark.parametrize("spec", ["ivf", "ivf(lists=2)", "hnsw"])
+@pytest.mark.parametrize("spec", ["ivf", "ivf(lists=2)", "hnsw", "flat", "pq"])
 def test_galleries_of_a_few_images(spec):
     labels = [0, 0, 1, 1, 2]
     assert evaluate(np.eye(3)[labels], labels, "recall_at_1", index=spec)["queries"] == 4
@@ -190,6 +191,26 @@ def test_numbers_of_lists_and_probes():
         "ivf(lists=10, probes=10)",
         "ivf(lists=4000, probes=64)",
     ]
+
+
+def test_compressed_vectors_are_near_the_exact_ones():
+    pq = registry.create("index", "pq")
+    assert [repr(pq.of_size(count)) for count in (5, 390, 1_000_000)] == [
+        "pq(subvectors=None, bits=1, lists=1, probes=1)",
+        "pq(subvectors=None, bits=3, lists=10, probes=10)",
+        "pq(subvectors=None, bits=8, lists=4000, probes=64)",
+    ]
+    vectors = np.random.default_rng(0).normal(size=(800, 12)).astype(np.float32)
+    for spec, parts in (("pq", 3), ("pq(subvectors=6, bits=6)", 6)):
+        index = registry.create("index", spec).of_size(800).create(12, faiss.METRIC_L2, lambda count: vectors[:count])
+        index.add(vectors)
+        assert index.pq.M == parts
+        found = index.search(vectors[:200], 10)[1]
+        assert np.mean([row in rows for row, rows in enumerate(found)]) > 0.9
+    with pytest.raises(ValueError, match=r"pq\(subvectors=5\) must divide the dimension of the embedding, which is 12"):
+        registry.create("index", "pq(subvectors=5)").of_size(800).create(12, faiss.METRIC_L2, None)
+    with pytest.raises(ValueError, match=r"pq\(bits=8\) needs 256 images in the gallery; it has 100"):
+        registry.create("index", "pq(bits=8)").of_size(100)
 
 
 @pytest.mark.parametrize(

@@ -25,12 +25,17 @@ class ExportedModel:
             self._model = tf.saved_model.load(str(path))
         except (OSError, ValueError, tf.errors.OpError) as error:
             raise ValueError(f"Cannot read the SavedModel {path}; export it again: {error}") from error
-        self._serve = self._model.signatures.get("serving_default")
+        self._serve = self.signatures.get("serving_default")
         if not self._serve or not _takes_files(self._serve):
             raise ValueError(
                 f"The SavedModel {path} has no signature serving_default from image_bytes, strings, to embedding, as "
                 "`python -m tfdml.export` writes it."
             )
+
+    @property
+    def signatures(self):
+        """Name to function, see `tfdml.serving.export`."""
+        return self._model.signatures
 
     @property
     def dimension(self):
