@@ -51,6 +51,10 @@ def test_chosen_queries(retrieved):
     assert LABELS[chosen["best"]].tolist() == [0, 1] and chosen["best"][0] in (0, 1, 2)
     assert chosen["worst"][0] == 3 and LABELS[chosen["worst"][1]] == 1
     assert sorted(LABELS[chosen["random"]]) == [0, 1]
+    # Then each class has another.
+    more = chosen_queries(retrieved, LABELS, 9)
+    assert sorted(LABELS[more["random"]][:2]) == sorted(LABELS[more["random"]][2:4]) == [0, 1]
+    assert len(set(more["random"])) == 7 and more["best"][:2].tolist() == chosen["best"].tolist()
 
 
 def test_frames_tell_right_from_wrong(retrieved, tmp_path):

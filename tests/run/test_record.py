@@ -78,3 +78,11 @@ def test_a_complete_run(make_record):
     assert (record.step, record.best_step("map")) == (1200, 10)
     told = "Complete: 1,200 steps in 1 h 7 min. The model shown is the best, of step 10."
     assert state(record) == f"{told} It was selected on test by Recall@1."
+
+
+def test_members_that_are_not_joined_are_reported_one_by_one(tmp_path):
+    (tmp_path / "member_000").mkdir()
+    with pytest.raises(ValueError, match="is not joined yet; name one of its members, such as .*member_000"):
+        Record.of(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no flags.txt"):
+        Record.of(tmp_path / "member_000")

@@ -11,10 +11,11 @@ WORDS = 190
 
 
 def chosen_queries(retrieved, labels, count, seed=0):
-    """Returns kind to places in `retrieved.queries`: `best`, `worst` and `random` ones, of different classes each.
+    """Returns kind to places in `retrieved.queries`: `best`, `worst` and `random` ones.
 
-    The best queries have the most right neighbors, the worst have their first right neighbor farthest behind. Queries
-    without a right image in the gallery are left out.
+    The best queries have the most right neighbors, the worst have their first right neighbor farthest behind. Of each
+    kind there is one query of each class before any class has another. Queries without a right image in the gallery are
+    left out.
 
     Args:
         retrieved: `tfdml.evaluation.retrieved.Retrieved`.
@@ -75,5 +76,9 @@ def _found(retrieved, place):
 
 
 def _of_different_classes(places, classes, count):
-    _, first = np.unique(classes[places], return_index=True)
-    return places[np.sort(first)][:count]
+    """The first places, of each class one before any class has another."""
+    order = np.argsort(classes[places], kind="stable")
+    _, sizes = np.unique(classes[places], return_counts=True)
+    turns = np.empty(len(places), np.int64)
+    turns[order] = np.concatenate([np.arange(0), *map(np.arange, sizes)])
+    return places[np.argsort(turns, kind="stable")][:count]

@@ -39,7 +39,7 @@ def write_page(record, subject, pictures, path):
         "Pictures": page.picture_figures({each: told for each, told in pictures.items() if each.stem not in OWN}),
         "How to reproduce": page.reproduce(record.command(), {**record.saved_by(), **environment()}),
     }
-    title = f"{record.run.path.name}: {record.settings.method} on {record.settings.dataset}"
+    title = f"{record.run.path.resolve().name}: {record.settings.method} on {record.settings.dataset}"
     write_text(page.document(title, {state(record): not record.result}, sections, {"gallery": gallery}), path)
 
 

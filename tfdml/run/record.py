@@ -7,6 +7,7 @@ import shlex
 import zipfile
 
 from tfdml import flags
+from tfdml.run.ensemble_directory import EnsembleDirectory
 from tfdml.run.length import epochs_of
 from tfdml.run.run_directory import RunDirectory
 
@@ -29,7 +30,12 @@ class Record:
     @classmethod
     def of(cls, run_dir):
         """Reads a run directory."""
-        run = RunDirectory(run_dir)
+        run, members = RunDirectory(run_dir), EnsembleDirectory(run_dir).members()
+        if members and not run.has_flags:
+            first = next(iter(members.values()))
+            raise ValueError(
+                f"The ensemble in {run_dir} is not joined yet; name one of its members, such as {first.path}."
+            )
         run.settings()
         return cls(run, run.result() or {})
 

@@ -78,6 +78,11 @@ class RunDirectory:
         except OSError as error:
             raise OSError(f"Cannot write to --run_dir={self.path}: {error.strerror}.") from error
 
+    @property
+    def has_flags(self):
+        """Whether the folder is a run's; that of an ensemble is one when its members are joined."""
+        return self._flags.is_file()
+
     def settings(self):
         """The flags that the run was made with, as a namespace."""
         return self._saved_flags()[0]
@@ -151,7 +156,7 @@ class RunDirectory:
         return any(not entry.name.startswith((".writing-", LOCK, MEMBER)) for entry in self.path.iterdir())
 
     def _saved_flags(self):
-        if not self._flags.is_file():
+        if not self.has_flags:
             raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
         try:
             text = self._flags.read_text(encoding="utf-8")

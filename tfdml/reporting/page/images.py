@@ -35,7 +35,7 @@ def _figure(path, caption, most):
     else:
         source = data_uri(content, TYPES[path.suffix])
     # What can be seen stands in the caption; the same words again would be read twice.
-    image = empty_element("img", src=source, alt=path.stem.replace("_", " "), loading="lazy")
+    image = empty_element("img", src=source, alt=path.stem.replace("_", " "))
     return element("figure", image, element("figcaption", caption))
 
 

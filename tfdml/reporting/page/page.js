@@ -39,7 +39,7 @@
   // A row of the list is one button, whose label says what its pictures show.
   function card(query) {
     const picture = (row, kind) =>
-      make("span", { class: `thumb ${kind}` }, make("img", { src: image(row).src, alt: "", loading: "lazy" }));
+      make("span", { class: `thumb ${kind}` }, make("img", { src: image(row).src, alt: "" }));
     const rows = query.found.map((neighbors, number) => {
       const pictures = neighbors.map(([row, , right]) => picture(row, word(right)));
       const name = gallery.models.length > 1 ? [make("span", { class: "model" }, gallery.models[number])] : [];
