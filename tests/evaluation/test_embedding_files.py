@@ -69,6 +69,13 @@ def broken_files(folder):
     whole = (folder / "good.npy").read_bytes()
     (folder / "cut.npy").write_bytes(whole[:-5])
     (folder / "text.npy").write_text("not an array")
+    np.savez(folder / "whole.npz", embeddings=np.ones((40, 20)), labels=np.arange(40))
+    whole = (folder / "whole.npz").read_bytes()
+    (folder / "cut.npz").write_bytes(whole[:-50])
+    (folder / "changed.npz").write_bytes(whole[:900] + b"x" * 20 + whole[920:])
+    for name, column in {"numbers": [1.0, 2], "missing": [[1.0], None], "longer": [[1.0], [1.0, 2]]}.items():
+        pyarrow.parquet.write_table(pyarrow.table({"embeddings": column, "labels": [0, 0]}), folder / f"{name}.parquet")
+    (folder / "cut.parquet").write_bytes((folder / "longer.parquet").read_bytes()[:-20])
     np.save(folder / "labels.npy", [0, 0, 1, 1])
     np.save(folder / "short.npy", [0, 0, 1])
     np.save(folder / "floats.npy", [0.5, 0.5, 1, 1])
@@ -90,6 +97,13 @@ def broken_files(folder):
         ("no_labels.npz", "", "no_labels.npz has no labels; it contains embeddings"),
         ("no_labels.npz", "labels.npy", "no_labels.npz contains the labels; remove --labels"),
         ("camera.npz", "", "camera.npz: expected cameras of integers, received type float64"),
+        ("cut.npz", "", "cut.npz cannot be read"),
+        ("changed.npz", "", "changed.npz cannot be read"),
+        ("none.parquet", "", "none.parquet does not exist"),
+        ("cut.parquet", "", "cut.parquet cannot be read"),
+        ("numbers.parquet", "", "numbers.parquet: expected embeddings of lists of numbers, received type double"),
+        ("missing.parquet", "", "missing.parquet: 1 of 2 embeddings are missing"),
+        ("longer.parquet", "", "longer.parquet: expected embeddings of one length, received [1, 2]"),
         ("x.txt", "", "x.txt: expected a file that ends in .npy, .npz, .parquet"),
     ],
 )

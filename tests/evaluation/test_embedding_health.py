@@ -184,6 +184,8 @@ def test_bad_embeddings_are_named(name):
         evaluate(np.ones((3, 1)), [0, 0], name)
     with pytest.raises(ValueError, match=r"Expected embeddings \[N, d\] of numbers, received shape \(3,\)"):
         evaluate(np.ones(3), [0, 0, 1], name)
+    with pytest.raises(ValueError, match="None of 3 rows is a query or in the gallery"):
+        evaluate(np.ones((3, 2)), [0, 0, 1], name, queries=[False] * 3, gallery=[False] * 3)
 
 
 def test_bad_arguments_are_named():

@@ -2,11 +2,15 @@
 
 import dataclasses
 import os
+import zipfile
+import zlib
 
 import numpy as np
 
 # Columns of a `pipelines.datasets.Split` that protocols read.
 COLUMNS = {"cameras": np.int64, "groups": np.int64, "is_query": bool, "is_gallery": bool}
+# Raised for arrays that are cut off or changed.
+BROKEN = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +98,7 @@ def _read_npz(path):
     with _loaded(path) as arrays:
         try:
             return {name: arrays[name] for name in arrays.files}
-        except (ValueError, OSError, EOFError) as error:
+        except BROKEN as error:
             raise ValueError(f"{path} cannot be read: {error}. Write it again with numpy.savez.") from error
 
 
@@ -103,7 +107,7 @@ def _loaded(path, **options):
         return np.load(path, allow_pickle=False, **options)
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist.") from None
-    except (ValueError, OSError, EOFError) as error:
+    except BROKEN as error:
         raise ValueError(f"{path} cannot be read: {error}. Write it again with numpy.save or numpy.savez.") from error
 
 
@@ -113,6 +117,8 @@ def _read_parquet(path):
 
     try:
         table = pyarrow.parquet.read_table(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path} does not exist.") from None
     except (OSError, pyarrow.ArrowException) as error:
         raise ValueError(f"{path} cannot be read: {error}.") from error
     columns = {name: table[name].to_numpy() for name in table.column_names if name in ("labels", *COLUMNS)}
@@ -120,6 +126,10 @@ def _read_parquet(path):
         columns["labels"] = columns["labels"].astype(str)
     if "embeddings" in table.column_names:
         lists = table["embeddings"].combine_chunks()
+        if not hasattr(lists, "value_lengths"):
+            raise ValueError(f"{path}: expected embeddings of lists of numbers, received type {lists.type}.")
+        if lists.null_count:
+            raise ValueError(f"{path}: {lists.null_count} of {len(lists)} embeddings are missing.")
         lengths = np.unique(lists.value_lengths().to_numpy(zero_copy_only=False))
         if len(lengths) > 1:
             raise ValueError(f"{path}: expected embeddings of one length, received {lengths.tolist()[:4]}.")

@@ -32,11 +32,13 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
     """
     embeddings = np.asanyarray(embeddings)
     search.check(embeddings)
+    rows = np.union1d(search.queries, search.gallery)
+    if not len(rows):
+        raise ValueError(f"None of {len(embeddings)} rows is a query or in the gallery. Check their columns.")
     queries, per_query, report = None, {}, None
     if rank_metrics := _of(RankMetric, metrics):
         over_queries = _over_pooled_queries if search.pooling else _over_queries
         queries, per_query, report = over_queries(embeddings, search, rank_metrics, distance, reranking, index, workers)
-    rows = np.union1d(search.queries, search.gallery)
     labels, values = search.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
     if _of((ClusterMetric, EmbeddingMetric), metrics):
         points = _points(embeddings, rows, distance)

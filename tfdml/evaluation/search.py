@@ -40,6 +40,9 @@ class Search:
         labels = np.asarray(labels)
         if labels.ndim != 1:
             raise ValueError(f"Expected labels [N], one class number a row; received shape {labels.shape}.")
+        if labels.dtype.kind == "f" and np.isnan(labels).any():
+            missing = np.flatnonzero(np.isnan(labels))
+            raise ValueError(f"{len(missing)} of {len(labels)} labels are NaN; the first is row {missing[0]}.")
         numbers = np.unique(labels, return_inverse=True)[1].astype(np.int64)
         columns = tuple(_column(column, len(labels)) for column in apart)
         return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns, pooling)
