@@ -1,6 +1,7 @@
 """Inner products in half precision, which are wrong by no more than a bound."""
 
 import functools
+import os
 import pathlib
 
 import numpy as np
@@ -71,11 +72,14 @@ class HalfProducts:
 @functools.cache
 def half_products_are_fast():
     """Returns whether this processor multiplies bfloat16 faster than float32, and sums in float32."""
+    # Without oneDNN, TensorFlow computes them in float32, and converts all it reads and writes.
+    if gpus() or os.environ.get("TF_ENABLE_ONEDNN_OPTS", "1").lower() not in ("1", "true"):
+        return False
     try:
         flags = pathlib.Path(CPU_FILE).read_text().split()
     except OSError:
         return False
-    return any(flag in flags for flag in INSTRUCTIONS) and not gpus() and _are_summed_in_float32()
+    return any(flag in flags for flag in INSTRUCTIONS) and _are_summed_in_float32()
 
 
 def _are_summed_in_float32():
