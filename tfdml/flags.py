@@ -183,6 +183,7 @@ def _running(define):
         "TF_CONFIG.",
     )
     define.bool("deterministic", True, "Use operations that give the same bits every time.")
+    define.integer("pieces", 1, "Embed batches in so many pieces, one after another: less memory, more time.", 1)
     define.bool("jit_compile", False, "Compile the step with XLA; one device only, not with --deterministic.")
     define.integer("checkpoint_every", 0, "Also save a checkpoint every N steps; 0: only at the end of epochs.", 0)
     define.integer("keep_checkpoints", 3, "Number of checkpoints to keep.", lower_bound=1)

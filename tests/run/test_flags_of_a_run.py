@@ -53,6 +53,7 @@ OTHER_VALUES = {
     "precision": "mixed_bfloat16",
     "devices": "cpu:2",
     "deterministic": "False",
+    "pieces": "4",
     "jit_compile": "True",
     "checkpoint_every": "6",
     "keep_checkpoints": "1",

@@ -37,7 +37,13 @@ def batch_norms(model):
     return [layer for layer in layers_of(model) if isinstance(layer, keras.layers.BatchNormalization)]
 
 
+def moves_statistics(layer):
+    """Whether training normalizes with the statistics of each batch, and so moves those of a batch normalization."""
+    return layer.trainable and not getattr(layer, "keeps_statistics", False)
+
+
 def _keep_statistics(layer):
     """Runs a layer in inference mode with trainable scales and offsets, which Keras does not offer."""
+    layer.keeps_statistics = True
     call = layer.call
     layer.call = lambda inputs, training=None, mask=None: call(inputs, training=False, mask=mask)

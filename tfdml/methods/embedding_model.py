@@ -121,6 +121,11 @@ class EmbeddingModel(GlobalBatchModel):
         return super().for_retrieval(learners) if self.normalize else learners[:, 0]
 
     @property
+    def learners_shape(self):
+        """Number K of learners, and dimensions d of each; None before the model has seen images."""
+        return self._learners_shape
+
+    @property
     def learner_count(self):
         """Number K of learners; None before the model has seen images."""
         return self._learners_shape and self._learners_shape[0]
@@ -166,13 +171,22 @@ class EmbeddingModel(GlobalBatchModel):
         each = zip(suffixes, found, strict=True)
         return {f"{name}{suffix}": value for suffix, values in each for name, value in values.items()}
 
-    def compile(self, optimizer="adam", loss=None, metrics=None, loss_weights=None, weighted_metrics=None, **kwargs):
-        """Keras' compile. The loss is one of `tfdml.losses`, its spec (`"triplet(margin=0.1)"`), or any
-        `keras.losses.Loss` whose `call(labels [B], embeddings [B, d])` gives `[B]`."""
+    def compile(
+        self, optimizer="adam", loss=None, metrics=None, loss_weights=None, weighted_metrics=None, pieces=1, **kwargs
+    ):
+        """Keras' compile.
+
+        The loss is one of `tfdml.losses`, its spec (`"triplet(margin=0.1)"`), or any `keras.losses.Loss` whose
+        `call(labels [B], embeddings [B, d])` gives `[B]`. A step embeds the batch in so many `pieces`, one after the
+        other, which takes less memory and more time; see `tfdml.methods.pieces`.
+        """
         if isinstance(loss, str):
             loss = registry.create("loss", loss)
         unsupported = {"metrics": metrics, "loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
         check_compile_arguments(self.distribute_strategy, optimizer, loss, unsupported, kwargs)
+        if not isinstance(pieces, int) or pieces < 1:
+            raise ValueError(f"Expected pieces to be an integer of 1 or more, received {pieces!r}.")
+        self.pieces = pieces
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         optimizer = without_loss_scaling(self.optimizer)
         if isinstance(optimizer, LayerGroups):

@@ -9,6 +9,7 @@ from tfdml.functional.distances import unit_length
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.methods.keras_model import KerasModel
 from tfdml.methods.measures import Measures, measure
+from tfdml.methods.pieces import gradients_at_once, gradients_in_pieces
 from tfdml.methods.replicas import (
     apply_summed_gradients,
     average_moving_statistics,
@@ -23,6 +24,9 @@ class GlobalBatchModel(KerasModel):
 
     `EmbeddingModel` adds the embeddings, `loss_values`, and what the loss has of variables.
     """
+
+    # Of how many pieces a batch is made, whose activations are in memory one after the other.
+    pieces = 1
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -57,16 +61,24 @@ class GlobalBatchModel(KerasModel):
         images, batch = _unpack(data)
         with tf.control_dependencies(tf.nest.flatten(images)):
             batch = _gathered(batch)
-            _, measured, values = self._global_loss(images, batch, training=False)
+            learners = at_least_float32(self(images, training=False, merged=False))
+            _, measured, values = self._global_loss(learners, batch, training=False)
             return self.update_measures(batch, measured, values)
 
     def _train_on(self, images, batch):
         replicas = tf.distribute.get_replica_context().num_replicas_in_sync
         batch = _gathered(batch)
-        with tf.GradientTape() as tape:
-            loss, measured, values = self._global_loss(images, batch, training=True)
-            scaled = self.optimizer.scale_loss(loss / replicas)
-        gradients = sum_gradients(tape.gradient(scaled, self.learning_variables()))
+
+        def loss_of(learners):
+            loss, measured, values = self._global_loss(learners, batch, training=True)
+            return self.optimizer.scale_loss(loss / replicas), (measured, values)
+
+        arguments = (self, images, loss_of, self.learning_variables())
+        if self.pieces == 1:
+            gradients, (measured, values) = gradients_at_once(*arguments)
+        else:
+            gradients, (measured, values) = gradients_in_pieces(*arguments, self.pieces)
+        gradients = sum_gradients(gradients)
         present = [gradient for gradient in gradients if gradient is not None]
         measured["gradient_norm"] = tf.linalg.global_norm(present) / self.optimizer.scale_loss(1.0)
         self.apply_gradients(batch, gradients)
@@ -82,13 +94,13 @@ class GlobalBatchModel(KerasModel):
         }
         return [variable for variable in self.non_trainable_variables if id(variable) not in frozen]
 
-    def _global_loss(self, images, batch, training):
+    def _global_loss(self, learners, batch, training):
         if self.loss is None:
             raise ValueError(
                 "The model was compiled without a loss: expected compile(loss=...) with one of tfdml.losses, such as "
                 "loss=tfdml.losses.Triplet(), or its spec, loss='triplet'."
             )
-        learners = gather(at_least_float32(self(images, training=training, merged=False)))
+        learners = gather(learners)
         values = self.loss_values(batch, learners)
         if training:
             self.observe(batch, learners)

@@ -1,0 +1,100 @@
+"""Batches in pieces take the step of whole batches."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from tests.methods.test_every_method import METHODS, make, two_layers
+from tfdml.backbones import Small
+
+IMAGES = np.random.default_rng(0).normal(size=(8, 8, 8, 3)).astype(np.float32)
+LABELS = np.array([0, 0, 1, 1, 2, 2, 0, 1])
+
+
+def stepped(method, pieces, backbone, batches=1, jit_compile=False, **more):
+    """Weights after a step, what they were before it, and the loss and norms of the step."""
+    keras.utils.set_random_seed(0)
+    model = make(method, backbone(), **more)
+    optimizer = keras.optimizers.SGD(0.5)
+    model.compile(optimizer, loss=tfdml.losses.ProxyNCA(classes=3), pieces=pieces, jit_compile=jit_compile)
+    model(IMAGES)
+    before = model.get_weights()
+    targets = {"label": LABELS, "learner": np.ones(8, int)} if method == "divide_and_conquer" else LABELS
+    dataset = tf.data.Dataset.from_tensor_slices((IMAGES, targets)).batch(8, drop_remainder=True).repeat(batches)
+    history = model.fit(dataset, verbose=0).history
+    return before, model.get_weights(), {name: values[0] for name, values in history.items()}
+
+
+def check_same(whole, divided):
+    for one, other in zip(whole[0], divided[0], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert max(np.abs(one - other).max() for one, other in zip(whole[0], whole[1], strict=True)) > 1e-3
+    for one, other in zip(whole[1], divided[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    assert whole[2].keys() == divided[2].keys()
+    for name, value in whole[2].items():
+        assert divided[2][name] == pytest.approx(value, rel=1e-3), name
+
+
+# The branches of the others have batch norm of their own.
+@pytest.mark.parametrize("method", [method for method in METHODS if not method.startswith("multilevel")])
+def test_every_method_takes_the_same_step(method):
+    check_same(stepped(method, 1, two_layers), stepped(method, 4, two_layers))
+
+
+def frozen_norms():
+    backbone = Small(width=2, stages=2)
+    for layer in backbone.layers:
+        if isinstance(layer, keras.layers.BatchNormalization):
+            layer.moving_variance.assign(3.0 * layer.moving_variance)
+    return backbone
+
+
+@pytest.mark.parametrize("which", ["statistics", "all"])
+def test_with_frozen_batch_norm(which):
+    more = {"backbone": frozen_norms, "freeze_batch_norm": which, "batches": 2}
+    check_same(stepped("single", 1, **more), stepped("single", 8, **more))
+
+
+@pytest.mark.slow
+def test_compiled_by_xla():
+    check_same(stepped("single", 1, two_layers), stepped("single", 2, two_layers, jit_compile=True))
+
+
+def test_a_pass_over_one_piece_alone_would_be_another_step():
+    """What this compares can differ: half of the batch gives another step."""
+    whole = stepped("single", 1, two_layers)[1]
+    model = make("single", two_layers())
+    model.compile(keras.optimizers.SGD(0.5), loss=tfdml.losses.ProxyNCA(classes=3))
+    keras.utils.set_random_seed(0)
+    model.fit(IMAGES[:4], LABELS[:4], batch_size=4, verbose=0)
+    assert any(np.abs(one - other).max() > 1e-3 for one, other in zip(whole, model.get_weights(), strict=True))
+
+
+def fit(pieces, backbone=None, images=IMAGES, **more):
+    model = make("single", backbone or two_layers(), **more)
+    model.compile("sgd", loss="triplet(mining='all')", pieces=pieces)
+    model.fit(images, LABELS[: len(images)], batch_size=len(images), verbose=0)
+
+
+def dropping():
+    inputs = keras.Input((8, 8, 3))
+    outputs = keras.layers.Dropout(0.5, name="drop")(keras.layers.Conv2D(2, 1)(inputs))
+    about = {"mean": (127.5,) * 3, "std": (63.75,) * 3, "image_size": 8}
+    return tfdml.backbones.Backbone(inputs, {"output": outputs}, **about)
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        ({"pieces": 0}, "pieces to be an integer of 1 or more, received 0"),
+        ({"pieces": 3}, "divide into 3 equal pieces, received 8 images"),
+        ({"pieces": 2, "backbone": Small(width=2, stages=2)}, "Freeze batch norm: --freeze_batch_norm=statistics"),
+        ({"pieces": 2, "backbone": dropping()}, "drop draws random numbers, which does not work in pieces"),
+    ],
+)
+def test_what_cannot_be_is_told(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        fit(**arguments)
