@@ -127,6 +127,10 @@ class Page:
             if option.get_attribute("value") == value:
                 option.click()
 
+    def assert_chosen(self, count, of):
+        shown = min(count, 12)
+        assert self.text("#count") == f"{count} of {of} queries chosen, {shown} shown" and len(self.shown()) == shown
+
     def press(self, key):
         self.browser.switch_to.active_element.send_keys(key)
 
@@ -165,14 +169,14 @@ def test_in_a_browser(browser):
     # The list has what was chosen.
     page.choose("right", "wrong")
     wrong = [query for query in queries if not query["found"][0][0][2]]
-    assert page.text("#count").startswith(f"{len(wrong)} of {len(queries)} queries")
+    page.assert_chosen(len(wrong), len(queries))
     page.choose("kind", "Best")
-    assert len(page.shown()) == sum("Best" in query["kinds"] for query in wrong)
+    page.assert_chosen(sum("Best" in query["kinds"] for query in wrong), len(queries))
     page.choose("kind", "")
     page.choose("right", "")
     chosen = images[str(queries[0]["row"])]["class"]
     page.choose("class", chosen)
-    assert len(page.shown()) == min(12, sum(images[str(query["row"])]["class"] == chosen for query in queries))
+    page.assert_chosen(sum(images[str(query["row"])]["class"] == chosen for query in queries), len(queries))
 
     # A comparison opens as well, and neither has anything to complain of.
     page = Page(browser, comparison()[0])
