@@ -101,6 +101,22 @@ def test_a_projected_and_tolerant_export_and_its_card(tmp_path):
     assert model_hash(tmp_path / "out") != card["sha256"]
 
 
+def test_search_and_index_bad_input(tmp_path):
+    for module, flags, words in [
+        ("tfdml.search", ["query.jpg"], "--index is missing"),
+        ("tfdml.search", ["--index=x"], "Expected one of: images to search for, --duplicates, and --label"),
+        ("tfdml.search", ["--index=x", "--label=y"], "--label needs --threshold, or --validation"),
+        (
+            "tfdml.search",
+            [f"--index={tmp_path}", "query.jpg"],
+            f"{tmp_path} is no tfdml index: it has no manifest.json",
+        ),
+        ("tfdml.index", ["--images=x"], "--out is missing"),
+        ("tfdml.index", [f"--out={tmp_path}/x", f"--images={tmp_path}/y"], f"{tmp_path}/y: no such folder or file"),
+    ]:
+        assert_one_error(run(module, *flags), words)
+
+
 def test_export_bad_input(finished, tmp_path):
     here, out = f"--run_dir={finished}", f"--out={tmp_path}/out"
     assert_one_error(run("tfdml.export", here), "--out")

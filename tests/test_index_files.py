@@ -47,6 +47,10 @@ def flipped(path):
     path.write_bytes(bytes(content))
 
 
+def pairs(index):
+    return duplicates(Searcher(index), 0.5)
+
+
 def refusal(index, read=Searcher):
     with pytest.raises(ValueError) as caught:
         read(index)
@@ -71,7 +75,13 @@ def test_a_damaged_copy_of_the_model_is_refused(index):
 
 def test_damaged_embeddings_are_refused(index):
     flipped(index / "embeddings" / "shard-000000.parquet")
-    assert "shard-000000.parquet is damaged" in refusal(index, lambda path: duplicates(Searcher(path), 0.5))
+    assert "shard-000000.parquet is damaged" in refusal(index, pairs)
+    (index / "embeddings" / "shard-000000.parquet").write_bytes(b"PAR1" * 9)
+    manifest = index / "embeddings" / "manifest.json"
+    about = fingerprint(index / "embeddings" / "shard-000000.parquet")
+    for shards, words in [({"rows": 4, **about}, "no shard of embeddings"), (about, "is damaged"), (4, "is damaged")]:
+        change(manifest, shards={"shard-000000.parquet": shards})
+        assert words in refusal(index, pairs)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +122,7 @@ def test_an_index_that_points_outside_its_folder_is_refused(index, tmp_path):
     (about,) = json.loads(shards.read_text())["shards"].values()
     before = shards.read_text()
     change(shards, shards={"../../outside": about})
-    assert "'../../outside', which is no shard" in refusal(index, lambda path: duplicates(Searcher(path), 0.5))
+    assert "'../../outside', which is no shard" in refusal(index, pairs)
     shards.write_text(before)
 
     shutil.move(index / "model" / "variables", tmp_path / "variables")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.serving_fixtures import exported, loaded, models_load_once, picture  # noqa: F401
 from tfdml.embedding_shards import EmbeddingShards
-from tfdml.serving import ExportedModel, Searcher, indexing
+from tfdml.serving import ExportedModel, Searcher, index_folder, indexing
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.indexing import delete_images, index_images
 from tfdml.serving.model_files import model_hash
@@ -96,6 +96,22 @@ def test_an_interrupted_indexing_goes_on(photos, expected, index, tmp_path, monk
     assert_finds(tmp_path / "index", *expected)
     manifests = [json.loads((each / "manifest.json").read_text()) for each in (index, tmp_path / "index")]
     assert manifests[0] == manifests[1]
+
+
+@pytest.mark.parametrize("step", ["write_manifest", "fingerprint", "flush"])
+def test_a_kill_while_an_index_is_written_leaves_the_earlier_one_whole(step, photos, expected, tmp_path, monkeypatch):
+    out, few = tmp_path / "index", ImageList.of(photos / "odd")
+    for images, options in ((few, {"model": exported()}), (ImageList.of(photos), {"add": True})):
+        with monkeypatch.context() as patch:
+            patch.setattr(index_folder, step, lambda *_: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                index_images(out, images, **options)
+        if images is not few:
+            assert len(Searcher(out)) == len(few)
+        index_images(out, images, **options)
+    assert sorted(file.name for file in out.glob("i*-*")) == ["images-1.parquet", "index-1.faiss"]
+    rows = [row for part in ("odd", "even") for row, path in enumerate(expected[0]) if part in path]
+    assert_finds(out, [expected[0][row] for row in rows], expected[1][rows])
 
 
 def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):

@@ -9,6 +9,7 @@ import numpy as np
 from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, write_manifest
 
 FORMAT, VERSION, MANIFEST = "folder of tfdml embeddings", 1, "manifest.json"
+TYPES = {"model": str, "dimension": int, "next_id": int, "next_shard": int, "shards": dict, "bad": dict}
 NAME = re.compile(r"shard-(\d{6})\.parquet")
 
 
@@ -41,10 +42,10 @@ class EmbeddingShards:
     def __init__(self, folder):
         self.folder = Path(folder)
         self._manifest = read_manifest(self.folder / MANIFEST, FORMAT, VERSION)
-        about = self._manifest
-        whole = isinstance(about.get("shards"), dict) and isinstance(about.get("bad"), dict)
-        if not whole or not all(isinstance(about.get(name), int) for name in ("dimension", "next_id", "next_shard")):
-            raise ValueError(f"{self.folder / MANIFEST} is damaged: it lacks an entry. Make the embeddings anew.")
+        if not _is_whole(self._manifest):
+            raise ValueError(
+                f"{self.folder / MANIFEST} is damaged: an entry is missing or wrong. Make the embeddings anew."
+            )
 
     @classmethod
     def create(cls, folder, *, model, dimension):
@@ -177,3 +178,11 @@ class EmbeddingShards:
             return Shard(table["id"].to_numpy(), *columns, embeddings)
         except (OSError, KeyError, ValueError, AttributeError, pyarrow.ArrowException) as error:
             raise ValueError(f"{path} is no shard of embeddings: {error}. Make it anew.") from error
+
+
+def _is_whole(manifest):
+    """Whether a manifest has all entries, of the right types."""
+    if not all(isinstance(manifest.get(name), kind) for name, kind in TYPES.items()):
+        return False
+    shards = manifest["shards"].values()
+    return all(isinstance(shard, dict) and isinstance(shard.get("rows"), int) for shard in shards)

@@ -7,7 +7,7 @@ python -m tfdml.index --images=new_photos --out=index --add
 python -m tfdml.index --delete=photos/a.jpg,photos/b.jpg --out=index
 """
 
-from absl import flags
+from absl import flags, logging
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
@@ -42,13 +42,15 @@ def main():
         left = delete_images(given.out, given.delete)
         print(f"Deleted {len(given.delete):,} images from {given.out}; it has {left:,} images.")
         return
+    # TensorFlow logs how it reads the model.
+    logging.set_verbosity(logging.WARNING)
     images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
     about = {"model": given.model, "kind": given.kind, "add": given.add, "batch_size": given.batch_size}
     count, bad = index_images(given.out, images, **about)
     if bad:
         path, reason = min(bad.items())
-        print(f"{len(bad):,} images cannot be read and are left out; {given.out}/bad_images.jsonl lists them.")
-        print(f"The first is {path}: {reason}")
+        print(f"{len(bad):,} of {len(images):,} images cannot be read and are left out, first {path}: {reason}")
+        print(f"All are listed in {given.out}/bad_images.jsonl")
     print(f"Indexed {count:,} images in {given.out}.")
 
 

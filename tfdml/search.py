@@ -8,7 +8,7 @@ python -m tfdml.search --index=index --label=new_photos --validation=photos_with
 import json
 from dataclasses import asdict
 
-from absl import flags
+from absl import flags, logging
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
@@ -42,6 +42,8 @@ def main(queries):
     if given.label and (given.threshold is None) == (not given.validation):
         raise ValueError("--label needs --threshold, or --validation, a folder of images with labels.")
     command.import_package()
+    # TensorFlow logs how it reads the model.
+    logging.set_verbosity(logging.WARNING)
     from tfdml.serving import Searcher
 
     searcher = Searcher(given.index, given.model or None)

@@ -83,7 +83,7 @@ def _of_run(run, which, model):
         "weights_licence": licence,
         "data": {
             "dataset": settings.dataset,
-            "protocol": settings.protocol or "the dataset's own protocol",
+            "protocol": settings.protocol,
             "queries": found.get("queries"),
             "selected_on": result.get("selected_on") if which == "best" else None,
         },

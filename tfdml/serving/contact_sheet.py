@@ -27,8 +27,12 @@ def draw(queries, found, path):
             left, top = MARGIN + column * width, MARGIN + row * height
             sheet.paste(_tile(file), (left, top))
             for number, line in enumerate(lines):
-                pen.text((left, top + SIDE + 2 + number * TEXT // 2), line[:SHOWN], fill="black")
+                pen.text((left, top + SIDE + 2 + number * TEXT // 2), _short(line), fill="black")
     sheet.save(path)
+
+
+def _short(text):
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3].rstrip(' ,')}..."
 
 
 def _tile(file):

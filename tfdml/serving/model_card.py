@@ -56,7 +56,7 @@ def readme(facts):
         "# Model card",
         "This SavedModel maps images to embeddings; similar images have similar embeddings. tfdml exported "
         "it; it runs with TensorFlow alone. `metadata.json` says the same to programs.",
-        "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows.items())]),
+        "\n".join(["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows.items())]),
         *_scores(facts),
         "\n".join(
             ["## Signatures", "", "| name | inputs | outputs |", "|---|---|---|"]
@@ -103,8 +103,13 @@ def _scores(facts):
         if isinstance(value, float)
     ]
     before = "Before the projection, m" if facts["embedding"]["projection"] else "M"
-    about = f"{before}easured by `{data['protocol']}` on {data['queries']:,} test queries of the dataset. {honest}"
+    protocol = f"`{data['protocol']}`" if data["protocol"] else "the dataset's protocol"
+    about = f"{before}easured by {protocol} on {data['queries']:,} test queries of the dataset. {honest}"
     return ["## Scores", about, "\n".join(["| metric | value |", "|---|---|", *rows])]
+
+
+def _cell(value):
+    return str(value).replace("|", "\\|")
 
 
 def _interval(ends):

@@ -6,7 +6,7 @@ from pathlib import Path
 from tfdml.checked_files import fingerprint
 
 # What TensorFlow reads of a SavedModel's folder; the model card, which people may edit, is not among it.
-READ = ("saved_model.pb", "variables/*", "assets/*", "assets.extra/*")
+READ = ("saved_model.pb", "fingerprint.pb", "variables/*", "assets/*", "assets.extra/*")
 
 
 def model_files(path):
