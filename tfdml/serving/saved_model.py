@@ -25,11 +25,15 @@ def export(model, preprocessor, path, *, tolerant=False, projection=None):
         projection: `Projection` of the embeddings; None: none.
     """
     project = projection or tf.identity
+    files = [tf.TensorSpec([None], tf.string, name="image_bytes")]
+    pixels = [tf.TensorSpec([None, *preprocessor.image_shape], tf.float32, name="images")]
+    # Traced once for all signatures.
+    read = tf.function(lambda image_bytes: decoded(image_bytes, preprocessor), files, autograph=False)
 
     def from_files(name, embed):
         def serve(image_bytes):
             count = tf.size(image_bytes)
-            images, valid = decoded(image_bytes, preprocessor)
+            images, valid = read(image_bytes)
             if tolerant:
                 found = embed(images)
                 mask = tf.reshape(valid, [-1] + [1] * (len(found.shape) - 1))
@@ -45,8 +49,6 @@ def export(model, preprocessor, path, *, tolerant=False, projection=None):
         normalized = preprocessor.normalize(tf.concat([images, blank], 0))
         return {"embedding": project(model(normalized, training=False))[: tf.shape(images)[0]]}
 
-    files = [tf.TensorSpec([None], tf.string, name="image_bytes")]
-    pixels = [tf.TensorSpec([None, *preprocessor.image_shape], tf.float32, name="images")]
     embed = from_files("embedding", lambda images: project(model(images, training=False)))
     archive = keras.export.ExportArchive()
     archive.track(model)
