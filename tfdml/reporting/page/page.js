@@ -33,7 +33,7 @@
       const of = gallery.models.length > 1 ? `${gallery.models[number]}: ` : "";
       return `${of}nearest neighbor ${word(isRight(neighbors))}, ${count} of ${neighbors.length} right`;
     });
-    return `Query ${name}, class ${ofClass}. ${found.join("; ")}. Show at full size`;
+    return `Query ${name}, class ${ofClass} (${query.kinds.join(", ")}). ${found.join("; ")}. Show at full size`;
   }
 
   // A row of the list is one button, whose label says what its pictures show.
@@ -47,10 +47,11 @@
     });
     const ofClass = image(query.row).class;
     const text = make("span", { class: "about", title: ofClass }, ofClass);
+    const kinds = make("small", {}, query.kinds.join(", "));
     const button = make(
       "button",
       { type: "button", class: "open", "aria-haspopup": "dialog", "aria-label": summary(query) },
-      make("span", { class: "asked" }, picture(query.row, "query"), text),
+      make("span", { class: "asked" }, picture(query.row, "query"), make("span", {}, text, kinds)),
       make("span", { class: "answers" }, ...rows),
     );
     button.addEventListener("click", () => open(query));
