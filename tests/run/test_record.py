@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import subprocess
 
 import pytest
 
@@ -46,10 +47,18 @@ def test_flags_that_are_not_at_their_default(make_record):
 
 
 def test_the_command_gives_the_same_flags_to_a_shell(make_record):
-    record = make_record("--epochs=3", "--noprojector", "--data_dir=/a b/$HOME")
-    command = record.command()
-    assert command.splitlines()[0] == "python -m tfdml.train \\" and "  '--data_dir=/a b/$HOME' \\" in command
-    assert command.splitlines()[-1] == "  --run_dir=runs/again" and len(command.splitlines()) == 5
+    given = [
+        "--epochs=3",
+        "--noprojector",
+        "--data_dir=/a b/$HOME",
+        "--loss=triplet(mining='hard')",
+        "--backbone=`\\\"'",
+    ]
+    command = make_record(*given).command()
+    assert command.startswith("python -m tfdml.train \\\n  ") and command.endswith("\n  --run_dir=runs/again")
+    assert "--loss=\"triplet(mining='hard')\"" in command
+    done = subprocess.run(["sh", "-c", command.replace("python -m tfdml.train", "printf '%s\\n'")], capture_output=True)
+    assert sorted(done.stdout.decode().splitlines()) == sorted([*given, "--run_dir=runs/again"])
 
 
 def test_a_run_that_goes_on(make_record):

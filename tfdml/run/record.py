@@ -100,7 +100,7 @@ class Record:
     def command(self):
         """The command that trains the same again."""
         defaults, given = flags.resolve([]), self.run.serialized()
-        changed = [shlex.quote(line) for name, line in given.items() if line != defaults[name]]
+        changed = [_quoted(line) for name, line in given.items() if line != defaults[name]]
         return " \\\n  ".join(["python -m tfdml.train", *changed, "--run_dir=runs/again"])
 
     def saved_by(self):
@@ -110,6 +110,14 @@ class Record:
         with zipfile.ZipFile(self.run.model) as archive:
             about = json.loads(archive.read("metadata.json"))
         return {"Model saved": about["date_saved"].replace("@", " "), "by Keras": about["keras_version"]}
+
+
+def _quoted(line):
+    """A flag as a shell takes it, in double quotes where those are enough: specs have single ones in them."""
+    name, _, value = line.partition("=")
+    if shlex.quote(line) == line:
+        return line
+    return shlex.quote(line) if set('"$`\\!') & set(value) else f'{name}="{value}"'
 
 
 def _value(name, line):
