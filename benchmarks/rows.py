@@ -7,7 +7,7 @@ from benchmarks.runs import complete, markdown, runs_of
 from benchmarks.searches import search
 
 
-def compare(about, flagfile, changes, folder, heads, row, settings=None):
+def compare(about, flagfile, changes, folder, heads, row, settings=None, searching=()):
     """A command line that trains a flagfile with changes and several seeds, and prints a row of a table for each.
 
     Flags that it does not know are those of training, for all rows.
@@ -21,12 +21,13 @@ def compare(about, flagfile, changes, folder, heads, row, settings=None):
         row: function of a row's results and run directories that gives its cells.
         settings: name of the row to the settings among which validation chooses, each a list of flags, and as many for
             each row; None where there is nothing to choose.
+        searching: flags of the runs that search alone, such as fewer members.
     """
     arguments, flags = _parsed(about, changes, folder)
     seeds, names = arguments.seeds.split(","), arguments.row or list(changes)
     changes = {name: [*changes[name], *flags] for name in names}
     if settings:
-        found = search(flagfile, changes, settings, seeds[0], arguments.runs)
+        found = search(flagfile, changes, settings, seeds[0], arguments.runs, searching)
         print(f"Validation chose, with seed {seeds[0]}:\n\n{found.table()}\n")
         changes = found.chosen
     runs = {name: runs_of(flagfile, changes[name], seeds, arguments.runs) for name in names}

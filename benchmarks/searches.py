@@ -33,7 +33,7 @@ class Search(NamedTuple):
         return markdown(["row", "setting", "validation Recall@1"], rows)
 
 
-def search(flagfile, changes, settings, seed, folder):
+def search(flagfile, changes, settings, seed, folder, searching=()):
     """Trains each row with each of its settings and one seed.
 
     Args:
@@ -42,15 +42,17 @@ def search(flagfile, changes, settings, seed, folder):
         settings: name of the row to the settings to try, each a list of flags.
         seed: what `--seed` takes.
         folder: folder of the run directories.
+        searching: flags of the runs that search, which the runs of the chosen settings do not have.
     """
     numbers = {name: len(settings[name]) for name in changes}
     if len(set(numbers.values())) != 1:
         raise ValueError(f"Expected as many settings for each row, received {numbers}.")
     for name, flags in changes.items():
-        if resolve([f"--flagfile={flagfile}", *flags])["evaluate_on"] != "--evaluate_on=validation":
+        if resolve([f"--flagfile={flagfile}", *flags, *searching])["evaluate_on"] != "--evaluate_on=validation":
             raise ValueError(f"The row {name!r} needs --evaluate_on=validation: settings are not chosen on the test.")
     planned = [(name, setting) for name in changes for setting in settings[name]]
-    runs = [runs_of(flagfile, [*changes[name], *setting], [seed], folder)[0] for name, setting in planned]
+    flags_of = [[*changes[name], *setting, *searching] for name, setting in planned]
+    runs = [runs_of(flagfile, flags, [seed], folder)[0] for flags in flags_of]
     tried = {name: [] for name in changes}
     for (name, setting), result in zip(planned, complete(runs), strict=True):
         tried[name].append((setting, result["validation"]["best"][METRIC]))

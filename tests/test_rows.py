@@ -73,6 +73,14 @@ def test_validation_chooses_and_the_chosen_runs_are_used_again(flagfile, trained
     assert (tmp_path / "curves.png").stat().st_size > 1000
 
 
+def test_flags_of_the_search_alone(flagfile, trained, tmp_path):
+    flagfile.write_text("--members=5\n")
+    searching = ["--members=0", "--evaluate_on=validation"]
+    found = searches.search(str(flagfile), dict.fromkeys(SETTINGS, []), SETTINGS, "0", tmp_path / "runs", searching)
+    assert len(trained) == 4 and all(searching[0] in arguments for arguments in trained)
+    assert found.chosen["margin"] == ["--loss=margin(margin=0.2)"]
+
+
 def test_each_row_has_the_same_budget(flagfile, tmp_path):
     settings = {**SETTINGS, "margin": SETTINGS["margin"][:1]}
     with pytest.raises(ValueError, match="as many settings for each row, received {'triplet': 2, 'margin': 1}"):
