@@ -31,6 +31,8 @@ def loss(spec, *more):
 CHANGES = {
     "L, M, H": [],
     **{", ".join(names): levels(names) for names in ("L", "M", "H", "LM", "LH", "MH")},
+    # As many dimensions as three levels have.
+    "H, 192 dimensions": [levels("H")[0], "--embedding_size=192"],
     **{f"m = {m}": loss(f"ranked_list_simpler(margin={m}, negative_temperature=10.0)") for m in (0.2, 0.6, 0.8)},
     **{f"T_n = {t}": loss(f"ranked_list_simpler(margin=0.4, negative_temperature={t})") for t in (0.0, 5.0, 20.0)},
     "T_n from 20 to 0": loss("ranked_list_simpler(negative_temperature=20.0, final_negative_temperature=0.0)"),
