@@ -4,6 +4,7 @@ import json
 
 import pytest
 import tensorflow as tf
+from PIL import Image
 
 from tests.commands import Command, assert_one_error, run
 from tests.photo_runs import half
@@ -132,3 +133,19 @@ def test_export_bad_input(finished, tmp_path):
     assert_one_error(run("tfdml.export", here, out), str(model), "damaged")
     assert not (tmp_path / "out").exists()
     assert_one_error(run("tfdml.export", here, f"--out={finished}"), str(finished), "not empty")
+
+
+@pytest.mark.slow
+def test_report_draws_all_that_a_run_of_one_learner_has(finished):
+    names = ["neighbors", "confused", "similarity", "map", "similarities", "recall", "training"]
+    done = run("tfdml.report", f"--run_dir={finished}", f"--only={','.join([*names, 'projector'])}")
+    assert done.returncode == 0, done.stderr
+    drawn = {path.stem: path for path in (finished / "report").glob("*.png")}
+    assert sorted(drawn) == sorted(names) and all(Image.open(path).width > 200 for path in drawn.values())
+    assert {path.stem for path in (finished / "report").glob("*.svg")} == {"similarities", "recall", "training"}
+    folder = finished / "tensorboard"
+    written = [f"Wrote {path}" for path in [*map(drawn.get, names), folder / "projector_config.pbtxt"]]
+    assert done.stdout.splitlines()[-len(written) :] == written and any((folder / "report").iterdir())
+    lines = (folder / "projector/metadata.tsv").read_text().splitlines()
+    assert lines[0].split("\t") == ["label", "name", "nearest", "image"] and len(lines) == 65
+    assert Image.open(folder / "projector/sprite.png").size == (8 * 48, 8 * 48)

@@ -53,6 +53,12 @@ def test_the_example_with_arrays_of_the_page_on_evaluation_runs(capsys):
     assert re.search(r"'recall_at_1': \S+, 'map_at_r': \S+, 'nmi': \S+, 'queries': 60", capsys.readouterr().out)
 
 
+def test_the_example_of_similar_places_adds_up(capsys):
+    assert run_examples("looking.md")[0] == 1
+    each = [float(number) for number in capsys.readouterr().out.split()]
+    assert len(each) == 3 and each == pytest.approx([each[0]] * 3, abs=1e-5)
+
+
 @pytest.mark.slow
 def test_the_example_of_divide_and_conquer_divides():
     count, names = run_examples("divide_and_conquer.md")

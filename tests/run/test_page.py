@@ -7,6 +7,7 @@ import shutil
 
 import pytest
 
+from docs.browser import chromium, what_is_missing
 from tests.commands import PATIENCE, assert_one_error, run, scratch
 from tests.run_helpers import result, straight_run
 
@@ -91,19 +92,10 @@ def test_what_cannot_be_reported(finished):
 @pytest.fixture(scope="module")
 def browser():
     """Chromium without a window, which records what pages say on its console."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed; setup.py lists it")
-    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if None in programs:
-        pytest.skip("chromium and chromedriver are not installed; Debian: apt install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = programs[0]
-    # Without a sandbox, which containers forbid; in /tmp, since their /dev/shm is small.
-    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1400,900"):
-        options.add_argument(f"--{argument}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1]))
-    yield driver
-    driver.quit()
+    if what_is_missing():
+        pytest.skip(what_is_missing())
+    with chromium() as started:
+        yield started
 
 
 class Page:

@@ -56,6 +56,8 @@ def similarity_map(model, a, b, *, learner=None):
     images = np.stack([a, b])
     if images.ndim != 4:
         raise ValueError(f"Expected two images [H, W, 3], received shapes {np.shape(a)} and {np.shape(b)}.")
+    if not model.built:
+        model(images)
     parts, rest = (np.asarray(each, np.float64) for each in model.places(images))
     if learner is not None:
         if not 0 <= learner < rest.shape[1]:

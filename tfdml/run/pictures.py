@@ -15,6 +15,8 @@ from tfdml.run.result import write_projector
 SHOWN, QUERIES, PAIRS, CLASSES, TYPICAL = 6, 5, 4, 8, 10
 # Recall@K is drawn up to this K.
 MOST_RANKS = 100
+# Queries of each learner's curve.
+MOST_QUERIES = 2000
 # Training images that are embedded to find typical ones.
 MOST_TRAINING = 4000
 
@@ -61,7 +63,7 @@ def _recall(subject, folder):
     if count > 1:
         learners = learners_of(subject.embeddings, count)
         for k in range(count):
-            alone = Retrieved.of(learners[:, k], subject.search, 1)
+            alone = Retrieved.of(learners[:, k], subject.search, 1, most=MOST_QUERIES)
             curves[f"learner {k}"] = (ranks, alone.recall(ranks))
     reporting.draw_recall(curves, path)
     return [path]
