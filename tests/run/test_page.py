@@ -45,7 +45,10 @@ def test_the_page_has_what_the_run_has():
     assert "<code>ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)</code>" in text
     for name in ("what-was-run", "scores", "training", "queries-and-neighbors", "how-to-reproduce"):
         assert f'<section id="{name}"' in text
-    assert "python -m tfdml.train" in text and "<dt>TensorFlow</dt>" in text and "<svg" in text
+    assert "python -m tfdml.train" in text and "<svg" in text
+    versions = result(straight_run())["environment"]
+    assert {"tfdml", "TensorFlow", "machine"} <= versions.keys()
+    assert all(f"<dt>{name}</dt>" in text and version in text for name, version in versions.items())
     gallery = data["gallery"]
     assert gallery["kinds"] == ["Worst", "Best", "Random"] and gallery["closeness"] == "cosine similarity"
     of_class = {row: image["class"] for row, image in gallery["images"].items()}
@@ -64,6 +67,7 @@ def test_a_run_without_a_model_has_a_page(finished):
     assert done.returncode == 0, done.stderr
     text, data = read(finished / "report" / "index.html")
     assert "not complete, and no process trains it: step 40 of 40" in text and "There is no model yet." in text
+    assert "<dt>TensorFlow, of this report</dt>" in text
     assert data["gallery"] is None and '<section id="training"' in text and 'id="queries-and-neighbors"' not in text
 
 

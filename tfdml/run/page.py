@@ -1,16 +1,11 @@
 """The page of a run's report."""
 
-import platform
 import time
 
-import keras
-import numpy as np
-import tensorflow as tf
-
-import tfdml
 from tfdml.checked_files import write_atomically
 from tfdml.reporting import page
 from tfdml.reporting.training import training_curves
+from tfdml.run.environment import environment
 from tfdml.run.experiment import trained
 from tfdml.run.gallery import gallery_of
 from tfdml.run.score_tables import score_tables
@@ -31,13 +26,13 @@ def write_page(record, subject, pictures, path):
     """
     gallery = subject and gallery_of(subject)
     sections = {
-        "What was run": page.about_run(record.main(), record.changed()),
         "Scores": score_tables(record, subject),
         "Training": page.curve_figures(training_curves(record.events)),
         "Queries and neighbors": gallery and page.gallery(gallery),
         "Learners": _learners(record.result),
         "Pictures": page.picture_figures({each: told for each, told in pictures.items() if each.stem not in OWN}),
-        "How to reproduce": page.reproduce(record.command(), {**record.saved_by(), **environment()}),
+        "What was run": page.about_run(record.main(), record.changed()),
+        "How to reproduce": page.reproduce(record.command(), _environment(record)),
     }
     title = f"{record.run.path.resolve().name}: {record.settings.method} on {record.settings.dataset}"
     write_text(page.document(title, {state(record): not record.result}, sections, {"gallery": gallery}), path)
@@ -75,26 +70,16 @@ def state(record):
     return f"{going}: step {record.step:,}{of}, at {time.strftime('%Y-%m-%d %H:%M')}. {model}"
 
 
-def environment():
-    """Versions of what the report is made with."""
-    gpus = [tf.config.experimental.get_device_details(gpu).get("device_name", "GPU") for gpu in _gpus()]
-    return {
-        "tfdml": tfdml.__version__,
-        "Keras": keras.__version__,
-        "TensorFlow": tf.__version__,
-        "NumPy": np.__version__,
-        "Python": platform.python_version(),
-        "Report made on": ", ".join([platform.platform(), *gpus]),
-    }
+def _environment(record):
+    """What the run was computed with; where it does not say so, what its model's file says and this process has."""
+    if "environment" in record.result:
+        return record.result["environment"]
+    return {**record.saved_by(), **{f"{name}, of this report": value for name, value in environment().items()}}
 
 
 def _learners(result):
     names = [each["run_dir"] for each in result["members"]] if "members" in result else None
     return page.learners_tables(result.get("learners"), names, result.get("cost"))
-
-
-def _gpus():
-    return tf.config.list_physical_devices("GPU")
 
 
 def _duration(seconds):

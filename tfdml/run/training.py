@@ -8,6 +8,7 @@ from absl import logging
 from tfdml.errors import TrainingStopped
 from tfdml.progress_lines import ProgressLines
 from tfdml.run.batches import Batches
+from tfdml.run.environment import environment
 from tfdml.run.experiment import Experiment
 from tfdml.run.hparams import write_hparams
 from tfdml.run.length import epochs_of, late_rise
@@ -99,7 +100,7 @@ def _train(experiment, run, serialized, stop):
         print(f"Stopped after step {progress.step}: {settings.patience} evaluations brought no better model.")
     with evaluation.evaluated_weights():
         result = result_of(experiment, run, model, evaluation, progress.step, build_untrained)
-    return {**result, "seconds": round(progress.seconds, 1), **callbacks.findings()}
+    return {**result, "seconds": round(progress.seconds, 1), "environment": environment(), **callbacks.findings()}
 
 
 def _fit(experiment, model, batches, callbacks, progress, until):
