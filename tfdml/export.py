@@ -19,6 +19,12 @@ flags.DEFINE_bool(
 flags.DEFINE_integer(
     "dims", 0, "Project to so many principal components of the training embeddings; 0: no projection.", lower_bound=0
 )
+flags.DEFINE_enum(
+    "lite",
+    "none",
+    ["none", "float32", "float16", "int8"],
+    "Also write model.tflite, for LiteRT, with weights of this precision; it takes decoded and resized pixels.",
+)
 flags.DEFINE_bool("whiten", False, "With --dims: give all components the same variance.")
 
 
@@ -34,7 +40,9 @@ def main():
         raise ValueError("--whiten needs --dims, the number of components.")
     # TensorFlow logs how it names and shards the files.
     logging.set_verbosity(logging.WARNING)
-    export_run(given.run_dir, given.model, out, tolerant=given.tolerant, dims=given.dims, whiten=given.whiten)
+    lite = None if given.lite == "none" else given.lite
+    about = {"tolerant": given.tolerant, "dims": given.dims, "whiten": given.whiten, "lite": lite}
+    export_run(given.run_dir, given.model, out, **about)
     print(f"Exported {given.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
 
 

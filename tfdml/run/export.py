@@ -12,6 +12,7 @@ from tfdml.checked_files import flush
 from tfdml.run.experiment import trained, trained_model
 from tfdml.run.image_data import preprocessor_of
 from tfdml.run.run_directory import RunDirectory
+from tfdml.serving.lite import write_lite
 from tfdml.serving.model_card import write_card
 from tfdml.serving.model_files import model_hash
 from tfdml.serving.projection import Projection
@@ -20,7 +21,7 @@ from tfdml.serving.projection import Projection
 NO_SCORES = ("queries", "step")
 
 
-def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False):
+def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lite=None):
     """Writes the SavedModel of a run's `best` or `final` model, and its card, to a folder that must not exist.
 
     Args:
@@ -30,6 +31,7 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False):
         tolerant: as of `tfdml.serving.export`.
         dims: number of principal components of the training embeddings to project to; 0: none.
         whiten: whether these get the same variance.
+        lite: precision of a file for LiteRT, see `tfdml.serving.lite`; None: there is none.
     """
     out, projection = Path(out), None
     if dims:
@@ -43,8 +45,10 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False):
     shutil.rmtree(unfinished, ignore_errors=True)
     preprocessor = preprocessor_of(model.preprocessing)
     serving.export(model, preprocessor, unfinished, tolerant=tolerant, projection=projection)
+    if lite:
+        write_lite(unfinished, lite)
     facts = {**_of_model(model, projection, whiten), **_of_run(RunDirectory(run_dir), which, model)}
-    write_card(unfinished, {"sha256": model_hash(unfinished), "tolerant": tolerant, **facts})
+    write_card(unfinished, {"sha256": model_hash(unfinished), "tolerant": tolerant, "lite": lite, **facts})
     flush(unfinished)
     unfinished.rename(out)
 

@@ -50,8 +50,8 @@ def export(model, preprocessor, path, *, tolerant=False, projection=None):
         return {"embedding": project(model(normalized, training=False))[: tf.shape(images)[0]]}
 
     embed = from_files("embedding", lambda images: project(model(images, training=False)))
+    # It finds the variables of its endpoints; those of a model that it tracks it would save a second time.
     archive = keras.export.ExportArchive()
-    archive.track(model)
     archive.add_endpoint("serving_default", embed, files)
     archive.add_endpoint("embed_images", embed_images, pixels)
     # Known now that the model has been called.
