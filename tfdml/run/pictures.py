@@ -77,13 +77,19 @@ def _training(subject, folder):
 
 def _similarity(subject, folder):
     """Pairs of a query and its nearest neighbor: right ones, then wrong ones."""
-    retrieved, path, pairs = subject.retrieved, folder / "similarity.png", []
+    retrieved, path, chosen = subject.retrieved, folder / "similarity.png", []
     order = np.random.default_rng(subject.experiment.settings.seed).permutation(len(retrieved.queries))
     for right in (True, False):
         places = [place for place in order if retrieved.right[place, 0] == right and retrieved.rows[place, 0] >= 0]
-        for place in places[:PAIRS]:
-            inputs = subject.inputs([retrieved.queries[place], retrieved.rows[place, 0]])
-            pairs.append((*subject.pixels(inputs), reporting.similarity_map(subject.model, *inputs), right))
+        chosen += places[:PAIRS]
+    if not chosen:
+        return []
+    rows = np.stack([retrieved.queries[chosen], retrieved.rows[chosen, 0]], axis=1)
+    inputs = subject.inputs(rows.ravel())
+    pairs = [
+        (*subject.pixels(images), reporting.similarity_map(subject.model, *images), retrieved.right[place, 0])
+        for place, images in zip(chosen, inputs.reshape(len(chosen), 2, *inputs.shape[1:]), strict=True)
+    ]
     reporting.draw_similarities_of_places(pairs, path)
     return [path]
 
