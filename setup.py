@@ -27,6 +27,8 @@ REQUIRES = [
     "scipy",
     # Scores of clusters: NMI, AMI, adjusted Rand index; t-SNE for the map of a report, whose max_iter came with 1.5.
     "scikit-learn>=1.5",
+    # Lets t-SNE run in one thread. Unbounded: scikit-learn requires it, and the function used is its oldest.
+    "threadpoolctl",
     # Flags, flagfiles and logging of the command lines. Unbounded: the interface is old and stable.
     "absl-py",
     # Curves and the projector. TensorFlow 2.21 does not install it; its version is that of its TensorFlow.

@@ -53,7 +53,7 @@ ROOMS = {
         f"tfdml.callbacks pipelines.sampling {DECLARED}",
         "keras numpy tensorflow",
     ),
-    "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy sklearn"),
+    "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy sklearn threadpoolctl"),
     "tfdml.serving": (
         "tfdml.serving tfdml.checked_files tfdml.embedding_shards tfdml.faiss_library tfdml.methods tfdml.registry "
         "pipelines.datasets pipelines.images pipelines.reading",

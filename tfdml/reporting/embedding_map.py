@@ -27,6 +27,7 @@ def map_positions(embeddings, *, distance="cosine", seed=0):
     """
     # Here, because it takes a second.
     from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits
 
     # Between unit vectors, Euclidean distances are in the order of cosines.
     vectors = embeddings if distance == "euclidean" else unit_length(embeddings)
@@ -34,7 +35,9 @@ def map_positions(embeddings, *, distance="cosine", seed=0):
         return np.stack([np.arange(len(vectors)), np.zeros(len(vectors))], axis=1).astype(np.float32)
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     search = TSNE(init="pca", perplexity=perplexity, max_iter=ITERATIONS, random_state=seed)
-    return search.fit_transform(np.ascontiguousarray(vectors, np.float32))
+    # Threads of so small a problem mostly wait for each other: ten times the time where other work is done.
+    with threadpool_limits(1):
+        return search.fit_transform(np.ascontiguousarray(vectors, np.float32))
 
 
 def draw_embedding_map(positions, labels, thumbnail, path):
