@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import faiss
 import numpy as np
 import pyarrow
 import pyarrow.parquet
@@ -149,6 +150,12 @@ def test_what_is_no_index_of_faiss_and_no_table_is_refused(index):
     folder = IndexFolder(index)
     assert "images-0.parquet" in refusal(index, lambda _: folder.read_images(folder.manifest()))
     assert "index-0.faiss" in refusal(index)
+
+
+def test_the_limit_of_faiss_is_as_before(index):
+    before = faiss.get_deserialization_vector_byte_limit()
+    Searcher(index)
+    assert faiss.get_deserialization_vector_byte_limit() == before
 
 
 def test_another_model_is_refused(index, tmp_path):

@@ -170,6 +170,16 @@ def test_images_that_cannot_be_read_are_listed_and_left_out(photos, tmp_path):
     assert count == COUNT - 2 and len(reasons) == 2
 
 
+def test_a_model_without_unit_length_is_searched_by_euclidean_distance(photos, expected, tmp_path, monkeypatch):
+    monkeypatch.setattr(ExportedModel, "metric", "euclidean")
+    index_images(tmp_path / "index", ImageList.of(photos), model=exported())
+    searcher = Searcher(tmp_path / "index")
+    distances = np.linalg.norm(2 * expected[1][:1] - expected[1], axis=1)
+    similarities, rows = searcher.nearest(2 * expected[1][:1], 3)
+    assert rows[0].tolist() == np.argsort(distances)[:3].tolist()
+    np.testing.assert_allclose(similarities[0], -np.sort(distances)[:3], atol=1e-5)
+
+
 def test_images_in_memory_become_files_of_the_index(tmp_path):
     contents = np.array([picture(seed, kind="JPEG") for seed in range(3)], dtype=object)
     images = ImageList([f"images/test-{row}.jpg" for row in range(3)], ["a", "b", "c"], contents)

@@ -1,6 +1,8 @@
 """`IndexFolder`: the files of an index, checked before they are read."""
 
+import contextlib
 import os
+import threading
 from pathlib import Path
 
 from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, write_manifest
@@ -73,10 +75,9 @@ class IndexFolder:
         """Returns the index of faiss."""
         faiss = load_faiss()
         path = self._checked(manifest["index"], f"index-{manifest['generation']}.faiss")
-        # A file that was made by hand can claim to hold more than it has.
-        faiss.set_deserialization_vector_byte_limit(max(path.stat().st_size, 2**20))
         try:
-            index = faiss.read_index(str(path))
+            with _no_larger_than(max(path.stat().st_size, 2**20)):
+                index = faiss.read_index(str(path))
         except RuntimeError as error:
             raise ValueError(f"{path} cannot be read by faiss: {str(error)[-200:]}") from None
         metric = faiss.METRIC_L2 if manifest["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
@@ -143,3 +144,20 @@ class IndexFolder:
 
     def _checked(self, expected, name):
         return checked_file(self.path, name, expected)
+
+
+# Faiss has one limit for the whole process.
+_LIMIT = threading.Lock()
+
+
+@contextlib.contextmanager
+def _no_larger_than(size):
+    """Has faiss refuse vectors of more bytes: a file that was made by hand can claim to hold more than it has."""
+    faiss = load_faiss()
+    with _LIMIT:
+        before = faiss.get_deserialization_vector_byte_limit()
+        faiss.set_deserialization_vector_byte_limit(size)
+        try:
+            yield
+        finally:
+            faiss.set_deserialization_vector_byte_limit(before)
