@@ -6,6 +6,7 @@ from absl import flags
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
+from tfdml.progress_bar import ProgressBar
 
 tfdml_flags.define_debug()
 flags.DEFINE_string("dataset", "", "Dataset spec, as in training.")
@@ -45,13 +46,10 @@ def main():
 
 def check(splits, settings):
     """Prints what is in the splits and returns the bad images, `[(name, reason), ...]`."""
-    import keras
-
     from pipelines.datasets.ignoring import names_in_list
     from pipelines.reading.verification import classes_without_image, copies, verify
 
-    # Only on a terminal: in a file the bar would be noise.
-    bar = keras.utils.Progbar(sum(map(len, splits.values())), verbose=int(sys.stdout.isatty()), unit_name="image")
+    bar = ProgressBar(sum(map(len, splits.values())), "image")
     verdicts, names = {}, {}
     for part, split in splits.items():
         names[part] = names_in_list(split, part, settings.data_dir)

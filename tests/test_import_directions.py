@@ -24,6 +24,7 @@ ROOMS = {
     "tfdml.errors": ("", ""),
     "tfdml.loss_hooks": ("", ""),
     "tfdml.keras_internals": ("", ""),
+    "tfdml.progress_bar": ("", "keras"),
     "tfdml.progress_lines": ("", "keras"),
     "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
     "tfdml.workers": ("tfdml.devices tfdml.errors", "numpy tensorflow"),
@@ -55,21 +56,21 @@ ROOMS = {
     ),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy sklearn threadpoolctl"),
     "tfdml.serving": (
-        "tfdml.serving tfdml.checked_files tfdml.embedding_shards tfdml.faiss_library tfdml.methods tfdml.registry "
-        "pipelines.datasets pipelines.images pipelines.reading",
+        "tfdml.serving tfdml.checked_files tfdml.embedding_shards tfdml.faiss_library tfdml.methods tfdml.progress_bar "
+        "tfdml.registry pipelines.datasets pipelines.images pipelines.reading",
         "PIL keras numpy pyarrow sklearn tensorflow",
     ),
-    "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags", None),
+    "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags tfdml.progress_bar", None),
     # Draws what a run would see, so it joins rooms as the commands of tfdml do.
     "pipelines.show": ("pipelines tfdml", None),
     "pipelines.images": ("pipelines.images pipelines.datasets.headers", "numpy tensorflow"),
     "pipelines.transforms": (f"pipelines.transforms pipelines.images {DECLARED}", "keras keras_cv numpy tensorflow"),
     "pipelines.sampling": (f"pipelines.sampling tfdml.neighbors tfdml.workers {DECLARED}", "absl numpy tensorflow"),
     "pipelines.reading": (
-        f"pipelines.reading pipelines.images pipelines.sampling pipelines.datasets {DECLARED}",
+        f"pipelines.reading pipelines.images pipelines.sampling pipelines.datasets tfdml.progress_bar {DECLARED}",
         None,
     ),
-    "pipelines.datasets": (f"pipelines.datasets {DECLARED}", None),
+    "pipelines.datasets": (f"pipelines.datasets tfdml.progress_bar {DECLARED}", None),
     "pipelines": (f"pipelines {DECLARED}", None),
 }
 # Rooms that are no leaves: what they must not import.

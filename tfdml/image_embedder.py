@@ -13,6 +13,7 @@ from pipelines.build import CORES, evaluation_batches
 from pipelines.datasets.dataset import Split
 from pipelines.reading.unreadable import is_of_pipeline, unreadable_error
 from tfdml.evaluation.embed import Embedder
+from tfdml.progress_bar import ProgressBar
 from tfdml.run.image_data import preprocessor_of
 from tfdml.workers import ALONE
 
@@ -132,12 +133,12 @@ class ImageEmbedder:
 
     def _embed_batches(self, batches, verbose):
         # Keras' `predict` warns at the end of a dataset of unknown length.
-        bar = keras.utils.Progbar(None, verbose=1 if verbose == "auto" else verbose)
+        bar = ProgressBar(None, "batch", verbose=None if verbose == "auto" else verbose)
         embeddings = []
         for images in batches:
             embeddings.append(self.model.predict_on_batch(images))
             bar.add(1)
-        bar.update(len(embeddings), finalize=True)
+        bar.end()
         return np.concatenate(embeddings).astype(np.float32, copy=False)
 
     def _batches(self, pixels, batch_size):

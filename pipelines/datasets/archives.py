@@ -16,6 +16,8 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
+from tfdml.progress_bar import ProgressBar
+
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
 MOST_MEMBERS = 2_000_000
 MOST_BYTES = 256 * 2**30
@@ -103,14 +105,10 @@ class _Budget:
     def __init__(self, archive):
         self._archive = archive
         self._members = self._bytes = 0
-        # Here, because it takes seconds and archives are rare.
-        import keras
-
         free = shutil.disk_usage(archive.parent).free
         growth = ALWAYS_ALLOWED + MOST_GROWTH * archive.stat().st_size
         self._most_bytes = min(MOST_BYTES, growth, free)
-        # Only on a terminal: in a file the bar would be noise.
-        self._bar = keras.utils.Progbar(None, verbose=int(sys.stdout.isatty()), unit_name="file")
+        self._bar = ProgressBar(None, "file")
 
     def take(self, name, size):
         """Accounts for a member before it is written, and checks its name."""
@@ -123,7 +121,7 @@ class _Budget:
             self.refuse(f"more than {MOST_MEMBERS:,} files")
         if self._bytes > self._most_bytes:
             self.refuse(f"more than {self._most_bytes:,} bytes, more than fits or than images need")
-        self._bar.update(self._members)
+        self._bar.add(1)
 
     def refuse(self, what):
         raise ValueError(f"The archive {self._archive} is not unpacked: it holds {what}.")

@@ -9,7 +9,6 @@ import sys
 import uuid
 from typing import NamedTuple
 
-import keras
 import numpy as np
 
 from pipelines.datasets.arguments import DATA_DIR
@@ -19,6 +18,7 @@ from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_designs
 from pipelines.datasets.toycars_nuisances import render
 from tfdml.arguments import integer
+from tfdml.progress_bar import ProgressBar
 from tfdml.registry import register
 
 # Part of the cache file's name: raise it when the drawings change.
@@ -98,15 +98,14 @@ def _render_to(path, chosen, images_per_class, image_size, seed):
             f"Rendering {total} toycars pictures of {image_size} x {image_size} pixels, to be cached in {path}",
             file=sys.stderr,
         )
-        # Only on a terminal: in a file the bar would be noise.
-        bar = keras.utils.Progbar(total, verbose=int(sys.stdout.isatty()), unit_name="picture")
+        bar = ProgressBar(total, "picture")
         images = []
         for label, design in enumerate(chosen):
             for number in range(images_per_class):
                 # A generator of its own for the parts that vary, so that pictures without any stay as they are.
                 drawn = completed(design, np.random.default_rng([seed, label, number, 1]))
                 images.append(render(drawn, np.random.default_rng([seed, label, number]), image_size))
-            bar.update(len(images))
+            bar.add(images_per_class)
         labels = np.repeat(np.arange(len(chosen)), images_per_class)
         file.write(_pack(images, labels))
     return _as_rows(images), labels

@@ -6,7 +6,6 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import keras
 import tensorflow as tf
 
 from pipelines.images.errors import reason_of
@@ -14,6 +13,7 @@ from pipelines.reading.cached_rows import rows_in_memory, rows_on_disk, write_ro
 from pipelines.reading.file_reader import file_reader
 from tfdml.argument_checks import expects
 from tfdml.arguments import one_of
+from tfdml.progress_bar import ProgressBar
 
 KINDS = ("none", "bytes", "pixels")
 # Part of the names of caches on disk: raise it when the cached bytes change.
@@ -90,7 +90,7 @@ class Cache:
 
     def _made(self, split, make):
         """Yields what `make` makes of each row, as bytes, in order."""
-        bar = keras.utils.Progbar(len(split), verbose=self.verbose, unit_name="image")
+        bar = ProgressBar(len(split), "image", verbose=self.verbose)
         with ThreadPoolExecutor(THREADS) as threads:
             for first in range(0, len(split), ROWS_AT_ONCE):
                 rows = range(first, min(first + ROWS_AT_ONCE, len(split)))

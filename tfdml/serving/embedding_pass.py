@@ -1,13 +1,12 @@
 """Embeds a list of images into shards."""
 
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
-import keras
 import numpy as np
 
 from pipelines.datasets import Split
 from pipelines.reading.unreadable import why_unreadable
+from tfdml.progress_bar import ProgressBar
 
 # Files that are read at once.
 READS = 8
@@ -26,9 +25,7 @@ def embed_into(shards, images, model, *, on_read=None, shard_rows=4096, batch_si
     """
     there = shards.paths()
     rows = [row for row, path in enumerate(images.paths) if path not in there]
-    # Only on a terminal: in a file the bar would be noise.
-    bar = keras.utils.Progbar(len(images), verbose=int(sys.stdout.isatty()), unit_name="image")
-    bar.add(len(images) - len(rows))
+    bar = ProgressBar(len(images), "image", done=len(images) - len(rows))
     for start in range(0, len(rows), shard_rows):
         part = rows[start : start + shard_rows]
         kept, embeddings, bad = [], [np.zeros((0, shards.dimension), np.float32)], {}

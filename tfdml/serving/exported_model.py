@@ -1,11 +1,11 @@
 """SavedModels that take image files, as embedders."""
 
-import keras
 import numpy as np
 import tensorflow as tf
 
 from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import READING_ERRORS, unreadable_error
+from tfdml.progress_bar import ProgressBar
 from tfdml.serving.model_card import read_card
 
 
@@ -70,14 +70,14 @@ class ExportedModel:
         if split.boxes is not None:
             raise ValueError(f"The SavedModel {self.path} takes whole images, but the dataset crops them to boxes.")
         files = tf.data.Dataset.range(len(split)).map(file_reader(split), num_parallel_calls=tf.data.AUTOTUNE)
-        embeddings, bar = [], keras.utils.Progbar(-(-len(split) // batch_size))
+        embeddings, bar = [], ProgressBar(len(split), "image")
         try:
             for batch in files.batch(batch_size).prefetch(2):
                 found, valid = self._embedded(batch)
                 if not valid.all():
                     raise unreadable_error(split) or _changed(split)
                 embeddings.append(found)
-                bar.add(1)
+                bar.add(len(found))
         except READING_ERRORS as error:
             told = unreadable_error(split)
             if told is None:

@@ -1,0 +1,53 @@
+"""Progress of work that counts things."""
+
+import pytest
+
+from tfdml import progress_bar
+from tfdml.progress_bar import ProgressBar
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that is set by hand."""
+    now = [100.0]
+    monkeypatch.setattr(progress_bar.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_a_line_every_few_seconds_with_speed_and_time_left(clock, capsys):
+    bar = ProgressBar(6000, "image", done=1000, every=5.0)
+    for _ in range(4):
+        clock[0] += 3.0
+        bar.add(30)
+    assert capsys.readouterr().out.splitlines() == [
+        "1,060/6,000 images, 10 a second, 8 min left",
+        "1,120/6,000 images, 10 a second, 8 min left",
+    ]
+    bar.add(4000)
+    clock[0] += 30.0
+    bar.add(0)
+    assert capsys.readouterr().out == "5,120/6,000 images, 98.1 a second, 9 s left\n"
+
+
+def test_without_a_total_or_anything_done(clock, capsys):
+    bar = ProgressBar(None, "file")
+    clock[0] += 5.0
+    bar.add(0)
+    bar.add(20)
+    clock[0] += 5.0
+    bar.add(0)
+    assert capsys.readouterr().out.splitlines() == ["0 files, 0 a second", "20 files, 2 a second"]
+
+
+def test_a_bar_in_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    bar = ProgressBar(3, "image")
+    bar.add(3)
+    assert "3/3" in capsys.readouterr().out
+
+
+def test_nothing_where_nothing_is_wanted(clock, capsys):
+    bar = ProgressBar(3, "image", verbose=0)
+    clock[0] += 50.0
+    bar.add(2)
+    assert capsys.readouterr().out == ""

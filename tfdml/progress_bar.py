@@ -1,0 +1,49 @@
+"""Progress of work that counts things, such as images."""
+
+import sys
+import time
+
+
+class ProgressBar:
+    """Shows how much is done: a bar with the time left in a terminal, and a line every few seconds elsewhere.
+
+    Args:
+        total: how many things there are; None if nobody knows.
+        unit: name of one, such as `image`.
+        done: how many were done before; they do not count for the speed.
+        verbose: 1 for a bar, 2 for lines, 0 for nothing; None: whether the output is a terminal decides.
+        every: seconds from one line to the next.
+    """
+
+    def __init__(self, total, unit, done=0, verbose=None, every=5.0):
+        # Here, because it takes seconds, and not every command has loaded it.
+        import keras
+
+        self.total, self.unit, self.done, self.every = total, unit, done, every
+        self.verbose = (1 if sys.stdout.isatty() else 2) if verbose is None else verbose
+        self._bar = keras.utils.Progbar(total, verbose=int(self.verbose == 1), unit_name=unit)
+        self._bar.add(done)
+        self._before, self._begun = done, time.monotonic()
+        self._told = self._begun
+
+    def add(self, count):
+        """Counts `count` more as done."""
+        self.done += count
+        self._bar.add(count)
+        now = time.monotonic()
+        if self.verbose == 2 and now - self._told >= self.every:
+            self._told = now
+            print(self._line(now - self._begun), flush=True)
+
+    def end(self):
+        """Ends a bar whose total nobody knew."""
+        self._bar.update(self.done, finalize=True)
+
+    def _line(self, seconds):
+        speed = (self.done - self._before) / max(seconds, 1e-9)
+        count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
+        line = f"{count} {self.unit}s, {speed:,.3g} a second"
+        if self.total is None or not speed:
+            return line
+        left = (self.total - self.done) / speed
+        return f"{line}, {left / 60:,.0f} min left" if left > 90 else f"{line}, {left:,.0f} s left"
