@@ -23,7 +23,7 @@ if startup.begin():
         from tfdml.methods import AttentionEnsemble, DivideAndConquer, EmbeddingModel, MultiHead, MultiTail, Single
 
         __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Single"]
-        __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
+        __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers", "reporting"]
 
 
 # Imported on first access, because their pipelines import the registry from this package.
@@ -31,8 +31,8 @@ _LATER = {"ImageEmbedder": "tfdml.image_embedder", "load": "tfdml.loading"}
 
 
 def __getattr__(name):
-    if name == "data":
-        return importlib.import_module("tfdml.data")
+    if name in ("data", "reporting"):
+        return importlib.import_module(f"tfdml.{name}")
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -39,7 +39,8 @@ def similarity_map(model, a, b, *, learner=None):
 
     and vice versa for b. Contributions are divided by the length of the embedding, as the embedding is; the rest is
     spread evenly over places. A share may be negative. A place sees more of the image than lies under it, as its
-    receptive field does. Of several learners, whose embeddings lie side by side, shares are means over learners.
+    receptive field does. Behind the feature map all is float32, whatever the model's precision. Of several learners,
+    whose embeddings lie side by side, shares are means over learners.
 
     Example: `similarity_map(model, *prepared_images)`, where these are what the network takes.
 

@@ -1,7 +1,6 @@
 """What TensorBoard's HParams tab tells of a run."""
 
 import tensorflow as tf
-from tensorboard.plugins.hparams import api
 
 from tfdml.run.record import Record
 
@@ -36,6 +35,9 @@ def write_hparams(run, result):
         run: `RunDirectory`.
         result: its result.
     """
+    # Here, because a run needs it only at its end.
+    from tensorboard.plugins.hparams import api
+
     with tf.summary.create_file_writer(str(run.tensorboard / "hparams")).as_default(step=result["step"]):
         api.hparams(hyperparameters(Record(run, result)), trial_id=str(run.path))
         for kind, name in SCORES.items():
