@@ -103,6 +103,13 @@ def test_one_array_and_a_stack(run, embedder, silent):
     same(embedder.embed(tf.constant(run.pixels[1], tf.float32), verbose=0), run.expected[1:2])
 
 
+def test_prepared_images_are_what_the_network_takes(run, embedder):
+    for images in (run.paths, run.pixels):
+        prepared = embedder.prepare(images)
+        assert prepared.shape == (5, 16, 16, 3) and prepared.dtype == np.float32
+        np.testing.assert_allclose(embedder.model(prepared), embedder.embed(images, verbose=0), atol=1e-5)
+
+
 def test_datasets(run, embedder, silent):
     paths = tf.data.Dataset.from_tensor_slices([str(path) for path in run.paths])
     for dataset in (paths, paths.batch(2), tf.data.Dataset.zip((paths, tf.data.Dataset.range(5)))):

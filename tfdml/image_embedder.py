@@ -66,8 +66,23 @@ class ImageEmbedder:
         if not len(images):
             return self._nothing()
         if isinstance(images[0], str | Path):
-            return self._embed_files(images, batch_size, verbose)
+            return self.embed_split(_split_of(images), batch_size, verbose)
         return self._embed_arrays(images, batch_size, verbose)
+
+    def prepare(self, images):
+        """Returns images as the network `model` takes them, float32 `[N, H, W, 3]`.
+
+        Args:
+            images: paths of image files or arrays of pixels, as `embed` takes them.
+
+        Example: `loaded.model(loaded.prepare(["car.jpg", "other_car.jpg"]))`.
+        """
+        images = _listed(images)
+        if isinstance(images[0], str | Path):
+            split = _split_of(images)
+            return next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))).numpy()
+        seed = tf.zeros([2], tf.int64)
+        return np.stack([self._prepare.from_pixels(tf.cast(image, tf.float32), seed).numpy() for image in images])
 
     def embed_split(self, split, batch_size=128, verbose="auto"):
         """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`, cropped to its boxes.
@@ -92,16 +107,6 @@ class ImageEmbedder:
             f"<ImageEmbedder{source}: {name}, {self._nothing().shape[1]} dimensions, images of {about.image_size} x "
             f"{about.image_size} pixels by {about.transform!r}>"
         )
-
-    def _embed_files(self, paths, batch_size, verbose):
-        for position, path in enumerate(paths):
-            if not isinstance(path, str | Path):
-                raise ValueError(f"Expected paths only, received {type(path).__name__} at position {position}.")
-            if not Path(path).is_file():
-                what = "is a folder; give its image files" if Path(path).is_dir() else "does not exist"
-                raise FileNotFoundError(f"Image {position}, {path}, {what}.")
-        split = Split(np.array([str(path) for path in paths], dtype=object), np.zeros(len(paths), np.int64))
-        return self.embed_split(split, batch_size, verbose)
 
     def _embed_arrays(self, arrays, batch_size, verbose):
         count = len(arrays)
@@ -157,6 +162,17 @@ class ImageEmbedder:
     def _nothing(self):
         size = self.preprocessing.image_size
         return np.zeros((0, self.model(keras.KerasTensor((None, size, size, 3))).shape[-1]), np.float32)
+
+
+def _split_of(paths):
+    """Returns the split of image files, after looking whether they are there."""
+    for position, path in enumerate(paths):
+        if not isinstance(path, str | Path):
+            raise ValueError(f"Expected paths only, received {type(path).__name__} at position {position}.")
+        if not Path(path).is_file():
+            what = "is a folder; give its image files" if Path(path).is_dir() else "does not exist"
+            raise FileNotFoundError(f"Image {position}, {path}, {what}.")
+    return Split(np.array([str(path) for path in paths], dtype=object), np.zeros(len(paths), np.int64))
 
 
 def _why_no_pixels(array, position):

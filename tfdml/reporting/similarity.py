@@ -42,7 +42,7 @@ def similarity_map(model, a, b, *, learner=None):
     receptive field does. Behind the feature map all is float32, whatever the model's precision. Of several learners,
     whose embeddings lie side by side, shares are means over learners.
 
-    Example: `similarity_map(model, *prepared_images)`, where these are what the network takes.
+    Example: `similarity_map(loaded.model, *loaded.prepare(["a.jpg", "b.jpg"]))` where `loaded = tfdml.load("runs/x")`.
 
     Args:
         model: a model of `tfdml.methods` whose heads pool and have one linear layer: `Single`, `DivideAndConquer`,
