@@ -18,9 +18,12 @@ def last_json(done):
 
 
 def test_evaluate_gives_the_best_of_the_result():
-    done = Command("tfdml.evaluate", f"--run_dir={straight_run()}").wait()
+    done = Command("tfdml.evaluate", f"--run_dir={straight_run()}", "--bootstrap=classes").wait()
     assert done.stderr == ""
     found, best = last_json(done), result(straight_run())["best"]
+    assert found["intervals"] == result(straight_run())["intervals"]
+    low, high = found["intervals"]["recall_at_1"]
+    assert low < best["recall_at_1"] < high
     assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
     assert (found["run_dir"], found["model"], found["split"]) == (str(straight_run()), "best", "test")
     assert found["protocol"] == "self_retrieval"
@@ -96,7 +99,9 @@ def test_a_projected_and_tolerant_export_and_its_card(tmp_path):
         assert set(signature.structured_outputs) == set(card["signatures"][name]["outputs"])
         assert signature.structured_outputs["embedding"].shape == (None, 8)
     text = (tmp_path / "out" / "README.md").read_text()
-    assert card["sha256"] in text and f"| recall_at_1 | {best['recall_at_1']:.4f} |" in text and "valid" in text
+    low, high = result(straight_run())["intervals"]["recall_at_1"]
+    told = f"| recall_at_1 | {best['recall_at_1']:.4f} (95%: {low:.4f} to {high:.4f}) |"
+    assert card["sha256"] in text and told in text and "valid" in text
     assert "same images selected" in text and "Before the projection" in text
     (tmp_path / "out" / "variables" / "variables.index").write_bytes(b"other")
     assert model_hash(tmp_path / "out") != card["sha256"]

@@ -63,7 +63,11 @@ class Experiment:
 
     def measure(self, embeddings, split, metrics=None):
         """The values by name of a split's metrics, which all workers measure together; None: all of the protocol."""
-        return self.splits.protocol(embeddings, split, metrics, Workers.of(self.strategy))
+        return self.scores(embeddings, split, metrics).summary()
+
+    def scores(self, embeddings, split, metrics=None):
+        """The `Scores` of embeddings of a split; see `measure`."""
+        return self.splits.protocol.scores(embeddings, split, metrics, Workers.of(self.strategy))
 
     def embed(self, model, split):
         """Embeddings of a split's images."""

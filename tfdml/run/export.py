@@ -92,7 +92,7 @@ def _of_run(run, which, model):
             "selected_on": result.get("selected_on") if which == "best" else None,
         },
         "scores": scores,
-        "intervals": found.get("intervals", {}),
+        "intervals": result.get("intervals", {}) if which == "best" else {},
     }
 
 

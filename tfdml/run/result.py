@@ -5,6 +5,7 @@ import numpy as np
 from pipelines.images.pictures import thumbnails
 from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
+from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.preprocessing import image_size_of
 from tfdml.run.model_files import save_model
 
@@ -43,23 +44,32 @@ def result_of(experiment, run, model, evaluation, step, build_untrained):
     if evaluation.best["step"] != step:
         chosen.load_weights(run.model)
         embeddings = experiment.embed(chosen, test)
-    best = experiment.measure(embeddings, test)
+    best = experiment.scores(embeddings, test)
     index = experiment.splits.protocol.index
     return {
         **({"index": repr(index)} if index.is_approximate else {}),
         "untrained": untrained,
         "metrics": final,
         "best": {
-            **best,
+            **best.summary(),
             "step": evaluation.best["step"],
             "selected_on": selected_on,
             "selected_by": evaluation.monitor,
         },
+        **_intervals(best, test.labels),
         **watched,
         "selected_on": selected_on,
         "step": step,
         **learners_of(experiment, chosen, embeddings, model.learner_count),
     }
+
+
+def _intervals(scores, labels):
+    """Returns the bootstrap intervals over classes of what are means over queries; nothing of a single class."""
+    classes = None if scores.queries is None else labels[scores.queries]
+    if classes is None or len(np.unique(classes)) < 2:
+        return {}
+    return {"intervals": bootstrap_intervals(scores.per_query, classes)}
 
 
 def _watched(experiment, model, evaluation, step):
