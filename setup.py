@@ -78,7 +78,20 @@ CONVERT = [
     "torch>=2.6,<3",
 ]
 
+SERVE = [
+    # Routes of `python -m tfdml.serve`, and their description in OpenAPI. Before 1.0 a minor release may break.
+    "fastapi~=0.165.0",
+    # The server: HTTP, signals, the end of what is in progress. Before 1.0 a minor release may break.
+    "uvicorn~=0.54.0",
+    # Reads uploads for FastAPI, which does not install it. 0.0.18 bounds the lengths of headers.
+    "python-multipart>=0.0.18",
+]
+
 TEST = [
+    # The tests call the service.
+    *SERVE,
+    # The client of Starlette's tests, which FastAPI's are. Its interface is stable within a major release.
+    "httpx2~=2.16",
     # Runs the tests. The next major release may drop what the settings use.
     "pytest~=9.2",
     # Runs them in two processes, since single tests wait and use one thread.
@@ -170,7 +183,11 @@ setup(
     python_requires=">=3.11,<3.14",
     # Tests, benchmarks, documentation and configurations stay in the repository.
     packages=find_packages(include=["tfdml", "tfdml.*", "pipelines", "pipelines.*"]),
-    package_data={"tfdml.backbones": ["weights/*"], "tfdml.reporting.page": ["*.css", "*.html", "*.js"]},
+    package_data={
+        "tfdml.backbones": ["weights/*"],
+        "tfdml.reporting.page": ["*.css", "*.html", "*.js"],
+        "tfdml.serving.http": ["*.css", "*.html", "*.js"],
+    },
     install_requires=REQUIRES,
     extras_require={
         "cpu": CPU,
@@ -178,6 +195,7 @@ setup(
         "hub": HUB,
         "keras-cv": KERAS_CV,
         "convert": CONVERT,
+        "serve": SERVE,
         "test": TEST,
         "oracles": ORACLES,
         "bench": BENCH,

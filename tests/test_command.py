@@ -25,6 +25,7 @@ COMMAND_LINES = [
     "tfdml.export",
     "tfdml.index",
     "tfdml.search",
+    "tfdml.serve",
     "tfdml.report",
     "tfdml.convert_weights",
     "pipelines.check",

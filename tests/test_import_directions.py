@@ -55,6 +55,7 @@ ROOMS = {
         "keras numpy tensorflow",
     ),
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy sklearn threadpoolctl"),
+    "tfdml.serving.http": ("tfdml.serving pipelines.datasets", "fastapi numpy pydantic starlette uvicorn"),
     "tfdml.serving": (
         "tfdml.serving tfdml.checked_files tfdml.embedding_shards tfdml.faiss_library tfdml.methods tfdml.progress_bar "
         "tfdml.registry pipelines.datasets pipelines.images pipelines.reading",
@@ -87,6 +88,7 @@ COMMANDS = (
     "convert_weights",
     "index",
     "search",
+    "serve",
     "report",
     "command",
 )

@@ -1,9 +1,12 @@
 """The commands and the Python of docs/serving.md, one after another, as a new user would run them."""
 
+import base64
+import importlib.util
 import json
 import re
 import shlex
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ from PIL import Image
 
 from tests.commands import DECODER_NOISE, assert_one_error, run
 from tests.run_helpers import pictures, straight_run
+from tests.serving.http.service import Service
 from tests.serving_fixtures import picture
 
 PAGE = Path(__file__).parents[1] / "docs" / "serving.md"
@@ -40,6 +44,7 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     blocks = re.findall(r"```\n((?:python -m .*\n)+)```", text)
     commands = [shlex.split(line)[2:] for block in blocks for line in block.splitlines()]
     printed = []
+    assert commands.pop(3) == ["tfdml.serve", "--index=index"]
     for module, *words in commands:
         done = run(module, *[each for word in words for each in of_the_test(word, tmp_path)])
         assert (done.returncode, re.sub(DECODER_NOISE, "", done.stderr).strip()) == (0, ""), (
@@ -58,6 +63,12 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     assert answer["neighbors"][0]["path"] == str(tmp_path / "photos/car/1.jpg")
     assert answer["neighbors"][0]["label"] == "car" and len(answer["neighbors"]) == 5
     assert "3 pairs" in pairs and labeled.startswith("Threshold ") and len(labeled.splitlines()) == 5
+    if importlib.util.find_spec("fastapi"):
+        service = Service(tmp_path / "index")
+        content = base64.b64encode((tmp_path / "index/images/test-0000042.jpg").read_bytes()).decode()
+        answer = service.ask("search", json.dumps({"b64": content}).encode(), **{"content-type": "application/json"})
+        assert (len(answer["neighbors"]), answer["neighbors"][0]["name"]) == (10, "test-0000042.jpg")
+        assert service.kill(signal.SIGINT).returncode == 130
     shutil.copytree(tmp_path / "index", tmp_path / "other")
     (tmp_path / "other" / "index-0.faiss").write_bytes(b"text")
     refused = run("tfdml.search", f"--index={tmp_path}/other", str(tmp_path / "query.jpg"))

@@ -30,11 +30,11 @@ def run(main, arguments="", before=None):
             sys.exit(1)
         # A line is seen when it is printed, where output goes to a file, too.
         sys.stdout.reconfigure(line_buffering=True)
-        if before:
-            before()
-        if not arguments:
-            import_package()
         try:
+            if before:
+                before()
+            if not arguments:
+                import_package()
             startup.raise_on_interrupt()
             main(given[1:]) if arguments else main()
             sys.stdout.flush()

@@ -8,16 +8,21 @@ READ = ("JPEG", "MPO", "PNG", "WEBP")
 MOST_PIXELS = 100_000_000
 
 
-def wrong_header(path):
-    """Returns what is wrong with the header of an image file, such as `is not a readable image`, or None."""
+def wrong_header(path, most_pixels=MOST_PIXELS):
+    """Returns what is wrong with the header of an image file, such as `is not a readable image`, or None.
+
+    Args:
+        path: the file, or a file object.
+        most_pixels: how many the image may have.
+    """
     from PIL import Image, UnidentifiedImageError
 
     try:
         with Image.open(path) as image:
             if image.format not in READ:
                 return f"is a {image.format}, which is not read; save it as JPEG or PNG"
-            if image.width * image.height > MOST_PIXELS:
-                return f"has {image.width} x {image.height} pixels, more than {MOST_PIXELS:,}; make it smaller"
+            if image.width * image.height > most_pixels:
+                return f"has {image.width} x {image.height} pixels, more than {most_pixels:,}; make it smaller"
             if image.format == "WEBP" and image.is_animated:
                 return "is an animated WebP, which is not read; save one frame of it"
     except UnidentifiedImageError:

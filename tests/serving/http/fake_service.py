@@ -1,0 +1,77 @@
+"""A service whose searcher embeds an image by the first bytes of its file, without a model."""
+
+import base64
+import contextlib
+import io
+import threading
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tfdml.serving.searcher import Neighbor
+
+REASON = "the extra serve is not installed; setup.py lists it, and it is a part of the extra test"
+pytest.importorskip("fastapi", reason=REASON)
+testclient = pytest.importorskip("fastapi.testclient", reason=REASON)
+create_app = pytest.importorskip("tfdml.serving.http.app", reason=REASON).create_app
+
+ADDRESS = "http://127.0.0.1:8000"
+
+
+def encoded(kind="PNG", size=(8, 6), color=(200, 10, 10)):
+    file = io.BytesIO()
+    Image.new("RGB", size, color).save(file, kind)
+    return file.getvalue()
+
+
+def in_json(content, **more):
+    return {"b64": base64.b64encode(content).decode(), **more}
+
+
+class FakeSearcher:
+    """An index of some files; those that end in `damaged` cannot be read, `broken` breaks the model."""
+
+    def __init__(self, files=()):
+        self.files, self.batches = list(files), []
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def __len__(self):
+        return len(self.files)
+
+    def embed_readable(self, images):
+        self.batches.append(len(images))
+        assert self.go_on.wait(60)
+        if any(image.endswith(b"broken") for image in images):
+            raise RuntimeError("a secret of the model")
+        embeddings = [[sum(image), len(image), 0, 1] for image in images]
+        return np.array(embeddings, np.float32), np.array([not image.endswith(b"damaged") for image in images])
+
+    def nearest(self, embeddings, k):
+        rows = np.arange(min(k, len(self)))[None].repeat(len(embeddings), 0)
+        return 1 - rows / 10, rows
+
+    def neighbors(self, similarities, rows):
+        return [
+            [Neighbor(row + 100, str(self.files[row]), None if row else "red", 1 - row / 10) for row in some]
+            for some in rows.tolist()
+        ]
+
+    def file_of(self, id):
+        return str(self.files[id - 100]) if 0 <= id - 100 < len(self) else None
+
+
+@contextlib.contextmanager
+def running(searcher=None, limits=None, headers=None, **options):
+    app = create_app(FakeSearcher() if searcher is None else searcher, limits, **options)
+    with testclient.TestClient(app, ADDRESS, raise_server_exceptions=False, headers=headers) as client:
+        yield client
+
+
+def assert_refused(response, status, *words):
+    """The answer is one sentence in JSON."""
+    assert response.status_code == status, response.text
+    assert list(response.json()) == ["error"], response.text
+    missing = [word for word in words if word not in response.json()["error"]]
+    assert not missing, (missing, response.text)

@@ -1,0 +1,24 @@
+"""The command `python -m tfdml.serve`, and a client of it."""
+
+import json
+import re
+import urllib.request
+
+from tests.commands import Forked
+
+TOKEN = "a-secret"
+
+
+class Service(Forked):
+    """The command on a free port, once it answers."""
+
+    def __init__(self, index, environment=()):
+        super().__init__("tfdml.serve", f"--index={index}", "--port=0", environment=environment)
+        output = self._output / "stdout"
+        told = self.until(lambda: output.exists() and "\n" in output.read_text()) and output.read_text()
+        self.address = re.fullmatch(r"\d+ images at (http://127\.0\.0\.1:\d+/); Ctrl-C ends the service\.\n", told)[1]
+
+    def ask(self, path, body=None, **headers):
+        request = urllib.request.Request(self.address + path, body, {"authorization": f"Bearer {TOKEN}", **headers})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read())

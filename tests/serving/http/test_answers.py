@@ -1,0 +1,95 @@
+"""What the service answers to those who ask as they should."""
+
+import re
+
+import pytest
+
+from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
+
+
+@pytest.fixture(scope="module")
+def searcher(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("images")
+    files = [folder / f"{number}.jpg" for number in range(3)]
+    for number, file in enumerate(files):
+        file.write_bytes(encoded(("JPEG", "PNG", "WEBP")[number]))
+    (folder / "secret.txt").write_text("secret")
+    return FakeSearcher([*files, folder / "secret.txt", folder / "gone.png"])
+
+
+@pytest.fixture(scope="module")
+def client(searcher):
+    with running(searcher) as started:
+        yield started
+
+
+def test_search_by_upload_and_by_json(client):
+    content = encoded()
+    for found in (
+        client.post("/search", files={"image": ("a.png", content)}, data={"k": "2"}),
+        client.post("/search", files={"image": ("a b é.png", content)}, data={"k": "2"}),
+        client.post("/search", json=in_json(content, k=2)),
+    ):
+        assert found.status_code == 200, found.text
+        assert found.json() == {
+            "neighbors": [
+                {"id": 100, "name": "0.jpg", "label": "red", "similarity": 1.0},
+                {"id": 101, "name": "1.jpg", "label": None, "similarity": 0.9},
+            ]
+        }
+    assert len(client.post("/search", json=in_json(content)).json()["neighbors"]) == 5
+
+
+def test_embed(client):
+    content = encoded("JPEG")
+    expected = {"embedding": [sum(content), len(content), 0, 1]}
+    assert client.post("/embed", files={"image": content}).json() == expected
+    assert client.post("/embed", json=in_json(content)).json() == expected
+
+
+def test_images_of_the_index_by_id_only(client, searcher):
+    for number, kind in enumerate(("jpeg", "png", "webp")):
+        found = client.get(f"/images/{number + 100}")
+        assert (found.status_code, found.headers["content-type"]) == (200, f"image/{kind}")
+        assert found.content == searcher.files[number].read_bytes()
+    assert_refused(client.get("/images/7"), 404, "no image 7")
+    assert_refused(client.get("/images/-1"), 404, "no image -1")
+    assert_refused(client.get(f"/images/{2**70}"), 404, "no image")
+    assert_refused(client.get("/images/0.jpg"), 422, "id: ")
+    assert_refused(client.get("/images/..%2f..%2fetc%2fpasswd"), 404, "Not Found")
+    # The index names them, but they are no images, or not there.
+    assert_refused(client.get("/images/103"), 404, "image 103 is no image any more")
+    assert_refused(client.get("/images/104"), 404, "image 104 cannot be read any more")
+
+
+def test_health_metrics_and_openapi(searcher):
+    with running(searcher) as client:
+        assert client.get("/health").json() == {"status": "ok", "token": False}
+        client.post("/embed", json=in_json(encoded()))
+        client.get("/images/7")
+        client.get("/nothing")
+        text = client.get("/metrics")
+        assert text.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
+        for line in (
+            'tfdml_requests_total{path="/embed",status="200"} 1',
+            'tfdml_requests_total{path="/images",status="404"} 1',
+            'tfdml_requests_total{path="other",status="404"} 1',
+            'tfdml_request_seconds_bucket{le="+Inf"} 4',
+            "tfdml_request_seconds_count 4",
+            "tfdml_images_total 1",
+            "tfdml_batches_total 1",
+            "tfdml_waiting 0",
+        ):
+            assert line in text.text.splitlines()
+        described = client.get("/openapi.json").json()["paths"]
+    assert described.keys() == {"/search", "/embed", "/images/{id}", "/health", "/metrics"}
+    assert described["/search"]["post"]["requestBody"]["content"].keys() == {"multipart/form-data", "application/json"}
+
+
+def test_the_page_runs_its_own_script_only(client):
+    page = client.get("/")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy and "unsafe" not in policy and "connect-src 'self'" in policy
+    assert page.headers["x-content-type-options"] == "nosniff"
+    assert not re.search(r"https?://|//\w+\.", page.text)
+    assert client.get("/docs").status_code == 404

@@ -1,0 +1,127 @@
+"""The command itself: its page in a browser, its answers to a client, and how it ends."""
+
+import base64
+import json
+import shutil
+import signal
+import urllib.error
+
+import pytest
+
+from tests.commands import Forked, assert_one_error, run
+from tests.serving.http.service import TOKEN, Service
+from tests.serving_fixtures import exported, picture
+from tests.test_indexing import write_pictures
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.indexing import index_images
+
+pytest.importorskip("fastapi", reason="the extra serve is not installed; setup.py lists it")
+pytestmark = pytest.mark.slow
+
+# Drops a file on the page as a mouse would; drivers cannot.
+DROP = """
+const bytes = Uint8Array.from(atob(arguments[0]), letter => letter.charCodeAt(0)), files = new DataTransfer();
+files.items.add(new File([bytes], "dropped.png", {type: arguments[1]}));
+document.getElementById("drop").dispatchEvent(new DragEvent("drop", {bubbles: true, dataTransfer: files}));
+"""
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return write_pictures(tmp_path_factory.mktemp("photos"), range(12))
+
+
+@pytest.fixture(scope="module")
+def index(photos, tmp_path_factory):
+    out = tmp_path_factory.mktemp("indexed") / "index"
+    index_images(out, ImageList.of(photos), model=exported())
+    return out
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """Chromium without a window, which records what pages say on its console."""
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed; setup.py lists it")
+    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
+    if None in programs:
+        pytest.skip("chromium and chromedriver are not installed; Debian: apt install chromium chromium-driver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs[0]
+    # Without a sandbox, which containers forbid; in /tmp, since their /dev/shm is small.
+    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1100,800"):
+        options.add_argument(f"--{argument}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1]))
+    yield driver
+    driver.quit()
+
+
+def test_the_page_finds_neighbors(browser, index, photos, tmp_path):
+    wait = pytest.importorskip("selenium.webdriver.support.wait").WebDriverWait(browser, 10)
+    keys = pytest.importorskip("selenium.webdriver.common.keys").Keys
+    service = Service(index, environment={"TFDML_TOKEN": TOKEN})
+    try:
+        browser.get(service.address)
+
+        def find(selector):
+            return browser.find_elements("css selector", selector)
+
+        def shows(count, first):
+            """So many neighbors are there with their pictures, the nearest one first."""
+            pictures = find("#found img")
+            if len(pictures) != count or not all(each.get_property("naturalWidth") for each in pictures):
+                return False
+            nearest = find("#found li")[0].text.split("\n")
+            return nearest == ["1.000", "odd" if int(first) % 2 else "even", f"{first}.png"]
+
+        # The token, by keyboard.
+        wait.until(lambda _: find("#token")[0].is_displayed())
+        find("#token")[0].send_keys(TOKEN + keys.ENTER)
+        wait.until(lambda _: not find("#token")[0].is_displayed())
+        # A chosen file, then a dropped one, then a click on a neighbor.
+        find("#file")[0].send_keys(str(photos / "odd" / "03.png"))
+        wait.until(lambda _: shows(10, "03"))
+        assert find("#state")[0].text == "10 nearest images"
+        browser.execute_script(DROP, base64.b64encode(picture(6)).decode(), "image/png")
+        wait.until(lambda _: shows(10, "06"))
+        browser.save_screenshot(str(tmp_path / "page.png"))
+        second = find("#found li")[1].text.split("\n")[-1].removesuffix(".png")
+        find("#found button")[1].send_keys(keys.ENTER)
+        wait.until(lambda _: shows(10, second))
+        find("#k option")[0].click()
+        wait.until(lambda _: shows(5, second))
+        assert browser.get_log("browser") == []
+        # What is no image is told; the console tells of the answer, too.
+        browser.execute_script(DROP, base64.b64encode(b"text").decode(), "text/plain")
+        wait.until(lambda _: "That is no image" in find("#error")[0].text)
+        browser.execute_script(DROP, base64.b64encode(b"text").decode(), "image/png")
+        wait.until(lambda _: "The image is not a readable image" in find("#error")[0].text)
+        browser.set_window_size(500, 800)
+        assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+    finally:
+        done = service.kill(signal.SIGTERM)
+    assert done.returncode == -signal.SIGTERM and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_client_and_ctrl_c(index):
+    service = Service(index)
+    body = json.dumps({"b64": "aGVsbG8=", "k": 3}).encode()
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        service.ask("search", body, **{"content-type": "application/json"})
+    assert refused.value.code == 400 and "is not a readable image" in json.loads(refused.value.read())["error"]
+    assert service.ask("health") == {"status": "ok", "token": False}
+    port = service.address.split(":")[-1].strip("/")
+    assert_one_error(
+        run("tfdml.serve", f"--index={index}", f"--port={port}"), f"Cannot listen at 127.0.0.1, port {port}"
+    )
+    done = service.kill(signal.SIGINT)
+    assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
+
+
+def test_what_cannot_be_served(index, tmp_path):
+    assert_one_error(run("tfdml.serve"), "--index is missing")
+    refused = run("tfdml.serve", f"--index={index}", "--host=0.0.0.0")
+    assert_one_error(refused, "--host=0.0.0.0 lets other machines in", "TFDML_TOKEN", "--allow_anonymous")
+    assert_one_error(run("tfdml.serve", f"--index={tmp_path}"), f"{tmp_path} is no tfdml index")
+    spaces = Forked("tfdml.serve", f"--index={index}", environment={"TFDML_TOKEN": "a b"}).wait()
+    assert_one_error(spaces, "TFDML_TOKEN must be letters")

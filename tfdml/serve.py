@@ -1,0 +1,83 @@
+"""Serves an index over HTTP, with a page to search it: `python -m tfdml.serve --index=index`.
+
+TFDML_TOKEN=secret python -m tfdml.serve --index=index --host=0.0.0.0 --port=80
+curl -F image=@query.jpg -F k=5 -H "Authorization: Bearer secret" http://localhost/search
+"""
+
+import ipaddress
+import os
+
+from absl import flags, logging
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+TOKEN = "TFDML_TOKEN"
+
+flags.DEFINE_string("index", "", "Folder of the index.")
+flags.DEFINE_string("model", "", "Folder of the exported model; empty: the index's own copy.")
+flags.DEFINE_string("host", "127.0.0.1", "Address to listen at. Other machines reach only others than the default.")
+flags.DEFINE_integer("port", 8000, "Port to listen at; 0: one that is free.", 0, 65535)
+flags.DEFINE_integer("batch_size", 32, "Most images that the model embeds at once.", lower_bound=1)
+flags.DEFINE_integer("max_bytes", 20_000_000, "Most bytes of an image file.", lower_bound=1)
+flags.DEFINE_integer("max_pixels", 25_000_000, "Most pixels of an image.", 1, 100_000_000)
+flags.DEFINE_integer("max_waiting", 64, "Most requests that wait; others are told to try again.", lower_bound=1)
+flags.DEFINE_bool(
+    "allow_anonymous", False, f"Let other machines in without a token, which the variable {TOKEN} holds otherwise."
+)
+tfdml_flags.define_debug()
+
+
+def check():
+    given, token = flags.FLAGS, os.environ.get(TOKEN, "")
+    if not given.index:
+        raise ValueError("--index is missing: the folder of an index, see python -m tfdml.index.")
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise ValueError(f"{TOKEN} must be letters, digits and signs of ASCII, without spaces.")
+    if not (_is_local(given.host) or token or given.allow_anonymous):
+        raise ValueError(
+            f"--host={given.host} lets other machines in: set the variable {TOKEN} to a secret that clients have to "
+            "send, or give --allow_anonymous."
+        )
+    try:
+        import fastapi  # noqa: F401
+        import python_multipart  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise ImportError(f"Serving needs {error.name}: pip install 'tfdml[serve]'.") from error
+
+
+def main():
+    # Imported here, after TensorFlow.
+    import numpy as np
+
+    from tfdml.serving import Searcher
+    from tfdml.serving.http.app import create_app
+    from tfdml.serving.http.limits import Limits
+    from tfdml.serving.http.server import listen, serve
+
+    given, token = flags.FLAGS, os.environ.get(TOKEN, "")
+    # TensorFlow logs how it reads the model.
+    logging.set_verbosity(logging.WARNING)
+    searcher = Searcher(given.index, given.model or None)
+    # Loads the model: the first request is to wait for nothing.
+    searcher.embed([np.zeros((32, 32, 3), np.uint8)])
+    limits = Limits(given.max_bytes, given.max_pixels, given.max_waiting)
+    hosts = {"127.0.0.1", "::1", "localhost", given.host.lower()} if _is_local(given.host) else ()
+    app = create_app(searcher, limits, batch_size=given.batch_size, token=token, hosts=hosts)
+    with listen(given.host, given.port) as bound:
+        name = f"[{given.host}]" if ":" in given.host else given.host
+        address = f"http://{name}:{bound.getsockname()[1]}/"
+        serve(app, bound, lambda: print(f"{len(searcher):,} images at {address}; Ctrl-C ends the service."))
+
+
+def _is_local(host):
+    """Whether only programs of the same machine reach a host."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+if __name__ == "__main__":
+    command.run(main, before=check)

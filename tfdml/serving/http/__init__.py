@@ -1,0 +1,1 @@
+"""An index as a service over HTTP, which `python -m tfdml.serve` runs."""

@@ -1,0 +1,29 @@
+"""Errors as the service tells them: `{"error": "a sentence"}`."""
+
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+
+def refusal(status, message, **headers):
+    """Returns a response with an error; `Retry_After` in the headers stands for `Retry-After`."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return JSONResponse({"error": message}, status, named)
+
+
+def answer_errors(app):
+    """Has an app answer all errors as `refusal` does."""
+
+    @app.exception_handler(HTTPException)
+    async def of_http(request, error):
+        return JSONResponse({"error": str(error.detail)}, error.status_code, error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def of_validation(request, error):
+        told = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
+        return refusal(422, told)
+
+    @app.exception_handler(Exception)
+    async def of_the_service(request, error):
+        # What it was is logged, and is nobody else's business.
+        return refusal(500, "The service failed; its log says why.")

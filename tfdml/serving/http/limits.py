@@ -1,0 +1,28 @@
+"""`Limits`: what a request may ask of the service."""
+
+import dataclasses
+
+# Most neighbors of a request.
+MOST_NEIGHBORS = 1000
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What a request may ask of the service.
+
+    Args:
+        image_bytes: most bytes of an image file.
+        pixels: most pixels of an image by its header.
+        waiting: most requests that are read or wait at once; others are told to come again.
+        seconds: time that the body of a request may take.
+    """
+
+    image_bytes: int = 20_000_000
+    pixels: int = 25_000_000
+    waiting: int = 64
+    seconds: float = 30.0
+
+    @property
+    def body_bytes(self):
+        """Most bytes of a body: those of an image in base64, and what stands around it."""
+        return self.image_bytes * 4 // 3 + 2**16

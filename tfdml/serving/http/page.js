@@ -1,0 +1,122 @@
+"use strict";
+const at = id => document.getElementById(id);
+// Addresses of the pictures that are shown, to free them; and which search is the last one.
+let shown = [], last = 0, asked = null;
+
+const headers = () => {
+  const token = sessionStorage.getItem("token");
+  return token ? {Authorization: "Bearer " + token} : {};
+};
+
+async function call(path, options) {
+  let response;
+  try {
+    response = await fetch(path, {...options, headers: headers()});
+  } catch {
+    throw new Error("The service does not answer.");
+  }
+  if (response.ok) return response;
+  if (response.status === 401) at("access").hidden = false;
+  const told = await response.json().catch(() => ({}));
+  throw new Error(response.status === 401 ? "The service asks for its token." : told.error || "Error " + response.status);
+}
+
+function tell(error) {
+  at("error").textContent = error ? error.message : "";
+  at("error").hidden = !error;
+  if (error) at("state").textContent = "";
+}
+
+function address(blob) {
+  const made = URL.createObjectURL(blob);
+  shown.push(made);
+  return made;
+}
+
+async function search(image) {
+  const number = ++last;
+  asked = image;
+  shown.forEach(URL.revokeObjectURL);
+  shown = [];
+  tell(null);
+  at("found").replaceChildren();
+  at("query").src = address(image);
+  at("query").hidden = false;
+  at("state").textContent = "Searching…";
+  const form = new FormData();
+  form.append("image", image, "image");
+  form.append("k", at("k").value);
+  try {
+    const {neighbors} = await (await call("/search", {method: "POST", body: form})).json();
+    if (number !== last) return;
+    at("state").textContent = neighbors.length + " nearest images";
+    at("found").append(...neighbors.map(neighbor => item(neighbor, number)));
+  } catch (error) {
+    if (number === last) tell(error);
+  }
+}
+
+function element(name, text) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  return made;
+}
+
+function item(neighbor, number) {
+  const row = document.createElement("li"), button = document.createElement("button");
+  const picture = document.createElement("img");
+  picture.alt = neighbor.name;
+  button.title = "Search for this image";
+  button.append(picture, element("strong", neighbor.similarity.toFixed(3)), element("span", neighbor.label ?? ""));
+  button.append(element("small", neighbor.name));
+  row.append(button);
+  call("/images/" + neighbor.id).then(response => response.blob()).then(blob => {
+    if (number !== last) return;
+    picture.src = address(blob);
+    button.addEventListener("click", () => search(blob));
+  }).catch(error => {
+    const none = element("span", error.message);
+    none.className = "none";
+    picture.replaceWith(none);
+  });
+  return row;
+}
+
+function take(files) {
+  const image = [...files].find(file => file.type.startsWith("image/"));
+  if (image) search(image);
+  else if (files.length) tell(new Error("That is no image: expected a JPEG, PNG or WebP."));
+}
+
+at("file").addEventListener("change", event => {
+  take(event.target.files);
+  event.target.value = "";
+});
+at("k").addEventListener("change", () => asked && search(asked));
+addEventListener("paste", event => take(event.clipboardData.files));
+addEventListener("dragover", event => {
+  event.preventDefault();
+  at("drop").classList.add("over");
+});
+addEventListener("dragleave", event => event.relatedTarget || at("drop").classList.remove("over"));
+addEventListener("drop", event => {
+  event.preventDefault();
+  at("drop").classList.remove("over");
+  take(event.dataTransfer.files);
+});
+at("access").addEventListener("submit", async event => {
+  event.preventDefault();
+  sessionStorage.setItem("token", at("token").value);
+  try {
+    await call("/metrics");
+    at("access").hidden = true;
+    tell(null);
+    if (asked) search(asked);
+  } catch {
+    sessionStorage.removeItem("token");
+    tell(new Error("That is not the token of the service."));
+  }
+});
+call("/health").then(response => response.json()).then(({token}) => {
+  at("access").hidden = !token || Boolean(sessionStorage.getItem("token"));
+}).catch(tell);

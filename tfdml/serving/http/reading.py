@@ -1,0 +1,93 @@
+"""Reads the image, and the number of neighbors, from the body of a request."""
+
+import base64
+import io
+import json
+import re
+
+from fastapi import HTTPException
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+
+from pipelines.datasets.headers import wrong_header
+from tfdml.serving.http.limits import MOST_NEIGHBORS
+from tfdml.serving.http.queries import Query
+
+FORM, JSON = "multipart/form-data", "application/json"
+
+
+async def read_query(request, limits, default_k):
+    """Returns the `Query` of a request; raises an HTTPException that says what is wrong with it.
+
+    Args:
+        request: with a form, `image` and `k`, or JSON, `b64` and `k`.
+        limits: `Limits`.
+        default_k: number of neighbors if the request names none; 0 if it must not name one.
+    """
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    names = {"k"} if default_k else set()
+    if kind == FORM:
+        content, k = await _of_form(request, names)
+    elif kind == JSON:
+        content, k = await run_in_threadpool(_of_json, await request.body(), names)
+    else:
+        raise HTTPException(415, f"Expected the content type {FORM} or {JSON}, received {kind[:100] or 'none'}.")
+    await run_in_threadpool(_check_image, content, limits)
+    return Query(content, _checked_k(k, default_k))
+
+
+async def _of_form(request, names):
+    # Files that are not closed stay open; the context closes them.
+    async with request.form(max_files=1, max_fields=max(len(names), 1)) as form:
+        _check_names(form.keys(), {"image", *names}, "image")
+        upload, k = form["image"], form.get("k")
+        if not isinstance(upload, UploadFile):
+            raise HTTPException(400, "The field image is text; send a file.")
+        if re.search(r"[/\\\0]", upload.filename or ""):
+            raise HTTPException(400, "The file's name has a path in it; send the name alone.")
+        if isinstance(k, UploadFile):
+            raise HTTPException(400, "The field k is a file; send a number.")
+        return await upload.read(), int(k) if k is not None and re.fullmatch("[0-9]{1,9}", k) else k
+
+
+def _of_json(body, names):
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        raise HTTPException(400, "The body is no JSON.") from None
+    if not isinstance(found, dict):
+        raise HTTPException(400, 'Expected a JSON object such as {"b64": "..."}.')
+    _check_names(found, {"b64", *names}, "b64")
+    if not isinstance(found["b64"], str):
+        raise HTTPException(400, "b64 is no text; send the file's content in base64.")
+    try:
+        return base64.b64decode(found["b64"], validate=True), found.get("k")
+    except ValueError:
+        raise HTTPException(400, "b64 is no base64; send the file's content in base64, without line breaks.") from None
+
+
+def _check_names(given, known, needed):
+    unknown = sorted(set(given) - known)
+    if unknown:
+        raise HTTPException(400, f"Unknown field {unknown[0][:100]!r}; expected {', '.join(sorted(known))}.")
+    if needed not in given:
+        raise HTTPException(400, f"The field {needed} is missing.")
+
+
+def _checked_k(k, default):
+    if k is None:
+        return default
+    if type(k) is not int or not 1 <= k <= MOST_NEIGHBORS:
+        raise HTTPException(400, f"k: expected a whole number from 1 to {MOST_NEIGHBORS}, received {str(k)[:100]!r}.")
+    return k
+
+
+def _check_image(content, limits):
+    """Reads the header only: what it claims decides whether the model may decode the rest."""
+    if not content:
+        raise HTTPException(400, "The image is empty.")
+    if len(content) > limits.image_bytes:
+        raise HTTPException(413, f"The image has {len(content):,} bytes, more than {limits.image_bytes:,}.")
+    wrong = wrong_header(io.BytesIO(content), limits.pixels)
+    if wrong:
+        raise HTTPException(400, f"The image {wrong}.")

@@ -1,0 +1,86 @@
+"""What requests and responses look like, for OpenAPI."""
+
+from pathlib import Path
+
+from pydantic import BaseModel
+
+from tfdml.serving.http.limits import MOST_NEIGHBORS
+
+K = {"type": "integer", "minimum": 1, "maximum": MOST_NEIGHBORS, "description": "Number of neighbors."}
+
+
+class Found(BaseModel):
+    """An image of the index: its number, the name of its file, its label, and its similarity to the query."""
+
+    id: int
+    name: str
+    label: str | None
+    similarity: float
+
+
+class Neighbors(BaseModel):
+    """Images of the index, the nearest first."""
+
+    neighbors: list[Found]
+
+    @classmethod
+    def of(cls, neighbors):
+        """Returns those of a list of `tfdml.serving.Neighbor`, without the paths of their files."""
+        found = [
+            Found(id=each.id, name=Path(each.path).name, label=each.label, similarity=each.similarity)
+            for each in neighbors
+        ]
+        return cls(neighbors=found)
+
+
+class Embedding(BaseModel):
+    """An embedding."""
+
+    embedding: list[float]
+
+
+class Health(BaseModel):
+    """Whether the service is up, and whether it asks for a token."""
+
+    status: str
+    token: bool
+
+
+class Refusal(BaseModel):
+    """Why there is no answer."""
+
+    error: str
+
+
+def _refusals(**about):
+    return {int(status[1:]): {"model": Refusal, "description": text} for status, text in about.items()}
+
+
+def _body(more):
+    def kind(name, described):
+        properties = {name: described, **more}
+        return {
+            "schema": {"type": "object", "required": [name], "properties": properties, "additionalProperties": False}
+        }
+
+    content = {
+        "multipart/form-data": kind("image", {"type": "string", "format": "binary"}),
+        "application/json": kind("b64", {"type": "string", "format": "byte"}),
+    }
+    return {"requestBody": {"required": True, "content": content}}
+
+
+SEARCH, EMBED = _body({"k": K}), _body({})
+TOKEN = {"_401": "The token is missing or wrong."}
+ERRORS = _refusals(
+    _400="The request or the image cannot be read.",
+    _408="The body did not arrive in time.",
+    _413="The body or the image is too large.",
+    _415="The content type is not one of these.",
+    _503="Too many requests wait.",
+    **TOKEN,
+)
+IMAGE = {
+    200: {"content": {kind: {} for kind in ("image/jpeg", "image/png", "image/webp")}},
+    **_refusals(_404="The index has no such image, or its file is gone.", _422="The id is no number.", **TOKEN),
+}

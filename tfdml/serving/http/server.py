@@ -1,0 +1,47 @@
+"""Runs an app until it is told to stop."""
+
+import socket
+
+import uvicorn
+
+# Seconds that a stopping service waits for clients that do not finish.
+LAST_SECONDS = 30
+
+
+def listen(host, port):
+    """Returns a socket that is bound to an address; an OSError says why that is not possible."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise OSError(f"Cannot listen at {host}, port {port}: {error.strerror or error}. Give other ones.") from error
+
+
+def serve(app, bound, on_start):
+    """Answers requests until SIGTERM or Ctrl-C, then what waits, and ends as the signal ends a process.
+
+    Args:
+        app: ASGI app.
+        bound: socket of `listen`.
+        on_start: function that is called when the service is up.
+    """
+    config = uvicorn.Config(
+        app,
+        # Its log of errors goes to standard error as it is; headers would tell its name.
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_graceful_shutdown=LAST_SECONDS,
+    )
+    _Server(config, on_start).run([bound])
+
+
+class _Server(uvicorn.Server):
+    def __init__(self, config, on_start):
+        super().__init__(config)
+        self._on_start = on_start
+
+    async def startup(self, sockets=None):
+        await super().startup(sockets)
+        self._on_start()
