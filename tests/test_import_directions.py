@@ -25,7 +25,7 @@ ROOMS = {
     "tfdml.loss_hooks": ("", ""),
     "tfdml.keras_internals": ("", ""),
     "tfdml.progress_bar": ("", "keras"),
-    "tfdml.progress_lines": ("", "keras"),
+    "tfdml.progress_lines": ("tfdml.progress_bar", "keras"),
     "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
     "tfdml.workers": ("tfdml.devices tfdml.errors", "numpy tensorflow"),
     "tfdml.faiss_library": ("", "faiss"),

@@ -40,10 +40,24 @@ class ProgressBar:
         self._bar.update(self.done, finalize=True)
 
     def _line(self, seconds):
-        speed = (self.done - self._before) / max(seconds, 1e-9)
         count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
-        line = f"{count} {self.unit}s, {speed:,.3g} a second"
-        if self.total is None or not speed:
-            return line
-        left = (self.total - self.done) / speed
-        return f"{line}, {left / 60:,.0f} min left" if left > 90 else f"{line}, {left:,.0f} s left"
+        return f"{count} {self.unit}s, {speed_and_rest(self.done - self._before, self._rest(), seconds)}"
+
+    def _rest(self):
+        return None if self.total is None else self.total - self.done
+
+
+def speed_and_rest(done, rest, seconds):
+    """Tells how many things a second were done, and how long the rest will take.
+
+    Args:
+        done: number of things that were done.
+        rest: number of things left; None if nobody knows.
+        seconds: the time that it took.
+    """
+    speed = done / max(seconds, 1e-9)
+    told = f"{speed:,.3g} a second"
+    if rest is None or not speed:
+        return told
+    left = rest / speed
+    return f"{told}, {left / 60:,.0f} min left" if left > 90 else f"{told}, {left:,.0f} s left"

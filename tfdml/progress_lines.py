@@ -4,6 +4,8 @@ import time
 
 import keras
 
+from tfdml.progress_bar import speed_and_rest
+
 
 class ProgressLines(keras.callbacks.Callback):
     """Prints a line every few seconds of training or of a pass over images: which batch it is at.
@@ -18,19 +20,23 @@ class ProgressLines(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch, logs=None):
         # Keras prints the number of the epoch.
-        self._told = time.monotonic()
+        self._begin()
 
     def on_train_batch_end(self, batch, logs=None):
         self._tell("step", batch, f" - loss: {float(logs['loss']):.4f}" if "loss" in (logs or {}) else "")
 
     def on_predict_begin(self, logs=None):
-        self._told = time.monotonic()
+        self._begin()
 
     def on_predict_batch_end(self, batch, logs=None):
         self._tell("embedded batch", batch, "")
 
+    def _begin(self):
+        self._begun = self._told = time.monotonic()
+
     def _tell(self, what, batch, more):
-        now = time.monotonic()
+        now, steps = time.monotonic(), self.params["steps"]
         if now - self._told >= self.every:
             self._told = now
-            print(f"{what} {batch + 1}/{self.params['steps'] or '?'}{more}", flush=True)
+            told = speed_and_rest(batch + 1, steps and steps - batch - 1, now - self._begun)
+            print(f"{what} {batch + 1}/{steps or '?'}, {told}{more}", flush=True)
