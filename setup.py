@@ -92,6 +92,8 @@ TEST = [
     *SERVE,
     # The client of Starlette's tests, which FastAPI's are. Its interface is stable within a major release.
     "httpx2~=2.16",
+    # Sends the service what its description in OpenAPI allows, and what it does not. A minor release may check more.
+    "schemathesis~=4.32.5",
     # Runs the tests. The next major release may drop what the settings use.
     "pytest~=9.2",
     # Runs them in two processes, since single tests wait and use one thread.

@@ -16,7 +16,9 @@ class Service(Forked):
         super().__init__("tfdml.serve", f"--index={index}", "--port=0", environment=environment)
         output = self._output / "stdout"
         told = self.until(lambda: output.exists() and "\n" in output.read_text()) and output.read_text()
-        self.address = re.fullmatch(r"[\d,]+ images at (http://127\.0\.0\.1:\d+/); Ctrl-C ends the service\.\n", told)[1]
+        self.address = re.fullmatch(r"[\d,]+ images at (http://127\.0\.0\.1:\d+/); Ctrl-C ends the service\.\n", told)[
+            1
+        ]
 
     def ask(self, path, body=None, **headers):
         request = urllib.request.Request(self.address + path, body, {"authorization": f"Bearer {TOKEN}", **headers})

@@ -118,10 +118,9 @@ def test_a_client_and_ctrl_c(index):
     assert (done.returncode, done.stderr) == (130, "Interrupted.\n")
 
 
-def test_what_cannot_be_served(index, tmp_path):
+def test_what_cannot_be_served(index):
     assert_one_error(run("tfdml.serve"), "--index is missing")
     refused = run("tfdml.serve", f"--index={index}", "--host=0.0.0.0")
     assert_one_error(refused, "--host=0.0.0.0 lets other machines in", "TFDML_TOKEN", "--allow_anonymous")
-    assert_one_error(run("tfdml.serve", f"--index={tmp_path}"), f"{tmp_path} is no tfdml index")
     spaces = Forked("tfdml.serve", f"--index={index}", environment={"TFDML_TOKEN": "a b"}).wait()
     assert_one_error(spaces, "TFDML_TOKEN must be letters")
