@@ -133,9 +133,9 @@ def test_serving_decodes_as_evaluation_does(served):
     np.testing.assert_allclose(found, expected, atol=1e-3)
 
 
-@pytest.mark.parametrize("file, reason", BAD.values(), ids=BAD)
-def test_serving_refuses_a_bad_file_and_goes_on(served, file, reason):
+@pytest.mark.parametrize("file", [file for file, _ in BAD.values()], ids=BAD)
+def test_serving_refuses_a_bad_file_and_goes_on(served, file):
     good = encoded(gradient(20, 30), "PNG")
-    with pytest.raises(tf.errors.InvalidArgumentError, match=reason.split(".*")[0]):
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[Image\] \[1\] \[of the batch cannot be read"):
         served(image_bytes=tf.constant([good, file]))
     assert np.all(np.isfinite(served(image_bytes=tf.constant([good]))["embedding"]))

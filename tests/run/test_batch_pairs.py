@@ -34,7 +34,9 @@ def test_no_negative_pair_is_an_error():
 
 def test_the_samplers_to_use_are_those_that_declare_it(monkeypatch):
     monkeypatch.setattr(Triplets, "several_per_class", True)
-    with pytest.raises(ValueError, match=r"Use pxk or triplets, whose batches have several images of each class"):
+    with pytest.raises(
+        ValueError, match=r"Use proportional_pxk or pxk or triplets, whose batches have several images of each class"
+    ):
         check("uniform(batch_size=50)", labels=np.arange(50))
 
 
