@@ -45,7 +45,7 @@ def pytest_configure(config):
 
 
 # Files of few tests that take minutes, and so come first: at the end one process would wait for the other.
-LONGEST = ("test_distribution.py", "test_resume.py", "test_command_lines.py")
+LONGEST = ("test_distribution.py", "test_training_members.py", "test_resume.py", "test_command_lines.py")
 
 
 @pytest.hookimpl(trylast=True)

@@ -32,7 +32,7 @@ def test_from_a_folder_of_photos_to_a_measured_model(tmp_path):
     make_photos(tmp_path / "other_photos", range(3))
     small = [flag for flag in MODEL_FLAGS if "sampler" not in flag]
     more = {"pipelines.check": [f"--out={tmp_path}/bad.jsonl"]}
-    more["tfdml.train"] = [*small, "--initial_weights=", "--epochs=1", "--steps_per_epoch=2"]
+    more["tfdml.train"] = [*small, "--initial_weights=", "--steps=2", "--eval_every=1"]
     found = []
     for module, flags in commands:
         place = rf"={os.path.relpath(tmp_path, ROOT)}/\1"

@@ -34,6 +34,11 @@ def loss(loss_spec):
 
 
 @pytest.fixture
+def one_loss(one_spec_a_loss):
+    return registry.create("loss", one_spec_a_loss)
+
+
+@pytest.fixture
 def feed(loss, make_feed):
     return make_feed(loss)
 
@@ -97,9 +102,10 @@ def test_order_of_the_batch_changes_nothing(compute, make_batch, seed, size, cla
     np.testing.assert_allclose(compute(labels[order], embeddings[order]), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_reductions(loss, feed, make_batch):
+def test_reductions(one_loss, make_feed, make_batch):
+    loss = one_loss
     labels, embeddings = make_batch()
-    taken = feed(labels, embeddings)
+    taken = make_feed(loss)(labels, embeddings)
     values = loss.call(labels, taken).numpy()
     weights = np.linspace(0, 2, len(labels)).astype("float32")
     config = loss.get_config()
@@ -136,7 +142,8 @@ def test_config_holds_every_argument_and_survives_json(loss, feed, make_batch):
 
 
 @pytest.mark.parametrize("half", ["bfloat16", "float16"])
-def test_half_precision_is_computed_in_float32(loss, feed, make_batch, half):
+def test_half_precision_is_computed_in_float32(one_loss, make_feed, make_batch, half):
+    loss, feed = one_loss, make_feed(one_loss)
     labels, embeddings = make_batch()
     rounded = tf.cast(feed(labels, embeddings), half)
     assert feed(labels, tf.cast(embeddings, half)).dtype in ("float32", half)
@@ -158,18 +165,18 @@ def test_what_it_declares(loss, feed, make_batch):
     assert loss.needs_pairs or layer_of(loss) is not None
 
 
-def test_a_loss_in_half_precision_is_refused(loss):
+def test_a_loss_in_half_precision_is_refused(one_loss):
     # More than 256 classes in a batch would run together in bfloat16.
     for half in ("bfloat16", "float16", "mixed_bfloat16"):
         with pytest.raises(ValueError, match=f"float32 or float64, received '{half}'"):
-            type(loss)(**{**loss.get_config(), "dtype": half})
+            type(one_loss)(**{**one_loss.get_config(), "dtype": half})
 
 
-def test_the_policy_of_the_network_changes_no_value(loss_spec, make_feed, make_batch):
+def test_the_policy_of_the_network_changes_no_value(one_spec_a_loss, make_feed, make_batch):
     labels, embeddings = make_batch()
 
     def computed():
-        loss = registry.create("loss", loss_spec)
+        loss = registry.create("loss", one_spec_a_loss)
         return loss(labels, make_feed(loss)(labels, embeddings))
 
     expected = computed()

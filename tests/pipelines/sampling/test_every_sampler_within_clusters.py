@@ -152,8 +152,8 @@ def test_pairs_of_a_small_and_a_large_cluster_are_as_random():
     sampler = WithinClusters(Pairs(images=6))
     sampler.bind(labels)
     sampler.assign(np.minimum(labels // 3, 1))
-    steps = np.arange(600)
-    rows, learners = sampler.rows(0, steps).numpy(), sampler.learners(0, steps).numpy()
+    drawn = tf.function(lambda steps: (sampler.rows(0, steps), sampler.learners(0, steps)), autograph=False)
+    rows, learners = (each.numpy() for each in drawn(np.arange(600)))
     first = labels[rows[learners == 0][:, :3]].ravel()
     np.testing.assert_allclose(np.bincount(first) / len(first), np.array([2, 2, 3]) / 7, atol=0.05)
 
