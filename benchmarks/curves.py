@@ -6,6 +6,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from benchmarks.runs import curve
+from tfdml.reporting.chart import label
 
 
 def draw_curves(run_dirs, path, metric="recall_at_1"):
@@ -33,9 +34,7 @@ def draw_curves(run_dirs, path, metric="recall_at_1"):
             color=color,
             label=name,
         )
-    axes.set_xlabel("step")
-    axes.set_ylabel(metric.replace("recall_at_", "Recall@"))
-    axes.spines[["top", "right"]].set_visible(False)
+    label(axes, "step", metric.replace("recall_at_", "Recall@"))
     axes.grid(axis="y", alpha=0.3)
     figure.legend(loc="outside right upper", frameon=False, fontsize="small")
     figure.savefig(path)

@@ -128,9 +128,9 @@ def drawings_of(code, files):
     kept = {}
     for vendor, drawing in drawings.items():
         content = content_of(drawing)
-        if all(np.sqrt(np.mean((content - content_of(other)) ** 2)) >= 15.0 for other in kept.values()):
-            kept[vendor] = drawing
-    return kept
+        if all(np.sqrt(np.mean((content - other) ** 2)) >= 15.0 for other in kept.values()):
+            kept[vendor] = content
+    return {vendor: drawings[vendor] for vendor in kept}
 
 
 def draw(path):

@@ -46,7 +46,7 @@ def tfdml_recall(embeddings, labels):
 
 
 def tfdml_nearest(embeddings, labels):
-    """What the nearest images decide, where products in half precision help."""
+    """Measures the metrics that the nearest images decide, where products in half precision help."""
     from tfdml.evaluation.evaluate import evaluate
 
     return evaluate(embeddings, labels, OURS[:6])

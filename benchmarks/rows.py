@@ -2,7 +2,6 @@
 
 import argparse
 
-from benchmarks.curves import draw_curves
 from benchmarks.runs import complete, markdown, runs_of
 from benchmarks.searches import search
 
@@ -40,6 +39,9 @@ def compare(about, flagfile, changes, folder, heads, row, settings=None, searchi
             rows[name].append("" if name == names[0] else difference(run_dirs[names[0]], run_dirs[name]))
     print(markdown(heads, list(rows.values())))
     if arguments.curves:
+        # Only here, because it loads what draws.
+        from benchmarks.curves import draw_curves
+
         draw_curves(run_dirs, arguments.curves)
 
 

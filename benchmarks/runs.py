@@ -80,7 +80,7 @@ def recall_of_learners(learners):
 
 
 def curve(run_dir, metric="recall_at_1"):
-    """What a run reached while it trained: step to the value of a metric, in order."""
+    """Returns the values of a metric while a run trained: step to value, in order."""
     events = [json.loads(line) for line in RunDirectory(run_dir).metrics.read_text().splitlines()]
     return {event["step"]: event[metric] for event in events if metric in event}
 

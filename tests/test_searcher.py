@@ -1,4 +1,4 @@
-"""What a searcher takes, from several threads too; near-duplicates; labels with a calibrated threshold."""
+"""Searches from one and several threads; near-duplicates; labels with a calibrated threshold."""
 
 import dataclasses
 import io

@@ -18,7 +18,7 @@ from tfdml.callbacks.projector import Projector, write_projector_files
 
 
 def served(log_dir, route, **query):
-    """What TensorBoard answers to its projector page."""
+    """Returns the answer of TensorBoard to its projector page."""
     multiplexer = plugin_event_multiplexer.EventMultiplexer()
     multiplexer.AddRunsFromDirectory(str(log_dir))
     multiplexer.Reload()

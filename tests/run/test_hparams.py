@@ -1,4 +1,4 @@
-"""What TensorBoard's HParams plugin finds in the folders of runs."""
+"""TensorBoard's HParams plugin finds settings and scores in the folders of runs."""
 
 import pytest
 from tensorboard.backend.event_processing import data_provider, plugin_event_multiplexer

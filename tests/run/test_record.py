@@ -1,4 +1,4 @@
-"""What a run directory tells, complete or still going on."""
+"""A run directory tells of its run, complete or still going on."""
 
 import fcntl
 import json

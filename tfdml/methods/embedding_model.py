@@ -56,7 +56,7 @@ class EmbeddingModel(GlobalBatchModel):
         raise NotImplementedError(f"{type(self).__name__} needs the method learner_embeddings(images, training).")
 
     def places(self, images):
-        """What each place of the last feature map contributes to the learner embeddings of images, and the rest.
+        """Divides the learner embeddings of images among the places of the last feature map, and a rest.
 
         Returns:
             `[B, h, w, K, d]` and `[B, K, d]`: the sum of all over places, and the rest, are `learner_embeddings`.

@@ -1,4 +1,4 @@
-"""What charts have in common."""
+"""The parts that charts have in common."""
 
 import matplotlib
 from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""What sheets of pictures have in common."""
+"""The parts that sheets of pictures have in common."""
 
 import textwrap
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a run is computed with."""
+"""Tells the versions and the machine that a run is computed with."""
 
 import contextlib
 import platform

@@ -1,4 +1,4 @@
-"""What TensorBoard's HParams tab tells of a run."""
+"""Writes the settings and scores of a run for TensorBoard's HParams tab."""
 
 import tensorflow as tf
 

@@ -71,7 +71,7 @@ def state(record):
 
 
 def _environment(record):
-    """What the run was computed with; where it does not say so, what its model's file says and this process has."""
+    """Names versions and machine of the run; if it did not record them, those of its model's file and this process."""
     if "environment" in record.result:
         return record.result["environment"]
     return {**record.saved_by(), **{f"{name}, of this report": value for name, value in environment().items()}}

@@ -143,39 +143,35 @@ def _projector(subject, folder):
     return [subject.run.tensorboard / "projector_config.pbtxt"]
 
 
-class Pictures(NamedTuple):
-    """Pictures of one kind.
-
-    Args:
-        of: which runs have them.
-        can_be_drawn: function of a `Subject`: whether it has them.
-        draw: function of a `Subject` and a folder; gives the files that it wrote; PNG files, but for the projector.
-        captions: name of a file, without its ending, to what it shows.
-        if_named: whether they are drawn only where `--only` names them.
-    """
-
-    of: str
-    can_be_drawn: Callable
-    draw: Callable
-    captions: dict[str, str]
-    if_named: bool = False
-
-
 def _always(subject):
     del subject
     return True
 
 
+class Pictures(NamedTuple):
+    """Pictures of one kind.
+
+    Args:
+        draw: function of a `Subject` and a folder; gives the files that it wrote; PNG files, but for the projector.
+        captions: name of a file, without its ending, to what it shows.
+        of: which runs have them.
+        can_be_drawn: function of a `Subject`: whether it has them.
+        if_named: whether they are drawn only where `--only` names them.
+    """
+
+    draw: Callable
+    captions: dict[str, str]
+    of: str = "all runs"
+    can_be_drawn: Callable = _always
+    if_named: bool = False
+
+
 PICTURES = {
     "neighbors": Pictures(
-        of="all runs",
-        can_be_drawn=_always,
         draw=_neighbors,
         captions={"neighbors": "Queries and their nearest neighbors: those of the class in green, others in red"},
     ),
     "confused": Pictures(
-        of="all runs",
-        can_be_drawn=_always,
         draw=_confused,
         captions={"confused": "Classes that are most often taken for each other"},
     ),
@@ -188,20 +184,14 @@ PICTURES = {
         },
     ),
     "map": Pictures(
-        of="all runs",
-        can_be_drawn=_always,
         draw=_map,
         captions={"map": "Map of the test images by t-SNE; frames and dots have the color of the class"},
     ),
     "similarities": Pictures(
-        of="all runs",
-        can_be_drawn=_always,
         draw=_similarities,
         captions={"similarities": "Similarities of pairs of the same class and of different classes"},
     ),
     "recall": Pictures(
-        of="all runs",
-        can_be_drawn=_always,
         draw=_recall,
         captions={"recall": "Recall@K against K"},
     ),

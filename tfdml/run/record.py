@@ -1,4 +1,4 @@
-"""What the folder of a run tells of it, whether it is complete or still going on."""
+"""`Record`: reads the folder of a run, which may be complete or still going on."""
 
 import dataclasses
 import functools
@@ -104,7 +104,7 @@ class Record:
         return " \\\n  ".join(["python -m tfdml.train", *changed, "--run_dir=runs/again"])
 
     def saved_by(self):
-        """What the file of the model says of the software that wrote it, name to value."""
+        """Returns the date and the version of Keras that the file of the model has, name to value."""
         if not self.run.model.is_file():
             return {}
         with zipfile.ZipFile(self.run.model) as archive:

@@ -1,4 +1,4 @@
-"""What pictures show: a model of a run, and what several pictures need of it."""
+"""`Subject`: the model of a run that pictures show, and all that several pictures need of it."""
 
 import dataclasses
 import functools
@@ -63,7 +63,7 @@ class Subject:
 
     @functools.cached_property
     def retrieved(self):
-        """What queries find, of which there may be a sample."""
+        """The images that queries find; of queries there may be a sample."""
         seed = self.experiment.settings.seed
         return Retrieved.of(self.embeddings, self.search, NEIGHBORS, distance=self.distance, seed=seed)
 
@@ -101,7 +101,7 @@ class Subject:
         return thumbnail(split or self.test, row, side)
 
     def inputs(self, rows):
-        """What the network takes of some rows, `[B, side, side, 3]`."""
+        """The inputs of the network for some rows, `[B, side, side, 3]`."""
         split = self.test.where(rows)
         batches = self.experiment.images.evaluation(split, self.model)
         return np.concatenate([batch.numpy() for batch in batches])[: len(split)]

@@ -1,4 +1,4 @@
-"""What the service answers to those who ask as they should."""
+"""The service answers those who ask as they should."""
 
 import re
 

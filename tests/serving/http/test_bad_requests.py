@@ -1,4 +1,4 @@
-"""What cannot be answered is told in one sentence, and the service stays up."""
+"""Requests that cannot be answered are told why in one sentence, and the service stays up."""
 
 import asyncio
 import base64
@@ -127,7 +127,7 @@ def test_a_huge_body_is_not_kept(client):
 
 
 async def refused_by_limits(receive, scope=None):
-    """What the middleware says, to which no request gets through."""
+    """Returns the answers of the middleware, which lets no request through."""
     sent = []
 
     async def send(message):

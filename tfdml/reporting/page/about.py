@@ -1,4 +1,4 @@
-"""What was run, and how to run it again."""
+"""The sections of a page that name what was run, and how to run it again."""
 
 from tfdml.reporting.page.elements import element, joined, pairs, table
 

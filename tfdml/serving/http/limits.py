@@ -8,7 +8,7 @@ MOST_NEIGHBORS = 1000
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """What a request may ask of the service.
+    """Limits of what a request may ask of the service.
 
     Args:
         image_bytes: most bytes of an image file.

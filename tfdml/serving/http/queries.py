@@ -22,7 +22,7 @@ class Query:
 
 @dataclasses.dataclass
 class Answer:
-    """What is known of an image.
+    """The answer to a query: all that is known of its image.
 
     Args:
         embedding: `[D]` array.

@@ -1,4 +1,4 @@
-"""What requests and responses look like, for OpenAPI."""
+"""Describes requests and responses for OpenAPI."""
 
 from pathlib import Path
 
