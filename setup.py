@@ -78,6 +78,13 @@ CONVERT = [
     "torch>=2.6,<3",
 ]
 
+ONNX = [
+    # Writes model.onnx of `python -m tfdml.export --onnx`. 1.17 is the first that takes numpy 2 and protobuf 7.
+    "tf2onnx~=1.17.0",
+    # Checks the file. Unbounded: tf2onnx requires it.
+    "onnx",
+]
+
 SERVE = [
     # Routes of `python -m tfdml.serve`, and their description in OpenAPI. Before 1.0 a minor release may break.
     "fastapi~=0.165.0",
@@ -90,6 +97,10 @@ SERVE = [
 TEST = [
     # The tests call the service.
     *SERVE,
+    # The tests write files in ONNX.
+    *ONNX,
+    # And run them, where TensorFlow cannot be imported. Its files are those of every version.
+    "onnxruntime",
     # The client of Starlette's tests, which FastAPI's are. Its interface is stable within a major release.
     "httpx2~=2.16",
     # Sends the service what its description in OpenAPI allows, and what it does not. A minor release may check more.
@@ -197,6 +208,7 @@ setup(
         "hub": HUB,
         "keras-cv": KERAS_CV,
         "convert": CONVERT,
+        "onnx": ONNX,
         "serve": SERVE,
         "test": TEST,
         "oracles": ORACLES,

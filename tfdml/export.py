@@ -25,11 +25,13 @@ flags.DEFINE_enum(
     ["none", "float32", "float16", "int8"],
     "Also write model.tflite, for LiteRT, with weights of this precision; it takes decoded and resized pixels.",
 )
+flags.DEFINE_bool("onnx", False, "Also write model.onnx, for ONNX Runtime; it takes decoded and resized pixels.")
 flags.DEFINE_bool("whiten", False, "With --dims: give all components the same variance.")
 
 
 def main():
     from tfdml.run.export import export_run
+    from tfdml.serving.onnx_file import import_converter
 
     given, out = flags.FLAGS, Path(flags.FLAGS.out)
     if not given.out:
@@ -38,10 +40,13 @@ def main():
         raise ValueError(f"--out={out} exists and is not empty; give a new folder.")
     if given.whiten and not given.dims:
         raise ValueError("--whiten needs --dims, the number of components.")
+    if given.onnx:
+        # Before there is work that would be lost.
+        import_converter()
     # TensorFlow logs how it names and shards the files.
     logging.set_verbosity(logging.WARNING)
     lite = None if given.lite == "none" else given.lite
-    about = {"tolerant": given.tolerant, "dims": given.dims, "whiten": given.whiten, "lite": lite}
+    about = {"tolerant": given.tolerant, "dims": given.dims, "whiten": given.whiten, "lite": lite, "onnx": given.onnx}
     export_run(given.run_dir, given.model, out, **about)
     print(f"Exported {given.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
 

@@ -15,13 +15,14 @@ from tfdml.run.run_directory import RunDirectory
 from tfdml.serving.lite import write_lite
 from tfdml.serving.model_card import write_card
 from tfdml.serving.model_files import model_hash
+from tfdml.serving.onnx_file import write_onnx
 from tfdml.serving.projection import Projection
 
 # Of a result, what is no score.
 NO_SCORES = ("queries", "step")
 
 
-def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lite=None):
+def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lite=None, onnx=False):
     """Writes the SavedModel of a run's `best` or `final` model, and its card, to a folder that must not exist.
 
     Args:
@@ -32,6 +33,7 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lit
         dims: number of principal components of the training embeddings to project to; 0: none.
         whiten: whether these get the same variance.
         lite: precision of a file for LiteRT, see `tfdml.serving.lite`; None: there is none.
+        onnx: whether there is a file for ONNX Runtime, too.
     """
     out, projection = Path(out), None
     if dims:
@@ -47,8 +49,11 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lit
     serving.export(model, preprocessor, unfinished, tolerant=tolerant, projection=projection)
     if lite:
         write_lite(unfinished, lite)
+    if onnx:
+        write_onnx(unfinished)
     facts = {**_of_model(model, projection, whiten), **_of_run(RunDirectory(run_dir), which, model)}
-    write_card(unfinished, {"sha256": model_hash(unfinished), "tolerant": tolerant, "lite": lite, **facts})
+    written = {"sha256": model_hash(unfinished), "tolerant": tolerant, "lite": lite, "onnx": onnx}
+    write_card(unfinished, {**written, **facts})
     flush(unfinished)
     unfinished.rename(out)
 

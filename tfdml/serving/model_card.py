@@ -49,6 +49,7 @@ def readme(facts):
         "images": f"{images['image_size']} × {images['image_size']} pixels by `{images['transform']}`",
         "files that cannot be read": "are marked in the output `valid`" if facts["tolerant"] else "are an error",
         **({"`model.tflite`": f"`embed_images` for LiteRT, weights in {facts['lite']}"} if facts["lite"] else {}),
+        **({"`model.onnx`": "`embed_images` for ONNX Runtime"} if facts["onnx"] else {}),
         "trained on": f"`{facts['data']['dataset']}`",
         "SHA-256 of the model": f"`{facts['sha256']}`",
         "versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
