@@ -18,7 +18,7 @@ def written(page):
 
 def section(kind):
     """Returns the heading and table of a kind."""
-    plural = f"{kind}es" if kind.endswith(("s", "x")) else f"{kind}s"
+    plural = f"{kind}es" if kind.endswith(("s", "x")) else f"{kind}s".replace("ys", "ies")
     rows = [f"| `{name}` | {summary.replace('|', '&#124;')} |" for name, summary in registry.summaries(kind).items()]
     return "\n".join([f"## {plural.capitalize()}", "", f"| {kind} | description |", "|---|---|", *rows])
 

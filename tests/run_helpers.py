@@ -30,6 +30,7 @@ METRICS = (*RETRIEVAL[:-1], "nmi", "f1", "queries")
 # Nearly all that a step can have; the backbone waits for 24 of 40 steps.
 EVERYTHING = [
     "--loss=ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)",
+    "--memory=xbm(size=80, start=3)",
     "--optimizer=adamw(learning_rate=0.01, weight_decay=0.01)",
     "--schedule=cosine(warmup_epochs=0.5, floor=0.1)",
     "--lr_multipliers=backbone=0.5,embedding=2",

@@ -44,12 +44,13 @@ ROOMS = {
     "tfdml.layers": (f"tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.keras_internals {DECLARED}", "keras numpy"),
     "tfdml.backbones": (f"tfdml.backbones tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
     "tfdml.heads": (f"tfdml.heads tfdml.layers {DECLARED}", "keras"),
+    "tfdml.memories": (f"tfdml.memories {DECLARED}", ""),
     "tfdml.weights": ("tfdml.weights tfdml.registry", "google.protobuf h5py numpy torch"),
     "tfdml.preprocessing": ("", ""),
     "tfdml.optimizers": (f"tfdml.optimizers tfdml.keras_internals {DECLARED}", "keras"),
     "tfdml.methods": (
         # The last two for the callbacks that a method brings, and the sampler that it wraps.
-        "tfdml.methods tfdml.heads tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.optimizers "
+        "tfdml.methods tfdml.heads tfdml.memories tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.optimizers "
         "tfdml.preprocessing tfdml.devices tfdml.keras_internals tfdml.meta_classes "
         f"tfdml.callbacks pipelines.sampling {DECLARED}",
         "keras numpy tensorflow",

@@ -12,10 +12,10 @@ if startup.begin():
 
     import keras
 
-    from tfdml import backbones, heads, layers, losses, registry
+    from tfdml import backbones, heads, layers, losses, memories, registry
     from tfdml.preprocessing import Preprocessing
 
-    __all__ = ["Preprocessing", "backbones", "heads", "layers", "losses", "registry"]
+    __all__ = ["Preprocessing", "backbones", "heads", "layers", "losses", "memories", "registry"]
 
     # Losses, layers and backbones run on any Keras backend; the rest needs TensorFlow.
     if keras.backend.backend() == "tensorflow":

@@ -97,6 +97,7 @@ def _network(define):
 
 def _loss(define):
     define.string("loss", "triplet", "Loss spec, such as triplet(margin=0.2, mining='semi_hard').")
+    define.string("memory", "", "Memory spec, such as xbm(size=8192, start=1000): compare batches with past ones, too.")
     define.string("sampler", "pxk(classes=32, per_class=4)", "Sampler spec; determines the batch size.")
     define.integer("meta_classes", 0, "Number of random meta-classes to train on instead of the classes; 0: none.", 0)
     define.enum("meta_classes_of", "classes", ["classes", "images"], "What --meta_classes merges at random.")

@@ -15,6 +15,9 @@ class LossHooks:
     # Number of classes that it was made for; None: any.
     classes = None
 
+    # Why it cannot compare a batch with past ones, as part of a sentence; None: it can, and its `call` takes `queries`.
+    refuses_memory = "it does not say how anchors are compared with other rows than those of their batch"
+
     def statistics(self, labels, taken):
         """Scalars by name that tell whether the loss still learns from a batch; `tfdml.train` logs their means.
 

@@ -28,6 +28,7 @@ ROOMS = {
     "head": "tfdml.heads",
     "method": "tfdml.methods",
     "loss": "tfdml.losses",
+    "memory": "tfdml.memories",
     "optimizer": "tfdml.optimizers",
     "schedule": "tfdml.optimizers.schedules",
 }

@@ -124,9 +124,9 @@ def test_no_step_is_traced_again():
     traced = []
     values = model.loss_values
 
-    def counted(batch, learners):
-        traced.append(learners)
-        return values(batch, learners)
+    def counted(*arguments):
+        traced.append(arguments)
+        return values(*arguments)
 
     model.loss_values = counted
     train(model, epochs=1)

@@ -34,9 +34,10 @@ CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3
 PLAIN = "sgd(learning_rate=0.5, momentum=0.9)"
 # For losses that sum over pairs: with longer steps a difference of rounding grows a hundredfold in three of them.
 GENTLE = "sgd(learning_rate=0.005, momentum=0.9)"
-# Name to loss, optimizer and method.
+# Name to loss, optimizer and method, and memory where there is one.
 CASES = {
     "pairs": ("triplet(mining='all')", PLAIN, "single"),
+    "memory": ("multi_similarity", PLAIN, "single", "xbm(size=40, start=1)"),
     "groups": (
         "proxy_nca(classes=8)",
         "sgd(learning_rate=0.5, momentum=0.9, weight_decay=0.1, lr_multipliers={'loss': 10, 'stage1_conv1': 0}, "
@@ -87,13 +88,13 @@ def set_precision(name):
     keras.config.set_dtype_policy(name)
 
 
-def three_steps(strategy, devices, loss, optimizer, method):
-    """Name to array: all weights, their average, the loss of the epoch and the number of replicas."""
+def three_steps(strategy, devices, loss, optimizer, method, memory=None):
+    """Name to array: all weights and the memory, their average, the loss of the epoch and the number of replicas."""
     keras.utils.set_random_seed(0)
     split = random_split()
     sampler = PxK(classes=4, per_class=4)
     with strategy.scope():
-        model = make_model(loss, optimizer, method)
+        model = make_model(loss, optimizer, method, memory)
     if hasattr(model, "division"):
         sampler = WithinClusters(sampler)
     sampler.bind(split.labels)
@@ -116,7 +117,8 @@ def three_steps(strategy, devices, loss, optimizer, method):
     history = model.fit(data, callbacks=[progress, average], verbose=0, shuffle=False).history
     with average.applied():
         averaged = [weight.numpy() for weight in model.trainable_variables]
-    weights = [strategy.experimental_local_results(weight.value)[0].numpy() for weight in model.variables]
+    variables = model.variables + (model.past_batches.variables if memory else [])
+    weights = [strategy.experimental_local_results(weight.value)[0].numpy() for weight in variables]
     arrays = {f"arr_{number}": array for number, array in enumerate(weights + averaged)}
     statistics = list(model.loss_statistics().values())
     return {**arrays, "loss": history["loss"], "statistics": statistics, "replicas": strategy.num_replicas_in_sync}
@@ -131,14 +133,14 @@ def random_split():
     return Split(images, np.repeat(np.arange(CLASSES), PER_CLASS))
 
 
-def make_model(loss, optimizer, method):
+def make_model(loss, optimizer, method, memory):
     backbone = tfdml.backbones.Small(width=8, stages=2) if keras.config.floatx() == "float64" else smooth_backbone()
     model = registry.create("method", method, backbone=backbone, embedding_size=16)
     model(np.zeros((1, SIDE, SIDE, 3), np.float32))
     for norm in batch_norms(model):
         # Its batch statistics are each replica's own, which no loss on the global batch can change.
         norm.trainable = False
-    model.compile(registry.create("optimizer", optimizer), loss=loss)
+    model.compile(registry.create("optimizer", optimizer), loss=loss, memory=memory)
     model.optimizer.build(model.trainable_variables)
     return model
 

@@ -12,6 +12,7 @@ OTHER_VALUES = {
     "method": "multi_head(learners=4)",
     "head": "linear(dropout=0.25)",
     "loss": "triplet(margin=0.1, mining='hard')",
+    "memory": "xbm(size=64)",
     "sampler": "uniform(batch_size=16)",
     "optimizer": 'sgd(learning_rate=1e-3, name="x")',
     "schedule": "cosine(warmup_epochs=1)",

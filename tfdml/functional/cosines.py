@@ -2,21 +2,30 @@
 
 from keras import ops
 
-from tfdml.functional.distances import unit_length
+from tfdml.functional.distances import beginning_with, both_ways, unit_length
 from tfdml.functional.known_gradient import known_gradient
 
 
-@known_gradient
-def dot_products(rows):
-    """Returns the dot products `[B, B]` of the rows of `[B, d]`."""
+def dot_products(rows, queries=None):
+    """Returns the dot products `[B, B]` of the rows of `[B, d]`; `[queries, B]` of the first rows, see `pairs`."""
+    others = None if queries is None else ops.stop_gradient(rows[queries:])
 
-    def gradient(upstream):
-        # One product; automatic differentiation, which sees the rows as two operands, takes two.
-        return ops.matmul(upstream + ops.transpose(upstream), rows)
+    @known_gradient
+    def compute(rows):
+        gallery = beginning_with(rows, others)
 
-    return ops.matmul(rows, ops.transpose(rows)), gradient
+        def gradient(upstream):
+            # One product; automatic differentiation, which sees the rows as two operands, takes two.
+            return ops.matmul(both_ways(upstream, others), gallery)
+
+        return ops.matmul(rows, ops.transpose(gallery)), gradient
+
+    return compute(rows[:queries])
 
 
-def cosines(embeddings):
-    """Returns the cosines `[B, B]` of the rows of `[B, d]`; a row of zeros has cosines and a gradient of 0."""
-    return dot_products(unit_length(embeddings))
+def cosines(embeddings, queries=None):
+    """Returns the cosines `[B, B]` of the rows of `[B, d]`; a row of zeros has cosines and a gradient of 0.
+
+    For `queries` see `dot_products`.
+    """
+    return dot_products(unit_length(embeddings), queries)

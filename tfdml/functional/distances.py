@@ -8,42 +8,45 @@ from tfdml.functional.known_gradient import known_gradient
 LEAST_SQUARED_LENGTH = 1e-24
 
 
-def squared_distances(embeddings, constant_gallery=False):
+def squared_distances(embeddings, constant_gallery=False, queries=None):
     """Returns squared Euclidean distances `[B, B]` of the rows of `[B, d]`; exactly 0 on the diagonal.
 
-    With `constant_gallery`, the gradient of a distance moves only the first of its two rows, the query.
+    With `constant_gallery`, the gradient of a distance moves only the first of its two rows, the query. With `queries`
+    distances are `[queries, B]`, of the first rows to all, and gradients move no others.
     """
+    others = None if queries is None else ops.stop_gradient(embeddings[queries:])
 
     @known_gradient
-    def compute(embeddings):
-        squared = _squared_distances(embeddings, constant_gallery)
+    def compute(rows):
+        squared = _squared_distances(rows, _gallery(rows, others, constant_gallery))
 
         def gradient(upstream):
             # Written so that NaN stays NaN.
             pulls = ops.where(squared <= 0.0, 0.0, upstream)
-            return 2.0 * _moved(pulls, embeddings, constant_gallery)
+            return 2.0 * _moved(pulls, rows, others, constant_gallery)
 
         return squared, gradient
 
-    return compute(embeddings)
+    return compute(embeddings[:queries])
 
 
-def distances(embeddings, constant_gallery=False):
+def distances(embeddings, constant_gallery=False, queries=None):
     """Returns Euclidean distances `[B, B]`, equation (1) of Divide and Conquer; the gradient of a distance of 0 is 0.
 
-    With `constant_gallery`, the gradient of a distance moves only the first of its two rows, the query.
+    For `constant_gallery` and `queries` see `squared_distances`.
     """
+    others = None if queries is None else ops.stop_gradient(embeddings[queries:])
 
     @known_gradient
-    def compute(embeddings):
-        distance = ops.sqrt(_squared_distances(embeddings, constant_gallery))
+    def compute(rows):
+        distance = ops.sqrt(_squared_distances(rows, _gallery(rows, others, constant_gallery)))
 
         def gradient(upstream):
-            return _moved(ops.divide_no_nan(upstream, distance), embeddings, constant_gallery)
+            return _moved(ops.divide_no_nan(upstream, distance), rows, others, constant_gallery)
 
         return distance, gradient
 
-    return compute(embeddings)
+    return compute(embeddings[:queries])
 
 
 def unit_length(embeddings):
@@ -54,20 +57,35 @@ def unit_length(embeddings):
     return embeddings * ops.where(present, ops.rsqrt(ops.where(present, squared, 1.0)), 0.0)
 
 
-def _squared_distances(embeddings, constant_gallery):
-    gallery = ops.stop_gradient(embeddings) if constant_gallery else embeddings
-    squared = ops.matmul(-2.0 * embeddings, ops.transpose(gallery))
-    squared = squared + ops.sum(ops.square(embeddings), axis=1)[:, None]
+def beginning_with(rows, others):
+    """Returns the gallery of rows: themselves, and behind them others, or None."""
+    return rows if others is None else ops.concatenate([rows, others], axis=0)
+
+
+def both_ways(pulls, others):
+    """Adds to each element of a pair of rows what the other way round has; others, or None, stand behind the rows."""
+    if others is None:
+        return pulls + ops.transpose(pulls)
+    among = pulls[:, : ops.shape(pulls)[0]]
+    return ops.concatenate([among + ops.transpose(among), pulls[:, ops.shape(pulls)[0] :]], axis=1)
+
+
+def _gallery(rows, others, constant):
+    return beginning_with(ops.stop_gradient(rows) if constant else rows, others)
+
+
+def _squared_distances(rows, gallery):
+    squared = ops.matmul(-2.0 * rows, ops.transpose(gallery))
+    squared = squared + ops.sum(ops.square(rows), axis=1)[:, None]
     squared = squared + ops.sum(ops.square(gallery), axis=1)[None, :]
-    # Rounding leaves small values of either sign on the diagonal.
-    rows = ops.arange(ops.shape(embeddings)[0], dtype="int32")
-    zeros = ops.zeros_like(embeddings[:, 0])
-    return ops.scatter_update(ops.maximum(squared, 0.0), ops.stack([rows, rows], axis=1), zeros)
+    # Rounding leaves small values of either sign on the diagonal: the gallery begins with the rows.
+    numbers = ops.arange(ops.shape(rows)[0], dtype="int32")
+    zeros = ops.zeros_like(rows[:, 0])
+    return ops.scatter_update(ops.maximum(squared, 0.0), ops.stack([numbers, numbers], axis=1), zeros)
 
 
-def _moved(pulls, embeddings, constant_gallery):
+def _moved(pulls, rows, others, constant):
     """`[B, d]`: the sum of all `pulls_ij (x_i - x_j)`, and of `pulls_ji (x_i - x_j)` where both rows move."""
-    gallery = ops.stop_gradient(embeddings) if constant_gallery else embeddings
-    if not constant_gallery:
-        pulls = pulls + ops.transpose(pulls)
-    return ops.sum(pulls, axis=1, keepdims=True) * embeddings - ops.matmul(pulls, gallery)
+    if not constant:
+        pulls = both_ways(pulls, others)
+    return ops.sum(pulls, axis=1, keepdims=True) * rows - ops.matmul(pulls, _gallery(rows, others, constant))

@@ -1,21 +1,28 @@
-"""Boolean masks `[B, B]` of positive and negative pairs of a batch."""
+"""Boolean masks `[B, B]` of positive and negative pairs of a batch.
+
+Where only some of the rows are anchors, `queries` is their number: they are the first, and masks are `[queries, B]`.
+The other rows are constant to the gradient of distances and products.
+"""
 
 from keras import ops
 from keras.backend import standardize_dtype
 
 # Dtypes that may be too small for the number of classes.
 SMALL_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")
+# Label of a row of a gallery that is no image; for labels in int64.
+NO_IMAGE = -(2**63)
 
 
-def positive_pairs(labels):
+def positive_pairs(labels, queries=None):
     """Returns the mask `[B, B]` of different rows of the same class."""
     rows = ops.arange(ops.shape(labels)[0], dtype="int32")
-    return ops.logical_and(labels[:, None] == labels[None, :], rows[:, None] != rows[None, :])
+    return ops.logical_and(labels[:queries, None] == labels[None, :], rows[:queries, None] != rows[None, :])
 
 
-def negative_pairs(labels):
-    """Returns the mask `[B, B]` of rows of different classes."""
-    return labels[:, None] != labels[None, :]
+def negative_pairs(labels, queries=None):
+    """Returns the mask `[B, B]` of rows of different classes; with `queries`, of images only, see `NO_IMAGE`."""
+    different = labels[:queries, None] != labels[None, :]
+    return different if queries is None else ops.logical_and(different, labels[None, :] != NO_IMAGE)
 
 
 def given_pairs(labels, parts, other=1):

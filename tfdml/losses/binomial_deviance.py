@@ -12,7 +12,7 @@ from tfdml.registry import register
 
 
 @expects(alpha=number(above=0), beta=number(at_least=-1, at_most=1), negative_cost=number(above=0))
-def binomial_deviance_loss(labels, embeddings, *, alpha=2.0, beta=0.5, negative_cost=25.0):
+def binomial_deviance_loss(labels, embeddings, queries=None, *, alpha=2.0, beta=0.5, negative_cost=25.0):
     """Binomial deviance of each anchor's pairs, a soft hinge on their cosines s.
 
     A positive pair costs `log(1 + exp(-alpha (s - beta)))`, a negative pair
@@ -24,6 +24,7 @@ def binomial_deviance_loss(labels, embeddings, *, alpha=2.0, beta=0.5, negative_
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         alpha: sharpness of the hinge.
         beta: cosine at which the hinge bends.
         negative_cost: how much sharper it is for negative pairs.
@@ -32,9 +33,9 @@ def binomial_deviance_loss(labels, embeddings, *, alpha=2.0, beta=0.5, negative_
         `[B]`; 0 for an anchor without any pair.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
-    above = alpha * (cosines(embeddings) - beta)
-    pull = _share_of_mean(positive_pairs(labels), ops.softplus(-above))
-    push = _share_of_mean(negative_pairs(labels), ops.softplus(negative_cost * above))
+    above = alpha * (cosines(embeddings, queries) - beta)
+    pull = _share_of_mean(positive_pairs(labels, queries), ops.softplus(-above))
+    push = _share_of_mean(negative_pairs(labels, queries), ops.softplus(negative_cost * above))
     return pull + push
 
 

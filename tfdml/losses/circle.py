@@ -13,7 +13,7 @@ from tfdml.registry import register
 
 
 @expects(margin=number(at_least=-1, at_most=1), scale=number(above=0))
-def circle_loss(labels, embeddings, *, margin=0.4, scale=80.0, differentiate_weights=False):
+def circle_loss(labels, embeddings, queries=None, *, margin=0.4, scale=80.0, differentiate_weights=False):
     """Circle loss of each anchor, on cosines s to its positives p and negatives n.
 
     `log(1 + sum_n exp(scale a_n (s_n - margin)) sum_p exp(-scale a_p (s_p - 1 + margin)))` with the weights
@@ -23,6 +23,7 @@ def circle_loss(labels, embeddings, *, margin=0.4, scale=80.0, differentiate_wei
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         margin: relaxation m; positives are drawn to 1 - m, negatives to m. The paper has 0.4 with a scale of 80 for
             retrieval, 0.25 with 256 for faces.
         scale: factor γ of the exponents.
@@ -32,8 +33,8 @@ def circle_loss(labels, embeddings, *, margin=0.4, scale=80.0, differentiate_wei
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
-    positives, negatives = positive_pairs(labels), negative_pairs(labels)
-    similarity = cosines(embeddings)
+    positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
+    similarity = cosines(embeddings, queries)
     positive_weights = ops.maximum(1.0 + margin - similarity, 0.0)
     negative_weights = ops.maximum(similarity + margin, 0.0)
     if not differentiate_weights:

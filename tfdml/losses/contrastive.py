@@ -16,6 +16,7 @@ from tfdml.registry import register
 def contrastive_loss(
     labels,
     embeddings,
+    queries=None,
     *,
     margin=1.0,
     positive_margin=0.0,
@@ -37,6 +38,7 @@ def contrastive_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         margin: distance from which another class is left alone.
         positive_margin: distance up to which the own class is left alone; what is beyond it counts as its distance.
         squared_positives: whether distances within a class are squared, or linear as those between classes are.
@@ -47,13 +49,12 @@ def contrastive_loss(
         `[B]`; 0 for an anchor without any pair that costs something.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
-    distance = distances(embeddings)
+    distance = distances(embeddings, queries=queries)
     pull = ops.maximum(distance - positive_margin, 0.0) if positive_margin else distance
     push = ops.maximum(margin - distance, 0.0)
     pull = ops.square(pull) if squared_positives else pull
     push = ops.square(push) if squared_negatives else push
-    # A row is at a distance of 0 from itself, which costs nothing.
-    costs = ops.where(labels[:, None] == labels[None, :], pull, push)
+    costs = ops.where(positive_pairs(labels, queries), pull, ops.where(negative_pairs(labels, queries), push, 0.0))
     if pairs == "given":
         costs = ops.where(_given(labels), costs / 2.0, 0.0)
     return ops.sum(costs, axis=1)
@@ -73,6 +74,11 @@ class Contrastive(EmbeddingLoss):
     """
 
     function = staticmethod(contrastive_loss)
+
+    @property
+    def refuses_memory(self):
+        """Why it does, where the sampler gives its pairs."""
+        return "its pairs are those that the sampler draws" if self.pairs == "given" else None
 
     @property
     def batch_parts(self):

@@ -13,6 +13,9 @@ from tfdml.loss_hooks import LossHooks
 from tfdml.losses.argument_docs import with_arguments
 from tfdml.registry import nearest
 
+# What a function calls the number of anchors; no argument of a loss.
+QUERIES = "queries"
+
 
 class EmbeddingLoss(LossHooks, keras.losses.Loss):
     """Base of losses on `(labels [B], embeddings [B, d])` with one value for each anchor, `[B]`.
@@ -65,10 +68,18 @@ class EmbeddingLoss(LossHooks, keras.losses.Loss):
         labels, embeddings = self.check_input(labels, embeddings)
         return super().__call__(batch_ids(labels), embeddings, sample_weight=sample_weight)
 
-    def call(self, labels, embeddings):
+    def call(self, labels, embeddings, queries=None):
+        """The loss `[B]` of each row; with `queries`, of so many rows, the first, compared with all, see `pairs`."""
         if self.function is None:
             raise NotImplementedError(f"{type(self).__name__} has neither a function nor a call of its own.")
-        return type(self).function(labels, embeddings, **self.function_arguments())
+        compared = () if queries is None else (queries,)
+        return type(self).function(labels, embeddings, *compared, **self.function_arguments())
+
+    @property
+    def refuses_memory(self):
+        """None if the function takes `queries`; see `LossHooks`."""
+        takes = self.function is not None and QUERIES in inspect.signature(self.function).parameters
+        return None if takes else "it compares more than each anchor with the other rows"
 
     def function_arguments(self):
         """The keyword arguments with which `call` calls the function."""
@@ -128,7 +139,8 @@ def _keyword_arguments(function):
     return {
         parameter.name: parameter.default
         for parameter in parameters
-        if parameter.kind is parameter.KEYWORD_ONLY or parameter.default is not parameter.empty
+        if parameter.kind is parameter.KEYWORD_ONLY
+        or (parameter.default is not parameter.empty and parameter.name != QUERIES)
     }
 
 

@@ -13,7 +13,7 @@ from tfdml.registry import register
 
 
 @expects(bins=integer(1))
-def fast_ap_loss(labels, embeddings, *, bins=10):
+def fast_ap_loss(labels, embeddings, queries=None, *, bins=10):
     """FastAP loss of each anchor: 1 minus its average precision, `1 - sum_j h+_j H+_j / H_j / N+`, by histograms.
 
     From Cakir et al., Deep Metric Learning to Rank, 2019: h+ is the anchor's soft histogram of squared distances to its
@@ -22,21 +22,21 @@ def fast_ap_loss(labels, embeddings, *, bins=10):
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         bins: steps of the histograms between 0 and 4, which have `bins + 1` nodes.
 
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
-    squared = 2.0 - 2.0 * cosines(embeddings)
-    positives, negatives = pair_histograms(
-        squared, positive_pairs(labels), negative_pairs(labels), low=0.0, high=4.0, bins=bins
-    )
+    squared = 2.0 - 2.0 * cosines(embeddings, queries)
+    near = positive_pairs(labels, queries)
+    positives, negatives = pair_histograms(squared, near, negative_pairs(labels, queries), low=0.0, high=4.0, bins=bins)
     positives_so_far, negatives_so_far = ops.cumsum(positives, axis=1), ops.cumsum(negatives, axis=1)
     so_far = positives_so_far + negatives_so_far
     # As h+ sums to N+, 1 minus precision is the share of negatives: nothing cancels where the loss is small.
     wrong = negatives_so_far / ops.where(so_far == 0.0, 1.0, so_far)
-    count = ops.sum(ops.cast(positive_pairs(labels), squared.dtype), axis=1)
+    count = ops.sum(ops.cast(near, squared.dtype), axis=1)
     return ops.sum(positives * wrong, axis=1) / ops.maximum(count, 1.0)
 
 

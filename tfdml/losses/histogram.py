@@ -13,7 +13,7 @@ from tfdml.registry import register
 
 
 @expects(bins=integer(1))
-def histogram_loss(labels, embeddings, *, bins=100):
+def histogram_loss(labels, embeddings, queries=None, *, bins=100):
     """Histogram loss: how likely a positive pair is less similar than a negative pair, `sum_r h-_r sum_{q<=r} h+_q`.
 
     From Ustinova and Lempitsky, Learning Deep Embeddings with Histogram Loss, 2016: h+ and h- are the batch's soft
@@ -23,14 +23,15 @@ def histogram_loss(labels, embeddings, *, bins=100):
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         bins: steps of the histograms between -1 and 1, which have `bins + 1` nodes.
 
     Returns:
         `[B]`; 0 for an anchor without a negative, and for all where the batch has no positive pair.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
-    positives, negatives = positive_pairs(labels), negative_pairs(labels)
-    similarity = cosines(embeddings)
+    positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
+    similarity = cosines(embeddings, queries)
     near, far = pair_histograms(similarity, positives, negatives, low=-1.0, high=1.0, bins=bins)
     positive_share = ops.cumsum(ops.mean(near, axis=0)) / _pairs_a_row(positives, similarity.dtype)
     return ops.sum(far * positive_share, axis=1) / _pairs_a_row(negatives, similarity.dtype)

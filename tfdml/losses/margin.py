@@ -25,6 +25,7 @@ from tfdml.registry import register
 def margin_loss(
     labels,
     embeddings,
+    queries=None,
     *,
     beta=1.2,
     margin=0.2,
@@ -51,6 +52,7 @@ def margin_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         beta: boundary between the distances of positives and negatives: one number, or each anchor's, `[B]`.
         margin: how far from the boundary distances shall keep.
         nu: weight of the boundary itself, for one that is learned; above 0 it is drawn downwards.
@@ -64,9 +66,9 @@ def margin_loss(
     """
     check_cutoffs(cutoff, nonzero_loss_cutoff)
     labels, embeddings = check_pairs_input(labels, embeddings)
-    distance = distances(embeddings)
+    distance = distances(embeddings, queries=queries)
     beta = ops.reshape(ops.convert_to_tensor(beta, distance.dtype), (-1, 1))
-    pulls, pushes = _counts(labels, distance, ops.shape(embeddings)[1], cutoff, nonzero_loss_cutoff, mining)
+    pulls, pushes = _counts(labels, distance, ops.shape(embeddings)[1], cutoff, nonzero_loss_cutoff, mining, queries)
     pull = ops.maximum(margin + distance - beta, 0.0)
     push = ops.maximum(margin - distance + beta, 0.0)
     active = ops.sum(pulls * ops.cast(pull > 0, pulls.dtype) + pushes * ops.cast(push > 0, pushes.dtype))
@@ -76,10 +78,10 @@ def margin_loss(
     return values * ops.cast(ops.shape(distance)[0], distance.dtype) * ops.stop_gradient(share)
 
 
-def _counts(labels, distance, dim, cutoff, nonzero_loss_cutoff, mining):
+def _counts(labels, distance, dim, cutoff, nonzero_loss_cutoff, mining, queries=None):
     """In how many triplets a pair is, `[B, B]` of positives and of negatives."""
-    negatives = negative_pairs(labels)
-    positives = ops.cast(positive_pairs(labels), distance.dtype)
+    negatives = negative_pairs(labels, queries)
+    positives = ops.cast(positive_pairs(labels, queries), distance.dtype)
     count = ops.sum(positives, axis=1, keepdims=True)
     if mining == "all":
         draws = ops.cast(negatives, distance.dtype)
@@ -161,9 +163,19 @@ class Margin(EmbeddingLoss):
         boundaries = {"positive_boundary": middle - self.margin, "negative_boundary": middle + self.margin}
         return {**mined_pairs(distance, positives, negatives), **boundaries}
 
-    def call(self, labels, embeddings):
+    def function_arguments(self):
+        # The weight of a boundary that is fixed would only change the value.
+        fixed = {"nu": 0.0} if self.learn_beta == "no" else {}
+        return {**super().function_arguments(), **fixed}
+
+    @property
+    def refuses_memory(self):
+        """Why it does, where it learns a boundary."""
+        return None if self.learn_beta == "no" else "the boundary that it learns comes with the images of a batch"
+
+    def call(self, labels, embeddings, queries=None):
         if self.learn_beta == "no":
-            return self.function(labels, embeddings, **{**self.function_arguments(), "nu": 0.0})
+            return super().call(labels, embeddings, queries)
         labels, embeddings = self.check_input(labels, embeddings)
         margins = {**self.function_arguments(), "beta": embeddings[:, 0, -1]}
         return self.function(labels, embeddings[:, 0, :-1], **margins)

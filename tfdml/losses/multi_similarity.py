@@ -15,7 +15,9 @@ from tfdml.registry import register
 
 
 @expects(alpha=number(above=0), beta=number(above=0), epsilon=number())
-def multi_similarity_loss(labels, embeddings, *, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True):
+def multi_similarity_loss(
+    labels, embeddings, queries=None, *, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True
+):
     """Multi-similarity loss of each anchor, on cosines s to its positives p and negatives n.
 
     `log(1 + sum_p exp(-alpha (s_p - base))) / alpha + log(1 + sum_n exp(beta (s_n - base))) / beta`, from Wang et al.,
@@ -26,6 +28,7 @@ def multi_similarity_loss(labels, embeddings, *, alpha=2.0, beta=50.0, base=1.0,
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         alpha: sharpness of the positives' sum.
         beta: sharpness of the negatives' sum.
         base: the cosine λ from which pairs count more. The paper prints 1 with a beta of 50; its authors' code has 0.5
@@ -37,8 +40,8 @@ def multi_similarity_loss(labels, embeddings, *, alpha=2.0, beta=50.0, base=1.0,
         `[B]`; 0 for an anchor without any pair left. With mining none is left where a kind is missing.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
-    positives, negatives = positive_pairs(labels), negative_pairs(labels)
-    similarity = cosines(embeddings)
+    positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
+    similarity = cosines(embeddings, queries)
     if mining:
         positives, negatives = _mined(similarity, positives, negatives, epsilon)
     pull = log_one_plus_sum_exp(positives, -alpha * (similarity - base)) / alpha

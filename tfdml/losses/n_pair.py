@@ -21,7 +21,9 @@ NEGATIVES = ("all", "one_per_class", "first_pair_per_class")
     negatives=one_of(*NEGATIVES),
     regularization=number(at_least=0),
 )
-def n_pair_loss(labels, embeddings, *, margin=0.0, scale=1.0, negatives="all", normalize=False, regularization=0.0):
+def n_pair_loss(
+    labels, embeddings, queries=None, *, margin=0.0, scale=1.0, negatives="all", normalize=False, regularization=0.0
+):
     """N-pair loss of each anchor: `log(1 + sum_n exp(scale (s_an - s_ap + margin)))`, s being dot products.
 
     Every row is an anchor. Its positives p and negatives n are chosen by `negatives`:
@@ -40,6 +42,7 @@ def n_pair_loss(labels, embeddings, *, margin=0.0, scale=1.0, negatives="all", n
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         margin: by how much a positive shall be more similar than negatives are.
         scale: factor of all similarities; none of the papers has one. At unit length dot products are at most 1, and
             with a scale of 1 anchors that are right are pulled nearly as much as others.
@@ -56,19 +59,19 @@ def n_pair_loss(labels, embeddings, *, margin=0.0, scale=1.0, negatives="all", n
     if negatives == "first_pair_per_class":
         values, weights = _of_first_pairs(labels, rows, margin, scale)
     else:
-        values, weights = _of_all_rows(labels, rows, margin, scale, negatives)
+        values, weights = _of_all_rows(labels, rows, queries, margin, scale, negatives)
     if regularization:
-        values = values + regularization * ops.sum(ops.square(embeddings), axis=1)
+        values = values + regularization * ops.sum(ops.square(embeddings[:queries]), axis=1)
     return ops.where(weights > 0.0, weights * values, 0.0)
 
 
-def _of_all_rows(labels, rows, margin, scale, negatives):
+def _of_all_rows(labels, rows, queries, margin, scale, negatives):
     """Values `[B]`, and 1 for anchors that have one, 0 for others."""
-    near, far = positive_pairs(labels), negative_pairs(labels)
+    near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
     if negatives == "one_per_class":
         place = _at_the_next_place(labels)
         near, far = ops.logical_and(near, place), ops.logical_and(far, place)
-    return positives_against_negatives(near, far, scale * dot_products(rows), scale * margin)
+    return positives_against_negatives(near, far, scale * dot_products(rows, queries), scale * margin)
 
 
 def positives_against_negatives(near, far, similarity, margin):
@@ -137,3 +140,8 @@ class NPair(EmbeddingLoss):
     """
 
     function = staticmethod(n_pair_loss)
+
+    @property
+    def refuses_memory(self):
+        """Why it does, where it reads the batch as pairs."""
+        return None if self.negatives == "all" else f"with negatives={self.negatives!r} it reads a batch as pairs"

@@ -10,7 +10,7 @@ from tfdml.registry import register
 
 
 @expects(temperature=number(above=0))
-def nt_xent_loss(labels, embeddings, *, temperature=0.1):
+def nt_xent_loss(labels, embeddings, queries=None, *, temperature=0.1):
     """NT-Xent loss of each anchor i: the mean over its positives p of `-log(e_ip / (e_ip + sum_n e_in))`.
 
     `e_ij = exp(s_ij / temperature)`, s being cosines and n the rows of other classes: the normalized
@@ -21,6 +21,7 @@ def nt_xent_loss(labels, embeddings, *, temperature=0.1):
     Args:
         labels: `[B]` class numbers; the number of the image where rows are views of images.
         embeddings: `[B, d]` of any length.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         temperature: divides the cosines; lower makes the hardest pairs count more.
 
     Returns:
@@ -28,7 +29,7 @@ def nt_xent_loss(labels, embeddings, *, temperature=0.1):
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
     # Dot products of these are cosines divided by the temperature.
-    return n_pair_loss(labels, unit_length(embeddings) / temperature**0.5, negatives="all")
+    return n_pair_loss(labels, unit_length(embeddings) / temperature**0.5, queries, negatives="all")
 
 
 @register("loss", "nt_xent")

@@ -18,6 +18,7 @@ from tfdml.registry import register
 def ranked_list_loss(
     labels,
     embeddings,
+    queries=None,
     *,
     alpha=1.2,
     margin=0.4,
@@ -40,6 +41,7 @@ def ranked_list_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`; unit length in the paper.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         alpha: distance that negatives shall keep.
         margin: how much nearer positives shall be; `alpha - margin` is the diameter of a class.
         positive_temperature: T_p, how much more the farther positives weigh; below 0 the nearer ones do.
@@ -53,9 +55,10 @@ def ranked_list_loss(
     """
     _check_margin(alpha, margin)
     labels, embeddings = check_pairs_input(labels, embeddings)
-    distance = distances(embeddings, constant_gallery=not differentiate_gallery)
-    pull = _weighted(positive_pairs(labels), distance - (alpha - margin), positive_temperature, differentiate_weights)
-    push = _weighted(negative_pairs(labels), alpha - distance, negative_temperature, differentiate_weights)
+    distance = distances(embeddings, constant_gallery=not differentiate_gallery, queries=queries)
+    near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
+    pull = _weighted(near, distance - (alpha - margin), positive_temperature, differentiate_weights)
+    push = _weighted(far, alpha - distance, negative_temperature, differentiate_weights)
     return (1.0 - balance) * pull + balance * push
 
 

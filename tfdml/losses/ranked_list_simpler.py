@@ -10,6 +10,7 @@ from tfdml.registry import register
 def ranked_list_simpler_loss(
     labels,
     embeddings,
+    queries=None,
     *,
     margin=0.4,
     negative_temperature=10.0,
@@ -24,6 +25,7 @@ def ranked_list_simpler_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`; unit length in the paper.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         margin, negative_temperature, differentiate_weights, differentiate_gallery: see `ranked_list_loss`.
 
     Returns:
@@ -32,6 +34,7 @@ def ranked_list_simpler_loss(
     return ranked_list_loss(
         labels,
         embeddings,
+        queries,
         alpha=_alpha(margin),
         margin=margin,
         negative_temperature=negative_temperature,

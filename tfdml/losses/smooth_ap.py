@@ -13,7 +13,7 @@ from tfdml.registry import register
 
 
 @expects(temperature=number(above=0))
-def smooth_ap_loss(labels, embeddings, *, temperature=0.01, include_query=False):
+def smooth_ap_loss(labels, embeddings, queries=None, *, temperature=0.01, include_query=False):
     """SmoothAP loss of each anchor: 1 minus its average precision, whose ranks are sums of sigmoids.
 
     `1 - mean_i (1 + sum_p g_pi) / (1 + sum_p g_pi + sum_n g_ni)` with `g_ji = sigmoid((s_j - s_i) / temperature)`, s
@@ -26,6 +26,7 @@ def smooth_ap_loss(labels, embeddings, *, temperature=0.01, include_query=False)
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         temperature: τ, the width of the sigmoids; lower is nearer to average precision, with fewer gradients.
         include_query: whether the anchor itself is among its positives, as in the authors' code: first in its own
             ranking, which makes the loss smaller.
@@ -34,9 +35,9 @@ def smooth_ap_loss(labels, embeddings, *, temperature=0.01, include_query=False)
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
-    scores = cosines(embeddings) / temperature
-    others, negatives = positive_pairs(labels), negative_pairs(labels)
-    found = ops.logical_not(negatives) if include_query else others
+    scores = cosines(embeddings, queries) / temperature
+    others, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
+    found = labels[:queries, None] == labels[None, :] if include_query else others
     found = ops.logical_and(found, ops.any(others, axis=1, keepdims=True))
     values, slopes = smooth_ap_loss_and_slopes(ops.stop_gradient(scores), found, negatives)
     # The values, and the slopes as their gradient. What is added is 0.

@@ -13,7 +13,7 @@ from tfdml.registry import register
 
 
 @expects(temperature=number(above=0), form=one_of("out", "in"))
-def sup_con_loss(labels, embeddings, *, temperature=0.1, form="out"):
+def sup_con_loss(labels, embeddings, queries=None, *, temperature=0.1, form="out"):
     """Supervised contrastive loss of each anchor: a softmax over all others that its positives share.
 
     From Khosla et al., Supervised Contrastive Learning, 2020, with cosines s and temperature t; p are the anchor i's
@@ -27,6 +27,7 @@ def sup_con_loss(labels, embeddings, *, temperature=0.1, form="out"):
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         temperature: divides the cosines; lower makes the hardest pairs count more.
         form: whether the positives' sum is out of the logarithm or in it.
 
@@ -34,14 +35,14 @@ def sup_con_loss(labels, embeddings, *, temperature=0.1, form="out"):
         `[B]`; 0 for an anchor without a positive.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
-    positives = positive_pairs(labels)
-    logits = cosines(embeddings) / temperature
+    positives = positive_pairs(labels, queries)
+    logits = cosines(embeddings, queries) / temperature
     count = ops.maximum(ops.sum(ops.cast(positives, logits.dtype), axis=1), 1.0)
     if form == "out":
         attraction = ops.sum(ops.where(positives, logits, 0.0), axis=1) / count
     else:
         attraction = log_sum_exp(positives, logits) - ops.log(count)
-    values = log_sum_exp(ops.logical_or(positives, negative_pairs(labels)), logits) - attraction
+    values = log_sum_exp(ops.logical_or(positives, negative_pairs(labels, queries)), logits) - attraction
     return ops.where(ops.any(positives, axis=1), values, 0.0)
 
 

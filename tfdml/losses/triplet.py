@@ -22,6 +22,7 @@ from tfdml.registry import register
 def triplet_loss(
     labels,
     embeddings,
+    queries=None,
     *,
     margin=0.2,
     mining="semi_hard",
@@ -48,6 +49,7 @@ def triplet_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         margin: by how much the distances shall differ.
         mining: `all`, `semi_hard`, `hard`, `batch_hard`, `distance_weighted` or `given`, see `triplet_loss`.
         squared: whether distances are squared, as in the equation, or not, which collapses less easily (Wu et al.,
@@ -61,8 +63,8 @@ def triplet_loss(
     check_cutoffs(cutoff, nonzero_loss_cutoff)
     cutoffs = {"cutoff": cutoff, "nonzero_loss_cutoff": nonzero_loss_cutoff}
     labels, embeddings = check_pairs_input(labels, embeddings)
-    positives, negatives = positive_pairs(labels), negative_pairs(labels)
-    distance = squared_distances(embeddings) if squared else distances(embeddings)
+    positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
+    distance = (squared_distances if squared else distances)(embeddings, queries=queries)
     if mining == "given":
         positives, negatives = _given(labels, positives, negatives)
         pulled, pushed = (ops.sum(ops.where(pairs, distance, 0.0), axis=1) for pairs in (positives, negatives))
@@ -71,7 +73,7 @@ def triplet_loss(
         gap = mine.hardest_positive(distance, positives) - mine.hardest_negative(distance, negatives)
         values = ops.maximum(gap + margin, 0.0)
     else:
-        values = _mean_over(positives, _hinges(embeddings, distance, negatives, margin, mining, cutoffs))
+        values = _mean_over(positives, _hinges(embeddings, distance, negatives, margin, mining, cutoffs, queries))
     has_triplet = ops.logical_and(ops.any(positives, axis=1), ops.any(negatives, axis=1))
     return ops.where(has_triplet, values, 0.0)
 
@@ -83,14 +85,15 @@ def _given(labels, positives, negatives):
     )
 
 
-def _hinges(embeddings, distance, negatives, margin, mining, cutoffs):
+def _hinges(embeddings, distance, negatives, margin, mining, cutoffs, queries=None):
     """What each anchor and other row `[B, B]` cost as a positive pair: the mean over their triplets."""
     if mining == "all":
         weights = ops.cast(negatives, distance.dtype)
         weights = weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
         return _every_triplet(distance, weights, margin)
     if mining == "distance_weighted":
-        weights = negative_weights(distances(embeddings), negatives, ops.shape(embeddings)[1], **cutoffs)
+        plain = distances(embeddings, queries=queries)
+        weights = negative_weights(plain, negatives, ops.shape(embeddings)[1], **cutoffs)
         return _every_triplet(distance, weights, margin)
     if mining == "semi_hard":
         negative = mine.semi_hard_negative(distance, negatives)
@@ -146,6 +149,11 @@ class Triplet(EmbeddingLoss):
         hinges = _hinges(embeddings, distance, negatives, self.margin, mining, cutoffs)
         positives = ops.logical_and(positives, ops.any(negatives, axis=1, keepdims=True))
         return mined_pairs(plain, ops.logical_and(positives, hinges > 0.0))
+
+    @property
+    def refuses_memory(self):
+        """Why it does, where the sampler gives its pairs."""
+        return "its pairs are those that the sampler draws" if self.mining == "given" else None
 
     @property
     def batch_parts(self):

@@ -49,6 +49,11 @@ class WeightedSum(EmbeddingLoss):
         return any(hooks.needs_pairs for hooks in self._hooks())
 
     @property
+    def refuses_memory(self):
+        """Why the first of the losses that does."""
+        return next((hooks.refuses_memory for hooks in self._hooks() if hooks.refuses_memory), None)
+
+    @property
     def batch_parts(self):
         """The most that one of the losses takes."""
         return max(hooks.batch_parts for hooks in self._hooks())
@@ -65,9 +70,10 @@ class WeightedSum(EmbeddingLoss):
             labels = batch_ids(ops.reshape(labels, (-1,)))
         return keras.losses.Loss.__call__(self, labels, taken, sample_weight=sample_weight)
 
-    def call(self, labels, taken):
+    def call(self, labels, taken, queries=None):
         pairs = zip(self.terms, self._inputs(taken), strict=True)
-        return sum(weight * loss.call(labels, each) for (weight, loss), each in pairs)
+        compared = () if queries is None else (queries,)
+        return sum(weight * loss.call(labels, each, *compared) for (weight, loss), each in pairs)
 
     def statistics(self, labels, taken):
         """Those of the losses of the sum; where it has several, their places are told, from 0."""

@@ -44,6 +44,8 @@ class DivideAndConquer(EmbeddingModel):
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
     """
 
+    turns = True
+
     def __init__(
         self,
         backbone,
@@ -164,7 +166,7 @@ class DivideAndConquer(EmbeddingModel):
         # Behind the slices the whole embedding: the loss that it has before the division and after the merging.
         return [dim] * learners + [learners * dim]
 
-    def loss_values(self, batch, learners):
+    def loss_values(self, batch, learners, training=False):
         """Loss `[B]` of the learner whose turn it is, equation (3) with any loss, or of the whole embedding."""
         labels, turns = batch["label"], self._turns.of(batch)
 

@@ -4,11 +4,13 @@ import keras
 import tensorflow as tf
 
 from tfdml import registry
+from tfdml.functional.checks import loss_dtype
 from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.layers.precision import layers_in
 from tfdml.methods.global_batch_model import GlobalBatchModel
 from tfdml.methods.loss_layers import LossLayers
 from tfdml.methods.loss_statistics import LABELS, LossStatistics, statistics_of
+from tfdml.methods.past_batches import past_batches_of
 from tfdml.methods.pixel_check import PixelCheck
 from tfdml.methods.restrictions import check_compile_arguments, check_fit_arguments
 from tfdml.optimizers.layer_groups import LayerGroups
@@ -38,6 +40,8 @@ class EmbeddingModel(GlobalBatchModel):
 
     # Whether embeddings are brought to unit length.
     normalize = True
+    # Whether learners take turns, each with batches of its own.
+    turns = False
 
     def __init__(self, backbone=None, freeze_batch_norm="none", head=None, preprocessing=None, **kwargs):
         super().__init__(**kwargs)
@@ -130,13 +134,13 @@ class EmbeddingModel(GlobalBatchModel):
         """Number K of learners; None before the model has seen images."""
         return self._learners_shape and self._learners_shape[0]
 
-    def loss_values(self, batch, learners):
+    def loss_values(self, batch, learners, training=False):
         """Loss `[B]` of each anchor, summed over learners `[B, K, d]`; `batch` is what there is of `{"label": [B]}`."""
         labels = batch["label"]
-        return sum(
-            self.loss.call(labels, self.loss_layers.inputs_of(k, labels, learners[:, k]))
-            for k in range(learners.shape[1])
-        )
+        each = [(k, learners[:, k]) for k in range(learners.shape[1])]
+        if training and self.past_batches:
+            return sum(self.past_batches.values(self.loss, k, labels, embeddings) for k, embeddings in each)
+        return sum(self.loss.call(labels, self.loss_layers.inputs_of(k, labels, rows)) for k, rows in each)
 
     @property
     def metrics(self):
@@ -172,13 +176,22 @@ class EmbeddingModel(GlobalBatchModel):
         return {f"{name}{suffix}": value for suffix, values in each for name, value in values.items()}
 
     def compile(
-        self, optimizer="adam", loss=None, metrics=None, loss_weights=None, weighted_metrics=None, pieces=1, **kwargs
+        self,
+        optimizer="adam",
+        loss=None,
+        metrics=None,
+        loss_weights=None,
+        weighted_metrics=None,
+        pieces=1,
+        memory=None,
+        **kwargs,
     ):
         """Keras' compile.
 
         The loss is one of `tfdml.losses`, its spec (`"triplet(margin=0.1)"`), or any `keras.losses.Loss` whose
         `call(labels [B], embeddings [B, d])` gives `[B]`. A step embeds the batch in so many `pieces`, one after the
-        other, which takes less memory and more time; see `tfdml.methods.pieces`.
+        other, which takes less memory and more time; see `tfdml.methods.pieces`. A `memory` of `tfdml.memories`, or
+        its spec (`"xbm(size=8192)"`), compares batches with past ones, too.
         """
         if isinstance(loss, str):
             loss = registry.create("loss", loss)
@@ -187,6 +200,7 @@ class EmbeddingModel(GlobalBatchModel):
         if not isinstance(pieces, int) or pieces < 1:
             raise ValueError(f"Expected pieces to be an integer of 1 or more, received {pieces!r}.")
         self.pieces = pieces
+        self.past_batches = past_batches_of(memory, self, loss)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         optimizer = without_loss_scaling(self.optimizer)
         if isinstance(optimizer, LayerGroups):
@@ -224,6 +238,8 @@ class EmbeddingModel(GlobalBatchModel):
             with self.distribute_strategy.scope():
                 dims = self.loss_dims(*self._learners_shape)
                 self.loss_layers.make(self.loss, dims)
+                if self.past_batches:
+                    self.past_batches.make(dims, loss_dtype(self.compute_dtype))
                 names = self._statistics_of(0, tf.constant(LABELS), tf.zeros((len(LABELS), dims[0])))
                 self._statistics.make(names, len(dims))
 

@@ -119,9 +119,9 @@ class Ensemble(EmbeddingModel):
         one = {"learners": 1, "embedding_size": self.embedding_size // self.learners}
         return type(self).from_config({**self.get_config(), **one})
 
-    def loss_values(self, batch, learners):
+    def loss_values(self, batch, learners, training=False):
         """Equation (8): the loss of each anchor, summed over learners, and the divergence of each image's learners."""
-        values = super().loss_values(batch, learners)
+        values = super().loss_values(batch, learners, training)
         if not self.divergence_weight:
             return values
         return values + self.divergence_weight * divergence_loss(learners, margin=self.divergence_margin)

@@ -27,6 +27,8 @@ class GlobalBatchModel(KerasModel):
 
     # Of how many pieces a batch is made, whose activations are in memory one after the other.
     pieces = 1
+    # `PastBatches` that batches are compared with in training, or None.
+    past_batches = None
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -101,7 +103,7 @@ class GlobalBatchModel(KerasModel):
                 "loss=tfdml.losses.Triplet(), or its spec, loss='triplet'."
             )
         learners = gather(learners)
-        values = self.loss_values(batch, learners)
+        values = self.loss_values(batch, learners, training)
         if training:
             self.observe(batch, learners)
         loss = ops.mean(values) + self.regularization(batch)

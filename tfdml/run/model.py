@@ -29,7 +29,13 @@ def build_model(experiment, sampler, steps_per_epoch):
         check_loss(loss, train.num_classes, settings)
         check_pairs(loss, sampler, train.labels, settings)
         optimizer = make_optimizer(settings, steps_per_epoch)
-        model.compile(optimizer=optimizer, loss=loss, pieces=settings.pieces, jit_compile=settings.jit_compile)
+        model.compile(
+            optimizer=optimizer,
+            loss=loss,
+            pieces=settings.pieces,
+            memory=settings.memory or None,
+            jit_compile=settings.jit_compile,
+        )
         optimizer.build(model.trainable_variables)
     return model
 

@@ -65,10 +65,11 @@ class RunCallbacks:
         watches = {"bad_images": bad_images} if bad_images else {}
         watches |= model.callbacks(parts) | refresh_of(parts)
         averages = {"average": average} if average else {}
+        memories = {"memory": model.past_batches} if model.past_batches else {}
         checkpoint = RunCheckpoint(
             CheckpointFolder(run.checkpoints, keep=settings.keep_checkpoints),
             progress,
-            {"evaluation": evaluation, "log": log, "progress": progress, **averages, **watches},
+            {"evaluation": evaluation, "log": log, "progress": progress, **averages, **memories, **watches},
             every_steps=settings.checkpoint_every,
             stop=stop,
             writes=chief,
