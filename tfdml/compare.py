@@ -9,6 +9,7 @@ from absl import flags
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
+from tfdml.run.groups import groups_of
 
 flags.DEFINE_string("run_dirs", "", "Folders of two runs, A,B, or of several of each, A0,A1,A2:B0,B1,B2.")
 tfdml_flags.define_which()
@@ -21,30 +22,13 @@ flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 
 def main():
     first, second = groups_of(flags.FLAGS.run_dirs)
+    # Here, because it takes seconds.
     from tfdml.run.comparison import compare_runs
 
     about = {name: flags.FLAGS[name].value for name in ("metrics", "resample", "samples", "seed")}
     found = compare_runs(first, second, flags.FLAGS.model, **about)
     print_table(found)
     print(json.dumps(found))
-
-
-def groups_of(text):
-    """Returns the run directories of A and those of B.
-
-    Args:
-        text: value of `--run_dirs`.
-    """
-    groups = [part.split(",") for part in text.split(":")]
-    if len(groups) == 1 and len(groups[0]) == 2:
-        groups = [[run_dir] for run_dir in groups[0]]
-    if len(groups) != 2 or not all(run_dir for group in groups for run_dir in group):
-        raise ValueError(f"Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1; received {text!r}.")
-    run_dirs = [run_dir for group in groups for run_dir in group]
-    twice = [run_dir for run_dir in run_dirs if run_dirs.count(run_dir) > 1]
-    if twice:
-        raise ValueError(f"Expected different runs in --run_dirs, received {twice[0]} more than once.")
-    return groups
 
 
 def print_table(found):

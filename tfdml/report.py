@@ -2,6 +2,7 @@
 
 python -m tfdml.report --run_dir=runs/quickstart
 python -m tfdml.report --run_dirs=runs/a,runs/b
+python -m tfdml.report --run_dirs=runs/a0,runs/a1:runs/b0,runs/b1
 """
 
 from pathlib import Path
@@ -10,12 +11,15 @@ from absl import flags
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
+from tfdml.run.groups import groups_of
 
 # What --only names beside pictures.
 PAGE = "page"
+# How many groups of runs a page compares: as many as there are letters.
+MOST_GROUPS = 26
 
 tfdml_flags.define_run_dir("Folder of a run.")
-flags.DEFINE_list("run_dirs", [], "Instead: folders of several runs of one dataset, to compare on a page.")
+flags.DEFINE_string("run_dirs", "", "Instead: folders of runs to compare, A,B,C, or of several of each, A0,A1:B0,B1.")
 flags.DEFINE_string("out", "", "HTML file to write; empty: index.html, or comparison.html, in report/ of the run.")
 tfdml_flags.define_debug()
 flags.DEFINE_list("only", [], "Pictures to draw, such as learners, or page; empty: the page with all that the run has.")
@@ -57,14 +61,19 @@ def report_run(run_dir, only):
 
 
 def compare_runs(run_dirs):
-    """Writes the page that compares runs."""
-    from tfdml.run.comparison_page import write_comparison
+    """Writes the page that compares runs.
 
+    Args:
+        run_dirs: value of `--run_dirs`.
+    """
     for name in ("run_dir", "only"):
         if flags.FLAGS[name].value:
             raise ValueError(f"Expected one of --run_dirs and --{name}.")
-    page = Path(flags.FLAGS.out or Path(run_dirs[0]) / "report" / "comparison.html")
-    write_comparison(run_dirs, page)
+    groups = groups_of(run_dirs, MOST_GROUPS)
+    from tfdml.run.comparison_page import write_comparison
+
+    page = Path(flags.FLAGS.out or Path(groups[0][0]) / "report" / "comparison.html")
+    write_comparison(groups, page)
     print(f"Wrote {page}")
 
 

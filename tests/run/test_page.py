@@ -23,12 +23,13 @@ def report():
 
 @functools.cache
 def comparison():
-    """The page that compares the straight run with its final model."""
-    other, path = scratch() / "final <b>", scratch() / "two.html"
+    """The page that compares the straight run and a copy of it with its final model."""
+    same, other, path = scratch() / "same", scratch() / "final <b>", scratch() / "two.html"
+    shutil.copytree(straight_run(), same)
     shutil.copytree(straight_run(), other)
     shutil.copy(other / "final.keras", other / "model.keras")
     (other / "result.json").unlink()
-    done = run("tfdml.report", f"--run_dirs={straight_run()},{other}", f"--out={path}")
+    done = run("tfdml.report", f"--run_dirs={straight_run()},{same}:{other}", f"--out={path}")
     assert done.returncode == 0, done.stderr
     return path, *read(path)
 
@@ -74,6 +75,7 @@ def test_a_run_without_a_model_has_a_page(finished):
 @pytest.mark.slow
 def test_a_comparison_tells_who_is_right():
     _, text, data = comparison()
+    assert f"A: {straight_run().name} and 1 more" in text and text.count(" ± 0.000") and "Of several runs" in text
     assert "B: final &lt;b&gt;" in text and "final <b>" not in text and "no process trains it" in text
     gallery = data["gallery"]
     assert len(gallery["models"]) == 2 and gallery["kinds"][-1] == "Random"
@@ -89,7 +91,7 @@ def test_a_comparison_tells_who_is_right():
 
 def test_what_cannot_be_reported(finished):
     assert_one_error(run("tfdml.report"), "Expected --run_dir, the folder of a run, or --run_dirs")
-    assert_one_error(run("tfdml.report", f"--run_dirs={finished}"), "Expected 2 to 26 different runs", str(finished))
+    assert_one_error(run("tfdml.report", f"--run_dirs={finished}"), "Expected --run_dirs=A,B, or", str(finished))
     assert_one_error(run("tfdml.report", f"--run_dirs={finished}", "--only=page"), "one of --run_dirs and --only")
 
 

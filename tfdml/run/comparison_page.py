@@ -1,4 +1,4 @@
-"""The page that compares several runs."""
+"""The page that compares several runs, or groups of runs that differ in their seed."""
 
 import string
 from pathlib import Path
@@ -7,6 +7,7 @@ import numpy as np
 
 from tfdml.evaluation.comparison import compare
 from tfdml.evaluation.metrics import metric_of
+from tfdml.evaluation.scores import Scores
 from tfdml.reporting import page
 from tfdml.reporting.training import training_curves
 from tfdml.run.comparison import check_alike, means_over_queries
@@ -17,91 +18,142 @@ from tfdml.run.score_tables import intervals_of
 
 # Characters of a run's name that are shown.
 LONGEST = 24
+OF_SEVERAL = (
+    "Of several runs, metrics are means, with the standard deviation over the runs behind ±; values of a query are "
+    "averaged before they are compared. Curves are means at the steps that all of them have. A query is right if it is "
+    "right in all of them; the neighbors shown are those that the first one finds."
+)
 
 
-def write_comparison(run_dirs, path):
+def write_comparison(groups, path):
     """Writes the page that compares runs, all of them measured as the first one says.
 
     Args:
-        run_dirs: folders of the runs, of one dataset.
+        groups: lists of run directories, all of one dataset; of each list the page shows means.
         path: the HTML file.
     """
-    records = dict(zip(_names(run_dirs), map(Record.of, run_dirs), strict=True))
+    records = {name: list(map(Record.of, group)) for name, group in zip(_names(groups), groups, strict=True)}
     subjects = _subjects(records)
-    metrics = means_over_queries(next(iter(subjects.values())).experiment.splits.protocol)
+    firsts = {name: group[0] for name, group in subjects.items()}
+    metrics = means_over_queries(next(iter(firsts.values())).experiment.splits.protocol)
     scores = _scores(subjects, metrics)
-    right = {name: each.per_query["recall_at_1"] > 0.5 for name, each in scores.items()}
-    queries = next(iter(scores.values())).queries
-    gallery = gallery_of_several(subjects, queries, right)
+    right, alone = right_by_all(scores)
+    queries = next(iter(scores.values()))[0].queries
+    gallery = gallery_of_several(firsts, queries, alone)
+    counts = {name: (int(right[name].sum()), int(alone[name].sum())) for name in right}
+    several = any(len(group) > 1 for group in groups)
     sections = {
-        "What was run": page.compared_runs(
-            {name: record.main() for name, record in records.items()},
-            {name: record.flags() for name, record in records.items()},
+        "What was run": page.joined(
+            page.compared_runs(
+                {name: merged([record.main() for record in group]) for name, group in records.items()},
+                {name: merged([record.flags() for record in group]) for name, group in records.items()},
+            ),
+            page.element("p", OF_SEVERAL) if several else None,
         ),
-        "Scores": page.scores_table(
-            "Test split, best models",
-            {name: {metric.name: each.values[metric.name] for metric in metrics} for name, each in scores.items()},
-            {name: intervals_of(each) for name, each in scores.items()},
-        ),
-        "Differences": page.joined(_differences(scores, metrics), page.right_table(_counts(right), len(queries))),
+        "Scores": _scores_table(scores, metrics),
+        "Differences": page.joined(_differences(scores, metrics), page.right_table(counts, len(queries))),
         "Training": page.curve_figures(_overlaid(records)),
         "Queries and neighbors": page.gallery(gallery),
         "How to reproduce": page.joined(
-            *(page.reproduce(record.command(), {"Run": name}) for name, record in records.items()),
+            *(page.reproduce(record.command(), {"Run": str(record.run.path)}) for _, record in _each(records)),
             page.pairs(environment()),
         ),
     }
-    told = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in records.items()}
-    title = f"Comparison of {len(records)} runs on {next(iter(records.values())).settings.dataset}"
+    told = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in _each(records)}
+    title = f"Comparison of {len(told)} runs on {next(iter(records.values()))[0].settings.dataset}"
     write_text(page.document(title, told, sections, {"gallery": gallery}), path)
 
 
-def _names(run_dirs):
-    """Returns a name for each run: a letter, and the beginning of its folder's name."""
-    if not 2 <= len(set(run_dirs)) == len(run_dirs) <= len(string.ascii_uppercase):
-        raise ValueError(f"Expected 2 to 26 different runs in --run_dirs, received {','.join(run_dirs)}.")
-    names = [Path(run_dir).resolve().name for run_dir in run_dirs]
+def merged(several):
+    """Returns the flags of several runs as those of one, values that differ beside each other."""
+    return {name: ", ".join(dict.fromkeys(str(each[name]) for each in several)) for name in several[0]}
+
+
+def right_by_all(scores):
+    """Returns name of a group to booleans `[Q]`: whether all its runs get a query right, and no run of another does.
+
+    Args:
+        scores: name of a group to the `Scores` of its runs, with `recall_at_1`.
+    """
+    found = {name: np.array([each.per_query["recall_at_1"] > 0.5 for each in group]) for name, group in scores.items()}
+    right = {name: each.all(axis=0) for name, each in found.items()}
+    groups = np.sum([each.any(axis=0) for each in found.values()], axis=0)
+    return right, {name: each & (groups == 1) for name, each in right.items()}
+
+
+def mean_curve(curves):
+    """Returns the mean of curves `(steps, values)` at the steps that all of them have."""
+    values = [dict(zip(*curve, strict=True)) for curve in curves]
+    steps = sorted(set.intersection(*map(set, values)))
+    return steps, [float(np.mean([each[step] for each in values])) for step in steps]
+
+
+def _names(groups):
+    """Returns a name for each group: a letter, and the beginning of its first folder's name."""
+    names = [Path(group[0]).resolve().name for group in groups]
     short = [name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…" for name in names]
-    return [f"{letter}: {name}" for letter, name in zip(string.ascii_uppercase, short, strict=False)]
+    more = [f" and {len(group) - 1} more" if len(group) > 1 else "" for group in groups]
+    return [f"{letter}: {name}{rest}" for letter, name, rest in zip(string.ascii_uppercase, short, more, strict=False)]
+
+
+def _each(groups):
+    """Pairs the name of a group with each of its members."""
+    return [(name, member) for name, group in groups.items() for member in group]
 
 
 def _subjects(records):
-    first = next(iter(records.values())).settings
+    first = next(iter(records.values()))[0].settings
     # TensorFlow is set up once for all of them.
     changes = {"deterministic": True, "jit_compile": False, "protocol": first.protocol, "metrics": first.metrics}
-    subjects = {}
-    for name, record in records.items():
-        subjects[name] = subject_of(record, changes)
-        if subjects[name] is None:
+    subjects = {name: [subject_of(record, changes) for record in group] for name, group in records.items()}
+    for (_, record), (_, subject) in zip(_each(records), _each(subjects), strict=True):
+        if subject is None:
             raise ValueError(f"The run in {record.run.path} has no model to compare yet.")
-    check_alike({str(each.run.path): each.experiment for each in subjects.values()})
+    check_alike({str(each.run.path): each.experiment for _, each in _each(subjects)})
     return subjects
 
 
 def _scores(subjects, metrics):
     by_name = {"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in metrics}
+    wanted = list(by_name.values())
     return {
-        name: subject.experiment.splits.protocol.scores(subject.embeddings, subject.test, list(by_name.values()))
-        for name, subject in subjects.items()
+        name: [each.experiment.splits.protocol.scores(each.embeddings, each.test, wanted) for each in group]
+        for name, group in subjects.items()
     }
+
+
+def _scores_table(scores, metrics):
+    means = {name: Scores.mean(group) for name, group in scores.items()}
+    deviations = {
+        name: {metric.name: float(np.std([each.values[metric.name] for each in group], ddof=1)) for metric in metrics}
+        for name, group in scores.items()
+        if len(group) > 1
+    }
+    return page.scores_table(
+        "Test split, best models",
+        {name: {metric.name: each.values[metric.name] for metric in metrics} for name, each in means.items()},
+        {name: intervals_of(each) for name, each in means.items()},
+        deviations,
+    )
 
 
 def _differences(scores, metrics):
     (first, baseline), *others = scores.items()
-    return page.differences_table(first, {name: compare([baseline], [each], metrics) for name, each in others})
-
-
-def _counts(right):
-    """Returns name to how many queries are right, and how many by this run alone."""
-    times = np.sum(list(right.values()), axis=0)
-    return {name: (int(each.sum()), int(np.sum(each & (times == 1)))) for name, each in right.items()}
+    return page.differences_table(first, {name: compare(baseline, group, metrics) for name, group in others})
 
 
 def _overlaid(records):
-    """Returns metric to name of a run to its curve."""
+    """Returns metric to name of a group to its mean curve; only of metrics that all runs of the group have."""
     charts = {}
-    for name, record in records.items():
-        for curves in training_curves(record.events).values():
-            for metric, curve in curves.items():
-                charts.setdefault(page.titled(metric), {})[name] = curve
+    for name, group in records.items():
+        of_runs = [_curves(record) for record in group]
+        for metric in of_runs[0]:
+            if all(metric in curves for curves in of_runs):
+                charts.setdefault(metric, {})[name] = mean_curve([curves[metric] for curves in of_runs])
     return charts
+
+
+def _curves(record):
+    """Returns metric to its curve `(steps, values)`."""
+    charts = training_curves(record.events).values()
+    return {page.titled(metric): curve for curves in charts for metric, curve in curves.items()}

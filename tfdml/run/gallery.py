@@ -28,19 +28,16 @@ def gallery_of(subject):
     return _gallery({kind.capitalize(): each for kind, each in rows.items()}, {"": subject}, {"": retrieved})
 
 
-def gallery_of_several(subjects, queries, right):
+def gallery_of_several(subjects, queries, alone):
     """Returns the gallery of runs: queries that one alone gets right, and random ones.
 
     Args:
         subjects: name of a run to its `Subject`, all of the same test images.
         queries: `[Q]` rows of the queries.
-        right: name of a run to booleans `[Q]`, whether the nearest image of a query is right.
+        alone: name of a run to booleans `[Q]`, whether it alone gets a query right.
     """
-    random, times = np.random.default_rng(0), np.sum(list(right.values()), axis=0)
-    chosen = {
-        f"Right by {name} alone": random.permutation(queries[each & (times == 1)])[:EACH]
-        for name, each in right.items()
-    }
+    random = np.random.default_rng(0)
+    chosen = {f"Right by {name} alone": random.permutation(queries[each])[:EACH] for name, each in alone.items()}
     chosen["Random"] = random.permutation(queries)[:EACH]
     rows = np.unique(np.concatenate(list(chosen.values())))
     return _gallery(chosen, subjects, {name: _retrieved(subject, rows) for name, subject in subjects.items()})

@@ -12,10 +12,11 @@ def cells(text):
 
 def test_scores_with_intervals_and_gaps():
     rows = {"Untrained": {"recall_at_1": 0.25, "queries": 8}, "Best": {"recall_at_1": 0.5, "nmi": None, "step": 3}}
-    made = cells(scores_table("Test", rows, {"Best": {"recall_at_1": [0.4, 0.6]}}))
+    about = {"Best": {"recall_at_1": [0.4, 0.6]}}, {"Untrained": {"recall_at_1": 0.0126}}
+    made = cells(scores_table("Test", rows, *about))
     assert made == [
         ["Model", "Recall@1", "NMI"],
-        ["Untrained", "0.250", "–"],
+        ["Untrained", "0.250 ± 0.013", "–"],
         ["Best", "0.500<small>0.400 to 0.600</small>", "–"],
     ]
 

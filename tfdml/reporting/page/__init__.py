@@ -4,7 +4,7 @@ from tfdml.reporting.page.about import about_run, reproduce
 from tfdml.reporting.page.comparison import compared_runs, differences_table, right_table
 from tfdml.reporting.page.curves import curve_figures
 from tfdml.reporting.page.document import document
-from tfdml.reporting.page.elements import joined, pairs
+from tfdml.reporting.page.elements import element, joined, pairs
 from tfdml.reporting.page.gallery import gallery, gallery_data, neighbors_of
 from tfdml.reporting.page.images import picture_figures
 from tfdml.reporting.page.learners import learners_tables
@@ -16,6 +16,7 @@ __all__ = [
     "curve_figures",
     "differences_table",
     "document",
+    "element",
     "gallery",
     "gallery_data",
     "joined",

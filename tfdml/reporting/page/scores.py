@@ -8,19 +8,21 @@ BEGINNINGS = {"recall_at_": "Recall@", "precision_at_": "Precision@", "cmc_at_":
 CAPITALS = ("nmi", "ami", "ari", "f1")
 
 
-def scores_table(caption, rows, intervals=None):
+def scores_table(caption, rows, intervals=None, deviations=None):
     """Returns a table of metrics.
 
     Args:
         caption: what was measured.
         rows: name to metrics by name; those of all rows are columns.
         intervals: row name to intervals `[low, high]` by metric name, or None.
+        deviations: row name to standard deviations by metric name, or None.
     """
+    intervals, deviations = intervals or {}, deviations or {}
     columns = list(dict.fromkeys(name for metrics in rows.values() for name in metrics if is_score(name, metrics)))
-    lines = [
-        [name, *(_cell(metrics.get(column), (intervals or {}).get(name, {}).get(column)) for column in columns)]
-        for name, metrics in rows.items()
-    ]
+    lines = []
+    for name, metrics in rows.items():
+        parts = (metrics, intervals.get(name, {}), deviations.get(name, {}))
+        lines.append([name, *(_cell(*(part.get(column) for part in parts)) for column in columns)])
     return table(["Model", *map(titled, columns)], lines, caption, class_="numbers")
 
 
@@ -45,8 +47,9 @@ def number(value):
     return "–" if value is None else f"{value:.3f}"
 
 
-def _cell(value, interval):
+def _cell(value, interval, deviation):
+    shown = number(value) if deviation is None else f"{number(value)} ± {deviation:.3f}"
     if interval is None:
-        return number(value)
+        return shown
     low, high = interval
-    return joined(number(value), element("small", f"{low:.3f} to {high:.3f}"))
+    return joined(shown, element("small", f"{low:.3f} to {high:.3f}"))
