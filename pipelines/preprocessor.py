@@ -85,6 +85,25 @@ class Preprocessor:
         image = self._run(image, seed, self._cacheable_steps, len(self._steps))
         return self.normalize(image)
 
+    def seen_part(self, height, width):
+        """Finds the part of an image of this size that the result shows.
+
+        Returns:
+            Its left, top, right and bottom, as fractions of the image's width and height; below 0 and above 1 where the
+            result is padded. None where it depends on pixels or on the seed.
+        """
+        if any(not isinstance(step, Cut) or step.random for step in self._steps):
+            return None
+        # Pixels that tell where they lie. Padding is 0 or more.
+        across, down = ((np.arange(count) + 0.5) / count for count in (width, height))
+        pixels = np.stack(np.broadcast_arrays(across, down[:, None], -1.0), axis=-1).astype(np.float32)
+        seen = np.asarray(self._run(tf.constant(pixels), tf.zeros([2], tf.int64), 0, len(self._steps)))
+        padding = seen[..., 2] > -0.5
+        (left, right), (top, bottom) = (
+            _ends(np.ma.array(seen[..., channel], mask=padding).mean(axis=channel)) for channel in (0, 1)
+        )
+        return left, top, right, bottom
+
     def normalize(self, images):
         """Normalizes an image that the transform has made, or a batch of such images, with pixels from 0 to 255."""
         if images.shape[-3:] != self._shape:
@@ -115,6 +134,16 @@ def _fused(steps):
     """Joins the first two steps, so that pixels that the second does not need are not computed."""
     both = steps[0].then(steps[1]) if len(steps) > 1 and all(isinstance(step, Cut) for step in steps[:2]) else None
     return [both, *steps[2:]] if both else steps
+
+
+def _ends(values):
+    """Returns what values `[n]` of a line are before its first and after its last place, some of them masked."""
+    known = np.ma.flatnotmasked_edges(values)
+    # Near the ends of an image, resizing repeats its last pixels.
+    aside = (known[1] + 1 - known[0]) // 8
+    inner = np.arange(known[0] + aside, known[1] + 1 - aside)
+    slope, start = np.polyfit(inner + 0.5, values[inner], 1)
+    return float(start), float(start + slope * len(values))
 
 
 def _seed_of(seed, number):

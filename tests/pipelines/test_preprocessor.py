@@ -218,3 +218,20 @@ def test_a_chain_that_ends_in_the_wrong_shape_is_told(transform, shape, in_graph
             tf.data.Dataset.from_tensor_slices(contents).map(lambda image: preprocess(image, tf.zeros([2], tf.int64)))
         else:
             preprocess(contents[0], tf.zeros([2], tf.int64))
+
+
+@pytest.mark.parametrize(
+    "transform, height, width, expected",
+    [
+        ("warp", 20, 50, (0, 0, 1, 1)),
+        ("resize_short|center_crop", 40, 80, (0.25, 0, 0.75, 1)),
+        ("resize_short(size=64)|center_crop", 90, 60, (0.25, 1 / 3, 0.75, 2 / 3)),
+        ("resize_pad(fill=255)", 40, 80, (0, -0.5, 1, 1.5)),
+        ("center_crop", 8, 64, (0.25, -1.5, 0.75, 2.5)),
+        ("resize_short|random_crop", 40, 80, None),
+        ("trim_border|warp", 40, 80, None),
+    ],
+)
+def test_which_part_of_an_image_is_seen(transform, height, width, expected):
+    found = Preprocessor(transform, image_size=32, mean=(0, 0, 0), std=(1, 1, 1)).seen_part(height, width)
+    assert found == (expected and pytest.approx(expected, abs=0.01))

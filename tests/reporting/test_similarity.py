@@ -7,7 +7,7 @@ from PIL import Image
 
 import tfdml
 from tfdml.heads import Linear
-from tfdml.reporting import draw_similarities_of_places, similarity_map
+from tfdml.reporting import draw_similarities_of_places, similarity_map, similarity_maps
 from tfdml.reporting.similarity import CELL, HEAD, MARGIN, SIDE, SimilarityMap
 
 
@@ -42,6 +42,9 @@ def test_places_add_up_to_the_inner_product(name, images):
         assert value == pytest.approx(expected, abs=1e-5, rel=1e-5)
     assert found.of_a.ndim == 2 and found.of_a.std() > 0
     np.testing.assert_allclose(back.of_b, found.of_a, atol=1e-6)
+    itself, other = similarity_maps(model, np.stack([images[0], *images]))
+    np.testing.assert_allclose(itself.of_a, itself.of_b, atol=1e-6)
+    np.testing.assert_allclose(other.of_b, found.of_b, atol=1e-6)
 
 
 def test_learners_alone_have_the_mean_of_all(images):

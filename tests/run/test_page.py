@@ -11,6 +11,12 @@ from docs.browser import chromium, what_is_missing
 from tests.commands import PATIENCE, assert_one_error, run, scratch
 from tests.run_helpers import result, straight_run
 
+# Whether anything is drawn over each picture that has something over it.
+COLORED = """
+    return Array.from(document.querySelectorAll(".covered canvas"), (canvas) =>
+        canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data.some((value) => value > 0));
+"""
+
 
 @functools.cache
 def report():
@@ -59,6 +65,10 @@ def test_the_page_has_what_the_run_has():
         assert len(found) == 8 and close == sorted(close, reverse=True) and -1 <= close[-1] <= close[0] <= 1.0001
         assert all(right == (of_class[str(row)] == of_class[str(query["row"])]) for row, _, right in found)
         assert query["row"] not in [row for row, *_ in found]
+        assert len(query["places"]) == len(found)
+    assert gallery["grid"] == [6, 6] and {tuple(image["seen"]) for image in gallery["images"].values()} == {
+        (0, 0, 1, 1)
+    }
 
 
 def test_a_run_without_a_model_has_a_page(finished):
@@ -153,6 +163,16 @@ def test_in_a_browser(browser):
     for caption, (_, close, right) in zip(page.all("#shown li strong"), queries[0]["found"][0], strict=True):
         assert f"{'right' if right else 'wrong'}, {close:.3f}" in caption.text
     assert all(image.get_attribute("alt") and image.get_property("naturalWidth") for image in page.all("#shown img"))
+    # Which places make a neighbor similar is shown on both, told in words, and hidden again.
+    third = page.all(".why")[2]
+    third.send_keys(keys.ENTER)
+    told = page.text("#why")
+    assert "query and neighbor 3 more similar" in told and third.get_attribute("aria-pressed") == "true"
+    wait.WebDriverWait(browser, PATIENCE).until(lambda _: browser.execute_script(COLORED) == [True, True])
+    page.all(".why")[0].click()
+    assert "neighbor 1 " in page.text("#why") and len(page.all("canvas")) == 2
+    page.all(".why")[0].click()
+    assert page.text("#why") == "" and not page.all("canvas")
     page.press(keys.ARROW_RIGHT)
     assert page.text("#shown-title").startswith("Query 2 of ")
     page.press(keys.ESCAPE)

@@ -10,7 +10,7 @@ from tfdml.reporting.neighbors import chosen_queries, draw_neighbors
 from tfdml.reporting.only_one_right import draw_only_one_right
 from tfdml.reporting.recall import draw_recall, recall_ranks
 from tfdml.reporting.similarities import draw_similarities
-from tfdml.reporting.similarity import draw_similarities_of_places, similarity_map
+from tfdml.reporting.similarity import draw_similarities_of_places, similarity_map, similarity_maps
 from tfdml.reporting.training import draw_training
 
 __all__ = [
@@ -34,5 +34,6 @@ __all__ = [
     "most_confused",
     "recall_ranks",
     "similarity_map",
+    "similarity_maps",
     "typical_rows",
 ]

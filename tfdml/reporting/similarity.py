@@ -57,6 +57,19 @@ def similarity_map(model, a, b, *, learner=None):
     images = np.stack([a, b])
     if images.ndim != 4:
         raise ValueError(f"Expected two images [H, W, 3], received shapes {np.shape(a)} and {np.shape(b)}.")
+    return similarity_maps(model, images, learner=learner)[0]
+
+
+def similarity_maps(model, images, *, learner=None):
+    """Divides the inner products of the first image's embedding with those of the others, as `similarity_map` does.
+
+    Args:
+        model, learner: as `similarity_map` takes them.
+        images: `[1 + n, H, W, 3]` as the network takes them.
+
+    Returns:
+        A list of n `SimilarityMap`, in each of which `a` is the first image.
+    """
     if not model.built:
         model(images)
     parts, rest = (np.asarray(each, np.float64) for each in model.places(images))
@@ -66,11 +79,15 @@ def similarity_map(model, a, b, *, learner=None):
         parts, rest = parts[:, :, :, [learner]], rest[:, [learner]]
     embeddings = parts.sum(axis=(1, 2)) + rest
     places, learners = parts.shape[1] * parts.shape[2], rest.shape[1]
-    shares = []
-    for image, other in ((0, 1), (1, 0)):
+
+    def shares(image, other):
         even = np.sum(rest[image] * embeddings[other]) / places
-        shares.append((np.einsum("hwkd,kd->hw", parts[image], embeddings[other]) + even) / learners)
-    return SimilarityMap(float(np.sum(embeddings[0] * embeddings[1]) / learners), *shares)
+        return (np.einsum("hwkd,kd->hw", parts[image], embeddings[other]) + even) / learners
+
+    return [
+        SimilarityMap(float(np.sum(embeddings[0] * embeddings[other]) / learners), shares(0, other), shares(other, 0))
+        for other in range(1, len(images))
+    ]
 
 
 def draw_similarities_of_places(pairs, path):

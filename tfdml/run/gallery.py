@@ -1,18 +1,23 @@
 """Queries of a run, or of several, with what they find, as the page of a report shows them."""
 
 import dataclasses
+import functools
 from pathlib import PurePath
 
 import numpy as np
 
 from pipelines.images.pictures import image_of
 from tfdml.evaluation.retrieved import Retrieved
+from tfdml.progress_bar import ProgressBar
+from tfdml.reporting import similarity_maps
 from tfdml.reporting.neighbors import chosen_queries
-from tfdml.reporting.page import gallery_data, neighbors_of
+from tfdml.reporting.page import Places, gallery_data, neighbors_of
 from tfdml.run.subject import NEIGHBORS
 
 # Queries of each kind.
 EACH = 40
+# Queries whose neighbors are in memory at once as the network takes them.
+AT_ONCE = 8
 CLOSENESS = {"cosine": "cosine similarity", "euclidean": "Euclidean distance"}
 
 
@@ -25,7 +30,9 @@ def gallery_of(subject):
     retrieved, labels = subject.retrieved, subject.test.labels
     chosen = chosen_queries(retrieved, labels, EACH, subject.experiment.settings.seed)
     rows = {kind: retrieved.queries[chosen[kind]] for kind in ("worst", "best", "random")}
-    return _gallery({kind.capitalize(): each for kind, each in rows.items()}, {"": subject}, {"": retrieved})
+    chosen = {kind.capitalize(): each for kind, each in rows.items()}
+    found = _found(subject, retrieved, _rows(chosen))
+    return _gallery(chosen, subject, {"": found}, places_of(subject, found))
 
 
 def gallery_of_several(subjects, queries, alone):
@@ -39,28 +46,65 @@ def gallery_of_several(subjects, queries, alone):
     random = np.random.default_rng(0)
     chosen = {f"Right by {name} alone": random.permutation(queries[each])[:EACH] for name, each in alone.items()}
     chosen["Random"] = random.permutation(queries)[:EACH]
-    rows = np.unique(np.concatenate(list(chosen.values())))
-    return _gallery(chosen, subjects, {name: _retrieved(subject, rows) for name, subject in subjects.items()})
+    rows, found = _rows(chosen), {}
+    for name, subject in subjects.items():
+        search = dataclasses.replace(subject.search, queries=rows)
+        retrieved = Retrieved.of(subject.embeddings, search, NEIGHBORS, distance=subject.distance)
+        found[name] = _found(subject, retrieved, rows)
+    return _gallery(chosen, next(iter(subjects.values())), found)
 
 
-def _gallery(chosen, subjects, retrieved):
-    first = next(iter(subjects.values()))
-    test, rows = first.test, np.unique(np.concatenate(list(chosen.values())))
+def places_of(subject, found):
+    """Returns the `Places` of a gallery.
+
+    There are none of a model that cannot tell what the places of an image contribute, and none if the transform shows
+    another part of each image.
+
+    Args:
+        subject: `Subject`.
+        found: row of a query to a list of `(row, closeness, right)`, its neighbors.
+    """
+    experiment = subject.experiment
+    preprocessor = experiment.images.preprocessor(subject.model, experiment.settings.test_transform)
+    side = preprocessor.image_shape[0]
+    if not any(found.values()) or not subject.tells_places or preprocessor.seen_part(side, side) is None:
+        return None
+    return Places(_maps(subject, found), functools.cache(preprocessor.seen_part))
+
+
+def _maps(subject, found):
+    """Returns row of a query to a list of `SimilarityMap`, of it and each of its neighbors."""
+    shown = [[query, *(row for row, *_ in neighbors)] for query, neighbors in found.items()]
+    bar, maps = ProgressBar(sum(map(len, shown)), "image"), {}
+    for start in range(0, len(shown), AT_ONCE):
+        several = shown[start : start + AT_ONCE]
+        inputs = subject.inputs(np.concatenate(several))
+        ends = np.cumsum([len(rows) for rows in several])
+        for rows, images in zip(several, np.split(inputs, ends[:-1]), strict=True):
+            maps[rows[0]] = similarity_maps(subject.model, images)
+        bar.add(len(inputs))
+    return maps
+
+
+def _found(subject, retrieved, rows):
+    return neighbors_of(retrieved, rows, subject.embeddings, subject.distance)
+
+
+def _rows(chosen):
+    """The rows of all queries, ascending."""
+    return np.unique(np.concatenate(list(chosen.values())))
+
+
+def _gallery(chosen, subject, found, places=None):
+    test = subject.test
     return gallery_data(
         {kind: each.tolist() for kind, each in chosen.items()},
-        {
-            name: neighbors_of(retrieved[name], rows, subject.embeddings, subject.distance)
-            for name, subject in subjects.items()
-        },
-        CLOSENESS[first.distance],
+        found,
+        CLOSENESS[subject.distance],
         lambda row: image_of(test, row).numpy(),
-        lambda row: (_name(test, row), str(first.class_names.get(int(test.labels[row]), test.labels[row]))),
+        lambda row: (_name(test, row), str(subject.class_names.get(int(test.labels[row]), test.labels[row]))),
+        places,
     )
-
-
-def _retrieved(subject, rows):
-    search = dataclasses.replace(subject.search, queries=rows)
-    return Retrieved.of(subject.embeddings, search, NEIGHBORS, distance=subject.distance)
 
 
 def _name(split, row):

@@ -10,10 +10,12 @@ from PIL import Image
 
 from tfdml.evaluation.retrieved import Retrieved
 from tfdml.evaluation.search import Search
-from tfdml.reporting.page import gallery, gallery_data, neighbors_of, picture_figures
+from tfdml.reporting.page import Places, gallery, gallery_data, neighbors_of, picture_figures
 from tfdml.reporting.page import images as page_images
 from tfdml.reporting.page.gallery import IMAGES
 from tfdml.reporting.page.images import jpeg_within
+from tfdml.reporting.page.places import MOST_PLACES
+from tfdml.reporting.similarity import SimilarityMap
 
 LABELS = np.array([0, 0, 1, 1])
 EMBEDDINGS = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.8, 0.3]], np.float32)
@@ -31,11 +33,13 @@ def found(distance="cosine"):
     return neighbors_of(retrieved, np.array([3, 0]), EMBEDDINGS, distance)
 
 
-def data(models=("",)):
+def data(models=("",), places=None):
     neighbors = found()
     image = np.zeros((20, 30, 3), np.uint8)
     about = {"image": lambda row: image, "about": lambda row: (f"{row}.jpg", f"{EVIL}{LABELS[row]}")}
-    return gallery_data({"Worst": [3], "Random": [0, 3]}, {name: neighbors for name in models}, "cosine", **about)
+    return gallery_data(
+        {"Worst": [3], "Random": [0, 3]}, {name: neighbors for name in models}, "cosine", **about, places=places
+    )
 
 
 def test_neighbors_with_their_similarity_and_whether_they_are_right():
@@ -60,6 +64,27 @@ def test_choices_hold_any_name():
     assert re.findall(r'<select name="(\w+)"', made) == ["kind", "class", "right"]
     assert '<option value="Worst">Worst</option>' in made and ">right for all<" not in made
     assert ">right for all<" in gallery(data(["A", "B"]))
+
+
+def test_places_of_a_query_and_a_neighbor_are_bytes_of_one_scale():
+    here, there = np.zeros((2, 3)), np.full((2, 3), 0.5)
+    here[1, 2], there[0, 0] = 2.0, -1.0
+    one, other = SimilarityMap(1.0, here, there), SimilarityMap(1.0, np.zeros((2, 3)), np.zeros((2, 3)))
+    made = data(places=Places({3: [one, other], 0: [other, other]}, lambda height, width: (0, height, 1, width)))
+    assert made["grid"] == [2, 3] and made["images"][3]["seen"] == [0, 20, 1, 30]
+    found = [np.frombuffer(base64.b64decode(text), np.uint8).tolist() for text in made["queries"][0]["places"]]
+    assert found[0] == [128, 128, 128, 128, 128, 255, 64, 160, 160, 160, 160, 160]
+    assert found[1] == [128] * 12
+    assert 'id="why"' in gallery(made) and "places" not in data()["queries"][0]
+    assert 'id="why"' not in gallery(data())
+
+
+def test_places_of_large_maps_are_averaged():
+    large = np.zeros((2 * MOST_PLACES, 4))
+    large[0] = 1.0
+    places = Places({3: [SimilarityMap(1.0, large, large)]}, None)
+    assert places.grid() == [MOST_PLACES, 4]
+    assert base64.b64decode(places.of_query(3)[0])[:5] == bytes([255] * 4 + [128])
 
 
 def test_images_are_as_large_as_their_bytes_allow_and_not_enlarged():

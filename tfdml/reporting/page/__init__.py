@@ -8,9 +8,11 @@ from tfdml.reporting.page.elements import element, joined, pairs
 from tfdml.reporting.page.gallery import gallery, gallery_data, neighbors_of
 from tfdml.reporting.page.images import picture_figures
 from tfdml.reporting.page.learners import learners_tables
+from tfdml.reporting.page.places import Places
 from tfdml.reporting.page.scores import scores_table, titled
 
 __all__ = [
+    "Places",
     "about_run",
     "compared_runs",
     "curve_figures",

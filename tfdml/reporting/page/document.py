@@ -4,7 +4,7 @@ import json
 import string
 from importlib import resources
 
-from tfdml.reporting.page.elements import anchor, element, joined, section
+from tfdml.reporting.page.elements import Html, anchor, element, joined, section
 
 # What JSON may hold, but not where it stands in HTML: the end of a script, and the start of a comment.
 UNSAFE = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -22,7 +22,8 @@ def document(title, state, sections, data):
     shown = {name: content for name, content in sections.items() if content}
     links = [element("li", element("a", name, href=f"#{anchor(name)}")) for name in shown]
     files = resources.files("tfdml.reporting.page")
-    parts = {name: files.joinpath(name).read_text(encoding="utf-8") for name in ("page.html", "page.css", "page.js")}
+    names = ("page.html", "page.css", "places.js", "page.js")
+    parts = {name: files.joinpath(name).read_text(encoding="utf-8") for name in names}
     return string.Template(parts["page.html"]).substitute(
         title=joined(title),
         style=parts["page.css"],
@@ -30,7 +31,7 @@ def document(title, state, sections, data):
         links=joined(*links),
         sections=joined(*(section(name, content) for name, content in shown.items())),
         data=json_in_html(data),
-        script=parts["page.js"],
+        script=joined(Html(parts["places.js"]), Html(parts["page.js"])),
     )
 
 

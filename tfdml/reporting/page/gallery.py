@@ -10,7 +10,7 @@ from tfdml.reporting.page.images import jpeg_within
 IMAGES, LARGEST = 9_000_000, 512
 
 
-def gallery_data(chosen, found, closeness, image, about):
+def gallery_data(chosen, found, closeness, image, about, places=None):
     """Returns the gallery as plain data.
 
     Args:
@@ -19,6 +19,7 @@ def gallery_data(chosen, found, closeness, image, about):
         closeness: what the numbers are, such as `cosine similarity`.
         image: function of a row that returns its image, uint8 `[H, W, 3]`.
         about: function of a row that returns its name and that of its class.
+        places: `Places` of the only model; None if it cannot tell what makes images similar.
     """
     queries = list(dict.fromkeys(int(row) for rows in chosen.values() for row in rows))
     neighbors = (row for of_model in found.values() for query in queries for row, *_ in of_model[query])
@@ -27,15 +28,17 @@ def gallery_data(chosen, found, closeness, image, about):
         "kinds": list(chosen),
         "models": list(found),
         "closeness": closeness,
-        "images": _images(shown, image, about),
+        "images": _images(shown, image, about, places),
         "queries": [
             {
                 "row": query,
                 "kinds": [kind for kind, rows in chosen.items() if query in rows],
                 "found": [[list(each) for each in of_model[query]] for of_model in found.values()],
+                **({"places": places.of_query(query)} if places else {}),
             }
             for query in queries
         ],
+        **({"grid": places.grid()} if places else {}),
     }
 
 
@@ -70,7 +73,8 @@ def gallery(data):
     explained = element(
         "p",
         "Each row shows a query and its nearest neighbors. A neighbor of the query’s class has a solid frame and ✓, "
-        "another one a dashed frame and ✗. Choose a row to see the images at full size.",
+        "another one a dashed frame and ✗. Choose a row to see the images at full size"
+        + (", and which of their places make them similar." if "grid" in data else "."),
     )
     return joined(
         explained,
@@ -78,19 +82,19 @@ def gallery(data):
         element("noscript", element("p", "Without JavaScript the queries are not shown.")),
         element("ul", id="queries", class_="queries"),
         element("button", "Show more queries", type="button", id="more", class_="more", hidden=True),
-        _dialog(),
+        _dialog("grid" in data),
     )
 
 
-def _dialog():
+def _dialog(explains):
     buttons = [
         element("button", "Previous", type="button", id="previous"),
         element("button", "Next", type="button", id="next"),
         element("button", "Close", type="button", id="close"),
     ]
-    head = element(
-        "div", element("h3", id="shown-title", tabindex="-1", autofocus=True), element("div", *buttons), class_="bar"
-    )
+    title = element("h3", id="shown-title", tabindex="-1", autofocus=True)
+    why = element("output", id="why", aria_live="polite") if explains else None
+    head = element("div", title, element("div", *buttons), why, class_="bar")
     return element("dialog", head, element("div", id="shown"), id="dialog", aria_labelledby="shown-title")
 
 
@@ -99,12 +103,14 @@ def _choice(name, title, options):
     return element("label", element("span", title), Html(" "), element("select", *entries, name=name))
 
 
-def _images(rows, image, about):
+def _images(rows, image, about, places):
     share, found = IMAGES // max(len(rows), 1), {}
     for row in rows:
         name, of_class = about(row)
-        source = jpeg_within(Image.fromarray(image(row)), share, LARGEST)
-        found[row] = {"src": source, "name": name, "class": of_class}
+        pixels = image(row)
+        source = jpeg_within(Image.fromarray(pixels), share, LARGEST)
+        seen = {"seen": places.seen_of(pixels)} if places else {}
+        found[row] = {"src": source, "name": name, "class": of_class, **seen}
     return found
 
 

@@ -96,14 +96,58 @@
     );
   }
 
+  function cover(frame, shares, seen) {
+    const picture = frame.querySelector("img");
+    // What it shows is told in words beside it.
+    const canvas = make("canvas", { "aria-hidden": "true" });
+    frame.classList.add("covered");
+    frame.append(canvas);
+    picture.decode().then(() => places.draw(canvas, picture, shares, gallery.grid, seen));
+  }
+
+  // Shows which places of the query and of a neighbor make them similar, or hides them again.
+  function explain(button, query, rank) {
+    const hides = button.getAttribute("aria-pressed") === "true";
+    for (const each of dialog.querySelectorAll(".why")) each.setAttribute("aria-pressed", "false");
+    for (const frame of dialog.querySelectorAll(".covered")) {
+      frame.classList.remove("covered");
+      frame.querySelector("canvas").remove();
+    }
+    byId("why").value = "";
+    if (hides) return;
+    button.setAttribute("aria-pressed", "true");
+    const frames = [byId("shown").querySelector(".query .frame"), button.closest("li").querySelector(".frame")];
+    const rows = [query.row, query.found[0][rank][0]];
+    const [here, there] = places.shares(query.places[rank]).map((shares, number) => {
+      const { seen } = image(rows[number]);
+      cover(frames[number], shares, seen);
+      return places.where(shares, gallery.grid, seen);
+    });
+    byId("why").value =
+      `Red places make the query and neighbor ${rank + 1} more similar, blue ones less. ` +
+      `The largest share has the ${here} of the query, and the ${there} of the neighbor.`;
+  }
+
+  // Of several models nothing is known of places.
+  function whyButton(query, rank) {
+    if (!query.places) return [];
+    const label = `Why similar? Neighbor ${rank + 1}`;
+    const about = { type: "button", class: "why", "aria-pressed": "false", "aria-label": label };
+    const button = make("button", about, "Why similar?");
+    button.addEventListener("click", () => explain(button, query, rank));
+    return [button];
+  }
+
   function open(query) {
     current = query;
+    if (query.places) byId("why").value = "";
     const place = visible.indexOf(query);
     byId("shown-title").textContent = `Query ${place + 1} of ${visible.length}: ${image(query.row).class}`;
     const parts = query.found.map((neighbors, number) => {
-      const figures = neighbors.map(([row, close, right], rank) =>
-        make("li", {}, figure(row, word(right), `${rank + 1}. ${right ? "✓" : "✗"} ${word(right)}, ${close.toFixed(3)}`)),
-      );
+      const figures = neighbors.map(([row, close, right], rank) => {
+        const caption = `${rank + 1}. ${right ? "✓" : "✗"} ${word(right)}, ${close.toFixed(3)}`;
+        return make("li", {}, figure(row, word(right), caption), ...whyButton(query, rank));
+      });
       const title = gallery.models.length > 1 ? `Nearest neighbors by ${gallery.models[number]}` : "Nearest neighbors";
       const empty = neighbors.length ? [] : [make("p", {}, "The gallery has none.")];
       return make("section", {}, make("h4", {}, title), ...empty, make("ol", { class: "found" }, ...figures));
