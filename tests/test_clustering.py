@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tfdml.clustering import kmeans, matched, overlap
+from tfdml.clustering import kmeans, matched, nearest_means, overlap
 
 
 def blobs(clusters=4, size=30, dim=6, seed=0):
@@ -14,6 +14,14 @@ def blobs(clusters=4, size=30, dim=6, seed=0):
     members = np.repeat(np.arange(clusters), size)
     order = random.permutation(len(members))
     return (centers[members] + random.normal(size=(len(members), dim)))[order].astype(np.float32), members[order]
+
+
+def test_the_cluster_whose_mean_is_nearest():
+    points, members = blobs()
+    # Numbers of clusters may have gaps, and a cluster may be much larger than another.
+    chosen = np.flatnonzero((members > 0) | (np.arange(len(members)) < 20))
+    assert nearest_means(points, points[chosen], 3 * members[chosen]).tolist() == (3 * members).tolist()
+    assert nearest_means(np.array([[0.9], [1.1]]), np.array([[0.0], [2.0]]), np.array([5, 2])).tolist() == [5, 2]
 
 
 def naive_overlap(before, after, clusters):

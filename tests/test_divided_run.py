@@ -17,7 +17,14 @@ MORE = [
     "--epochs=5",
     "--eval_every=5",
     "--checkpoint_every=3",
+    "--projector",
 ]
+
+
+def clusters_shown(metadata):
+    """The clusters of points in the projector's file."""
+    head, *lines = (line.split("\t") for line in metadata.read_text().splitlines())
+    return {line[head.index("cluster")] for line in lines}
 
 
 def test_it_ends_with_the_same_bits(tmp_path):
@@ -33,6 +40,9 @@ def test_it_ends_with_the_same_bits(tmp_path):
     assert found["learners"]["first"][1]["recall_at_1"] == found["best"]["recall_at_1"]
     assert found["clusters"]["epoch"] == 3 and found["clusters"]["negative_distances"]["mean_within"] > 0
 
+    metadata = straight / "tensorboard" / "projector" / "metadata.tsv"
+    assert clusters_shown(metadata) == {"0", "1"}
+
     # Within the first epoch of the clusters' two.
     stopped = (
         Forked("tfdml.train", *train_flags(killed, *MORE)).until(lambda: max(steps(killed), default=0) >= 12).kill()
@@ -45,8 +55,10 @@ def test_it_ends_with_the_same_bits(tmp_path):
     assert done.returncode == 0, done.stderr
     assert_same_run(killed, straight)
 
-    done = run("tfdml.report", f"--run_dir={straight}", "--only=learners,clusters")
+    metadata.unlink()
+    done = run("tfdml.report", f"--run_dir={straight}", "--only=learners,clusters,projector")
     assert done.returncode == 0, done.stderr
+    assert clusters_shown(metadata) == {"0", "1"}
     drawn = {path.stem: path for path in (straight / "report").glob("*.png")}
     assert {"learners", "negative_distances", "clusters"} <= drawn.keys()
     assert all(Image.open(path).width > 200 for path in drawn.values())

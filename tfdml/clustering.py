@@ -78,6 +78,22 @@ def matched(before, after, clusters):
     return learner_of[after]
 
 
+def nearest_means(embeddings, points, clusters):
+    """Returns for each embedding `[N, d]` the cluster whose mean is nearest.
+
+    Args:
+        embeddings: `[N, d]` array.
+        points: `[P, d]` array.
+        clusters: `[P]` integers, the cluster of each point.
+    """
+    known, places, counts = np.unique(clusters, return_inverse=True, return_counts=True)
+    means = np.zeros([len(known), points.shape[1]])
+    np.add.at(means, places, points)
+    means /= counts[:, None]
+    # Squared distances, but for what all clusters have in common.
+    return known[np.argmin(np.sum(means**2, axis=1) - 2 * embeddings @ means.T, axis=1)]
+
+
 def check_finite(embeddings):
     """Raises a ValueError that names the first row `[N, d]` that is not finite."""
     blocks = (embeddings[start : start + ROWS] for start in range(0, len(embeddings), ROWS))

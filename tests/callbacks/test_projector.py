@@ -102,11 +102,13 @@ def test_it_tells_what_is_right_and_which_learner_sees_it(tmp_path):
     first = np.concatenate([alike, apart, [[1, 0]]])
     second = np.concatenate([apart, alike, [[1, 0]]])
     labels = [0, 0, 1, 1, 2]
-    projector = Projector(tmp_path, None, labels, learners=2, names=[f"{row}.jpg" for row in range(5)])
+    names = [f"{row}.jpg" for row in range(5)]
+    projector = Projector(tmp_path, None, labels, learners=2, names=names, clusters=[9, 8, 7, 6, 5])
     projector.write(np.concatenate([first, second], axis=1))
     lines = [line.split("\t") for line in (tmp_path / "projector/metadata.tsv").read_text().splitlines()]
-    assert lines[0] == ["label", "name", "nearest", "best_learner", "image"]
+    assert lines[0] == ["label", "name", "nearest", "best_learner", "cluster", "image"]
     assert [line[3] for line in lines[1:5]] == ["0", "0", "1", "1"] and lines[5][2] == "wrong"
-    assert [line[4] for line in lines[1:]] == [f"{row}.jpg" for row in range(5)]
+    assert [line[4] for line in lines[1:]] == ["9", "8", "7", "6", "5"]
+    assert [line[5] for line in lines[1:]] == names
     learner = np.fromfile(tmp_path / "projector/learner_1.bytes", np.float32).reshape(5, 2)
     np.testing.assert_allclose(learner, second / np.linalg.norm(second, axis=1, keepdims=True), atol=1e-6)

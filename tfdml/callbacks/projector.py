@@ -31,6 +31,7 @@ class Projector(keras.callbacks.Callback):
         verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
         learners: number of learners whose embeddings lie side by side.
         names: `[N]` names of images, such as paths, or None.
+        clusters: `[N]` numbers of clusters, such as those of Divide and Conquer, or None.
     """
 
     def __init__(
@@ -45,11 +46,12 @@ class Projector(keras.callbacks.Callback):
         verbose=0,
         learners=1,
         names=None,
+        clusters=None,
     ):
         super().__init__()
         self.log_dir, self.images, self.labels = log_dir, images, np.asarray(labels)
         self.thumbnail, self.class_names, self.seed, self.verbose = thumbnail, class_names or {}, seed, verbose
-        self.learners, self.names = learners, names
+        self.learners, self.names, self.clusters = learners, names, clusters
 
     def on_train_end(self, logs=None):
         self.write(Embedder(self.model, verbose=self.verbose)(self.images, len(self.labels)))
@@ -72,6 +74,8 @@ class Projector(keras.callbacks.Callback):
             learners = learners_of(embeddings, self.learners)
             tensors |= {f"learner_{k}": learners[:, k] for k in range(self.learners)}
             columns["best_learner"] = margins(learners, labels).argmax(axis=1).tolist()
+        if self.clusters is not None:
+            columns["cluster"] = [self.clusters[row] for row in rows]
         if self.names is not None:
             columns["image"] = [self.names[row] for row in rows]
         thumbnails = [self.thumbnail(row) for row in rows] if self.thumbnail else None

@@ -69,10 +69,11 @@ class Experiment:
         """The `Scores` of embeddings of a split; see `measure`."""
         return self.splits.protocol.scores(embeddings, split, metrics, Workers.of(self.strategy))
 
-    def embed(self, model, split):
-        """Embeddings of a split's images."""
+    def embed(self, model, split, tolerant=False):
+        """Embeddings of a split's images; `tolerant` as `ImageData.evaluation` takes it."""
         with self.naming_unreadable():
-            return Embedder(model, verbose=verbosity(self.chief))(self.images.evaluation(split, model), len(split))
+            images = self.images.evaluation(split, model, tolerant)
+            return Embedder(model, verbose=verbosity(self.chief))(images, len(split))
 
     def naming_unreadable(self):
         """A context whose errors name images that cannot be read."""

@@ -8,6 +8,7 @@ import numpy as np
 from tfdml import reporting
 from tfdml.evaluation.diversity import learners_of
 from tfdml.evaluation.retrieved import Retrieved
+from tfdml.run.clusters import clusters_of, embedded_sample
 from tfdml.run.record import Record
 from tfdml.run.result import write_projector
 
@@ -17,8 +18,6 @@ SHOWN, QUERIES, PAIRS, CLASSES, TYPICAL = 6, 5, 4, 8, 10
 MOST_RANKS = 100
 # Queries of each learner's curve.
 MOST_QUERIES = 2000
-# Training images that are embedded to find typical ones.
-MOST_TRAINING = 4000
 
 
 def _neighbors(subject, folder):
@@ -96,11 +95,7 @@ def _similarity(subject, folder):
 
 def _clusters(subject, folder):
     train, assignment = subject.clusters
-    rows = np.arange(len(train))
-    if len(rows) > MOST_TRAINING:
-        random = np.random.default_rng(subject.experiment.settings.seed)
-        rows = np.sort(random.choice(rows, MOST_TRAINING, replace=False))
-    embeddings = subject.experiment.embed(subject.model, train.where(rows))
+    rows, embeddings = embedded_sample(subject.experiment, subject.model, train)
     typical = reporting.typical_rows(embeddings, assignment[rows], TYPICAL)
     sizes = np.bincount(assignment).tolist()
     path = folder / "clusters.png"
@@ -139,7 +134,9 @@ def _attention(subject, folder, **chosen):
 
 def _projector(subject, folder):
     del folder
-    write_projector(subject.experiment, subject.embeddings, subject.run, subject.model.learner_count)
+    train, assignment = subject.clusters or (None, None)
+    clusters = clusters_of(subject.embeddings, subject.experiment, subject.model, train, assignment)
+    write_projector(subject.experiment, subject.embeddings, subject.run, subject.model.learner_count, clusters)
     return [subject.run.tensorboard / "projector_config.pbtxt"]
 
 

@@ -7,13 +7,14 @@ from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.preprocessing import image_size_of
+from tfdml.run.clusters import clusters_of
 from tfdml.run.model_files import save_model
 
 # Side of the projector's pictures, pixels.
 THUMBNAIL = 48
 
 
-def result_of(experiment, run, model, evaluation, step, build_untrained):
+def result_of(experiment, run, model, evaluation, step, build_untrained, assignment=None):
     """Measures the untrained, the best and the final model on the test split, and writes the final files.
 
     The model may have the weights of the best one afterwards.
@@ -25,16 +26,20 @@ def result_of(experiment, run, model, evaluation, step, build_untrained):
         evaluation: `RetrievalEvaluation` that watched it.
         step: number of steps taken.
         build_untrained: function that makes the model as it was before training.
+        assignment: the cluster of each training image; None where there are none.
     """
     selected_on, test = experiment.settings.evaluate_on, experiment.splits.test
     embeddings = evaluation.embeddings
     if selected_on != "test" or embeddings is None or evaluation.history[-1]["step"] != step:
         embeddings = experiment.embed(model, test)
     final = experiment.measure(embeddings, test)
+    shown = experiment.settings.projector
+    # All workers embed.
+    clusters = clusters_of(embeddings, experiment, model, experiment.splits.train, assignment) if shown else None
     if experiment.chief:
         save_model(model, run.final_model)
-        if experiment.settings.projector:
-            write_projector(experiment, embeddings, run, model.learner_count)
+        if shown:
+            write_projector(experiment, embeddings, run, model.learner_count, clusters)
     if selected_on == "test":
         chosen, untrained, watched = model, evaluation.history[0]["metrics"], {}
     else:
@@ -112,7 +117,7 @@ def learners_of(experiment, model, embeddings, count):
     return {"learners": found, "cost": costs}
 
 
-def write_projector(experiment, embeddings, run, learners=1):
+def write_projector(experiment, embeddings, run, learners=1, clusters=None):
     """Writes the test split's embeddings for TensorBoard.
 
     Args:
@@ -120,6 +125,7 @@ def write_projector(experiment, embeddings, run, learners=1):
         embeddings: `[N, D]`, of `learners` side by side.
         run: `RunDirectory`.
         learners: number of learners.
+        clusters: the cluster of each test image, or None.
     """
     test = experiment.splits.test
     projector = Projector(
@@ -131,6 +137,7 @@ def write_projector(experiment, embeddings, run, learners=1):
         seed=experiment.settings.seed,
         learners=learners,
         names=[test.name_of(row) for row in range(len(test))],
+        clusters=clusters,
     )
     rows = projector.rows
     pictures = thumbnails(test, rows, THUMBNAIL)

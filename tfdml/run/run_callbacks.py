@@ -79,6 +79,11 @@ class RunCallbacks:
         between = [*hooks_of(model.loss).callbacks(parts), *averages.values(), *watches.values()]
         return cls([progress, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches)
 
+    @property
+    def assignment(self):
+        """The cluster of each training image; None where the data are not divided."""
+        return getattr(self.watches.get("clusters"), "assignment", None)
+
     def findings(self):
         """Returns the findings of the watches by name, for the result."""
         return {name: found for name, watch in self.watches.items() if (found := watch.finding()) is not None}
