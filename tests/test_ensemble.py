@@ -66,6 +66,7 @@ def test_the_result_is_that_of_the_fused_members():
     assert found["asked"] == 2 and found["best"]["selected_on"] == "test"
     one, other = found["cost"]["members"]
     assert {name: one[name] + other[name] for name in one} == {name: found["cost"][name] for name in one}
+    assert len(list((out / "tensorboard" / "hparams").iterdir())) == 1
     assert re.search(r"^best of 2 members +\d\.\d{3} ", done.stdout, re.MULTILINE)
 
 

@@ -25,6 +25,7 @@ tfdml_flags.define_debug()
 def main():
     from tfdml.run.ensemble import join, print_ensemble
     from tfdml.run.ensemble_directory import runs_of
+    from tfdml.run.hparams import write_hparams
     from tfdml.run.run_directory import RunDirectory
 
     given, out = flags.FLAGS, Path(flags.FLAGS.out)
@@ -44,7 +45,9 @@ def main():
         unfinished.path.rename(out)
     finally:
         shutil.rmtree(unfinished.path, ignore_errors=True)
-    print_ensemble(result, RunDirectory(out))
+    joined = RunDirectory(out)
+    write_hparams(joined, result)
+    print_ensemble(result, joined)
 
 
 def flags_of(runs):

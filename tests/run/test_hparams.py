@@ -54,3 +54,13 @@ def test_runs_of_a_study_stand_beside_each_other(tmp_path):
     # What differs comes first.
     assert experiment.hparam_infos[0].name == "seed"
     assert {value.value for group in groups for value in group.metric_values} == {0.25, 0.5}
+
+
+def test_an_ensemble_that_is_joined_again_has_its_last_scores(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.claim(flags.resolve(["--members=3"]))
+    for recall in (0.5, 0.75):
+        write_hparams(run, {"step": 5, "best": {"recall_at_1": recall}, "metrics": {}, "members": []})
+    _, (group,) = sessions(tmp_path)
+    assert group.hparams["members"].number_value == 3
+    assert [value.value for value in group.metric_values] == [0.75]

@@ -73,6 +73,7 @@ def ensemble(tmp_path, monkeypatch):
         monkeypatch.setattr(members, "run_member", run_member)
         monkeypatch.setattr(members, "join", join)
         monkeypatch.setattr(members, "print_ensemble", lambda *_: None)
+        monkeypatch.setattr(members, "write_hparams", lambda run, result: (run.path / "hparams").touch())
         try:
             train_ensemble(settings, run, serialized)
             error = ""
@@ -91,7 +92,7 @@ NAMES = ["member_000", "member_001", "member_002"]
 
 
 def test_all_members_are_trained_and_joined_once(ensemble, tmp_path, capsys):
-    assert ensemble() == ([0, 1, 2], NAMES, "")
+    assert ensemble() == ([0, 1, 2], NAMES, "") and (tmp_path / "ensemble" / "hparams").exists()
     assert "--members=3" in (tmp_path / "ensemble" / "flags.txt").read_text().splitlines()
     assert ensemble() == ([], [], "")
     assert f"The ensemble in {tmp_path}/ensemble is complete" in capsys.readouterr().out

@@ -1,5 +1,7 @@
 """Writes the settings and scores of a run for TensorBoard's HParams tab."""
 
+import shutil
+
 import tensorflow as tf
 
 from tfdml.run.record import Record
@@ -29,7 +31,8 @@ SCORES = {"best": "best", "metrics": "final"}
 def write_hparams(run, result):
     """Writes the settings of a complete run, and its scores, for the HParams tab.
 
-    They are in a folder of their own, so that the tab shows these scores instead of all curves.
+    They are in a folder of their own, so that the tab shows these scores instead of all curves. Those of an ensemble
+    that is joined again take the place of the old ones.
 
     Args:
         run: `RunDirectory`.
@@ -38,7 +41,9 @@ def write_hparams(run, result):
     # Here, because a run needs it only at its end.
     from tensorboard.plugins.hparams import api
 
-    with tf.summary.create_file_writer(str(run.tensorboard / "hparams")).as_default(step=result["step"]):
+    folder = run.tensorboard / "hparams"
+    shutil.rmtree(folder, ignore_errors=True)
+    with tf.summary.create_file_writer(str(folder)).as_default(step=result["step"]):
         api.hparams(hyperparameters(Record(run, result)), trial_id=str(run.path))
         for kind, name in SCORES.items():
             for metric, value in result[kind].items():

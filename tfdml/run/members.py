@@ -9,6 +9,7 @@ from tfdml import flags
 from tfdml.command import STOPPED_STATUS
 from tfdml.errors import TrainingStopped
 from tfdml.run.ensemble import join, print_ensemble
+from tfdml.run.hparams import write_hparams
 from tfdml.run.splits import validation_seed_of
 from tfdml.run.stop_request import StopRequest
 from tfdml.run.training import train
@@ -75,7 +76,9 @@ def train_ensemble(settings, run, serialized, more=()):
     complete = [run.member(number) for number in range(settings.members) if number not in failed]
     if complete:
         run.claim(serialized)
-        print_ensemble(join(complete, run, asked=settings.members), run)
+        result = join(complete, run, asked=settings.members)
+        write_hparams(run, result)
+        print_ensemble(result, run)
     if failed:
         told = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
         again = AGAIN.format(number=next(iter(failed)))
