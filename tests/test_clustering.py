@@ -1,10 +1,13 @@
 """K-means, and matching new clusters to learners."""
 
 import itertools
+import threading
 
 import numpy as np
 import pytest
 
+from tests.commands import PATIENCE
+from tfdml import clustering
 from tfdml.clustering import kmeans, matched, nearest_means, overlap
 
 
@@ -22,6 +25,35 @@ def test_the_cluster_whose_mean_is_nearest():
     chosen = np.flatnonzero((members > 0) | (np.arange(len(members)) < 20))
     assert nearest_means(points, points[chosen], 3 * members[chosen]).tolist() == (3 * members).tolist()
     assert nearest_means(np.array([[0.9], [1.1]]), np.array([[0.0], [2.0]]), np.array([5, 2])).tolist() == [5, 2]
+
+
+def test_iterations_that_take_long_are_told(monkeypatch):
+    monkeypatch.setattr(clustering, "SOON", 0.0)
+    monkeypatch.setattr(clustering, "EVERY", 0.0)
+    numbers = iter([2, 3, 3, 7])
+    reached = threading.Event()
+
+    def done():
+        number = next(numbers, None)
+        if number is None:
+            reached.set()
+        return 7 if number is None else number
+
+    bars = []
+
+    class Bar:
+        def __init__(self, total, unit, done):
+            bars.append([total, unit, done])
+
+        def add(self, count):
+            bars[-1].append(count)
+
+    monkeypatch.setattr(clustering, "ProgressBar", Bar)
+    with clustering._told(done, 6):
+        assert reached.wait(PATIENCE)
+    (bar,) = bars
+    # No more than there are, and all of them at the end.
+    assert bar[:3] == [6, "K-means iteration", 2] and bar[3:6] == [1, 0, 3] and sum(bar[3:]) == 4
 
 
 def naive_overlap(before, after, clusters):

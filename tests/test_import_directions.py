@@ -31,7 +31,7 @@ ROOMS = {
     "tfdml.faiss_library": ("", "faiss"),
     "tfdml.checked_files": ("", ""),
     "tfdml.embedding_shards": ("tfdml.checked_files", "numpy pyarrow"),
-    "tfdml.clustering": ("tfdml.faiss_library", "numpy scipy"),
+    "tfdml.clustering": ("tfdml.faiss_library tfdml.progress_bar", "numpy scipy"),
     "tfdml.hard_proxies": (CHECKED, "numpy"),
     "tfdml.meta_classes": (CHECKED, "numpy"),
     "tfdml.neighbors": ("tfdml.faiss_library tfdml.workers", "numpy"),

@@ -1,11 +1,17 @@
 """K-means of embeddings, and matching new clusters to learners."""
 
+import contextlib
+import threading
+
 import numpy as np
 
 from tfdml.faiss_library import load_faiss
+from tfdml.progress_bar import ProgressBar
 
 # Rows that are checked at once, so that memory-mapped embeddings stay on disk.
 ROWS = 8192
+# Seconds after which K-means begins to tell how far it is, and from one look to the next.
+SOON, EVERY = 1.0, 0.5
 
 
 def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
@@ -36,9 +42,13 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
         "gpu": faiss.get_num_gpus() > 0 if hasattr(faiss, "get_num_gpus") else False,
     }
     search = faiss.Kmeans(embeddings.shape[1], clusters, **options)
-    search.train(embeddings)
+    # As `search.train` does; its own could not be asked how far it is.
+    clustering = faiss.Clustering(embeddings.shape[1], clusters, search.cp)
+    with _told(lambda: clustering.iteration_stats.size(), iterations * restarts):
+        clustering.train(embeddings, search.index)
     _, assignment = search.index.search(embeddings, 1)
-    return assignment[:, 0].astype(np.int64), search.centroids
+    centroids = faiss.vector_float_to_array(clustering.centroids)
+    return assignment[:, 0].astype(np.int64), centroids.reshape(clusters, -1)
 
 
 def distinct_count(embeddings):
@@ -101,6 +111,36 @@ def check_finite(embeddings):
     broken = np.flatnonzero(~np.concatenate(finite)) if finite else ()
     if len(broken):
         raise ValueError(f"{len(broken)} of {len(embeddings)} embeddings are not finite; the first is row {broken[0]}.")
+
+
+@contextlib.contextmanager
+def _told(done, total):
+    """A context that tells how many iterations are done, where they take long.
+
+    Args:
+        done: function that returns the number of iterations done; called in another thread.
+        total: number of all.
+    """
+    ended = threading.Event()
+
+    def tell():
+        if ended.wait(SOON):
+            return
+        told = min(done(), total)
+        bar = ProgressBar(total, "K-means iteration", done=told)
+        while not ended.wait(EVERY):
+            now = min(done(), total)
+            bar.add(max(now - told, 0))
+            told = max(now, told)
+        bar.add(total - told)
+
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()
 
 
 def _check_points(embeddings, clusters):
