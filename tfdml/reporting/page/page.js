@@ -125,7 +125,7 @@
     });
     byId("why").value =
       `Red places make the query and neighbor ${rank + 1} more similar, blue ones less. ` +
-      `The largest share has the ${here} of the query, and the ${there} of the neighbor.`;
+      `The largest shares lie at the ${here} of the query and at the ${there} of the neighbor.`;
   }
 
   // Of several models nothing is known of places.

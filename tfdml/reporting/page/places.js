@@ -21,7 +21,7 @@ const places = (() => {
     const context = made.getContext("2d");
     const pixels = context.createImageData(width, height);
     values.forEach((value, place) => {
-      pixels.data.set([...(value > 0 ? more : less), 255 * cover * Math.sqrt(Math.abs(value))], 4 * place);
+      pixels.data.set([...(value > 0 ? more : less), 255 * cover * Math.abs(value)], 4 * place);
     });
     context.putImageData(pixels, 0, 0);
     return made;
