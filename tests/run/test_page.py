@@ -66,7 +66,7 @@ def test_the_page_has_what_the_run_has():
         assert all(right == (of_class[str(row)] == of_class[str(query["row"])]) for row, _, right in found)
         assert query["row"] not in [row for row, *_ in found]
         assert len(query["places"]) == len(found)
-    assert gallery["grid"] == [6, 6] and {tuple(image["seen"]) for image in gallery["images"].values()} == {
+    assert gallery["grid"] == [12, 12] and {tuple(image["seen"]) for image in gallery["images"].values()} == {
         (0, 0, 1, 1)
     }
 
