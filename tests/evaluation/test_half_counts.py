@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.evaluation.test_positive_ranks import clustered, near_ties
-from tfdml.evaluation import half_counts, positive_ranks
+from tfdml.evaluation import half_counts, positive_ranks, query_block
 from tfdml.evaluation.depths import depths_of
 from tfdml.evaluation.half_products import HalfProducts
 from tfdml.evaluation.measure import measure
@@ -26,7 +26,8 @@ def half(monkeypatch):
     def use(*, is_fast=True, few=1.0, most_left=1.0, tile=70, trial=16):
         monkeypatch.setattr(half_counts, "half_products_are_fast", lambda: is_fast)
         monkeypatch.setattr(half_counts, "FEW", few)
-        for name, value in {"MOST_LEFT": most_left, "TILE": tile, "TRIAL": trial}.items():
+        monkeypatch.setattr(query_block, "MOST_LEFT", most_left)
+        for name, value in {"TILE": tile, "TRIAL": trial}.items():
             monkeypatch.setattr(positive_ranks, name, value)
 
     use()

@@ -5,8 +5,6 @@ least as similar. So no list of nearest neighbors is kept, however large K is.
 """
 
 import concurrent.futures
-import dataclasses
-import functools
 import itertools
 import os
 
@@ -15,63 +13,16 @@ import numpy as np
 from tfdml.evaluation.counting import count_at_least
 from tfdml.evaluation.exact_vectors import ExactVectors
 from tfdml.evaluation.half_counts import HalfCounts
+from tfdml.evaluation.one_ahead import one_ahead
 from tfdml.evaluation.products import Products
+from tfdml.evaluation.query_block import QueryBlock
 
 # Exact similarities that differ by less count as equal: what float32 embeddings of equal images differ by.
 TIE = 1e-6
 # Gallery rows that are compared at once.
 TILE = 65536
-# Queries that a thread takes at once.
-PART = 64
 # Queries of the first block, if products are in half precision.
 TRIAL = 256
-# If more of a block must be counted in float32, all other blocks are.
-MOST_LEFT = 0.25
-
-
-@dataclasses.dataclass(frozen=True)
-class PositiveRanks:
-    """The ranks of the positives of a block of queries.
-
-    Args:
-        rows: `[B]` rows of the queries.
-        positives: `[B]` number of positives of each query, 1 or more.
-        ranks: `[B, P]` integers: the rank of each positive from 1, ascending; 0 behind a query's last. If only the
-            first positive was asked for, P is 1.
-    """
-
-    rows: np.ndarray
-    positives: np.ndarray
-    ranks: np.ndarray
-
-    @classmethod
-    def of(cls, rows, positives, ahead):
-        """Creates the ranks of queries from the number of negatives ahead of each positive.
-
-        Args:
-            rows: `[B]` rows of the queries.
-            positives: `[B]` number of positives of each.
-            ahead: for each query, the numbers of negatives ahead of its positives, the farthest first.
-        """
-        ranks = np.zeros((len(ahead), max(map(len, ahead))), np.int64)
-        for query, each in enumerate(ahead):
-            ranks[query, : len(each)] = each[::-1] + np.arange(1, len(each) + 1)
-        return cls(rows, positives, ranks)
-
-    @property
-    def first(self):
-        """`[B]` ranks of each query's first positive."""
-        return self.ranks[:, 0]
-
-    def precisions(self):
-        """`[B, P]`: the precision at the rank of each positive; 0 behind a query's last."""
-        count = np.arange(1, self.ranks.shape[1] + 1)
-        return np.where(self.ranks > 0, count / np.maximum(self.ranks, 1), 0.0)
-
-    def mean_over_positives(self, values):
-        """Returns the mean `[B]` of a value for each positive, `[B, P]` with zeros behind a query's last."""
-        # One after another, so that the zeros, as many as the block has it, change no bit.
-        return np.cumsum(values, axis=1)[:, -1] / self.positives
 
 
 def positive_ranks(
@@ -98,7 +49,7 @@ def positive_ranks(
         first_only: True for the rank of each query's first positive only, which is cheaper.
         tie: similarities that differ by less count as equal. Euclidean distances are compared as half their squares,
             relative to the squared length of the longest vector.
-        memory: bytes for the similarities of a block.
+        memory: bytes for the similarities of a block; those of two blocks are in memory at once.
         query_embeddings: `[N, d]` array whose rows are compared with the gallery's in `embeddings`, by cosine
             similarity; None if these are the same.
         share: function from the number of queries to the range of those that this worker counts for. Default: all.
@@ -115,15 +66,19 @@ def positive_ranks(
     queries = search.queries[np.argsort(search.labels[search.queries], kind="stable")]
     queries = queries[share(len(queries))]
     size = max(1, min(len(queries), memory // (4 * min(TILE, max(len(order), 1)))))
+    # The first few show whether half precision decides most of them.
+    trial = min(size, TRIAL) if gallery.half else 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-        start = 0
-        while start < len(queries):
-            # The first few show whether half precision decides most of them.
-            end = start + (min(size, TRIAL) if gallery.half and not start else size)
-            block = gallery.block(queries[start:end], query_vectors, first_only, tie)
-            start = end
-            if len(block.rows):
-                yield block.ranks(gallery, threads)
+        for part in (queries[:trial], queries[trial:]):
+            blocks = (
+                gallery.block(part[start : start + size], query_vectors, first_only, tie)
+                for start in range(0, len(part), size)
+            )
+            # Products use all cores, counts not always: each does while the other does not.
+            for block, tile, count in one_ahead(gallery.counts(blocks, size)):
+                block.add(count, gallery, tile, threads)
+                if tile.stop == len(order):
+                    yield block.ranks()
 
 
 class _Gallery:
@@ -142,18 +97,17 @@ class _Gallery:
         self.half = HalfCounts.of(vectors, self.error, depths)
 
     def block(self, queries, vectors, first_only, tie):
-        """Returns the `_Block` of those queries that have a positive."""
+        """Returns the `QueryBlock` of those queries that have a positive."""
         taken = vectors.take(queries)
-        kept, positives, thresholds = [], [], []
+        kept, thresholds = [], []
         for first, last in _runs(self.search.labels[queries]):
             found = self._positives(queries[first:last], taken.vectors[first:last])
             for place, similarities in enumerate(found, first):
                 if len(similarities):
                     kept.append(place)
-                    positives.append(len(similarities))
                     # In ascending order of similarity.
                     thresholds.append(similarities[-1:] - tie if first_only else similarities - tie)
-        return _Block(queries[kept], taken.vectors[kept], np.array(positives, np.int64), thresholds)
+        return QueryBlock.of(queries[kept], taken.vectors[kept], thresholds)
 
     def _positives(self, queries, vectors):
         """Yields the sorted exact similarities of the positives of each query, all of one class."""
@@ -163,70 +117,56 @@ class _Gallery:
         for each, mask in zip(similarities, counted, strict=True):
             yield np.sort(each[mask])
 
-    def similarities(self, vectors, tile, out):
-        """Returns approximate similarities of queries `[B, d]` to the rows of a slice, in `out`."""
-        self.products(vectors, tile, out)
+    def counts(self, blocks, size):
+        """Yields each block and each slice of the gallery with the function that counts in it, see `QueryBlock.add`.
+
+        Args:
+            blocks: iterable of `QueryBlock`.
+            size: the most queries a block has.
+        """
+        # While one is filled the other is read.
+        spaces = itertools.cycle(np.empty((2, size, min(TILE, len(self.rows))), np.float32))
+        for block in blocks:
+            for start in range(0, len(self.rows) if len(block.rows) else 0, TILE):
+                tile = slice(start, min(start + TILE, len(self.rows)))
+                if self.half:
+                    yield block, tile, self.half.counter(block, self.members_within(tile, block), tile)
+                else:
+                    yield block, tile, self.counter(block, np.arange(len(block.rows)), tile, next(spaces))
+
+    def counter(self, block, queries, tile, space=None):
+        """Returns the function from one of some queries of a block to how many negatives precede each threshold."""
+        members = self.members_within(tile, block)
+        out = None if space is None else space[: len(queries), : tile.stop - tile.start]
+        similarities = self.similarities(block.vectors[queries], tile, out)
+        rows = dict(zip(queries.tolist(), similarities, strict=True))
+
+        def count(query):
+            row = rows[query]
+            row[members[query]] = -np.inf
+
+            def exact(places):
+                return self.vectors.similarities(block.vectors[query][None], tile.start + places)[0]
+
+            return count_at_least(row, block.thresholds[query], self.error, exact)
+
+        return count
+
+    def similarities(self, vectors, tile, out=None):
+        """Returns approximate similarities of queries `[B, d]` to the rows of a slice, in `out` if it is given."""
+        similarities = self.products(vectors, tile, out)
         if self.has_offsets:
-            out -= self.vectors.offsets[tile].astype(np.float32)
-        return out
+            similarities -= self.vectors.offsets[tile].astype(np.float32)
+        return similarities
 
     def members(self, label):
         """The slice of the gallery that a class takes."""
         return slice(int(self.starts[label]), int(self.starts[label + 1]))
 
-    def members_within(self, tile, row):
-        """The slice of a tile that the class of a row takes."""
-        members = self.members(self.search.labels[row])
-        return slice(max(members.start - tile.start, 0), max(members.stop - tile.start, 0))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Block:
-    """Queries with a positive, and the thresholds that their negatives are compared with."""
-
-    rows: np.ndarray
-    vectors: np.ndarray
-    positives: np.ndarray
-    thresholds: list
-
-    def ranks(self, gallery, threads):
-        """Returns the `PositiveRanks`, counted in a gallery by a pool of threads."""
-        ahead = [np.zeros(len(each), np.int64) for each in self.thresholds]
-        space = np.empty((len(self.rows), min(TILE, len(gallery.rows))), np.float32)
-        for start in range(0, len(gallery.rows), TILE):
-            tile = slice(start, min(start + TILE, len(gallery.rows)))
-            members, left = [gallery.members_within(tile, row) for row in self.rows], np.arange(len(self.rows))
-            if gallery.half:
-                left = _add(ahead, left, gallery.half.counter(self, members, tile), threads)
-                if len(left) > MOST_LEFT * len(self.rows):
-                    gallery.half = None
-            if len(left):
-                similarities = gallery.similarities(self.vectors[left], tile, space[: len(left), : tile.stop - start])
-                rows = dict(zip(left.tolist(), similarities, strict=True))
-                _add(ahead, left, functools.partial(self._count, rows, members, tile, gallery), threads)
-        return PositiveRanks.of(self.rows, self.positives, ahead)
-
-    def _count(self, rows, members, tile, gallery, query):
-        """Returns how many negatives of a tile are as similar as each threshold of a query."""
-        row = rows[query]
-        row[members[query]] = -np.inf
-
-        def exact(places):
-            return gallery.vectors.similarities(self.vectors[query][None], tile.start + places)[0]
-
-        return count_at_least(row, self.thresholds[query], gallery.error, exact)
-
-
-def _add(ahead, queries, count, threads):
-    """Adds counts to those of queries, by a pool of threads; returns the queries whose count is None."""
-    parts, left = np.array_split(queries, -(-len(queries) // PART)), []
-    counts = threads.map(lambda part: [count(query) for query in part.tolist()], parts)
-    for query, more in zip(queries.tolist(), itertools.chain.from_iterable(counts), strict=True):
-        if more is None:
-            left.append(query)
-        else:
-            ahead[query] += more
-    return np.array(left, np.int64)
+    def members_within(self, tile, block):
+        """The slices of a tile that the classes of a block's queries take."""
+        all_of = [self.members(label) for label in self.search.labels[block.rows]]
+        return [slice(max(each.start - tile.start, 0), max(each.stop - tile.start, 0)) for each in all_of]
 
 
 def _runs(labels):

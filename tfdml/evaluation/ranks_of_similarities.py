@@ -3,7 +3,8 @@
 import numpy as np
 
 from tfdml.evaluation.counting import count_at_least
-from tfdml.evaluation.positive_ranks import TIE, PositiveRanks
+from tfdml.evaluation.positive_ranks import TIE
+from tfdml.evaluation.ranks import PositiveRanks
 
 
 def ranks_of_similarities(blocks, search, *, first_only=False, tie=TIE):

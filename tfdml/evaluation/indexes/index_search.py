@@ -9,7 +9,8 @@ from tfdml.evaluation.index_report import IndexReport
 from tfdml.evaluation.indexes.class_members import ClassMembers
 from tfdml.evaluation.indexes.indexed_gallery import IndexedGallery
 from tfdml.evaluation.indexes.neighbor_list import NeighborList
-from tfdml.evaluation.positive_ranks import TIE, PositiveRanks
+from tfdml.evaluation.positive_ranks import TIE
+from tfdml.evaluation.ranks import PositiveRanks
 
 # Bytes for the lists of a block of queries, for each neighbor in them, and the most queries in a block.
 MEMORY = 2**27

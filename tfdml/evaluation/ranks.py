@@ -1,0 +1,50 @@
+"""The ranks of the positives of some queries."""
+
+import dataclasses
+
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True)
+class PositiveRanks:
+    """The ranks of the positives of a block of queries.
+
+    Args:
+        rows: `[B]` rows of the queries.
+        positives: `[B]` number of positives of each query, 1 or more.
+        ranks: `[B, P]` integers: the rank of each positive from 1, ascending; 0 behind a query's last. If only the
+            first positive was asked for, P is 1.
+    """
+
+    rows: np.ndarray
+    positives: np.ndarray
+    ranks: np.ndarray
+
+    @classmethod
+    def of(cls, rows, positives, ahead):
+        """Creates the ranks of queries from the number of negatives ahead of each positive.
+
+        Args:
+            rows: `[B]` rows of the queries.
+            positives: `[B]` number of positives of each.
+            ahead: for each query, the numbers of negatives ahead of its positives, the farthest first.
+        """
+        ranks = np.zeros((len(ahead), max(map(len, ahead))), np.int64)
+        for query, each in enumerate(ahead):
+            ranks[query, : len(each)] = each[::-1] + np.arange(1, len(each) + 1)
+        return cls(rows, positives, ranks)
+
+    @property
+    def first(self):
+        """`[B]` ranks of each query's first positive."""
+        return self.ranks[:, 0]
+
+    def precisions(self):
+        """`[B, P]`: the precision at the rank of each positive; 0 behind a query's last."""
+        count = np.arange(1, self.ranks.shape[1] + 1)
+        return np.where(self.ranks > 0, count / np.maximum(self.ranks, 1), 0.0)
+
+    def mean_over_positives(self, values):
+        """Returns the mean `[B]` of a value for each positive, `[B, P]` with zeros behind a query's last."""
+        # One after another, so that the zeros, as many as the block has it, change no bit.
+        return np.cumsum(values, axis=1)[:, -1] / self.positives
