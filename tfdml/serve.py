@@ -22,6 +22,7 @@ flags.DEFINE_integer("batch_size", 32, "Most images that the model embeds at onc
 flags.DEFINE_integer("max_bytes", 20_000_000, "Most bytes of an image file.", lower_bound=1)
 flags.DEFINE_integer("max_pixels", 25_000_000, "Most pixels of an image.", 1, 100_000_000)
 flags.DEFINE_integer("max_waiting", 64, "Most requests that wait; others are told to try again.", lower_bound=1)
+flags.DEFINE_integer("max_connections", 256, "Most open connections; others are told to try again.", lower_bound=1)
 flags.DEFINE_bool(
     "allow_anonymous", False, f"Let other machines in without a token, which the variable {TOKEN} holds otherwise."
 )
@@ -54,7 +55,7 @@ def main():
     from tfdml.serving import Searcher
     from tfdml.serving.http.app import create_app
     from tfdml.serving.http.limits import Limits
-    from tfdml.serving.http.server import listen, serve
+    from tfdml.serving.http.server import Server, listen
 
     given, token = flags.FLAGS, os.environ.get(TOKEN, "")
     # TensorFlow logs how it reads the model.
@@ -62,13 +63,14 @@ def main():
     searcher = Searcher(given.index, given.model or None)
     # Loads the model: the first request is to wait for nothing.
     searcher.embed([np.zeros((32, 32, 3), np.uint8)])
-    limits = Limits(given.max_bytes, given.max_pixels, given.max_waiting)
+    limits = Limits(given.max_bytes, given.max_pixels, given.max_waiting, connections=given.max_connections)
     hosts = {"127.0.0.1", "::1", "localhost", given.host.lower()} if _is_local(given.host) else ()
     app = create_app(searcher, limits, batch_size=given.batch_size, token=token, hosts=hosts)
     with listen(given.host, given.port) as bound:
         name = f"[{given.host}]" if ":" in given.host else given.host
         address = f"http://{name}:{bound.getsockname()[1]}/"
-        serve(app, bound, lambda: print(f"{len(searcher):,} images at {address}; Ctrl-C ends the service."))
+        told = f"{len(searcher):,} images at {address}; Ctrl-C ends the service."
+        Server(app, limits, lambda: print(told)).run([bound])
 
 
 def _is_local(host):

@@ -14,13 +14,16 @@ class Limits:
         image_bytes: most bytes of an image file.
         pixels: most pixels of an image by its header.
         waiting: most requests that are read or wait at once; others are told to come again.
-        seconds: time that the body of a request may take.
+        seconds: time that the header of a request may take, and its body; and in which a client has to take a part of
+            its answer.
+        connections: most open connections; requests of others are told to come again.
     """
 
     image_bytes: int = 20_000_000
     pixels: int = 25_000_000
     waiting: int = 64
     seconds: float = 30.0
+    connections: int = 256
 
     @property
     def body_bytes(self):

@@ -1,8 +1,11 @@
 """Runs an app until it is told to stop."""
 
+import functools
 import socket
 
 import uvicorn
+
+from tfdml.serving.http.connection import Connection
 
 # Seconds that a stopping service waits for clients that do not finish.
 LAST_SECONDS = 30
@@ -21,28 +24,26 @@ def listen(host, port):
     return bound
 
 
-def serve(app, bound, on_start):
-    """Answers requests until SIGTERM or Ctrl-C, then what waits, and ends as the signal ends a process.
+class Server(uvicorn.Server):
+    """`run([bound])` answers requests until SIGTERM or Ctrl-C, then what waits, and ends as the signal ends a process.
 
     Args:
         app: ASGI app.
-        bound: socket of `listen`.
+        limits: `Limits`.
         on_start: function that is called when the service is up.
     """
-    config = uvicorn.Config(
-        app,
-        # Its log of errors goes to standard error as it is; headers would tell its name.
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        ws="none",
-        timeout_graceful_shutdown=LAST_SECONDS,
-    )
-    _Server(config, on_start).run([bound])
 
-
-class _Server(uvicorn.Server):
-    def __init__(self, config, on_start):
+    def __init__(self, app, limits, on_start):
+        config = uvicorn.Config(
+            app,
+            http=functools.partial(Connection, limits),
+            # Its log of errors goes to standard error as it is; headers would tell its name.
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            ws="none",
+            timeout_graceful_shutdown=LAST_SECONDS,
+        )
         super().__init__(config)
         self._on_start = on_start
 
