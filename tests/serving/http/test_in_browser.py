@@ -24,6 +24,12 @@ const bytes = Uint8Array.from(atob(arguments[0]), letter => letter.charCodeAt(0)
 files.items.add(new File([bytes], "dropped.png", {type: arguments[1]}));
 document.getElementById("drop").dispatchEvent(new DragEvent("drop", {bubbles: true, dataTransfer: files}));
 """
+# Copies an image, so that it can be pasted by keyboard; calls back when it is there.
+COPY = """
+const bytes = Uint8Array.from(atob(arguments[0]), letter => letter.charCodeAt(0)), done = arguments[1];
+const image = new ClipboardItem({"image/png": new Blob([bytes], {type: "image/png"})});
+navigator.clipboard.write([image]).then(() => done("copied"), error => done(String(error)));
+"""
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +91,10 @@ def test_the_page_finds_neighbors(browser, index, photos, tmp_path):
         browser.execute_script(DROP, base64.b64encode(picture(6)).decode(), "image/png")
         wait.until(lambda _: shows(10, "06"))
         browser.save_screenshot(str(tmp_path / "page.png"))
+        # A pasted one.
+        assert browser.execute_async_script(COPY, base64.b64encode(picture(9)).decode()) == "copied"
+        find("body")[0].send_keys(keys.CONTROL + "v")
+        wait.until(lambda _: shows(10, "09"))
         second = find("#found li")[1].text.split("\n")[-1].removesuffix(".png")
         find("#found button")[1].send_keys(keys.ENTER)
         wait.until(lambda _: shows(10, second))
