@@ -161,5 +161,6 @@ def _contents(image, place):
     from PIL import Image
 
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, "PNG", compress_level=1)
+    # Only for a moment: compressing takes longer than what it saves.
+    Image.fromarray(pixels).save(file, "PNG", compress_level=0)
     return file.getvalue()
