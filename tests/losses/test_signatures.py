@@ -9,14 +9,15 @@ from tfdml import losses, registry
 
 # In Python arguments may stand without their names, and files keep their names: neither may change.
 PROXIES = "proxies='learnt', proxy_steps=1000, proxy_rate=0.001"
+SAMPLED = "classes=None, sampled_classes=None, sampling='corrected'"
 SIGNATURES = {
     "angular": "alpha=45.0",
-    "arc_face": "scale=64.0, margin=0.5, monotonic=True, classes=None",
+    "arc_face": f"scale=64.0, margin=0.5, monotonic=True, {SAMPLED}",
     "binomial_deviance": "alpha=2.0, beta=0.5, negative_cost=25.0",
     "circle": "margin=0.4, scale=80.0, differentiate_weights=False",
     "contextual_manifold": f"margin=0.0005, scale=1.0, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
     "contrastive": "margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False, pairs='all'",
-    "cos_face": "scale=64.0, margin=0.35, classes=None",
+    "cos_face": f"scale=64.0, margin=0.35, {SAMPLED}",
     "fast_ap": "bins=10",
     "histogram": "bins=100",
     "intrinsic_manifold": f"margin=0.0005, scale=1.0, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
@@ -28,11 +29,11 @@ SIGNATURES = {
     ),
     "multi_similarity": "alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True",
     "n_pair": "margin=0.0, scale=1.0, negatives='all', normalize=False, regularization=0.0",
-    "norm_softmax": "temperature=0.05, classes=None",
+    "norm_softmax": f"temperature=0.05, {SAMPLED}",
     "nt_xent": "temperature=0.1",
     "proxy_anchor": "scale=32.0, margin=0.1, classes=None",
     "proxy_n_pair": f"margin=0.0005, scale=1.0, {PROXIES}, classes=None",
-    "proxy_nca": "scale=1.0, exclude_positive=True, classes=None",
+    "proxy_nca": f"scale=1.0, exclude_positive=True, {SAMPLED}",
     "ranked_list": (
         "alpha=1.2, margin=0.4, positive_temperature=0.0, negative_temperature=10.0, balance=0.5, "
         "differentiate_weights=False, differentiate_gallery=False, final_negative_temperature=None"
@@ -43,7 +44,7 @@ SIGNATURES = {
     ),
     "smooth_ap": "temperature=0.01, include_query=False",
     "soft_triple": "scale=20.0, center_temperature=0.1, margin=0.01, per_class=10, merging=0.2, classes=None",
-    "sub_center_arc_face": "scale=64.0, margin=0.5, monotonic=True, per_class=3, classes=None",
+    "sub_center_arc_face": f"scale=64.0, margin=0.5, monotonic=True, per_class=3, {SAMPLED}",
     "sup_con": "temperature=0.1, form='out'",
     "triplet": "margin=0.2, mining='semi_hard', squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4",
 }

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import tfdml
 from tfdml.losses import Contrastive, ProxyNCA, proxy_nca_loss
+from tfdml.methods.loss_layers import LossLayers
 
 
 def model_with(loss, built=True):
@@ -45,6 +46,16 @@ def test_the_step_is_the_gradient_of_the_loss(batch):
     logs = model.train_on_batch(*batch, return_dict=True)
     assert logs["loss"] == pytest.approx(float(loss), rel=1e-4)
     np.testing.assert_allclose(proxies.value, expected, atol=1e-6)
+
+
+def test_more_classes_than_are_sampled_are_told():
+    loss = tfdml.registry.create("loss", "norm_softmax(classes=9, sampled_classes=3) + proxy_nca(classes=9)")
+    layers = LossLayers()
+    layers.make(loss, [2])
+    taken = layers.inputs_of(0, tf.constant([4, 8, 4, 1]), tf.eye(4, 2))
+    assert taken.shape == (4, 1, 4 + 9) and np.isfinite(loss.call(tf.constant([4, 8, 4, 1]), taken)).all()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="samples 3 classes, and the batch has more"):
+        layers.inputs_of(0, tf.constant([4, 8, 5, 1]), tf.eye(4, 2))
 
 
 def test_compiling_again_leaves_nothing_of_the_loss_before(batch):

@@ -89,7 +89,7 @@ def test_a_gallery_of_the_batch_alone_changes_nothing(pair_loss_spec, make_batch
 def test_training_fills_the_queue_and_evaluation_leaves_it(batch):
     images, labels = np.clip(batch[0], -2.0, 2.0), batch[1]
     model = small_model(freeze_batch_norm="all")
-    model.compile(keras.optimizers.SGD(0.0), "multi_similarity", memory="xbm(size=12, start=1)")
+    model.compile(keras.optimizers.SGD(0.0), "multi_similarity", memory="xbm(size=12, start=1)", run_eagerly=True)
     losses = model.fit(images, labels, batch_size=8, epochs=2, shuffle=False, verbose=0).history["loss"]
     stored, names, steps = (variable.numpy() for variable in model.past_batches.variables)
     embeddings = model(images).numpy()

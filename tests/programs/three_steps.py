@@ -38,6 +38,7 @@ GENTLE = "sgd(learning_rate=0.005, momentum=0.9)"
 CASES = {
     "pairs": ("triplet(mining='all')", PLAIN, "single"),
     "memory": ("multi_similarity", PLAIN, "single", "xbm(size=40, start=1)"),
+    "sampled": ("norm_softmax(classes=8, sampled_classes=6, temperature=0.5)", PLAIN, "single"),
     "groups": (
         "proxy_nca(classes=8)",
         "sgd(learning_rate=0.5, momentum=0.9, weight_decay=0.1, lr_multipliers={'loss': 10, 'stage1_conv1': 0}, "

@@ -14,6 +14,7 @@ from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.layers.pooled_features import PooledFeatures
 from tfdml.layers.pooling import Pooling
 from tfdml.layers.proxies import Proxies
+from tfdml.layers.sampled_proxies import SampledProxies
 from tfdml.layers.split_embedding import SplitEmbedding
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "PooledFeatures",
     "Pooling",
     "Proxies",
+    "SampledProxies",
     "SplitEmbedding",
     "freeze_batch_norm",
 ]

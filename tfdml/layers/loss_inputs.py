@@ -37,6 +37,12 @@ class LossInputs(LossLayer):
         """The number of classes that all parts have; 1 if any label is valid."""
         return min((part.classes for part in self.parts if part is not None and part.classes > 1), default=1)
 
+    @property
+    def most_classes(self):
+        """The most that a batch may have for all parts; None: any number."""
+        each = (part.most_classes for part in self.parts if part is not None)
+        return min((most for most in each if most is not None), default=None)
+
     def build(self, embeddings_shape, labels_shape=None):
         for part, factor in zip(self.parts, self.factors, strict=True):
             if part is None:

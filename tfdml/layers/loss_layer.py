@@ -15,6 +15,8 @@ class LossLayer(keras.layers.Layer):
 
     # Number of classes; labels are 0 to `classes - 1`. 1: any label is valid.
     classes = 1
+    # Number of classes that a batch may have; None: any.
+    most_classes = None
 
     def __init__(self, **kwargs):
         # Inputs are not cast: the dtype policy would convert them to half precision.

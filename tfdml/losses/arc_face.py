@@ -8,7 +8,7 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
 
 
@@ -52,7 +52,7 @@ def _widened(cosine, margin, monotonic):
 
 
 @register("loss", "arc_face")
-class ArcFace(ProxyLoss):
+class ArcFace(SoftmaxProxyLoss):
     """ArcFace: cross-entropy of scaled cosines to the proxies of classes, the own angle wider by a margin.
 
     Example: `model.compile(loss=tfdml.losses.ArcFace(classes=100))`.

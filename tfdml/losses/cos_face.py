@@ -4,7 +4,7 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
 
 
@@ -29,7 +29,7 @@ def cos_face_loss(labels, similarities, *, scale=64.0, margin=0.35):
 
 
 @register("loss", "cos_face")
-class CosFace(ProxyLoss):
+class CosFace(SoftmaxProxyLoss):
     """CosFace: cross-entropy of scaled cosines to the proxies of classes, the own one less a margin.
 
     Example: `model.compile(loss=tfdml.losses.CosFace(classes=100))`.

@@ -4,7 +4,7 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
 
 
@@ -27,10 +27,14 @@ def norm_softmax_loss(labels, similarities, *, temperature=0.05):
 
 
 @register("loss", "norm_softmax")
-class NormSoftmax(ProxyLoss):
+class NormSoftmax(SoftmaxProxyLoss):
     """Normalized softmax: cross-entropy of cosines to one proxy of each class, divided by a temperature.
 
     Example: `model.compile(loss=tfdml.losses.NormSoftmax(classes=100))`.
     """
 
     function = staticmethod(norm_softmax_loss)
+
+    @property
+    def exponent_scale(self):
+        return 1.0 / self.temperature

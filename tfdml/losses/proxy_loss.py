@@ -37,7 +37,7 @@ class ProxyLoss(EmbeddingLoss):
 
     def __call__(self, labels, similarities, sample_weight=None):
         labels, similarities = self.check_input(labels, similarities)
-        self._check_labels(labels, similarities.shape[1])
+        self._check_labels(labels, similarities.shape[1] if self.classes is None else self.classes)
         # Not the parent's, which numbers classes anew in every batch.
         return keras.losses.Loss.__call__(self, labels, similarities, sample_weight=sample_weight)
 
@@ -51,7 +51,7 @@ class ProxyLoss(EmbeddingLoss):
                 stacklevel=3,
             )
             return check_similarities_input(labels, similarities, several=self.per_class > 1)
-        expected = (None, self.classes, *[self.per_class] * (self.per_class > 1))
+        expected = (None, self.columns, *[self.per_class] * (self.per_class > 1))
         if len(received) != len(expected) or any(
             None not in sizes and sizes[0] != sizes[1] for sizes in zip(received, expected, strict=True)
         ):
@@ -75,6 +75,11 @@ class ProxyLoss(EmbeddingLoss):
                 f"{type(self).__name__} was made for {classes} classes: expected labels from 0 to {classes - 1}, "
                 f"received {known[wrong[0]]} at position {wrong[0]} of the batch."
             )
+
+    @property
+    def columns(self):
+        """Similarities of a row: those to all classes."""
+        return self.classes
 
     def statistics(self, labels, similarities):
         """Nothing: proxies are compared with every anchor, and to compute the loss again would take long."""

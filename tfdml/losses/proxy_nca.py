@@ -4,7 +4,7 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import others_over_own, own_against_others
-from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
 
 
@@ -33,10 +33,14 @@ def proxy_nca_loss(labels, similarities, *, scale=1.0, exclude_positive=True):
 
 
 @register("loss", "proxy_nca")
-class ProxyNCA(ProxyLoss):
+class ProxyNCA(SoftmaxProxyLoss):
     """Proxy-NCA: each class has a proxy, which its images come nearer to than to all other proxies.
 
     Example: `model.compile(loss=tfdml.losses.ProxyNCA(classes=100))`.
     """
 
     function = staticmethod(proxy_nca_loss)
+
+    @property
+    def exponent_scale(self):
+        return 2.0 * self.scale

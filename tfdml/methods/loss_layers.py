@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from tfdml.functional.pairs import batch_ids
 from tfdml.layers.loss_layer import layer_of
 from tfdml.methods.variable_holder import VariableHolder
 
@@ -58,7 +59,7 @@ class LossLayers(VariableHolder):
 
 
 def _known_classes(labels, layer):
-    """Checks that the labels are classes of the layer; with one margin for all, any are."""
+    """Checks that the labels are classes of the layer, and not too many; with one margin for all, any are."""
     if layer.classes == 1:
         return []
     message = f"The loss was made for {layer.classes} classes from 0 to {layer.classes - 1}; a label is another one."
@@ -66,4 +67,14 @@ def _known_classes(labels, layer):
     return [
         tf.debugging.assert_non_negative(low, message=message),
         tf.debugging.assert_less(tf.cast(high, tf.int64), tf.constant(layer.classes, tf.int64), message=message),
+        *_not_too_many(labels, layer.most_classes),
     ]
+
+
+def _not_too_many(labels, most):
+    """Checks that there are no more different labels than the most; None: there may be any number."""
+    if most is None:
+        return []
+    firsts = tf.cast(batch_ids(labels), tf.int32) == tf.range(tf.shape(labels)[0])
+    message = f"A step samples {most} classes, and the batch has more. Give the loss a larger sampled_classes."
+    return [tf.debugging.assert_less_equal(tf.reduce_sum(tf.cast(firsts, tf.int32)), most, message=message)]
