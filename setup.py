@@ -99,8 +99,10 @@ TEST = [
     *SERVE,
     # The tests write files in ONNX.
     *ONNX,
-    # And run them, where TensorFlow cannot be imported. Its files are those of every version.
+    # They run such files without TensorFlow. Unbounded: every version reads the files of older ones.
     "onnxruntime",
+    # As onnxruntime, for files of LiteRT.
+    "ai-edge-litert",
     # The client of Starlette's tests, which FastAPI's are. Its interface is stable within a major release.
     "httpx2~=2.16",
     # Sends the service what its description in OpenAPI allows, and what it does not. A minor release may check more.

@@ -2,6 +2,9 @@
 
 import functools
 import io
+import subprocess
+import sys
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -50,6 +53,15 @@ def picture(seed, height=30, width=40, kind="PNG"):
 def claims_pixels(content, side=60_000):
     """The PNG with a header that claims to be a square of this side."""
     return content[:16] + 2 * side.to_bytes(4, "big") + content[24:]
+
+
+def embedded_alone(model, images):
+    """Embeddings of pixels by a file for ONNX Runtime or LiteRT, in a process without TensorFlow."""
+    program, folder = Path(__file__).parent / "programs" / "embed_pixels.py", model.parent
+    np.save(folder / "images.npy", images)
+    command = [sys.executable, program, model, folder / "images.npy", folder / "found.npy"]
+    subprocess.run(command, check=True, cwd=folder)
+    return np.load(folder / "found.npy")
 
 
 @functools.cache

@@ -1,19 +1,16 @@
 """Models in ONNX agree with the SavedModel that they are made of, and run with ONNX Runtime alone."""
 
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from tests.serving_fixtures import SIZE, exported, loaded
+from tests.serving_fixtures import SIZE, embedded_alone, exported, loaded
 from tfdml.serving.model_files import model_hash
 from tfdml.serving.onnx_file import import_converter, write_onnx
 
-PROGRAM = Path(__file__).parent / "programs" / "run_onnx.py"
 WITHOUT = "the extra onnx is not installed; setup.py lists it, and it is a part of the extra test"
 
 
@@ -27,10 +24,7 @@ def test_embeddings_of_any_number_of_images_agree(tmp_path):
     signatures = loaded(model_hash(folder)).signatures
     expected = signatures["embed_images"](images=tf.constant(images))["embedding"]
     for count in (3, 0):
-        np.save(tmp_path / "images.npy", images[:count])
-        files = [folder / "model.onnx", tmp_path / "images.npy", tmp_path / "found.npy"]
-        subprocess.run([sys.executable, PROGRAM, *files], check=True, cwd=tmp_path)
-        found = np.load(tmp_path / "found.npy")
+        found = embedded_alone(folder / "model.onnx", images[:count])
         assert found.shape == (count, 16)
         np.testing.assert_allclose(found, expected[:count], atol=1e-5)
 
