@@ -31,6 +31,8 @@ class Connection(H11Protocol):
         if len(self.connections) > most:
             told = f"{most} connections are open already. Try again in a second."
             self.app = refusal(503, told, Retry_After="1", Connection="close")
+        # `pause_writing` is to tell of every byte that the client does not take.
+        transport.set_write_buffer_limits(0)
         self._header_timer = self.loop.call_later(self._limits.seconds, self._no_header)
 
     def data_received(self, data):
