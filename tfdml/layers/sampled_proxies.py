@@ -54,7 +54,7 @@ class SampledProxies(Proxies):
         chosen, count = self.draw(labels)
         similarities = self._similarities(embeddings, chosen)
         is_own = chosen[None, :] == labels[:, None]
-        own = ops.take_along_axis(similarities, ops.argmax(is_own, axis=1)[:, None, None], axis=1)
+        own = ops.sum(ops.where(is_own[:, :, None], similarities, 0.0), axis=1, keepdims=True)
         own = ops.where(ops.any(is_own, axis=1)[:, None, None], own, float("nan"))
         if self.scale is not None:
             # Classes of the batch are certain to be there.
