@@ -66,6 +66,7 @@ def test_two_runs():
     assert f"Of {found['queries']} queries, A has the better Recall@1 for {alone['a']}, B for {alone['b']}." in table
 
 
+@pytest.mark.slow
 def test_several_seeds_over_classes():
     a, noisy = straight_run(), [noisy_run(0), noisy_run(1)]
     flags = ["--resample=classes", "--samples=300", "--seed=3", "--metrics=map_at_r"]

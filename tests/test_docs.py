@@ -29,6 +29,7 @@ def run_examples(page):
     return len(examples), names
 
 
+@pytest.mark.slow
 def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     count, names = run_examples("keras.md")

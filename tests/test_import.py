@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"faiss", "matplotlib", "tensorboard", "tensorflow_datasets", "sklearn", "scipy", "PIL", "pandas", "jax"}
 
@@ -49,6 +51,7 @@ def test_import_adds_no_heavy_module():
     assert not added & HEAVY
 
 
+@pytest.mark.slow
 def test_losses_import_no_tensorflow_on_jax():
     done = python(LOSSES_ON_JAX, KERAS_BACKEND="jax")
     assert done.returncode == 0, done.stderr

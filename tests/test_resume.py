@@ -109,6 +109,7 @@ def check_evaluated_by_steps_on_validation(run_dir):
     assert given["best"]["step"] == best["step"]
 
 
+@pytest.mark.slow
 def test_killed_between_the_last_checkpoint_and_the_result(tmp_path):
     run_dir = tmp_path / "run"
     shutil.copytree(straight_run(), run_dir)
@@ -142,6 +143,7 @@ def test_patience_stops_and_stays_stopped(tmp_path):
     assert_same_run(again, run_dir)
 
 
+@pytest.mark.slow
 def test_flags_txt_is_a_flagfile_of_the_identical_run(tmp_path):
     flagfile, run_dir = straight_run() / "flags.txt", tmp_path / "run"
     done = run("tfdml.train", f"--flagfile={flagfile}", f"--run_dir={run_dir}")

@@ -117,6 +117,7 @@ def test_labels_with_a_gap_are_told(batch):
         ImageProxies(batch[0][:2], [0, 2])
 
 
+@pytest.mark.slow
 def test_a_run_on_meta_classes(tmp_path):
     done = run(
         "tfdml.train",
