@@ -132,6 +132,11 @@ def test_an_index_that_points_outside_its_folder_is_refused(index, tmp_path):
     (index / "model" / "variables").unlink()
     shutil.move(tmp_path / "variables", index / "model" / "variables")
 
+    shutil.move(index / "images", tmp_path / "images")
+    (index / "images").symlink_to(tmp_path / "images")
+    assert "leads out of the index" in refusal(index, lambda path: Searcher(path).search([picture(0)]))
+    (index / "images").unlink()
+    shutil.move(tmp_path / "images", index / "images")
     (index / "images" / "0.png").unlink()
     (index / "images" / "0.png").symlink_to(outside)
     assert "leads out of the index" in refusal(index, lambda path: Searcher(path).search([picture(0)]))

@@ -1,6 +1,7 @@
 """`IndexFolder`: the files of an index, checked before they are read."""
 
 import contextlib
+import functools
 import os
 import threading
 from pathlib import Path
@@ -38,6 +39,8 @@ class IndexFolder:
         self.embeddings, self.model, self.bad_images = (
             self.path / name for name in ("embeddings", "model", "bad_images.jsonl")
         )
+        # Asked once for a folder: for each image it takes longer than finding the image.
+        self._is_inside = functools.cache(lambda folder: folder.resolve().is_relative_to(self.path.resolve()))
 
     def exists(self):
         """Whether there is an index that is complete."""
@@ -109,7 +112,7 @@ class IndexFolder:
     def file_of(self, path):
         """Returns the file of an image in the index."""
         file = self.path / path
-        if not os.path.isabs(path) and not file.resolve().is_relative_to(self.path.resolve()):
+        if not os.path.isabs(path) and (file.is_symlink() or not self._is_inside(file.parent)):
             raise ValueError(f"{file} leads out of the index {self.path}; do not use it.")
         return file
 
