@@ -4,7 +4,7 @@ The model alone embeds and searches full batches of the same files in a loop, in
 Clients run in a process of their own, each with one connection; where cores are few, they take theirs from the service.
 If the program `hey` is installed, it asks as well, always for the same image. Prints Markdown tables.
 
---indexing: also images a second of indexing, without what it takes to load the model.
+--indexing: also images a second of indexing, without what it takes to load the model, beside embedding them alone.
 --minutes=10: also the memory of the service while --steady_clients ask so long, with --pause seconds after an answer.
 """
 
@@ -46,15 +46,26 @@ print(count / (time.perf_counter() - start))
 INDEXING = """
 import sys, time
 import tfdml
+from pathlib import Path
+from tfdml.serving import ExportedModel
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.indexing import index_images
-model, size, out, *files = sys.argv[1:]
-def seconds(count):
+path, size, out, *files = sys.argv[1:]
+size, count, few = int(size), len(files), len(files) // 10
+def seconds(work, *arguments):
     start = time.perf_counter()
-    index_images(f"{out}/{count}", ImageList(files[:count], [None] * count), model=model, batch_size=int(size))
+    work(*arguments)
     return time.perf_counter() - start
-few = seconds(len(files) // 10)
-print((len(files) - len(files) // 10) / (seconds(len(files)) - few))
+def index(count):
+    index_images(f"{out}/{count}", ImageList(files[:count], [None] * count), model=path, batch_size=size)
+def embed(contents):
+    for start in range(0, len(contents), size):
+        model.embed_contents(contents[start : start + size])
+model, contents = ExportedModel(path), [Path(file).read_bytes() for file in files]
+embed(contents[:size])
+alone = count / seconds(embed, contents)
+start = seconds(index, few)
+print((count - few) / (seconds(index, count) - start), alone)
 """
 
 
@@ -138,18 +149,21 @@ def images_of(index):
 
 
 def images_a_second_alone(arguments, files):
-    return _number_of(ALONE, arguments.index, arguments.seconds, arguments.batch_size, *files)
+    (rate,) = _numbers_of(ALONE, arguments.index, arguments.seconds, arguments.batch_size, *files)
+    return rate
 
 
-def images_a_second_indexed(arguments, files):
+def print_indexing(arguments, files):
     with tempfile.TemporaryDirectory() as out:
-        return _number_of(INDEXING, f"{arguments.index}/model", arguments.batch_size, out, *files)
+        rate, alone = _numbers_of(INDEXING, f"{arguments.index}/model", arguments.batch_size, out, *files)
+    print(f"Indexing: {rate:.0f} images a second, {rate / alone:.2f} of embedding them alone.\n", flush=True)
 
 
-def _number_of(program, *words):
-    """Returns the number that a program prints last."""
+def _numbers_of(program, *words):
+    """Returns the numbers in the last line that a program prints."""
     command = [sys.executable, "-c", program, *map(str, words)]
-    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1])
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [float(each) for each in told.splitlines()[-1].split()]
 
 
 def rows(arguments, service, port, files, alone):
@@ -200,8 +214,7 @@ def main():
     alone = images_a_second_alone(arguments, files)
     print(f"The model alone: {alone:.0f} images a second.\n", flush=True)
     if arguments.indexing:
-        rate = images_a_second_indexed(arguments, images)
-        print(f"Indexing: {rate:.0f} images a second, {rate / alone:.2f} of the model alone.\n", flush=True)
+        print_indexing(arguments, images)
     # More clients than the service lets wait would be told to come again.
     most = max(WARMING, *arguments.clients)
     settings = [f"--batch_size={arguments.batch_size}", f"--max_waiting={most}", f"--max_connections={2 * most}"]
