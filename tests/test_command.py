@@ -23,6 +23,7 @@ COMMAND_LINES = [
     "tfdml.compare",
     "tfdml.ensemble",
     "tfdml.export",
+    "tfdml.embed",
     "tfdml.index",
     "tfdml.search",
     "tfdml.serve",

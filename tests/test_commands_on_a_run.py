@@ -120,6 +120,8 @@ def test_search_and_index_bad_input(tmp_path):
             [f"--index={tmp_path}", "query.jpg"],
             f"{tmp_path} is no tfdml index: it has no manifest.json",
         ),
+        ("tfdml.embed", [f"--images={tmp_path}", "--out=x"], "--model is missing"),
+        ("tfdml.embed", ["--model=x", f"--images={tmp_path}/*.jpg", "--out=x"], "finds no images"),
         ("tfdml.index", ["--images=x"], "--out is missing"),
         ("tfdml.index", [f"--out={tmp_path}/x", f"--images={tmp_path}/y"], f"{tmp_path}/y: no such folder or file"),
     ]:

@@ -87,6 +87,7 @@ COMMANDS = (
     "compare",
     "export",
     "convert_weights",
+    "embed",
     "index",
     "search",
     "serve",

@@ -62,6 +62,11 @@ class EmbeddingShards:
         return cls(folder)
 
     @property
+    def manifest(self):
+        """What the manifest says."""
+        return dict(self._manifest)
+
+    @property
     def model(self):
         """Hash of the model that computed the embeddings."""
         return self._manifest["model"]
@@ -91,7 +96,7 @@ class EmbeddingShards:
         number = self._manifest["next_shard"]
         if paths:
             ids = np.arange(first, first + len(paths))
-            shards |= self._written(number, Shard(ids, paths, labels, np.asarray(embeddings, np.float32)))
+            shards |= write_shard(self.folder, number, Shard(ids, paths, labels, np.asarray(embeddings, np.float32)))
         reasons = {path: why for path, why in self.bad.items() if path not in set(paths)} | (bad or {})
         changes = {"next_id": first + len(paths), "next_shard": number + 1, "shards": shards, "bad": reasons}
         self._change(changes)
@@ -110,7 +115,7 @@ class EmbeddingShards:
                 shards[name] = self._manifest["shards"][name]
             elif keep:
                 kept = [[column[place] for place in keep] for column in (shard.paths, shard.labels)]
-                shards |= self._written(number, Shard(shard.ids[keep], *kept, shard.embeddings[keep]))
+                shards |= write_shard(self.folder, number, Shard(shard.ids[keep], *kept, shard.embeddings[keep]))
                 number += 1
         self._change({"shards": shards, "next_shard": number})
 
@@ -143,24 +148,6 @@ class EmbeddingShards:
             if NAME.fullmatch(path.name) and path.name not in self._manifest["shards"]:
                 path.unlink()
 
-    def _written(self, number, shard):
-        # Imported here because it is slow to load.
-        import pyarrow
-        import pyarrow.parquet
-
-        flat = pyarrow.array(shard.embeddings.ravel(), pyarrow.float32())
-        columns = {
-            "id": pyarrow.array(shard.ids, pyarrow.int64()),
-            "path": pyarrow.array(shard.paths, pyarrow.string()),
-            "label": pyarrow.array(shard.labels, pyarrow.string()),
-            "embedding": pyarrow.FixedSizeListArray.from_arrays(flat, self.dimension),
-        }
-        path = self.folder / f"shard-{number:06d}.parquet"
-        # Embeddings do not compress.
-        pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="none", use_dictionary=False)
-        flush(path)
-        return {path.name: {"rows": len(shard.paths), **fingerprint(path)}}
-
     def _read(self, name):
         import pyarrow
         import pyarrow.parquet
@@ -178,6 +165,39 @@ class EmbeddingShards:
             return Shard(table["id"].to_numpy(), *columns, embeddings)
         except (OSError, KeyError, ValueError, AttributeError, pyarrow.ArrowException) as error:
             raise ValueError(f"{path} is no shard of embeddings: {error}. Make it anew.") from error
+
+
+def shard_name(number):
+    """Returns the name of the file of a shard."""
+    return f"shard-{number:06d}.parquet"
+
+
+def write_shard(folder, number, shard):
+    """Writes a file that is whole or not there, and returns its entry in the manifest, a dictionary.
+
+    Args:
+        folder: where to.
+        number: number of the shard.
+        shard: `Shard` of at least one row.
+    """
+    # Imported here because it is slow to load.
+    import pyarrow
+    import pyarrow.parquet
+
+    flat = pyarrow.array(shard.embeddings.ravel(), pyarrow.float32())
+    columns = {
+        "id": pyarrow.array(shard.ids, pyarrow.int64()),
+        "path": pyarrow.array(shard.paths, pyarrow.string()),
+        "label": pyarrow.array(shard.labels, pyarrow.string()),
+        "embedding": pyarrow.FixedSizeListArray.from_arrays(flat, shard.embeddings.shape[1]),
+    }
+    path = Path(folder) / shard_name(number)
+    temporary = path.with_name(f".writing-{path.name}")
+    # Embeddings do not compress.
+    pyarrow.parquet.write_table(pyarrow.table(columns), temporary, compression="none", use_dictionary=False)
+    flush(temporary)
+    temporary.rename(path)
+    return {path.name: {"rows": len(shard.paths), **fingerprint(path)}}
 
 
 def _is_whole(manifest):

@@ -28,7 +28,9 @@ flags.DEFINE_string(
     "protocol says.",
 )
 flags.DEFINE_string("model_file", "", "Instead of a run: .keras file or SavedModel, to evaluate on --dataset.")
-flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file with embeddings.")
+flags.DEFINE_string(
+    "embeddings", "", "Instead of a run: .npy, .npz or .parquet file with embeddings, or folder of tfdml.embed."
+)
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
 flags.DEFINE_bool("per_class", False, "Also print the means over the queries of each class.")
 flags.DEFINE_string("per_query", "", "CSV file to write the values of each query to; empty: none.")

@@ -13,7 +13,9 @@ from tfdml import command
 from tfdml import flags as tfdml_flags
 
 flags.DEFINE_string("model", "", "Folder of an exported model, see python -m tfdml.export; --add needs none.")
-flags.DEFINE_string("images", "", "A folder, a text file with a path in each line, or the spec of a dataset.")
+flags.DEFINE_string(
+    "images", "", "What to index: a folder, a pattern, a list or table of paths, or the spec of a dataset."
+)
 flags.DEFINE_string("data_dir", "", "Folder of a dataset.")
 flags.DEFINE_enum("split", "test", ["train", "test"], "Split of a dataset.")
 flags.DEFINE_string("out", "", "Folder of the index.")

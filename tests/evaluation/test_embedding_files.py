@@ -104,7 +104,7 @@ def broken_files(folder):
         ("numbers.parquet", "", "numbers.parquet: expected embeddings of lists of numbers, received type double"),
         ("missing.parquet", "", "missing.parquet: 1 of 2 embeddings are missing"),
         ("longer.parquet", "", "longer.parquet: expected embeddings of one length, received [1, 2]"),
-        ("x.txt", "", "x.txt: expected a file that ends in .npy, .npz, .parquet"),
+        ("x.txt", "", "x.txt: expected a folder, or a file that ends in .npy, .npz or .parquet"),
     ],
 )
 def test_broken_files_are_named(tmp_path, embeddings, labels, words):

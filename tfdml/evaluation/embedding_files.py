@@ -1,4 +1,4 @@
-"""Reads embeddings and labels that any software has written: `.npy`, `.npz` or Parquet."""
+"""Reads embeddings and labels that any software has written, `.npy`, `.npz` or Parquet, or `python -m tfdml.embed`."""
 
 import dataclasses
 import os
@@ -6,6 +6,8 @@ import zipfile
 import zlib
 
 import numpy as np
+
+from tfdml.embedding_shards import EmbeddingShards
 
 # Columns of a `pipelines.datasets.Split` that protocols read.
 COLUMNS = {"cameras": np.int64, "groups": np.int64, "is_query": bool, "is_gallery": bool}
@@ -37,13 +39,14 @@ class EmbeddingFiles:
         """Reads files.
 
         Args:
-            path: `.npy` file `[N, d]`; `.npz` file or Parquet table with `embeddings`, `labels`, and any columns.
+            path: `.npy` file `[N, d]`; `.npz` file or Parquet table with `embeddings`, `labels`, and any columns; or
+                folder of `python -m tfdml.embed`.
             labels_path: `.npy` file `[N]` of numbers or texts; needed, and possible, for a `.npy` file only.
         """
-        kind = os.path.splitext(path)[1]
-        readers = {".npy": _read_npy, ".npz": _read_npz, ".parquet": _read_parquet}
+        kind = "folder" if os.path.isdir(path) else os.path.splitext(path)[1]
+        readers = {".npy": _read_npy, ".npz": _read_npz, ".parquet": _read_parquet, "folder": _read_folder}
         if kind not in readers:
-            raise ValueError(f"{path}: expected a file that ends in {', '.join(readers)}.")
+            raise ValueError(f"{path}: expected a folder, or a file that ends in .npy, .npz or .parquet.")
         if bool(labels_path) != (kind == ".npy"):
             raise ValueError(
                 f"{path} needs --labels, a .npy file with a label for each row."
@@ -135,3 +138,15 @@ def _read_parquet(path):
             raise ValueError(f"{path}: expected embeddings of one length, received {lengths.tolist()[:4]}.")
         columns["embeddings"] = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
     return columns
+
+
+def _read_folder(path):
+    shards = EmbeddingShards(path)
+    embeddings, labels = np.zeros((len(shards), shards.dimension), np.float32), []
+    for block in shards.blocks():
+        embeddings[len(labels) : len(labels) + len(block.ids)] = block.embeddings
+        labels.extend(block.labels)
+    unlabeled = labels.count(None)
+    if unlabeled:
+        raise ValueError(f"{path}: {unlabeled:,} of {len(labels):,} images have no label. Embed them with labels.")
+    return {"embeddings": embeddings, "labels": np.array(labels)}

@@ -28,21 +28,33 @@ def embed_into(shards, images, model, *, on_read=None, shard_rows=4096, batch_si
     bar = ProgressBar(len(images), "image", done=len(images) - len(rows))
     for start in range(0, len(rows), shard_rows):
         part = rows[start : start + shard_rows]
-        kept, embeddings, bad = [], [np.zeros((0, shards.dimension), np.float32)], {}
-        for batch, contents, reasons in _read(images, part, batch_size):
-            found, valid = _embedded(model, contents)
-            for place, row in enumerate(batch):
-                path = images.paths[row]
-                if not valid[place]:
-                    bad[path] = reasons[place] or _why(contents[place])
-                    continue
-                kept.append(row)
-                if on_read:
-                    on_read(path, contents[place])
-            embeddings.append(found[valid])
-            bar.add(len(batch))
-        columns = [[column[row] for row in kept] for column in (images.paths, images.labels)]
-        shards.append(*columns, np.concatenate(embeddings), bad)
+        kept, *found = embed_rows(images, part, model, on_read=on_read, batch_size=batch_size, on_batch=bar.add)
+        shards.append(*[[column[row] for row in kept] for column in (images.paths, images.labels)], *found)
+
+
+def embed_rows(images, rows, model, *, on_read=None, on_batch=None, batch_size=64):
+    """Embeds some rows of a list; returns those that could be read, their embeddings, and path to reason of others.
+
+    Args:
+        images, model, on_read, batch_size: see `embed_into`.
+        rows: list of rows.
+        on_batch: function that is called with the number of images after each batch; or None.
+    """
+    kept, embeddings, bad = [], [np.zeros((0, model.dimension), np.float32)], {}
+    for batch, contents, reasons in _read(images, rows, batch_size):
+        found, valid = _embedded(model, contents)
+        for place, row in enumerate(batch):
+            path = images.paths[row]
+            if not valid[place]:
+                bad[path] = reasons[place] or _why(contents[place])
+                continue
+            kept.append(row)
+            if on_read:
+                on_read(path, contents[place])
+        embeddings.append(found[valid])
+        if on_batch:
+            on_batch(len(batch))
+    return kept, np.concatenate(embeddings), bad
 
 
 def _embedded(model, contents):

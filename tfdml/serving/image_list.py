@@ -1,7 +1,9 @@
-"""`ImageList`: images to embed, from a folder, a list or a dataset."""
+"""`ImageList`: images to embed, from a folder, a pattern, a list, a table or a dataset."""
 
 import dataclasses
+import glob
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,9 +11,11 @@ import numpy as np
 from pipelines.datasets import load
 from pipelines.datasets.folder import ENDINGS
 from pipelines.images.image_headers import MOST_BYTES
+from tfdml.serving import image_tables
 
 # First bytes of a file to its ending.
 KINDS = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}
+SPEC = re.compile(r"\w+(\(.*\))?", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,15 +40,18 @@ class ImageList:
         """Lists images.
 
         Args:
-            source: a folder, which is searched with all its folders; a text file with a path in each line, and
+            source: a folder, which is searched with all its folders; a pattern such as `photos/**/*.jpg`; a CSV or
+                Parquet file with the column path, and perhaps label; a text file with a path in each line, and
                 perhaps a tab and a label; or the spec of a dataset. In a folder, the label is the name of the folder
-                that an image is in, but for the first.
+                that an image is in, but for the first; the first one of a pattern is the last that it names in full.
             data_dir, split: of a dataset, its folder, and `train` or `test`.
         """
         if Path(source).is_dir():
             return cls._of_folder(Path(source))
         if Path(source).is_file():
-            return cls._of_lines(Path(source))
+            return cls._of_file(Path(source))
+        if glob.has_magic(str(source)) and not SPEC.fullmatch(str(source)):
+            return cls._of_pattern(str(source))
         if os.sep in source.partition("(")[0]:
             raise FileNotFoundError(f"--images={source}: no such folder or file.")
         return cls._of_dataset(source, data_dir, split)
@@ -60,6 +67,12 @@ class ImageList:
             raise OSError(f"the file has more than {MOST_BYTES:,} bytes")
         return path.read_bytes()
 
+    def part(self, rows):
+        """Returns the `ImageList` of a range of rows."""
+        chosen = slice(rows.start, rows.stop)
+        contents = None if self.contents is None else self.contents[chosen]
+        return ImageList(self.paths[chosen], self.labels[chosen], contents)
+
     @classmethod
     def _of_folder(cls, root):
         root = Path(os.path.abspath(root))
@@ -67,15 +80,35 @@ class ImageList:
         found = [path for path in found if not any(part.startswith(".") for part in path.relative_to(root).parts)]
         if not found:
             raise ValueError(f"{root} has no images: no file in it ends in {', '.join(ENDINGS)}.")
+        return cls._below(root, found)
+
+    @classmethod
+    def _of_pattern(cls, pattern):
+        parts = Path(os.path.abspath(pattern)).parts
+        root = Path(*parts[: [glob.has_magic(part) for part in parts].index(True)])
+        found = sorted(map(Path, glob.glob(os.path.join(*parts), recursive=True)))
+        found = [path for path in found if path.suffix.lower() in ENDINGS]
+        if not found:
+            raise ValueError(f"--images={pattern} finds no images: no file that ends in {', '.join(ENDINGS)}.")
+        return cls._below(root, found)
+
+    @classmethod
+    def _below(cls, root, found):
         return cls(list(map(str, found)), [None if path.parent == root else path.parent.name for path in found])
 
     @classmethod
-    def _of_lines(cls, file):
+    def _of_file(cls, file):
+        if file.suffix in image_tables.ENDINGS:
+            return cls._of_pairs(file, zip(*image_tables.read_image_table(file), strict=True))
         try:
             lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
         except UnicodeDecodeError:
             raise ValueError(f"{file} is no list of images: expected a text file with a path in each line.") from None
-        pairs = [line.partition("\t")[::2] for line in lines]
+        return cls._of_pairs(file, (line.partition("\t")[::2] for line in lines))
+
+    @classmethod
+    def _of_pairs(cls, file, pairs):
+        pairs = list(pairs)
         # As in a shell, paths are relative to the working folder.
         paths = [os.path.abspath(path) for path, _ in pairs]
         if not paths or len(set(paths)) < len(paths):

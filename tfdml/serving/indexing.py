@@ -1,7 +1,5 @@
 """Makes indexes of images, adds to them and deletes from them."""
 
-import contextlib
-import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -14,6 +12,7 @@ from tfdml.embedding_shards import EmbeddingShards
 from tfdml.faiss_library import load_faiss
 from tfdml.serving.embedding_pass import embed_into
 from tfdml.serving.exported_model import ExportedModel
+from tfdml.serving.folder_lock import locked
 from tfdml.serving.index_folder import IndexFolder
 from tfdml.serving.model_files import model_files, model_hash
 
@@ -42,7 +41,7 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
     if not add:
         _created(kind)
     folder.path.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.path):
+    with locked(folder.path, "index"):
         shards, embedder = _opened(folder, model, add)
         if not add:
             _check_same(folder, shards, images)
@@ -67,7 +66,7 @@ def delete_images(out, paths):
     """
     folder = IndexFolder(out)
     manifest = folder.manifest()
-    with _locked(folder.path):
+    with locked(folder.path, "index"):
         shards = EmbeddingShards(folder.embeddings)
         # Also those that an interrupted deletion has deleted from the embeddings only.
         there = shards.paths() | set(folder.read_images(manifest)[1])
@@ -215,14 +214,3 @@ def _write_bad(folder, shards):
     folder.bad_images.unlink(missing_ok=True)
     if shards.bad:
         write_list(folder.bad_images, sorted(shards.bad.items()))
-
-
-@contextlib.contextmanager
-def _locked(path):
-    """Keeps other processes from changing the index."""
-    with open(path / ".lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"Another process is changing the index {path}; wait for it.") from None
-        yield

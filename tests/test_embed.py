@@ -1,0 +1,157 @@
+"""Bulk embedding: shards are what the model gives, go on after a kill, and are refused where they are not ours."""
+
+import json
+
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
+from tfdml.checked_files import fingerprint
+from tfdml.embedding_shards import EmbeddingShards
+from tfdml.evaluation.embedding_files import EmbeddingFiles
+from tfdml.serving import bulk_embedding
+from tfdml.serving.bulk_embedding import embed_images
+from tfdml.serving.embedding_job import EmbeddingJob
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.model_files import model_hash
+
+COUNT, BAD = 13, (0, 6)
+OPTIONS = {"shard_rows": 5, "batch_size": 3}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def models_load_once():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bulk_embedding, "ExportedModel", lambda path: loaded(model_hash(path)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Thirteen photos, two of which cannot be read, and a table of them."""
+    folder = tmp_path_factory.mktemp("photos")
+    for number in range(COUNT):
+        (folder / f"{number:02d}.png").write_bytes(b"no image" if number in BAD else picture(number))
+    lines = [f"{folder}/{number:02d}.png,{'odd' if number % 2 else 'even'}\n" for number in range(COUNT)]
+    (folder / "photos.csv").write_text("path,label\n" + "".join(lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def images(photos):
+    return ImageList.of(photos / "photos.csv")
+
+
+@pytest.fixture(scope="module")
+def embedded(images, tmp_path_factory):
+    out = tmp_path_factory.mktemp("embedded") / "out"
+    embed_images(out, images, model=exported(), **OPTIONS)
+    return out
+
+
+def contents(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir() if file.name != ".lock"}
+
+
+def test_rows_and_manifest(embedded, images):
+    table = pyarrow.concat_tables(pyarrow.parquet.read_table(file) for file in sorted(embedded.glob("*.parquet")))
+    kept = [row for row in range(COUNT) if row not in BAD]
+    assert table.schema.field("embedding").type == pyarrow.list_(pyarrow.float32(), 16)
+    assert table["id"].to_pylist() == kept
+    assert table["path"].to_pylist() == [images.paths[row] for row in kept]
+    assert table["label"].to_pylist() == ["odd" if row % 2 else "even" for row in kept]
+    expected, _ = loaded(model_hash(exported())).embed_contents([picture(row) for row in kept])
+    np.testing.assert_allclose(np.stack(table["embedding"].to_numpy(zero_copy_only=False)), expected, atol=1e-6)
+    manifest = json.loads((embedded / "manifest.json").read_text())
+    assert (manifest["model"], manifest["dimension"], manifest["count"]) == (model_hash(exported()), 16, len(kept))
+    assert manifest["bad"].keys() == {images.paths[row] for row in BAD}
+    assert all("not a JPEG, PNG or WebP" in reason for reason in manifest["bad"].values())
+    assert [shard.pop("rows") for shard in manifest["shards"].values()] == [4, 4, 3]
+    assert all(fingerprint(embedded / name) == about for name, about in manifest["shards"].items())
+
+
+def test_an_interrupted_command_embeds_only_what_is_missing(images, embedded, tmp_path, monkeypatch):
+    """Killed after a shard, with a truncated one and half a file; then of a complete folder one is lost."""
+    read, real, write = [], ImageList.read, EmbeddingJob.write
+    monkeypatch.setattr(ImageList, "read", lambda self, row: read.append(self.paths[row]) or real(self, row))
+
+    def killed(self, number, *arguments):
+        write(self, number, *arguments)
+        if number == 1:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EmbeddingJob, "write", killed)
+        with pytest.raises(KeyboardInterrupt):
+            embed_images(tmp_path, images, model=exported(), **OPTIONS)
+    with pytest.raises(ValueError, match="it has no manifest.json"):
+        EmbeddingShards(tmp_path)
+    assert read == images.paths[:10]
+    shard = tmp_path / "shard-000001.parquet"
+    shard.write_bytes(shard.read_bytes()[:-9])
+    (tmp_path / ".writing-shard-000002.parquet").write_bytes(b"half")
+    (tmp_path / "shard-000002.parquet").write_bytes(b"without a note")
+    read.clear()
+    embed_images(tmp_path, images, model=exported(), **OPTIONS)
+    assert read == images.paths[5:] and contents(tmp_path) == contents(embedded)
+    for damage in (lambda: shard.unlink(), lambda: shard.write_bytes(shard.read_bytes()[:-1] + b"x"), lambda: None):
+        damage()
+        whole = contents(tmp_path) == contents(embedded)
+        read.clear()
+        embed_images(tmp_path, images, model=exported(), **OPTIONS)
+        assert read == ([] if whole else images.paths[5:10]) and contents(tmp_path) == contents(embedded)
+
+
+def test_evaluation_reads_the_folder(embedded, images, tmp_path):
+    found = EmbeddingFiles.read(str(embedded))
+    assert found.class_names == {0: "even", 1: "odd"} and found.labels.tolist() == [
+        row % 2 for row in range(COUNT) if row not in BAD
+    ]
+    shards = list(EmbeddingShards(embedded).blocks())
+    np.testing.assert_array_equal(found.embeddings, np.concatenate([block.embeddings for block in shards]))
+    (tmp_path / "manifest.json").write_bytes((embedded / "manifest.json").read_bytes())
+    with pytest.raises(ValueError, match="shard-000000.parquet is missing"):
+        EmbeddingFiles.read(str(tmp_path))
+
+
+def test_other_folders_are_refused(photos, images, embedded, tmp_path, monkeypatch):
+    other = ImageList([*images.paths[:-1], "/other.png"], images.labels)
+    for given, options, words in (
+        (images, {"model": exported_tolerant()}, "has embeddings by another model. Give a new folder"),
+        (other, {"model": exported()}, "has embeddings of other images"),
+        (images, {"model": exported(), "shard_rows": 4}, "--shard_rows was 5"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            embed_images(embedded, given, **{**OPTIONS, **options})
+    with pytest.raises(ValueError, match="is not empty and holds no embeddings"):
+        embed_images(photos, images, model=exported())
+    with pytest.raises(ValueError, match="is a file; give a folder"):
+        embed_images(photos / "00.png", images, model=exported())
+    with pytest.raises(ValueError, match="is no SavedModel"):
+        embed_images(tmp_path / "new", images, model=photos)
+    assert not (tmp_path / "new").exists()
+
+
+def test_lists_of_images(photos, embedded, tmp_path):
+    found = ImageList.of(f"{photos.parent}/{photos.name}/1?.png")
+    assert found.paths == [f"{photos}/{number}.png" for number in (10, 11, 12)] and found.labels == [None] * 3
+    assert ImageList.of(f"{photos.parent}/{photos.name[:-1]}?/**/1?.png").labels == [photos.name] * 3
+    # What was embedded is itself such a table.
+    table = ImageList.of(embedded / "shard-000002.parquet")
+    assert table.paths == found.paths and table.labels == ["even", "odd", "even"]
+    pyarrow.parquet.write_table(pyarrow.table({"path": [1]}), tmp_path / "numbers.parquet")
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    for name, text in {"none.csv": "file\na", "empty.csv": "path,label\n,x", "twice.csv": "path\na\na"}.items():
+        (tmp_path / name).write_text(text)
+    for source, words in {
+        f"{photos}/*.gif": "finds no images",
+        tmp_path / "none.csv": "expected path",
+        tmp_path / "empty.csv": "row 0 of the images has no path",
+        tmp_path / "twice.csv": "lists an image twice",
+        tmp_path / "numbers.parquet": "column path of texts, received type int64",
+        tmp_path / "cut.parquet": "cannot be read",
+    }.items():
+        with pytest.raises(ValueError, match=words):
+            ImageList.of(source)

@@ -1,0 +1,48 @@
+"""Embeds many images into Parquet files: `python -m tfdml.embed --model=exported/1 --images=photos --out=embedded`.
+
+The files have the columns id, path, label and embedding. An interrupted command goes on where it stopped when it is
+repeated.
+"""
+
+from absl import flags, logging
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+
+flags.DEFINE_string("model", "", "Folder of an exported model, see python -m tfdml.export.")
+flags.DEFINE_string(
+    "images",
+    "",
+    "A folder, a pattern such as 'photos/**/*.jpg', a .csv or .parquet file with the column path and perhaps label, a "
+    "text file with a path in each line, or the spec of a dataset.",
+)
+flags.DEFINE_string("data_dir", "", "Folder of a dataset.")
+flags.DEFINE_enum("split", "test", ["train", "test"], "Split of a dataset.")
+flags.DEFINE_string("out", "", "Folder to write.")
+flags.DEFINE_integer("shard_rows", 4096, "Images of a Parquet file.", lower_bound=1)
+flags.DEFINE_integer("batch_size", 64, "Images that the model embeds at once.", lower_bound=1)
+tfdml_flags.define_debug()
+
+
+def main():
+    from tfdml.serving.bulk_embedding import embed_images
+    from tfdml.serving.image_list import ImageList
+
+    given = flags.FLAGS
+    for name, what in {"model": "an exported model", "images": "the images", "out": "the folder to write"}.items():
+        if not given[name].value:
+            raise ValueError(f"--{name} is missing: {what}.")
+    # TensorFlow logs how it reads the model.
+    logging.set_verbosity(logging.WARNING)
+    images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
+    options = {"shard_rows": given.shard_rows, "batch_size": given.batch_size}
+    shards = embed_images(given.out, images, model=given.model, **options)
+    if shards.bad:
+        path, reason = min(shards.bad.items())
+        print(f"{len(shards.bad):,} of {len(images):,} images cannot be read and are left out, first {path}: {reason}")
+        print(f"All are listed in {given.out}/manifest.json")
+    print(f"Embedded {len(shards):,} images in {given.out}.")
+
+
+if __name__ == "__main__":
+    command.run(main)

@@ -1,0 +1,158 @@
+"""`EmbeddingJob`: a folder of embeddings that is being made, in parts that any process may make in any order."""
+
+import dataclasses
+import hashlib
+import json
+from pathlib import Path
+
+import numpy as np
+
+from tfdml.checked_files import checked_file, read_manifest, write_manifest
+from tfdml.embedding_shards import FORMAT, MANIFEST, VERSION, EmbeddingShards, Shard, shard_name, write_shard
+
+PLAN, PLAN_FORMAT = "unfinished.json", "unfinished folder of tfdml embeddings"
+NOTE_FORMAT = "note of a tfdml shard"
+# What must be equal for a folder to be gone on with, and what to say where it is not.
+PLANNED = {
+    "model": "embeddings by another model",
+    "dimension": "embeddings of another dimension",
+    "images": "embeddings of other images",
+    "total": "embeddings of another number of images",
+    "shard_rows": "shards of another number of images: --shard_rows was {}",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingJob:
+    """A folder in which shards are written, until all are there and the manifest makes `EmbeddingShards` of them.
+
+    Shard n has the rows of the list from `n * shard_rows` on. Beside it, until the end, a note has its fingerprint and
+    its unreadable images; a shard without one, or of other content, counts as missing.
+
+    Args:
+        folder: its path.
+        plan: name to value of `PLANNED`.
+    """
+
+    folder: Path
+    plan: dict
+
+    @classmethod
+    def of(cls, out, images, *, model, dimension, shard_rows):
+        """Returns the job of a folder.
+
+        Args:
+            out: the folder, which exists.
+            images: `ImageList`.
+            model: hash of the model.
+            dimension: number of dimensions of an embedding.
+            shard_rows: images of a shard.
+        """
+        plan = {"model": model, "dimension": dimension, "images": _hash(images), "total": len(images)}
+        return cls(Path(out), {**plan, "shard_rows": shard_rows})
+
+    def begin(self, images):
+        """Begins, or goes on in a folder that the same command has begun or completed; a ValueError in others."""
+        if (self.folder / PLAN).exists():
+            self._check(read_manifest(self.folder / PLAN, PLAN_FORMAT, VERSION))
+        elif (self.folder / MANIFEST).exists():
+            manifest = EmbeddingShards(self.folder).manifest
+            self._check(manifest)
+            self._reopen(images, manifest)
+        else:
+            write_manifest(self.folder / PLAN, PLAN_FORMAT, VERSION, self.plan)
+        for leftover in self.folder.glob(".writing-*"):
+            leftover.unlink()
+
+    def missing(self):
+        """Returns the numbers of the shards that are not there, or damaged."""
+        if not (self.folder / PLAN).exists():
+            return []
+        return [number for number in range(self._count()) if self._noted(number) is None]
+
+    def rows(self, number):
+        """Returns the rows of the list, a range, that a shard has."""
+        size = self.plan["shard_rows"]
+        return range(number * size, min((number + 1) * size, self.plan["total"]))
+
+    def write(self, number, images, kept, embeddings, bad):
+        """Writes a shard.
+
+        Args:
+            number: its number.
+            images: `ImageList` of its rows.
+            kept: list of the rows of `images` that could be read.
+            embeddings: `[len(kept), D]` array.
+            bad: path to reason of the other images.
+        """
+        columns = [[column[row] for row in kept] for column in (images.paths, images.labels)]
+        shard = Shard(np.array(kept, np.int64) + self.rows(number).start, *columns, embeddings)
+        written = write_shard(self.folder, number, shard) if kept else {}
+        write_manifest(self._note(number), NOTE_FORMAT, VERSION, {"shard": written, "bad": bad})
+
+    def finish(self):
+        """Writes the manifest of all shards, which must be there; returns the `EmbeddingShards`."""
+        if (self.folder / PLAN).exists():
+            shards, bad = {}, {}
+            for number in range(self._count()):
+                note = read_manifest(self._note(number), NOTE_FORMAT, VERSION)
+                shards |= note["shard"]
+                bad |= note["bad"]
+            count = sum(shard["rows"] for shard in shards.values())
+            content = {**self.plan, "count": count, "next_id": self.plan["total"], "next_shard": self._count()}
+            write_manifest(self.folder / MANIFEST, FORMAT, VERSION, {**content, "shards": shards, "bad": bad})
+            (self.folder / PLAN).unlink()
+        for number in range(self._count()):
+            self._note(number).unlink(missing_ok=True)
+        return EmbeddingShards(self.folder)
+
+    def _check(self, found):
+        for name, told in PLANNED.items():
+            if found.get(name) != self.plan[name]:
+                raise ValueError(f"--out={self.folder} has {told.format(found.get(name))}. Give a new folder.")
+
+    def _reopen(self, images, manifest):
+        """Makes a complete folder one that is being made, if shards are missing or damaged."""
+        written = ({name: manifest["shards"].get(name)} for name in map(shard_name, range(self._count())))
+        entries = [{name: about for name, about in entry.items() if about} for entry in written]
+        whole = {number: entry for number, entry in enumerate(entries) if self._is_whole(entry)}
+        if len(whole) == len(entries):
+            return
+        for number, entry in whole.items():
+            paths = images.part(self.rows(number)).paths
+            bad = {path: manifest["bad"][path] for path in paths if path in manifest["bad"]}
+            write_manifest(self._note(number), NOTE_FORMAT, VERSION, {"shard": entry, "bad": bad})
+        write_manifest(self.folder / PLAN, PLAN_FORMAT, VERSION, self.plan)
+        (self.folder / MANIFEST).unlink()
+
+    def _count(self):
+        return -(-self.plan["total"] // self.plan["shard_rows"])
+
+    def _note(self, number):
+        return (self.folder / shard_name(number)).with_suffix(".json")
+
+    def _noted(self, number):
+        """Returns the note of a shard that is there and whole, or None."""
+        try:
+            note = read_manifest(self._note(number), NOTE_FORMAT, VERSION)
+        except ValueError:
+            return None
+        return note if self._is_whole(note["shard"]) else None
+
+    def _is_whole(self, entry):
+        try:
+            for name, about in entry.items():
+                checked_file(self.folder, name, {key: value for key, value in about.items() if key != "rows"})
+        except ValueError:
+            return False
+        return True
+
+
+def _hash(images):
+    """Returns the SHA-256 of paths, labels and, of images in memory, contents."""
+    found = hashlib.sha256()
+    for row, pair in enumerate(zip(images.paths, images.labels, strict=True)):
+        found.update(json.dumps(pair).encode())
+        if images.contents is not None:
+            found.update(hashlib.sha256(images.contents[row]).digest())
+    return found.hexdigest()
