@@ -99,8 +99,7 @@ def draw_pictures(record, subject, wanted, asked):
         folder.mkdir(exist_ok=True)
         for path in PICTURES[name].draw(subject, folder, **chosen.get(name, {})):
             drawn[path] = PICTURES[name].captions.get(path.stem, path.stem.replace("_", " ").capitalize())
-    for path in drawn:
-        print(f"Wrote {path}")
+            print(f"Wrote {path}", flush=True)
     drawn = {path: caption for path, caption in drawn.items() if path.suffix == ".png"}
     if drawn:
         show_in_tensorboard(drawn, record.run.tensorboard / "report", record.best_step(subject.experiment.monitor))

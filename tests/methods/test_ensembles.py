@@ -171,8 +171,14 @@ def test_by_the_command_line_killed_and_taken_up_again_with_pairs_and_pictures(t
     drawn = {path.name for path in (run_dir / "report").iterdir()}
     assert {"learners.png", "pair_cosines.png", "attention.png"} <= drawn
     assert list((run_dir / "tensorboard" / "report").iterdir())
-    done = run("tfdml.report", f"--run_dir={run_dir}", "--only=attention", "--channels=0,3", "--learners=1")
+    # A run that goes on has learners, too.
+    for name in ("result.json", "report/learners.png"):
+        (run_dir / name).unlink()
+    only = "--only=attention,learners,page"
+    done = run("tfdml.report", f"--run_dir={run_dir}", only, "--channels=0,3", "--learners=1")
     assert done.returncode == 0, done.stderr
+    assert (run_dir / "report" / "learners.png").exists()
+    assert "Each learner alone" in (run_dir / "report" / "index.html").read_text(encoding="utf-8")
     done = run("tfdml.report", f"--run_dir={run_dir}", "--only=attention", "--channels=999")
     assert_one_error(done, "channels from 0 to 7, received 999")
 

@@ -97,11 +97,18 @@ def _rows(chosen):
 
 def _gallery(chosen, subject, found, places=None):
     test = subject.test
+    shown = {row for each in found.values() for query in each for row in (query, *(near[0] for near in each[query]))}
+    bar = ProgressBar(len(shown), "image")
+
+    def image(row):
+        bar.add(1)
+        return image_of(test, row).numpy()
+
     return gallery_data(
         {kind: each.tolist() for kind, each in chosen.items()},
         found,
         CLOSENESS[subject.distance],
-        lambda row: image_of(test, row).numpy(),
+        image,
         lambda row: (_name(test, row), str(subject.class_names.get(int(test.labels[row]), test.labels[row]))),
         places,
     )

@@ -29,7 +29,7 @@ def write_page(record, subject, pictures, path):
         "Scores": score_tables(record, subject),
         "Training": page.curve_figures(training_curves(record.events)),
         "Queries and neighbors": gallery and page.gallery(gallery),
-        "Learners": _learners(record.result),
+        "Learners": subject and _learners(subject.learners, record.result),
         "Pictures": page.picture_figures({each: told for each, told in pictures.items() if each.stem not in OWN}),
         "What was run": page.about_run(record.main(), record.changed()),
         "How to reproduce": page.reproduce(record.command(), _environment(record)),
@@ -77,9 +77,9 @@ def _environment(record):
     return {**record.saved_by(), **{f"{name}, of this report": value for name, value in environment().items()}}
 
 
-def _learners(result):
+def _learners(learners, result):
     names = [each["run_dir"] for each in result["members"]] if "members" in result else None
-    return page.learners_tables(result.get("learners"), names, result.get("cost"))
+    return page.learners_tables(learners, names, result.get("cost"))
 
 
 def _duration(seconds):

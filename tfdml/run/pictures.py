@@ -56,7 +56,7 @@ def _similarities(subject, folder):
 
 
 def _recall(subject, folder):
-    path, count = folder / "recall.png", subject.model.learner_count
+    path, count = folder / "recall.png", subject.learner_count
     ranks = reporting.recall_ranks(min(MOST_RANKS, len(subject.search.gallery) - 1))
     curves = {"all learners" if count > 1 else "the best model": (ranks, subject.retrieved.recall(ranks))}
     if count > 1:
@@ -108,17 +108,16 @@ def _clusters(subject, folder):
 
 
 def _learners(subject, folder):
-    labels, count = subject.test.labels, subject.model.learner_count
+    labels, count = subject.test.labels, subject.learner_count
     drawn = [folder / "learners.png", folder / "pair_cosines.png"]
-    reporting.draw_learners(subject.result["learners"], drawn[0])
-    reporting.draw_pair_cosines(subject.result["learners"]["pair_cosines"], drawn[1])
+    reporting.draw_learners(subject.learners, drawn[0])
+    reporting.draw_pair_cosines(subject.learners["pair_cosines"], drawn[1])
     path = folder / "only_one_right.png"
     if reporting.draw_only_one_right(subject.embeddings, labels, count, subject.thumbnail, path):
         drawn.append(path)
-    distances = subject.result.get("clusters", {}).get("negative_distances")
-    if distances:
+    if subject.negative_distances:
         drawn.append(folder / "negative_distances.png")
-        reporting.draw_negative_distances(distances, drawn[-1])
+        reporting.draw_negative_distances(subject.negative_distances, drawn[-1])
     return drawn
 
 
@@ -136,7 +135,7 @@ def _projector(subject, folder):
     del folder
     train, assignment = subject.clusters or (None, None)
     clusters = clusters_of(subject.embeddings, subject.experiment, subject.model, train, assignment)
-    write_projector(subject.experiment, subject.embeddings, subject.run, subject.model.learner_count, clusters)
+    write_projector(subject.experiment, subject.embeddings, subject.run, subject.learner_count, clusters)
     return [subject.run.tensorboard / "projector_config.pbtxt"]
 
 
@@ -200,7 +199,7 @@ PICTURES = {
     ),
     "learners": Pictures(
         of="runs with several learners, such as --method=divide_and_conquer or --method=attention_ensemble",
-        can_be_drawn=lambda subject: "learners" in subject.result,
+        can_be_drawn=lambda subject: subject.learner_count > 1,
         draw=_learners,
         captions={
             "learners": "Each learner alone, and the first ones together",

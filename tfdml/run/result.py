@@ -96,7 +96,7 @@ def learners_of(experiment, model, embeddings, count):
         embeddings: its embeddings `[N, D]` of the test split.
         count: number of learners.
     """
-    test, one_learner = experiment.splits.test, model.of_one_learner()
+    one_learner = model.of_one_learner()
     if count == 1 and one_learner is None:
         return {}
     size = image_size_of(model.backbone, experiment.settings.image_size)
@@ -105,16 +105,27 @@ def learners_of(experiment, model, embeddings, count):
         return {"cost": costs}
     if one_learner is not None:
         costs["one_learner"] = cost(one_learner, (size, size, 3))
-    protocol = experiment.splits.protocol
-    found = diversity(
+    return {"learners": diversity_of(experiment, embeddings, count), "cost": costs}
+
+
+def diversity_of(experiment, embeddings, count, metrics=None):
+    """Measures how learners differ on the test split, see `tfdml.evaluation.diversity`.
+
+    Args:
+        experiment: `Experiment`.
+        embeddings: `[N, D]` of the test split.
+        count: number of learners.
+        metrics: the metrics of each learner alone; None: all of the protocol.
+    """
+    test, while_training = experiment.splits.test, experiment.splits.protocol.while_training
+    return diversity(
         embeddings,
         test.labels,
         count,
-        measure=lambda each: experiment.measure(each, test),
+        measure=lambda each: experiment.measure(each, test, metrics),
         # K-means of all of them would take longer than the rest.
-        measure_together=lambda each: experiment.measure(each, test, protocol.while_training),
+        measure_together=lambda each: experiment.measure(each, test, while_training),
     )
-    return {"learners": found, "cost": costs}
 
 
 def write_projector(experiment, embeddings, run, learners=1, clusters=None):

@@ -13,6 +13,7 @@ from tfdml.methods import EmbeddingModel
 from tfdml.preprocessing import preprocessing_of
 from tfdml.run.checkpoint_folder import CheckpointFolder
 from tfdml.run.experiment import Experiment
+from tfdml.run.result import diversity_of
 from tfdml.run.run_directory import RunDirectory
 from tfdml.run.splits import Splits
 
@@ -77,10 +78,35 @@ class Subject:
         return True
 
     @functools.cached_property
+    def learner_count(self):
+        """Number of learners whose embeddings lie side by side."""
+        if self.model.learner_count is None:
+            self.model(self.inputs([0]))
+        return self.model.learner_count
+
+    @functools.cached_property
+    def learners(self):
+        """How the learners differ: what the result says, or what is measured now; None of one learner."""
+        if "learners" in self.result or self.learner_count == 1:
+            return self.result.get("learners")
+        metrics = self.experiment.splits.protocol.while_training
+        return diversity_of(self.experiment, self.embeddings, self.learner_count, metrics)
+
+    @property
+    def negative_distances(self):
+        """Distances of negative pairs within the clusters of the training images and between them, or None."""
+        return (self.result.get("clusters") or self._clusters_saved).get("negative_distances")
+
+    @functools.cached_property
+    def _clusters_saved(self):
+        """What the newest checkpoint says of clusters."""
+        newest = CheckpointFolder(self.run.checkpoints).read_newest(logging.warning)
+        return (newest and newest[2].get("clusters")) or {}
+
+    @functools.cached_property
     def clusters(self):
         """The training split and the cluster `[N]` of each of its images in the newest checkpoint; None without it."""
-        newest = CheckpointFolder(self.run.checkpoints).read_newest(logging.warning)
-        assignment = newest and newest[2].get("clusters", {}).get("assignment")
+        assignment = self._clusters_saved.get("assignment")
         if not assignment:
             return None
         # That the test is all that is read, and evaluated on, is for the pictures of the test.
