@@ -40,7 +40,7 @@ class IndexFolder:
             self.path / name for name in ("embeddings", "model", "bad_images.jsonl")
         )
         # Asked once for a folder: for each image it takes longer than finding the image.
-        self._is_inside = functools.cache(lambda folder: folder.resolve().is_relative_to(self.path.resolve()))
+        self._is_inside = functools.cache(lambda folder: Path(folder).resolve().is_relative_to(self.path.resolve()))
 
     def exists(self):
         """Whether there is an index that is complete."""
@@ -110,9 +110,9 @@ class IndexFolder:
         return ids, paths, labels
 
     def file_of(self, path):
-        """Returns the file of an image in the index."""
-        file = self.path / path
-        if not os.path.isabs(path) and (file.is_symlink() or not self._is_inside(file.parent)):
+        """Returns the path of an image in the index, as text."""
+        file = os.path.join(self.path, path)
+        if not os.path.isabs(path) and (os.path.islink(file) or not self._is_inside(os.path.dirname(file))):
             raise ValueError(f"{file} leads out of the index {self.path}; do not use it.")
         return file
 

@@ -80,7 +80,7 @@ def delete_images(out, paths):
         _build(folder, shards, manifest["spec"], manifest["metric"], anew=True)
         for name in names:
             if not os.path.isabs(name):
-                folder.file_of(name).unlink(missing_ok=True)
+                Path(folder.file_of(name)).unlink(missing_ok=True)
         return len(shards)
 
 

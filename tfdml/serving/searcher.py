@@ -126,12 +126,11 @@ class Searcher:
     def file_of(self, id):
         """Returns the path of the image with an id; None if the index has no such image."""
         rows = np.flatnonzero(self._ids == id)
-        return str(self.folder.file_of(self._paths[rows[0]])) if len(rows) else None
+        return self.folder.file_of(self._paths[rows[0]]) if len(rows) else None
 
     def image(self, row, similarity):
         """Returns the `Neighbor` at a row of the index."""
-        path = str(self.folder.file_of(self._paths[row]))
-        return Neighbor(int(self._ids[row]), path, self._labels[row], similarity)
+        return Neighbor(int(self._ids[row]), self.folder.file_of(self._paths[row]), self._labels[row], similarity)
 
 
 def _listed(images):

@@ -1,6 +1,6 @@
 """Describes requests and responses for OpenAPI."""
 
-from pathlib import Path
+import os
 
 from pydantic import BaseModel
 
@@ -27,7 +27,7 @@ class Neighbors(BaseModel):
     def of(cls, neighbors):
         """Returns those of a list of `tfdml.serving.Neighbor`, without the paths of their files."""
         found = [
-            Found(id=each.id, name=Path(each.path).name, label=each.label, similarity=each.similarity)
+            Found(id=each.id, name=os.path.basename(each.path), label=each.label, similarity=each.similarity)
             for each in neighbors
         ]
         return cls(neighbors=found)
