@@ -1,8 +1,8 @@
 """Memory and time of a step with all classes and with a sample: `python -m benchmarks.sampled_classes`, extra cpu.
 
 `norm_softmax` on proxies of many classes, behind a network that costs nothing; a process for each line. Prints a
-Markdown table: the peak of memory above what the process held before, which includes the proxies, and CPU time beside
-that with all classes, the least of several; of the loss with its gradients, and of a whole step with SGD, in which the
+Markdown table: the peak of memory above what the process held before it made the proxies, and CPU time beside that
+with all classes, the least of several; of the loss with its gradients, and of a whole step with SGD, in which the
 gradient of the proxies becomes a matrix as large as they are.
 """
 

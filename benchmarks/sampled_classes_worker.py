@@ -52,8 +52,8 @@ def step_of(loss, batch, labels):
 def measure(part, classes, batch, sampled, rounds):
     labels = tf.constant(np.random.default_rng(1).integers(0, classes, batch))
     loss = NormSoftmax(classes=classes, sampled_classes=sampled)
-    run = {"loss": loss_of, "step": step_of}[part](loss, batch, labels)
     held = reset_peak()
+    run = {"loss": loss_of, "step": step_of}[part](loss, batch, labels)
     run()
     seconds = []
     for _ in range(rounds):

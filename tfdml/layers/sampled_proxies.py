@@ -74,7 +74,7 @@ class SampledProxies(Proxies):
         Args:
             labels: `[B]` int32.
         """
-        keys = keras.random.uniform((self.classes,), seed=self.draws)
+        keys = keras.random.uniform((self.classes,), dtype="float32", seed=self.draws)
         # A label that is no class draws one for nothing.
         places = ops.clip(labels, 0, self.classes - 1)[:, None]
         keys = ops.scatter_update(keys, places, 2.0 * ops.ones_like(places[:, 0], dtype=keys.dtype))
