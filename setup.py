@@ -85,6 +85,11 @@ ONNX = [
     "onnx",
 ]
 
+BEAM = [
+    # The engine of `python -m tfdml.embed --runner=...`. 2.77 is the only release tested.
+    "apache-beam~=2.77.0",
+]
+
 SERVE = [
     # Routes of `python -m tfdml.serve`, and their description in OpenAPI. Before 1.0 a minor release may break.
     "fastapi~=0.165.0",
@@ -211,6 +216,7 @@ setup(
         "keras-cv": KERAS_CV,
         "convert": CONVERT,
         "onnx": ONNX,
+        "beam": BEAM,
         "serve": SERVE,
         "test": TEST,
         "oracles": ORACLES,

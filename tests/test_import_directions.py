@@ -60,7 +60,7 @@ ROOMS = {
     "tfdml.serving": (
         "tfdml.serving tfdml.checked_files tfdml.embedding_shards tfdml.faiss_library tfdml.methods tfdml.progress_bar "
         "tfdml.registry pipelines.datasets pipelines.images pipelines.reading",
-        "PIL keras numpy onnx pyarrow sklearn tensorflow tf2onnx",
+        "PIL apache_beam keras numpy onnx pyarrow sklearn tensorflow tf2onnx",
     ),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags tfdml.progress_bar", None),
     # Draws what a run would see, so it joins rooms as the commands of tfdml do.

@@ -1,7 +1,9 @@
 """Embeds many images into Parquet files: `python -m tfdml.embed --model=exported/1 --images=photos --out=embedded`.
 
 The files have the columns id, path, label and embedding. An interrupted command goes on where it stopped when it is
-repeated.
+repeated. With --runner, Apache Beam embeds; its options follow --.
+
+python -m tfdml.embed --model=exported/1 --images=photos --out=embedded --runner=DirectRunner -- --direct_num_workers=2
 """
 
 from absl import flags, logging
@@ -21,21 +23,31 @@ flags.DEFINE_enum("split", "test", ["train", "test"], "Split of a dataset.")
 flags.DEFINE_string("out", "", "Folder to write.")
 flags.DEFINE_integer("shard_rows", 4096, "Images of a Parquet file.", lower_bound=1)
 flags.DEFINE_integer("batch_size", 64, "Images that the model embeds at once.", lower_bound=1)
+flags.DEFINE_string(
+    "runner",
+    "",
+    "Runner of Apache Beam: DirectRunner, FlinkRunner, SparkRunner, DataflowRunner. Empty: this process embeds.",
+)
 tfdml_flags.define_debug()
 
 
-def main():
-    from tfdml.serving.bulk_embedding import embed_images
-    from tfdml.serving.image_list import ImageList
-
+def main(others):
     given = flags.FLAGS
+    if others and (not given.runner or not others[0].startswith("--")):
+        told = "" if given.runner else "; options of Apache Beam need --runner"
+        raise ValueError(f"Unexpected argument {others[0]!r}{told}.")
     for name, what in {"model": "an exported model", "images": "the images", "out": "the folder to write"}.items():
         if not given[name].value:
             raise ValueError(f"--{name} is missing: {what}.")
+    command.import_package()
+    from tfdml.serving.bulk_embedding import embed_images
+    from tfdml.serving.image_list import ImageList
+
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
     images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
-    options = {"shard_rows": given.shard_rows, "batch_size": given.batch_size}
+    beam = [f"--runner={given.runner}", *others] if given.runner else None
+    options = {"shard_rows": given.shard_rows, "batch_size": given.batch_size, "beam": beam}
     shards = embed_images(given.out, images, model=given.model, **options)
     if shards.bad:
         path, reason = min(shards.bad.items())
@@ -45,4 +57,4 @@ def main():
 
 
 if __name__ == "__main__":
-    command.run(main)
+    command.run(main, "[-- OPTIONS OF BEAM...]")

@@ -10,7 +10,7 @@ from tfdml.serving.folder_lock import LOCK, locked
 from tfdml.serving.model_files import model_hash
 
 
-def embed_images(out, images, *, model, shard_rows=4096, batch_size=64):
+def embed_images(out, images, *, model, shard_rows=4096, batch_size=64, beam=None):
     """Embeds images, or what is missing of them where this was interrupted; returns the `EmbeddingShards`.
 
     Args:
@@ -19,7 +19,9 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=64):
         model: folder of the exported model.
         shard_rows: images of a shard.
         batch_size: images that the model processes at once.
+        beam: list of options for Apache Beam, such as `--runner=DirectRunner`; None: this process embeds.
     """
+    embed_on_beam = None if beam is None else _engine()
     out, digest = Path(out), model_hash(model)
     _check_target(out)
     embedder = ExportedModel(model)
@@ -27,7 +29,10 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=64):
     with locked(out, "folder of embeddings"):
         job = EmbeddingJob.of(out, images, model=digest, dimension=embedder.dimension, shard_rows=shard_rows)
         job.begin(images)
-        _embed_missing(job, images, embedder, batch_size)
+        if beam is None:
+            _embed_missing(job, images, embedder, batch_size)
+        else:
+            embed_on_beam(job, images, str(model), batch_size=batch_size, options=beam)
         return job.finish()
 
 
@@ -41,6 +46,16 @@ def _embed_missing(job, images, embedder, batch_size):
         part = images.part(job.rows(number))
         found = embed_rows(part, range(len(part)), embedder, on_batch=bar.add, batch_size=batch_size)
         job.write(number, part, *found)
+
+
+def _engine():
+    try:
+        from tfdml.serving.beam_embedding import embed_on_beam
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "apache_beam":
+            raise
+        raise ImportError("--runner needs Apache Beam: pip install 'tfdml[beam]'.") from None
+    return embed_on_beam
 
 
 def _check_target(out):
