@@ -11,10 +11,12 @@ from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
 from tfdml.checked_files import fingerprint
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.evaluation.embedding_files import EmbeddingFiles
-from tfdml.serving import bulk_embedding
+from tfdml.serving import bulk_embedding, indexing
 from tfdml.serving.bulk_embedding import embed_images
 from tfdml.serving.embedding_job import EmbeddingJob
 from tfdml.serving.image_list import ImageList
+from tfdml.serving.index_folder import IndexFolder
+from tfdml.serving.indexing import index_embeddings, index_images
 from tfdml.serving.model_files import model_hash
 
 COUNT, BAD = 13, (0, 6)
@@ -114,6 +116,23 @@ def test_evaluation_reads_the_folder(embedded, images, tmp_path):
     (tmp_path / "manifest.json").write_bytes((embedded / "manifest.json").read_bytes())
     with pytest.raises(ValueError, match="shard-000000.parquet is missing"):
         EmbeddingFiles.read(str(tmp_path))
+
+
+def test_an_index_of_the_folder_takes_other_images_later(embedded, images, photos, tmp_path):
+    out = tmp_path / "index"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(indexing, "ExportedModel", lambda path: loaded(model_hash(path)))
+        with pytest.raises(ValueError, match="were not computed by the model"):
+            index_embeddings(out, embedded, model=exported_tolerant())
+        count, bad = index_embeddings(out, embedded, model=exported())
+        assert (count, len(bad)) == (COUNT - len(BAD), len(BAD))
+        (tmp_path / "new.png").write_bytes(picture(COUNT))
+        assert index_images(out, ImageList([str(tmp_path / "new.png")], [None]), add=True)[0] == count + 1
+    blocks = list(EmbeddingShards(out / "embeddings").blocks())
+    for one, other in zip(EmbeddingShards(embedded).blocks(), blocks[:-1], strict=True):
+        np.testing.assert_array_equal(one.embeddings, other.embeddings)
+    ids, paths, _ = IndexFolder(out).read_images(IndexFolder(out).manifest())
+    assert ids.tolist()[-2:] == [COUNT - 1, COUNT] and paths[-2:] == [images.paths[-1], str(tmp_path / "new.png")]
 
 
 def test_other_folders_are_refused(photos, images, embedded, tmp_path, monkeypatch):

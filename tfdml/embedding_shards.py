@@ -1,6 +1,7 @@
 """`EmbeddingShards`: embeddings of images on disk, as a folder of Parquet files with a manifest."""
 
 import re
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,6 +84,16 @@ class EmbeddingShards:
     def __len__(self):
         return sum(shard["rows"] for shard in self._manifest["shards"].values())
 
+    def copy_to(self, folder):
+        """Copies the embeddings to a folder, which must not be there; returns its `EmbeddingShards`."""
+        copy = Path(folder)
+        copy.mkdir(parents=True)
+        for name in self._manifest["shards"]:
+            shutil.copyfile(self._checked(name), copy / name)
+            flush(copy / name)
+        write_manifest(copy / MANIFEST, FORMAT, VERSION, {name: self._manifest[name] for name in TYPES})
+        return EmbeddingShards(copy)
+
     def append(self, paths, labels, embeddings, bad=None):
         """Adds a shard, if there is an embedding.
 
@@ -152,11 +163,7 @@ class EmbeddingShards:
         import pyarrow
         import pyarrow.parquet
 
-        about = dict(self._manifest["shards"][name])
-        if not NAME.fullmatch(name):
-            raise ValueError(f"The manifest in {self.folder} names {name!r}, which is no shard; do not use it.")
-        rows = about.pop("rows")
-        path = checked_file(self.folder, name, about)
+        path, rows = self._checked(name), self._manifest["shards"][name]["rows"]
         try:
             table = pyarrow.parquet.read_table(path)
             embeddings = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
@@ -165,6 +172,13 @@ class EmbeddingShards:
             return Shard(table["id"].to_numpy(), *columns, embeddings)
         except (OSError, KeyError, ValueError, AttributeError, pyarrow.ArrowException) as error:
             raise ValueError(f"{path} is no shard of embeddings: {error}. Make it anew.") from error
+
+    def _checked(self, name):
+        """Returns the path of a shard that is what the manifest says."""
+        if not NAME.fullmatch(name):
+            raise ValueError(f"The manifest in {self.folder} names {name!r}, which is no shard; do not use it.")
+        about = {entry: value for entry, value in self._manifest["shards"][name].items() if entry != "rows"}
+        return checked_file(self.folder, name, about)
 
 
 def shard_name(number):

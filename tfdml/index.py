@@ -16,6 +16,7 @@ flags.DEFINE_string("model", "", "Folder of an exported model, see python -m tfd
 flags.DEFINE_string(
     "images", "", "What to index: a folder, a pattern, a list or table of paths, or the spec of a dataset."
 )
+flags.DEFINE_string("embeddings", "", "Instead of --images: folder that tfdml.embed has written with --model.")
 flags.DEFINE_string("data_dir", "", "Folder of a dataset.")
 flags.DEFINE_enum("split", "test", ["train", "test"], "Split of a dataset.")
 flags.DEFINE_string("out", "", "Folder of the index.")
@@ -33,25 +34,30 @@ tfdml_flags.define_debug()
 
 def main():
     from tfdml.serving.image_list import ImageList
-    from tfdml.serving.indexing import delete_images, index_images
+    from tfdml.serving.indexing import delete_images, index_embeddings, index_images
 
     given = flags.FLAGS
     if not given.out:
         raise ValueError("--out is missing: the folder of the index.")
-    if bool(given.images) == bool(given.delete):
-        raise ValueError("Expected one of --images, the images to index, and --delete.")
+    if sum(map(bool, (given.images, given.embeddings, given.delete))) != 1:
+        raise ValueError("Expected one of --images, the images to index, --embeddings, and --delete.")
+    if given.embeddings and (given.add or not given.model):
+        raise ValueError("--embeddings makes a new index, with --model, which computed them, and without --add.")
     if given.delete:
         left = delete_images(given.out, given.delete)
         print(f"Deleted {len(given.delete):,} images from {given.out}; it has {left:,} images.")
         return
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
-    images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
-    about = {"model": given.model, "kind": given.kind, "add": given.add, "batch_size": given.batch_size}
-    count, bad = index_images(given.out, images, **about)
+    about = {"model": given.model, "kind": given.kind}
+    if given.embeddings:
+        count, bad = index_embeddings(given.out, given.embeddings, **about)
+    else:
+        images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
+        count, bad = index_images(given.out, images, add=given.add, batch_size=given.batch_size, **about)
     if bad:
         path, reason = min(bad.items())
-        print(f"{len(bad):,} of {len(images):,} images cannot be read and are left out, first {path}: {reason}")
+        print(f"{len(bad):,} of {count + len(bad):,} images cannot be read and are left out, first {path}: {reason}")
         print(f"All are listed in {given.out}/bad_images.jsonl")
     print(f"Indexed {count:,} images in {given.out}.")
 

@@ -57,6 +57,32 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
         return len(shards), dict(shards.bad)
 
 
+def index_embeddings(out, source, *, model, kind="flat"):
+    """Makes an index of the embeddings that `python -m tfdml.embed` has written; returns what `index_images` does.
+
+    Args:
+        out: folder of the index.
+        source: folder of the embeddings.
+        model: folder of the exported model that computed them.
+        kind: see `index_images`.
+    """
+    folder, given = IndexFolder(out), EmbeddingShards(source)
+    _check_target(folder, add=False)
+    _created(kind)
+    if model_hash(model) != given.model:
+        raise ValueError(f"The embeddings in {source} were not computed by the model {model}; give the one that did.")
+    relative = next((path for path in sorted(given.paths()) if not os.path.isabs(path)), None)
+    if relative is not None:
+        raise ValueError(f"{source} has images of a dataset in memory, such as {relative}; index them with --images.")
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with locked(folder.path, "index"):
+        shutil.rmtree(folder.embeddings, ignore_errors=True)
+        _copy(model, folder.model)
+        shards = given.copy_to(folder.embeddings)
+        _build(folder, shards, kind, ExportedModel(folder.model).metric)
+        return len(shards), dict(shards.bad)
+
+
 def delete_images(out, paths):
     """Deletes images from an index, with their embeddings; returns how many images are left.
 
