@@ -39,6 +39,7 @@ FITTING = {
     "per_class": 2,
     "pool_size": 3,
     "preset": "preset",
+    "sampled": 3,
     "size": 8,
     "steps_per_epoch": 10,
     "strides": 2,

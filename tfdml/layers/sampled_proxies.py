@@ -11,7 +11,7 @@ from tfdml.layers.proxies import Proxies
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(sampled=integer(2), scale=optional(number(above=0)), seed=optional(integer()))
+@expects(classes=integer(1), sampled=integer(2), scale=optional(number(above=0)), seed=optional(integer(0)))
 class SampledProxies(Proxies):
     """Computes cosine similarities to proxies of the classes in the batch and of a random sample of the others.
 
