@@ -8,6 +8,7 @@ import pyarrow.parquet
 import pytest
 
 from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
+from tfdml import embedding_shards
 from tfdml.checked_files import fingerprint
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.evaluation.embedding_files import EmbeddingFiles
@@ -116,6 +117,20 @@ def test_evaluation_reads_the_folder(embedded, images, tmp_path):
     (tmp_path / "manifest.json").write_bytes((embedded / "manifest.json").read_bytes())
     with pytest.raises(ValueError, match="shard-000000.parquet is missing"):
         EmbeddingFiles.read(str(tmp_path))
+
+
+def test_a_full_disk_is_told_and_leaves_nothing_that_counts(images, embedded, tmp_path, monkeypatch):
+    def full(path):
+        if path.name.endswith("shard-000001.parquet"):
+            raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(embedding_shards, "flush", full)
+        with pytest.raises(OSError, match="Cannot write .*shard-000001.parquet: .*No space left.* Make room"):
+            embed_images(tmp_path, images, model=exported(), **OPTIONS)
+    assert not (tmp_path / "shard-000001.parquet").exists() and not (tmp_path / "manifest.json").exists()
+    embed_images(tmp_path, images, model=exported(), **OPTIONS)
+    assert contents(tmp_path) == contents(embedded)
 
 
 def test_an_index_of_the_folder_takes_other_images_later(embedded, images, photos, tmp_path):

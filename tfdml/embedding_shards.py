@@ -208,8 +208,11 @@ def write_shard(folder, number, shard):
     path = Path(folder) / shard_name(number)
     temporary = path.with_name(f".writing-{path.name}")
     # Embeddings do not compress.
-    pyarrow.parquet.write_table(pyarrow.table(columns), temporary, compression="none", use_dictionary=False)
-    flush(temporary)
+    try:
+        pyarrow.parquet.write_table(pyarrow.table(columns), temporary, compression="none", use_dictionary=False)
+        flush(temporary)
+    except OSError as error:
+        raise OSError(f"Cannot write {path}: {error}. Make room, then run it again.") from error
     temporary.rename(path)
     return {path.name: {"rows": len(shard.paths), **fingerprint(path)}}
 
