@@ -86,6 +86,7 @@ def test_a_gallery_of_the_batch_alone_changes_nothing(pair_loss_spec, make_batch
     np.testing.assert_allclose(*gradients, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_training_fills_the_queue_and_evaluation_leaves_it(batch):
     images, labels = np.clip(batch[0], -2.0, 2.0), batch[1]
     model = small_model(freeze_batch_norm="all")

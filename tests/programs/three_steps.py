@@ -37,8 +37,6 @@ GENTLE = "sgd(learning_rate=0.005, momentum=0.9)"
 # Name to loss, optimizer and method, and memory where there is one.
 CASES = {
     "pairs": ("triplet(mining='all')", PLAIN, "single"),
-    "memory": ("multi_similarity", PLAIN, "single", "xbm(size=40, start=1)"),
-    "sampled": ("norm_softmax(classes=8, sampled_classes=6, temperature=0.5)", PLAIN, "single"),
     "groups": (
         "proxy_nca(classes=8)",
         "sgd(learning_rate=0.5, momentum=0.9, weight_decay=0.1, lr_multipliers={'loss': 10, 'stage1_conv1': 0}, "
@@ -46,7 +44,7 @@ CASES = {
         "single",
     ),
     "groups_with_moments": (
-        "proxy_nca(classes=8)",
+        "proxy_nca(classes=8, sampled_classes=6)",
         "adamw(learning_rate=0.1, weight_decay=0.5, epsilon=0.1, lr_multipliers={'embedding': 3}, "
         "frozen_steps={'stage1_*': 1}, decay_biases_and_norms=False)",
         "single",
@@ -66,7 +64,7 @@ CASES = {
         GENTLE,
         "multi_head(learners=2, branch='stage1', attention=True, attention_depth=1)",
     ),
-    "tails": ("contrastive", GENTLE, "multi_tail(learners=2, branch='stage1')"),
+    "tails": ("contrastive", GENTLE, "multi_tail(learners=2, branch='stage1')", "xbm(size=40, start=1)"),
     "level": ("ranked_list_simpler", GENTLE, "multilevel(endpoints=('stage1',), reduced=4, hidden=8)"),
     "levels": ("ranked_list_simpler", GENTLE, "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8)"),
 }
