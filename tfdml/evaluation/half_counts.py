@@ -60,7 +60,9 @@ class HalfCounts:
             if low[begin] <= 0 or len(places) > FEW * len(row):
                 return None
             vector, rows = block.vectors[query], tile.start + places
-            similarities, thresholds = self.vectors.vectors[rows] @ vector, block.thresholds[query][begin:]
+            # Not by BLAS, whose own threads would wait for each other: each query has one thread.
+            similarities = np.einsum("nd,d->n", self.vectors.vectors[rows], vector)
+            thresholds = block.thresholds[query][begin:]
 
             def exact(near):
                 return self.vectors.similarities(vector[None], rows[near])[0]
