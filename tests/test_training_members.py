@@ -111,6 +111,7 @@ def test_a_member_that_fails_is_named(tmp_path):
     shutil.copytree(trained(), tmp_path / "ensemble")
     for file in ("result.json", "model.keras", "final.keras", "flags.txt"):
         (tmp_path / "ensemble" / file).unlink()
+    shutil.rmtree(tmp_path / "ensemble" / "tensorboard")
     damaged = tmp_path / "ensemble" / "member_001" / "result.json"
     damaged.write_text("{")
     done = Command("tfdml.train", *ensemble_flags(tmp_path / "ensemble")).wait()
