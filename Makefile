@@ -2,7 +2,8 @@
 #
 #   make quickstart   trains on toy cars and evaluates
 #   make test         the tests, minutes; arguments for pytest: make test PYTEST_ARGS='-k triplet'
-#   make test-all     also those that are slow: several processes, killed runs, other backends, the wheel
+#   make test-slow    those that are slow: several processes, killed runs, other backends, the wheel
+#   make test-all     all of them, and those that repeat for another method, loss or device what slow ones prove
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
 #   make test-keras-next  whether Keras' nightly still has the private names that are used
 #   make lint         style and format
@@ -23,7 +24,7 @@ TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
 BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-slow test-all test-oracles test-keras-next lint clean
+.PHONY: quickstart test test-slow test-nightly test-all test-oracles test-keras-next lint clean
 
 quickstart: .venv/.cpu-installed
 	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
@@ -32,9 +33,12 @@ test: .venv/.test-installed
 	$(PYTEST) -m 'not slow' $(PYTEST_ARGS)
 
 test-slow: .venv/.test-installed
-	$(PYTEST) -m slow $(PYTEST_ARGS)
+	$(PYTEST) -m 'slow and not nightly' $(PYTEST_ARGS)
 
-test-all: test test-slow test-oracles
+test-nightly: .venv/.test-installed
+	$(PYTEST) -m nightly $(PYTEST_ARGS)
+
+test-all: test test-slow test-oracles test-nightly
 
 test-oracles: .venv/.oracles-installed
 	.venv/bin/python -m pytest tests/oracles $(PYTEST_ARGS)

@@ -86,6 +86,7 @@ def assert_complete(*commands):
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.nightly
 def test_two_replicas_go_on_exactly(tmp_path):
     """With batch normalisation, whose statistics each replica measures on its own share."""
     straight, killed = tmp_path / "straight", tmp_path / "killed"

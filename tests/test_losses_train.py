@@ -39,6 +39,7 @@ def training_images():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", registry.names("loss"))
 def test_loss_falls_from_the_first_epoch_to_the_second(name):
     images, labels = training_images()
@@ -55,6 +56,7 @@ def test_loss_falls_from_the_first_epoch_to_the_second(name):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_loss_with_proxies_falls_through_the_command_line(tmp_path):
     setting = [
         f"--sampler=pxk(classes={CLASSES}, per_class={PER_CLASS})",

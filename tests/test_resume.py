@@ -69,6 +69,7 @@ def test_killed_twice_with_a_damaged_checkpoint(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_killed_with_events_later_than_the_newest_checkpoint(tmp_path):
     """Before any checkpoint, and after one: the events that come again are not there twice."""
     more = ["--eval_unit=steps", "--eval_every=5", "--evaluate_on=validation", "--validation_classes=0.5"]

@@ -54,6 +54,7 @@ def test_members_are_the_same_together_and_one_by_one(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_stopped_in_the_first_member_and_killed_in_the_second(tmp_path):
     """A complete member is left as it is, one that began goes on, and the bits are those of an uninterrupted one."""
     run_dir, flags = tmp_path / "ensemble", ensemble_flags(tmp_path / "ensemble")
@@ -87,6 +88,7 @@ def test_stopped_in_the_first_member_and_killed_in_the_second(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_weights_are_fitted_on_the_classes_that_all_members_hold_out(tmp_path):
     done = run("tfdml.ensemble", f"--run_dirs={trained()}", f"--out={tmp_path}/out", "--fit_weights")
     assert done.returncode == 0, done.stderr

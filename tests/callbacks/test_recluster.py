@@ -119,6 +119,7 @@ def test_other_divisions_are_made_once():
             assert any(len(set(assignment[LABELS == label])) > 1 for label in range(CLASSES))
 
 
+@pytest.mark.slow
 def test_no_step_is_traced_again():
     model = make_model(recluster_every=1)
     traced = []
@@ -162,6 +163,7 @@ def test_classes_of_any_size_are_shared_out():
     np.testing.assert_array_equal(recluster.assignment, labels != 1)
 
 
+@pytest.mark.slow
 def test_time_spent_on_clustering_is_told_of(caplog, monkeypatch):
     monkeypatch.setattr("tfdml.callbacks.recluster.MOST_TIME", 0.0)
     train(make_model(recluster_every=1), epochs=2)

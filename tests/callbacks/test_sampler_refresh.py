@@ -79,6 +79,7 @@ def test_after_every_n_epochs_the_tables_are_those_of_the_model_then():
     assert refresh.finding() == {"epoch": 4, "changed": changed} and log.events[1][2] == {"changed": changed}
 
 
+@pytest.mark.slow
 def test_a_state_goes_on_within_an_epoch_and_refreshes_at_the_next():
     before, watch, _ = fit(epochs=3, every=1)
     state = before.get_state(), [variable.numpy() for variable in before.variables]
@@ -95,6 +96,7 @@ def test_a_state_goes_on_within_an_epoch_and_refreshes_at_the_next():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_killed_run_ends_with_the_same_bits(tmp_path):
     more = [
         "--sampler=hard_neighbors(pairs=4, neighbors=3, refresh_every=2)",

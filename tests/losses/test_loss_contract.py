@@ -219,6 +219,7 @@ def test_compiled_functions_give_the_eager_values_and_gradients(one_spec_a_loss,
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_plain_keras_trains_saves_and_loads_with_it(one_spec_a_loss, make_batch, tmp_path):
     keras.utils.set_random_seed(0)
     loss = registry.create("loss", one_spec_a_loss)

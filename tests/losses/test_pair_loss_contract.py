@@ -27,6 +27,7 @@ def test_one_row_costs_nothing(loss, make_batch):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @few
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 12), classes=st.integers(1, 5))
 def test_names_of_classes_change_nothing(loss, make_batch, seed, size, classes):

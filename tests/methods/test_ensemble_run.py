@@ -7,6 +7,7 @@ from tests.run_helpers import assert_same_run, result, steps, train, train_flags
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_by_the_command_line_killed_and_taken_up_again_with_pairs_and_pictures(tmp_path):
     run_dir, killed = tmp_path / "run", tmp_path / "killed"
     method = "--method=attention_ensemble(learners=2, branch='stage1', attention_depth=1)"

@@ -169,6 +169,7 @@ def test_what_one_learner_costs(kind):
     assert cost(model.of_one_learner(), IMAGES.shape[1:]) == cost(one, IMAGES.shape[1:])
 
 
+@pytest.mark.slow
 def test_no_two_learners_stay_equal():
     """Nor do tails, whose only difference at the start is a little noise."""
     model = make("tails")

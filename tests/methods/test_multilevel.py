@@ -171,6 +171,7 @@ def test_what_is_behind_the_deepest_level_does_not_learn(batch):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("endpoints", [("stage1",), ("stage1", "stage2")])
 def test_a_killed_run_goes_on_with_its_levels_and_temperatures(endpoints, tmp_path):
     """Both losses of the sum have a temperature that changes from step to step, for all levels."""

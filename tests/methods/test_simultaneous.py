@@ -67,6 +67,7 @@ def test_without_learners_the_whole_embedding_learns():
     np.testing.assert_allclose(values, model.loss.call(LABELS, model(IMAGES)), rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_learners_losses_and_statistics_are_those_of_their_parts():
     model = make_model()
     model.fit(IMAGES, {"label": LABELS, "learner": OF_PARTS}, batch_size=len(LABELS), shuffle=False, verbose=0)

@@ -63,6 +63,7 @@ def test_models_name_their_backbone_and_loss(batch, scaled):
     assert int(optimizer.iterations) == 1
 
 
+@pytest.mark.slow
 def test_a_saved_model_goes_on_with_its_groups(batch, tmp_path):
     model = model_with(Adam(0.01, frozen_steps={"backbone": 2}, lr_multipliers={"loss": 10}))
     model.fit(*batch, batch_size=16, epochs=1, verbose=0)
