@@ -1,5 +1,6 @@
 """Evaluates embeddings with one library for `benchmarks.evaluation`: a JSON question a line in, an answer out."""
 
+import contextlib
 import json
 import sys
 import time
@@ -100,7 +101,9 @@ def main(library):
     for line in sys.stdin:
         embeddings, labels = embeddings_of(**json.loads(line))
         before, began, worked = reset_peak(), time.perf_counter(), time.process_time()
-        values = evaluate(embeddings, labels)
+        # Lines that tell how far it is are no answer.
+        with contextlib.redirect_stdout(sys.stderr):
+            values = evaluate(embeddings, labels)
         seconds, cpu_seconds = time.perf_counter() - began, time.process_time() - worked
         answer = {"seconds": seconds, "cpu_seconds": cpu_seconds, "bytes": peak() - before, "values": values}
         print(json.dumps(answer), flush=True)
