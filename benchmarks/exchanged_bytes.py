@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.runs import markdown
-from benchmarks.shared_passes import free_ports
+from benchmarks.shared_passes import configs_of
 from benchmarks.worker import Worker
 
 INSIDE = "TFDML_IN_OWN_NETWORK"
@@ -48,12 +48,10 @@ def main():
 
 def measured(count, about):
     """Bytes of a step and of a pass, and the sizes that they follow from."""
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(count)]}
-    configs = [json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}) for index in range(count)]
     quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"}
     workers = [
         Worker("exchanged_bytes_worker", json.dumps(about), {**quiet, **({"TF_CONFIG": config} if count > 1 else {})})
-        for config in configs
+        for config in configs_of(count)
     ]
     with concurrent.futures.ThreadPoolExecutor(count) as threads:
 

@@ -28,6 +28,12 @@ def free_ports(count):
     return ports
 
 
+def configs_of(count):
+    """`TF_CONFIG` of each of so many workers on this machine."""
+    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(count)]}
+    return [json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}}) for index in range(count)]
+
+
 def start(sizes, count):
     """The processes of each way to compute."""
     cores = sorted(os.sched_getaffinity(0))[:count]
@@ -36,11 +42,8 @@ def start(sizes, count):
         about = json.dumps({**sizes, "devices": devices, "cores": cores})
         return Worker("shared_passes_worker", about, {"TF_CPP_MIN_LOG_LEVEL": "2", **dict(environment)})
 
-    cluster = {"worker": [f"127.0.0.1:{port}" for port in free_ports(count)]}
-    configs = [{"cluster": cluster, "task": {"type": "worker", "index": index}} for index in range(count)]
     together = [
-        process("workers", [core], {"TF_CONFIG": json.dumps(config)})
-        for core, config in zip(cores, configs, strict=True)
+        process("workers", [core], {"TF_CONFIG": config}) for core, config in zip(cores, configs_of(count), strict=True)
     ]
     return {ONE: [process("cpu:1", cores[:1])], ALL: [process("cpu:1", cores)], WORKERS: together}
 

@@ -18,7 +18,7 @@ def write_photos(folder):
 
 @pytest.mark.slow
 def test_two_workers_write_the_files_of_one_process(tmp_path):
-    pytest.importorskip("apache_beam")
+    pytest.importorskip("apache_beam", reason="Apache Beam is the extra beam, which the tests do not install")
     (tmp_path / "photos").mkdir()
     given = [f"--images={write_photos(tmp_path / 'photos')}", f"--model={exported()}", "--shard_rows=5"]
     assert run("tfdml.embed", *given, f"--out={tmp_path}/one").returncode == 0

@@ -64,7 +64,7 @@ class EmbeddingShards:
 
     @property
     def manifest(self):
-        """What the manifest says."""
+        """The entries of the manifest, a dictionary."""
         return dict(self._manifest)
 
     @property
@@ -89,7 +89,7 @@ class EmbeddingShards:
         copy = Path(folder)
         copy.mkdir(parents=True)
         for name in self._manifest["shards"]:
-            shutil.copyfile(self._checked(name), copy / name)
+            shutil.copyfile(checked_shard(self.folder, name, self._manifest["shards"][name]), copy / name)
             flush(copy / name)
         write_manifest(copy / MANIFEST, FORMAT, VERSION, {name: self._manifest[name] for name in TYPES})
         return EmbeddingShards(copy)
@@ -163,7 +163,8 @@ class EmbeddingShards:
         import pyarrow
         import pyarrow.parquet
 
-        path, rows = self._checked(name), self._manifest["shards"][name]["rows"]
+        entry = self._manifest["shards"][name]
+        path, rows = checked_shard(self.folder, name, entry), entry["rows"]
         try:
             table = pyarrow.parquet.read_table(path)
             embeddings = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
@@ -173,17 +174,23 @@ class EmbeddingShards:
         except (OSError, KeyError, ValueError, AttributeError, pyarrow.ArrowException) as error:
             raise ValueError(f"{path} is no shard of embeddings: {error}. Make it anew.") from error
 
-    def _checked(self, name):
-        """Returns the path of a shard that is what the manifest says."""
-        if not NAME.fullmatch(name):
-            raise ValueError(f"The manifest in {self.folder} names {name!r}, which is no shard; do not use it.")
-        about = {entry: value for entry, value in self._manifest["shards"][name].items() if entry != "rows"}
-        return checked_file(self.folder, name, about)
-
 
 def shard_name(number):
     """Returns the name of the file of a shard."""
     return f"shard-{number:06d}.parquet"
+
+
+def checked_shard(folder, name, entry):
+    """Returns the path of a shard, or raises a ValueError if it is not what was written.
+
+    Args:
+        folder: the folder that it must be in.
+        name: its name.
+        entry: its entry in the manifest.
+    """
+    if not NAME.fullmatch(name):
+        raise ValueError(f"The manifest in {folder} names {name!r}, which is no shard; do not use it.")
+    return checked_file(folder, name, {key: value for key, value in entry.items() if key != "rows"})
 
 
 def write_shard(folder, number, shard):

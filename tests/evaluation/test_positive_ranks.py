@@ -92,9 +92,10 @@ def test_wrong_products_within_the_bound_change_nothing(monkeypatch):
     exact = module._Gallery.similarities
     random = np.random.default_rng(0)
 
-    def rounded(gallery, vectors, tile, out=None):
-        similarities = exact(gallery, vectors, tile, out)
-        return similarities + (0.9 * gallery.error * random.choice([-1, 1], similarities.shape)).astype(np.float32)
+    def rounded(gallery, vectors, tile, out):
+        exact(gallery, vectors, tile, out)
+        out += 0.9 * gallery.error * random.choice([-1, 1], out.shape)
+        return out
 
     monkeypatch.setattr(module._Gallery, "similarities", rounded)
     assert ranks_of(embeddings, labels) == whole

@@ -14,6 +14,8 @@ from tfdml.losses import Contrastive
 from tfdml.methods.past_batches import PastBatches
 
 DIM, BATCH, MARGIN = 3, 4, 1.2
+# Losses that compare negatives with both ends of a pair.
+REFUSING = ("Angular", "LiftedStructure", "ManifoldNPair")
 
 
 def batches(count):
@@ -73,8 +75,10 @@ def test_values_and_gradients_equal_a_loop_over_a_deque():
 def test_a_gallery_of_the_batch_alone_changes_nothing(pair_loss_spec, make_batch):
     """Whatever is empty in it."""
     loss = tfdml.registry.create("loss", pair_loss_spec)
-    if loss.refuses_memory:
-        pytest.skip("takes no memory")
+    if type(loss).__name__ in REFUSING:
+        assert loss.refuses_memory
+        return
+    assert loss.refuses_memory is None
     labels, embeddings = make_batch(12, 3, dtype="float64")
     names = tf.constant([*labels, NO_IMAGE, NO_IMAGE], tf.int64)
     rows = tf.Variable(embeddings)

@@ -136,8 +136,8 @@ class _Gallery:
 
     def counter(self, block, queries, tile, space=None):
         """Returns the function from one of some queries of a block to how many negatives precede each threshold."""
-        members = self.members_within(tile, block)
-        out = None if space is None else space[: len(queries), : tile.stop - tile.start]
+        members, shape = self.members_within(tile, block), (len(queries), tile.stop - tile.start)
+        out = np.empty(shape, np.float32) if space is None else space[: shape[0], : shape[1]]
         similarities = self.similarities(block.vectors[queries], tile, out)
         rows = dict(zip(queries.tolist(), similarities, strict=True))
 
@@ -152,12 +152,12 @@ class _Gallery:
 
         return count
 
-    def similarities(self, vectors, tile, out=None):
-        """Returns approximate similarities of queries `[B, d]` to the rows of a slice, in `out` if it is given."""
-        similarities = self.products(vectors, tile, out)
+    def similarities(self, vectors, tile, out):
+        """Returns approximate similarities of queries `[B, d]` to the rows of a slice, in `out`."""
+        self.products(vectors, tile, out)
         if self.has_offsets:
-            similarities -= self.vectors.offsets[tile].astype(np.float32)
-        return similarities
+            out -= self.vectors.offsets[tile].astype(np.float32)
+        return out
 
     def members(self, label):
         """The slice of the gallery that a class takes."""

@@ -18,19 +18,17 @@ class Products:
         self.devices = gpus()
         self._on_device = {}
 
-    def __call__(self, queries, rows, out=None):
-        """Returns the products `[B, R]` of queries `[B, d]` and a slice of the vectors, in `out` if it is given."""
+    def __call__(self, queries, rows, out):
+        """Computes the products `[B, R]` of queries `[B, d]` and a slice of the vectors, in `out`."""
         if not self.devices:
-            return np.matmul(queries, self.vectors[rows].T, out=out)
-        if out is None:
-            out = np.empty((len(queries), rows.stop - rows.start), np.float32)
+            np.matmul(queries, self.vectors[rows].T, out=out)
+            return
         shares = np.array_split(queries, len(self.devices))
         with _all_of_float32():
             # All devices have begun before the first is waited for.
             begun = [self._begin(device, share, rows) for device, share in zip(self.devices, shares, strict=True)]
             for part, product in zip(np.array_split(out, len(self.devices)), begun, strict=True):
                 part[:] = product.numpy()
-        return out
 
     def _begin(self, device, queries, rows):
         with tf.device(device):

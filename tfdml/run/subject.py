@@ -99,7 +99,7 @@ class Subject:
 
     @functools.cached_property
     def _clusters_saved(self):
-        """What the newest checkpoint says of clusters."""
+        """The findings on clusters that the newest checkpoint has, by name; empty without any."""
         newest = CheckpointFolder(self.run.checkpoints).read_newest(logging.warning)
         return (newest and newest[2].get("clusters")) or {}
 

@@ -7,8 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.checked_files import checked_file, read_manifest, write_manifest
-from tfdml.embedding_shards import FORMAT, MANIFEST, VERSION, EmbeddingShards, Shard, shard_name, write_shard
+from tfdml.checked_files import read_manifest, write_manifest
+from tfdml.embedding_shards import (
+    FORMAT,
+    MANIFEST,
+    VERSION,
+    EmbeddingShards,
+    Shard,
+    checked_shard,
+    shard_name,
+    write_shard,
+)
 
 PLAN, PLAN_FORMAT = "unfinished.json", "unfinished folder of tfdml embeddings"
 NOTE_FORMAT = "note of a tfdml shard"
@@ -142,7 +151,7 @@ class EmbeddingJob:
     def _is_whole(self, entry):
         try:
             for name, about in entry.items():
-                checked_file(self.folder, name, {key: value for key, value in about.items() if key != "rows"})
+                checked_shard(self.folder, name, about)
         except ValueError:
             return False
         return True
