@@ -26,11 +26,11 @@ def compare(about, flagfile, changes, folder, heads, row, settings=None, searchi
     seeds, names = arguments.seeds.split(","), arguments.row or list(changes)
     changes = {name: [*changes[name], *flags] for name in names}
     if settings:
-        found = search(flagfile, changes, settings, seeds[0], arguments.runs, searching)
+        found = search(flagfile, changes, settings, seeds[0], arguments.runs, searching, arguments.records)
         print(f"Validation chose, with seed {seeds[0]}:\n\n{found.table()}\n")
         changes = found.chosen
     runs = {name: runs_of(flagfile, changes[name], seeds, arguments.runs) for name in names}
-    results = iter(complete([run for several in runs.values() for run in several]))
+    results = iter(complete([run for several in runs.values() for run in several], arguments.records))
     run_dirs = {name: [run.path for run in several] for name, several in runs.items()}
     rows = {name: [name, *row([next(results) for _ in paths], paths)] for name, paths in run_dirs.items()}
     if arguments.intervals:
@@ -63,6 +63,7 @@ def _parsed(about, changes, folder):
     )
     parser.add_argument("--seeds", default="0,1,2", help="joined by commas")
     parser.add_argument("--runs", default=folder, help="folder of the run directories")
+    parser.add_argument("--records", help="file that keeps complete runs' results, and goes on from those it has")
     parser.add_argument("--row", action="append", choices=list(changes), help="as often as wanted; all if not at all")
     parser.add_argument("--intervals", action="store_true", help="compare each row with the first, query by query")
     parser.add_argument("--curves", help="an image file for the learning curves of all rows, such as curves.svg")

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.records import keep, restore
 from tfdml.flags import resolve
 from tfdml.run.run_directory import RunDirectory
 
@@ -36,8 +37,16 @@ def runs_of(flagfile, changes, seeds, folder):
     return [Run([*given, f"--seed={seed}", f"--run_dir={path}"], path) for seed, path in zip(seeds, paths, strict=True)]
 
 
-def complete(runs):
-    """Trains what is missing of runs, and gives their results."""
+def complete(runs, records=None):
+    """Trains what is missing of runs, and gives their results.
+
+    Args:
+        runs: list of `Run`.
+        records: file that keeps what complete runs came to, see `benchmarks.records`; None for none.
+    """
+    if records:
+        for folder in {run.path.parent for run in runs}:
+            restore(records, folder)
     # First of all, so that nothing is trained in vain: refuses results of a flagfile that has changed since.
     for run in runs:
         RunDirectory(run.path).check_claim(resolve(run.arguments))
@@ -47,6 +56,8 @@ def complete(runs):
         if run.result() is None:
             print(f"Run {number} of {len(runs)}: {path}", file=sys.stderr, flush=True)
             train(arguments)
+        if records:
+            keep(path, records)
         results.append(run.result())
     return results
 

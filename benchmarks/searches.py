@@ -33,7 +33,7 @@ class Search(NamedTuple):
         return markdown(["row", "setting", "validation Recall@1"], rows)
 
 
-def search(flagfile, changes, settings, seed, folder, searching=()):
+def search(flagfile, changes, settings, seed, folder, searching=(), records=None):
     """Trains each row with each of its settings and one seed.
 
     Args:
@@ -43,6 +43,7 @@ def search(flagfile, changes, settings, seed, folder, searching=()):
         seed: what `--seed` takes.
         folder: folder of the run directories.
         searching: flags of the runs that search, which the runs of the chosen settings do not have.
+        records: file that keeps what complete runs came to; None for none.
     """
     numbers = {name: len(settings[name]) for name in changes}
     if len(set(numbers.values())) != 1:
@@ -54,6 +55,6 @@ def search(flagfile, changes, settings, seed, folder, searching=()):
     flags_of = [[*changes[name], *setting, *searching] for name, setting in planned]
     runs = [runs_of(flagfile, flags, [seed], folder)[0] for flags in flags_of]
     tried = {name: [] for name in changes}
-    for (name, setting), result in zip(planned, complete(runs), strict=True):
+    for (name, setting), result in zip(planned, complete(runs, records), strict=True):
         tried[name].append((setting, result["validation"]["best"][METRIC]))
     return Search(changes, tried)
