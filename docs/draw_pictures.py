@@ -20,8 +20,8 @@ IMAGES = pathlib.Path(__file__).parent / "images"
 # Sheets of photos are written as JPEG, charts as SVG.
 SHEETS, CHARTS = ("similarity", "map", "confused"), ("similarities", "recall", "training")
 QUERIES, CONFUSED, QUALITY = 2, 3, 82
-# Seconds in which the projector draws what it has loaded.
-DRAWING = 10
+# Seconds in which the projector draws what it has loaded, and in which a page opens a query.
+DRAWING, OPENING = 10, 2
 
 
 def main(_):
@@ -35,6 +35,9 @@ def main(_):
     subject = Subject(*trained(run.path, "best"), run, run.complete_result())
     # A page has less room than a report.
     pictures.QUERIES, pictures.CLASSES = QUERIES, CONFUSED
+    missing = what_is_missing()
+    if missing:
+        raise FileNotFoundError(f"Pages cannot be photographed: {missing}.")
     with tempfile.TemporaryDirectory() as folder:
         for name in (*SHEETS, *CHARTS, "neighbors"):
             (drawn,) = pictures.PICTURES[name].draw(subject, pathlib.Path(folder))
@@ -42,16 +45,36 @@ def main(_):
                 shutil.copy(drawn.with_suffix(".svg"), IMAGES / f"{name}.svg")
             else:
                 write_photo(drawn, name)
+        photograph_report(subject, pathlib.Path(folder))
         photograph_projector(subject, pathlib.Path(folder) / "projector.png")
+
+
+def photograph_report(subject, folder):
+    """Takes pictures of the report's queries, and of one that is opened and explained."""
+    from tfdml.run.page import write_page
+    from tfdml.run.record import Record
+
+    page = folder / "index.html"
+    write_page(Record.of(subject.run.path), subject, {}, page)
+    with chromium() as browser:
+        browser.get(page.as_uri())
+        # Right and wrong ones.
+        browser.find_element("css selector", "select[name=kind] option[value=Random]").click()
+        browser.execute_script("document.querySelector('#choices').scrollIntoView()")
+        browser.save_screenshot(str(folder / "report.png"))
+        queries = browser.find_elements("css selector", "#queries button")
+        next(query for query in queries if query.is_displayed()).click()
+        browser.find_element("css selector", ".why").click()
+        time.sleep(OPENING)
+        browser.save_screenshot(str(folder / "dialog.png"))
+    for name in ("report", "dialog"):
+        write_photo(folder / f"{name}.png", name)
 
 
 def photograph_projector(subject, path):
     """Takes a picture of TensorBoard's projector with the embeddings of a run."""
     from tfdml.run.pictures import PICTURES
 
-    missing = what_is_missing()
-    if missing:
-        raise FileNotFoundError(f"The projector cannot be photographed: {missing}.")
     PICTURES["projector"].draw(subject, path.parent)
     with chromium(webgl=True) as browser:
         open_projector(browser, subject.run.tensorboard)

@@ -28,7 +28,7 @@ class Retrieved:
     first: np.ndarray
 
     @classmethod
-    def of(cls, embeddings, search, k, *, distance="cosine", most=5000, seed=0):
+    def of(cls, embeddings, search, k, *, distance="cosine", most=5000, seed=0, bar=None):
         """Searches for neighbors.
 
         Args:
@@ -38,17 +38,28 @@ class Retrieved:
             distance: `cosine` or `euclidean`.
             most: maximum number of queries; of more a random sample.
             seed: determines the sample.
+            bar: function of a number of lookups, two for each query, that gives a `ProgressBar`; None for no bar.
         """
         queries = search.queries
         if len(queries) > most:
             queries = np.sort(np.random.default_rng(seed).choice(queries, most, replace=False))
         search = dataclasses.replace(search, queries=queries, pooling=None)
         vectors, labels = ExactVectors.of(embeddings, distance), search.labels
-        blocks = [queries[start : start + BLOCK] for start in range(0, len(queries), BLOCK)]
-        rows = np.concatenate([_nearest(vectors, search, block, min(k, len(search.gallery))) for block in blocks])
+        lookups = bar(2 * len(queries)) if bar else None
+        rows = np.zeros([len(queries), min(k, len(search.gallery))], np.int64)
+        for start in range(0, len(queries), BLOCK):
+            block = queries[start : start + BLOCK]
+            rows[start : start + BLOCK] = _nearest(vectors, search, block, rows.shape[1])
+            if lookups:
+                lookups.add(len(block))
         ranks = np.zeros(len(labels), np.int64)
         for each in positive_ranks(embeddings, search, distance=distance, first_only=True):
             ranks[each.rows] = each.first
+            if lookups:
+                lookups.add(len(each.rows))
+        if lookups:
+            # Queries without a right image in the gallery have no ranks.
+            lookups.end()
         return cls(queries, rows, (labels[rows] == labels[queries][:, None]) & (rows >= 0), ranks[queries])
 
     def recall(self, ranks):

@@ -11,6 +11,7 @@ from pipelines.images.pictures import thumbnail
 from tfdml.evaluation.retrieved import Retrieved
 from tfdml.methods import EmbeddingModel
 from tfdml.preprocessing import preprocessing_of
+from tfdml.progress_bar import ProgressBar
 from tfdml.run.checkpoint_folder import CheckpointFolder
 from tfdml.run.experiment import Experiment
 from tfdml.run.result import diversity_of
@@ -66,7 +67,8 @@ class Subject:
     def retrieved(self):
         """The images that queries find; of queries there may be a sample."""
         seed = self.experiment.settings.seed
-        return Retrieved.of(self.embeddings, self.search, NEIGHBORS, distance=self.distance, seed=seed)
+        bar = functools.partial(ProgressBar, unit="lookup")
+        return Retrieved.of(self.embeddings, self.search, NEIGHBORS, distance=self.distance, seed=seed, bar=bar)
 
     @functools.cached_property
     def tells_places(self):

@@ -13,6 +13,8 @@ from pipelines.datasets.headers import wrong_header
 from tfdml.serving.http.limits import MOST_NEIGHBORS
 from tfdml.serving.http.queries import Query
 
+# Bytes of an image whose header is read without a thread, which would take longer than the longest header of so many.
+AT_ONCE = 2**16
 FORM, JSON = "multipart/form-data", "application/json"
 
 
@@ -32,7 +34,10 @@ async def read_query(request, limits, default_k):
         content, k = await run_in_threadpool(_of_json, await request.body(), names)
     else:
         raise HTTPException(415, f"Expected the content type {FORM} or {JSON}, received {kind[:100] or 'none'}.")
-    await run_in_threadpool(_check_image, content, limits)
+    if len(content) <= AT_ONCE:
+        _check_image(content, limits)
+    else:
+        await run_in_threadpool(_check_image, content, limits)
     return Query(content, _checked_k(k, default_k))
 
 

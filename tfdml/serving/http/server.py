@@ -42,6 +42,8 @@ class Server(uvicorn.Server):
             access_log=False,
             server_header=False,
             ws="none",
+            # Nothing here asks who a client is.
+            proxy_headers=False,
             timeout_graceful_shutdown=LAST_SECONDS,
         )
         super().__init__(config)

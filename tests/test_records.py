@@ -1,0 +1,68 @@
+"""Results of a study that are kept in a file."""
+
+import json
+
+import pytest
+
+from benchmarks import records, rows, runs
+from tfdml.flags import resolve
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The run directories that were trained; each has a made-up result."""
+    made = []
+
+    def train(arguments):
+        flags = resolve(arguments)
+        run = runs.RunDirectory(arguments[-1].partition("=")[2])
+        run.claim(flags)
+        lines = [{"event": "train", "loss": 1.0, "step": 10}, {"event": "evaluation", "recall_at_1": 0.25, "step": 10}]
+        run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        run.write_result({"metrics": {"recall_at_1": 0.123456789}})
+        made.append(run.path.name)
+
+    monkeypatch.setattr(runs, "train", train)
+    return made
+
+
+def study(monkeypatch, tmp_path, folder, *flags):
+    flagfile = tmp_path / "plain.flags"
+    flagfile.touch()
+    monkeypatch.setattr("sys.argv", ["study", f"--records={tmp_path / 'kept' / 'study.jsonl'}", *flags])
+
+    def row(results, run_dirs):
+        curve = [runs.curve(run_dir) for run_dir in run_dirs]
+        return [" ".join(str(result["metrics"]["recall_at_1"]) for result in results), str(curve[0])]
+
+    changes = {"plain": [], "long": ["--epochs=7"]}
+    rows.compare("About.", str(flagfile), changes, str(tmp_path / folder), ["", "Recall@1", "curve"], row)
+
+
+def test_a_study_goes_on_from_its_records(trained, monkeypatch, tmp_path, capsys):
+    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=long")
+    assert trained == ["plain-epochs=7-seed0"]
+    # Another folder, as on another machine.
+    study(monkeypatch, tmp_path, "second", "--seeds=0,1")
+    assert trained[1:] == ["plain-seed0", "plain-seed1", "plain-epochs=7-seed1"]
+    assert capsys.readouterr().out.splitlines()[-1] == "| long | 0.123457 0.123456789 | {10: 0.25} |"
+    kept = [json.loads(line) for line in (tmp_path / "kept" / "study.jsonl").read_text().splitlines()]
+    assert [record["run"] for record in kept] == trained and all(len(record["curve"]) == 1 for record in kept)
+    study(monkeypatch, tmp_path, "second", "--seeds=0,1")
+    assert len(trained) == 4
+
+
+def test_records_of_other_flags_are_refused(trained, monkeypatch, tmp_path):
+    study(monkeypatch, tmp_path, "first", "--seeds=0")
+    file = tmp_path / "kept" / "study.jsonl"
+    file.write_text(file.read_text().replace("--epochs=7", "--epochs=8"))
+    with pytest.raises(ValueError, match="--epochs=8 there, --epochs=7 now"):
+        study(monkeypatch, tmp_path, "second", "--seeds=0")
+
+
+def test_runs_that_are_there_stay(trained, monkeypatch, tmp_path):
+    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain")
+    result = tmp_path / "first" / "plain-seed0" / "result.json"
+    result.write_text("{}")
+    records.restore(tmp_path / "kept" / "study.jsonl", tmp_path / "first")
+    assert result.read_text() == "{}"
