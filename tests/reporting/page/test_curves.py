@@ -1,11 +1,13 @@
 """Curves as SVG."""
 
 import re
+from importlib import resources
 
 import pytest
 
+from tfdml.report import MOST_GROUPS
 from tfdml.reporting.page import curve_figures
-from tfdml.reporting.page.curves import HEIGHT, LEFT, MARKED, MOST_POINTS, RIGHT, TOP, WIDTH, _ticks
+from tfdml.reporting.page.curves import COLORS, DASHES, HEIGHT, LEFT, MARKED, MOST_POINTS, RIGHT, TOP, WIDTH, _ticks
 
 
 def points(text):
@@ -26,9 +28,22 @@ def test_a_rising_curve_rises_from_left_to_right():
 def test_several_curves_have_a_legend_and_differ_by_more_than_color():
     made = curve_figures({"a": {"x<y": ([1, 2], [1.0, 2.0]), "b": ([1, 2], [2.0, 3.0])}})
     assert "x&lt;y" in made and "x<y" not in made
-    assert (
-        made.count('class="curve s0"') == made.count('class="curve s1"') == 1
-        and made.count('class="key curve s1"') == 1
+    for style in ("curve s0 d0", "curve s1 d1", "key curve s1 d1"):
+        assert made.count(f'class="{style}"') == 1
+
+
+def test_as_many_curves_as_a_page_compares_can_be_told_apart():
+    made = curve_figures({"a": {f"run {number}": ([1, 2], [1.0, number]) for number in range(MOST_GROUPS)}})
+    lines = re.findall(r'<g class="(.*?)"', made)
+    assert len(set(lines)) == MOST_GROUPS and re.findall(r'class="key (.*?)"', made) == lines
+    style = resources.files("tfdml.reporting.page").joinpath("page.css").read_text(encoding="utf-8")
+    dark_and_print = [style.split("color-scheme: dark")[1], style.split("@media print")[1]]
+    for color in range(COLORS):
+        assert f".s{color} {{ --c: var(--s{color}); }}" in style
+        assert all(f"--s{color}: #" in part for part in dark_and_print)
+    dashes = re.findall(r"\.d(\d) { stroke-dasharray: ([\d ]+); }", style)
+    assert {int(number) for number, _ in dashes} == set(range(1, DASHES)) and len(dict(dashes)) == len(
+        {d for _, d in dashes}
     )
 
 

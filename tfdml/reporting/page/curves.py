@@ -9,8 +9,8 @@ WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 24, 12, 42
 # Points of a curve that are drawn at most, and up to which each is marked.
 MOST_POINTS, MARKED = 400, 24
-# The style has as many colors and dashes.
-STYLES = 8
+# The style has as many colors, and as many dashes: together they tell 32 curves apart.
+COLORS, DASHES = 8, 4
 
 
 def curve_figures(charts):
@@ -78,13 +78,18 @@ def _curve(number, points, place):
     else:
         tips = [element("title", f"step {step:,}: {value:.4g}") for step, value in points]
         marks = [element("circle", tip, cx=x, cy=y, r=3) for tip, (x, y) in zip(tips, places, strict=True)]
-    return element("g", line, *marks, class_=f"curve s{number % STYLES}")
+    return element("g", line, *marks, class_=_line(number))
 
 
 def _key(number):
     line = empty_element("line", x1=1, x2=27, y1=5, y2=5)
-    about = {"viewBox": "0 0 28 10", "aria_hidden": "true", "class_": f"key curve s{number % STYLES}"}
+    about = {"viewBox": "0 0 28 10", "aria_hidden": "true", "class_": f"key {_line(number)}"}
     return element("svg", line, **about)
+
+
+def _line(number):
+    """The classes of a line. Those next to each other differ in both; of one color, each has another dash."""
+    return f"curve s{number % COLORS} d{(number + number // COLORS) % DASHES}"
 
 
 def _finite(steps, values):
