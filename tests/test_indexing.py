@@ -1,5 +1,6 @@
 """Indexes are made, go on after a kill, grow and shrink, and find what a plain search finds."""
 
+import functools
 import json
 import shutil
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.serving_fixtures import exported, loaded, models_load_once, picture  # noqa: F401
 from tfdml.embedding_shards import EmbeddingShards
+from tfdml.progress_bar import ProgressBar
 from tfdml.serving import ExportedModel, Searcher, index_folder, indexing
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.indexing import delete_images, index_images
@@ -112,6 +114,13 @@ def test_a_kill_while_an_index_is_written_leaves_the_earlier_one_whole(step, pho
     assert sorted(file.name for file in out.glob("i*-*")) == ["images-1.parquet", "index-1.faiss"]
     rows = [row for part in ("odd", "even") for row, path in enumerate(expected[0]) if part in path]
     assert_finds(out, [expected[0][row] for row in rows], expected[1][rows])
+
+
+def test_adding_to_an_index_tells_how_far_it_is(photos, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(indexing, "ProgressBar", functools.partial(ProgressBar, every=0.0))
+    index_images(tmp_path / "index", ImageList.of(photos), model=exported(), shard_rows=8)
+    told = [line.partition(",")[0] for line in capsys.readouterr().out.splitlines()]
+    assert told == ["8/13 vectors", "13/13 vectors"]
 
 
 def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):

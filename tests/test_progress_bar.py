@@ -31,12 +31,15 @@ def test_a_line_every_few_seconds_with_speed_and_time_left(clock, capsys):
 
 def test_without_a_total_or_anything_done(clock, capsys):
     bar = ProgressBar(None, "file")
-    clock[0] += 5.0
+    clock[0] += 10.0
     bar.add(0)
     bar.add(20)
-    clock[0] += 5.0
+    clock[0] += 9.0
     bar.add(0)
-    assert capsys.readouterr().out.splitlines() == ["0 files, 0 a second", "20 files, 2 a second"]
+    assert capsys.readouterr().out == "0 files, 0 a second\n"
+    clock[0] += 1.0
+    bar.add(0)
+    assert capsys.readouterr().out == "20 files, 1 a second\n"
 
 
 def test_a_bar_in_a_terminal(monkeypatch, capsys):

@@ -5,6 +5,7 @@ import re
 import keras
 import numpy as np
 
+from tfdml.progress_bar import ProgressBar
 from tfdml.progress_lines import ProgressLines
 
 
@@ -31,3 +32,7 @@ def test_a_pass_over_images_too(capsys):
 def test_soon_there_is_none(capsys):
     model().fit(np.ones((4, 2)), np.ones((4, 1)), batch_size=2, verbose=0, callbacks=[ProgressLines(every=1e6)])
     assert capsys.readouterr().out == ""
+
+
+def test_lines_of_all_work_come_every_ten_seconds():
+    assert ProgressLines().every == ProgressBar(3, "image").every == 10.0

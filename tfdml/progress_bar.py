@@ -3,9 +3,12 @@
 import sys
 import time
 
+# Seconds from one line to the next.
+EVERY = 10.0
+
 
 class ProgressBar:
-    """Shows how much is done: a bar with the time left in a terminal, and a line every few seconds elsewhere.
+    """Shows how much is done: a bar with the time left in a terminal, and a line every ten seconds elsewhere.
 
     Args:
         total: how many things there are; None if nobody knows.
@@ -15,7 +18,7 @@ class ProgressBar:
         every: seconds from one line to the next.
     """
 
-    def __init__(self, total, unit, done=0, verbose=None, every=5.0):
+    def __init__(self, total, unit, done=0, verbose=None, every=EVERY):
         # Here, because it takes seconds, and not every command has loaded it.
         import keras
 

@@ -4,17 +4,17 @@ import time
 
 import keras
 
-from tfdml.progress_bar import speed_and_rest
+from tfdml.progress_bar import EVERY, speed_and_rest
 
 
 class ProgressLines(keras.callbacks.Callback):
-    """Prints a line every few seconds of training or of a pass over images: which batch it is at.
+    """Prints a line every ten seconds of training or of a pass over images: which batch it is at.
 
     Args:
         every: seconds from one line to the next.
     """
 
-    def __init__(self, every=5.0):
+    def __init__(self, every=EVERY):
         super().__init__()
         self.every = every
 

@@ -20,7 +20,7 @@ class Embedder:
 
     Args:
         model: Keras model from images to `[B, D]`.
-        verbose: 1 shows a progress bar, 2 a line every few seconds, 0 nothing.
+        verbose: 1 shows a progress bar, 2 a line every ten seconds, 0 nothing.
         workers: the `Workers` that share each pass, all of which must call this object; None: those of the model's
             distribution strategy.
     """

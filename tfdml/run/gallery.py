@@ -7,12 +7,11 @@ from pathlib import PurePath
 import numpy as np
 
 from pipelines.images.pictures import image_of
-from tfdml.evaluation.retrieved import Retrieved
 from tfdml.progress_bar import ProgressBar
 from tfdml.reporting import similarity_maps
 from tfdml.reporting.neighbors import chosen_queries
 from tfdml.reporting.page import Places, gallery_data, neighbors_of
-from tfdml.run.subject import NEIGHBORS
+from tfdml.run.subject import NEIGHBORS, looked_up
 
 # Queries of each kind.
 EACH = 40
@@ -49,7 +48,7 @@ def gallery_of_several(subjects, queries, alone):
     rows, found = _rows(chosen), {}
     for name, subject in subjects.items():
         search = dataclasses.replace(subject.search, queries=rows)
-        retrieved = Retrieved.of(subject.embeddings, search, NEIGHBORS, distance=subject.distance)
+        retrieved = looked_up(subject.embeddings, search, NEIGHBORS, distance=subject.distance)
         found[name] = _found(subject, retrieved, rows)
     return _gallery(chosen, next(iter(subjects.values())), found)
 

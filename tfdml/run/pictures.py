@@ -7,10 +7,10 @@ import numpy as np
 
 from tfdml import reporting
 from tfdml.evaluation.diversity import learners_of
-from tfdml.evaluation.retrieved import Retrieved
 from tfdml.run.clusters import clusters_of, embedded_sample
 from tfdml.run.record import Record
 from tfdml.run.result import write_projector
+from tfdml.run.subject import looked_up
 
 # How many images attention is drawn over, queries of each kind, pairs of each kind, classes, images of a cluster.
 SHOWN, QUERIES, PAIRS, CLASSES, TYPICAL = 6, 5, 4, 8, 10
@@ -62,7 +62,7 @@ def _recall(subject, folder):
     if count > 1:
         learners = learners_of(subject.embeddings, count)
         for k in range(count):
-            alone = Retrieved.of(learners[:, k], subject.search, 1, most=MOST_QUERIES)
+            alone = looked_up(learners[:, k], subject.search, 1, most=MOST_QUERIES)
             curves[f"learner {k}"] = (ranks, alone.recall(ranks))
     reporting.draw_recall(curves, path)
     return [path]

@@ -67,8 +67,7 @@ class Subject:
     def retrieved(self):
         """The images that queries find; of queries there may be a sample."""
         seed = self.experiment.settings.seed
-        bar = functools.partial(ProgressBar, unit="lookup")
-        return Retrieved.of(self.embeddings, self.search, NEIGHBORS, distance=self.distance, seed=seed, bar=bar)
+        return looked_up(self.embeddings, self.search, NEIGHBORS, distance=self.distance, seed=seed)
 
     @functools.cached_property
     def tells_places(self):
@@ -137,6 +136,11 @@ class Subject:
     def pixels(self, inputs):
         """Converts inputs of the network back to pictures, uint8."""
         return pixels_of(inputs, **preprocessing_of(self.model))
+
+
+def looked_up(embeddings, search, k, **options):
+    """Returns `Retrieved.of` these arguments, with a bar meanwhile."""
+    return Retrieved.of(embeddings, search, k, bar=functools.partial(ProgressBar, unit="lookup"), **options)
 
 
 def pixels_of(images, mean, std, channels):

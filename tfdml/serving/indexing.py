@@ -10,6 +10,7 @@ from pipelines.datasets.ignoring import write_list
 from tfdml import registry
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.faiss_library import load_faiss
+from tfdml.progress_bar import ProgressBar
 from tfdml.serving.embedding_pass import embed_into
 from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.folder_lock import locked
@@ -204,13 +205,14 @@ def _build(folder, shards, spec, metric, anew=False):
     else:
         sized = _created(manifest["spec"] if manifest else spec).of_size(len(shards))
         index, kind, trained_on, start = _trained(sized, shards, metric), repr(sized), len(shards), 0
-    columns = [], [], []
+    columns, bar = ([], [], []), ProgressBar(len(shards), "vector", done=start)
     for block in shards.blocks():
         first = len(columns[0])
         for column, values in zip(columns, (block.ids.tolist(), block.paths, block.labels), strict=True):
             column.extend(values)
         if first >= start:
             index.add(unit_length(block.embeddings, metric))
+            bar.add(len(block.embeddings))
     about = {
         "model": shards.model,
         "dimension": shards.dimension,
