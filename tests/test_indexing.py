@@ -11,6 +11,7 @@ from tests.serving_fixtures import exported, loaded, models_load_once, picture  
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.progress_bar import ProgressBar
 from tfdml.serving import ExportedModel, Searcher, index_folder, indexing
+from tfdml.serving.duplicates import duplicates
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.indexing import delete_images, index_images
 from tfdml.serving.model_files import model_hash
@@ -82,14 +83,14 @@ def test_an_interrupted_indexing_goes_on(photos, expected, index, tmp_path, monk
         append(self, *arguments)
         raise KeyboardInterrupt
 
-    append, build = EmbeddingShards.append, indexing._build
+    append, build = EmbeddingShards.append, indexing.build
     monkeypatch.setattr(ExportedModel, "embed_contents", counting)
     arguments = {"model": exported(), "shard_rows": 5, "batch_size": 3}
-    for target, name, instead in ((EmbeddingShards, "append", killed), (indexing, "_build", lambda *_: 1 / 0)):
+    for target, name, instead in ((EmbeddingShards, "append", killed), (indexing, "build", lambda *_: 1 / 0)):
         monkeypatch.setattr(target, name, instead)
         with pytest.raises((KeyboardInterrupt, ZeroDivisionError)):
             index_images(tmp_path / "index", ImageList.of(photos), **arguments)
-        monkeypatch.setattr(target, name, {"append": append, "_build": build}[name])
+        monkeypatch.setattr(target, name, {"append": append, "build": build}[name])
     assert not (tmp_path / "index" / "manifest.json").exists()
     (tmp_path / "index" / "embeddings" / "shard-000007.parquet").write_bytes(b"half")
     assert index_images(tmp_path / "index", ImageList.of(photos), **arguments) == (COUNT, {})
@@ -124,7 +125,7 @@ def test_adding_to_an_index_tells_how_far_it_is(photos, tmp_path, monkeypatch, c
 
 
 def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(indexing, "_build", lambda *_: 1 / 0)
+    monkeypatch.setattr(indexing, "build", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         index_images(tmp_path / "index", ImageList.of(photos), model=exported())
     monkeypatch.undo()
@@ -158,6 +159,35 @@ def test_added_and_deleted_images(kind, photos, expected, tmp_path):
         delete_images(out, [paths[0], paths[1]])
     with pytest.raises(ValueError, match="These are all images"):
         delete_images(out, [paths[row] for row in left])
+
+
+def test_a_deletion_that_leaves_too_few_images_for_the_kind_deletes_nothing(photos, expected, tmp_path):
+    paths, embeddings = expected[0][:6], expected[1][:6]
+    (tmp_path / "list.txt").write_text("\n".join(paths))
+    out = tmp_path / "index"
+    index_images(out, ImageList.of(tmp_path / "list.txt"), model=exported(), kind="ivf(lists=5, probes=5)")
+    with pytest.raises(ValueError, match=r"^4 images would be left, and nothing is deleted: ivf\(lists=5\) needs"):
+        delete_images(out, paths[:2])
+    assert EmbeddingShards(out / "embeddings").paths() == set(paths)
+    assert_finds(out, paths, embeddings)
+
+
+def test_after_an_interrupted_deletion_rows_and_vectors_belong_together(photos, expected, tmp_path, monkeypatch):
+    """The embeddings are deleted, and the index still has them; then images are added, or it is searched."""
+    paths, embeddings = expected
+    first, out = [path for path in paths if "odd" in path], tmp_path / "index"
+    index_images(out, ImageList.of(photos / "odd"), model=exported(), shard_rows=4)
+    with monkeypatch.context() as patch:
+        patch.setattr(indexing, "build", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            delete_images(out, first[:2])
+    with pytest.raises(ValueError, match="of other images than the index: deleting was interrupted. Repeat it."):
+        duplicates(Searcher(out), 0.5)
+    (tmp_path / "list.txt").write_text("\n".join(path for path in paths if "even" in path))
+    index_images(out, ImageList.of(tmp_path / "list.txt"), add=True)
+    rows = [paths.index(each) for each in (*first[2:], *(path for path in paths if "even" in path))]
+    searcher = assert_finds(out, [paths[row] for row in rows], embeddings[rows])
+    assert len(duplicates(searcher, -1)) == len(rows) * (len(rows) - 1) // 2
 
 
 def test_images_that_cannot_be_read_are_listed_and_left_out(photos, tmp_path):

@@ -19,9 +19,7 @@ def duplicates(searcher, threshold):
         threshold: smallest similarity.
     """
     found, first, count = {}, 0, len(searcher)
-    for block in EmbeddingShards(searcher.folder.embeddings).blocks():
-        # An interrupted --add has embeddings beyond those in the index.
-        embeddings = block.embeddings[: count - first]
+    for embeddings in _embeddings(searcher):
         rows, k = np.arange(len(embeddings)), NEIGHBORS
         while len(rows):
             similarities, others = searcher.nearest(embeddings[rows], k)
@@ -34,3 +32,22 @@ def duplicates(searcher, threshold):
         first += len(embeddings)
     ordered = sorted(found.items(), key=lambda item: (-item[1], item[0]))
     return [tuple(searcher.image(row, similarity) for row in pair) for pair, similarity in ordered]
+
+
+def _embeddings(searcher):
+    """Yields blocks `[N, D]` of the embeddings of all rows of the index, in order."""
+    shards, first = EmbeddingShards(searcher.folder.embeddings), 0
+    for block in shards.blocks():
+        # An interrupted --add has embeddings beyond those in the index.
+        ids = searcher.ids[first : first + len(block.ids)]
+        _check(shards, np.array_equal(block.ids[: len(ids)], ids))
+        yield block.embeddings[: len(ids)]
+        first += len(ids)
+    _check(shards, first == len(searcher))
+
+
+def _check(shards, is_same):
+    if not is_same:
+        raise ValueError(
+            f"{shards.folder} has embeddings of other images than the index: deleting was interrupted. Repeat it."
+        )

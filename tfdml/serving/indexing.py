@@ -4,21 +4,14 @@ import os
 import shutil
 from pathlib import Path
 
-import numpy as np
-
-from pipelines.datasets.ignoring import write_list
-from tfdml import registry
 from tfdml.embedding_shards import EmbeddingShards
-from tfdml.faiss_library import load_faiss
-from tfdml.progress_bar import ProgressBar
 from tfdml.serving.embedding_pass import embed_into
 from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.folder_lock import locked
+from tfdml.serving.index_build import build, index_of_kind
 from tfdml.serving.index_folder import IndexFolder
 from tfdml.serving.model_files import model_files, model_hash
 
-# An index is trained anew when it has grown by this factor.
-GROWTH = 2
 # What an interrupted indexing leaves in its folder.
 UNFINISHED = {".lock", "embeddings", "model", "images", "bad_images.jsonl"}
 
@@ -40,7 +33,7 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
     folder = IndexFolder(out)
     _check_target(folder, add)
     if not add:
-        _created(kind)
+        index_of_kind(kind)
     folder.path.mkdir(parents=True, exist_ok=True)
     with locked(folder.path, "index"):
         shards, embedder = _opened(folder, model, add)
@@ -54,7 +47,7 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
             target.write_bytes(contents)
 
         embed_into(shards, images, embedder, on_read=keep if in_memory else None, **options)
-        _build(folder, shards, kind, embedder.metric)
+        build(folder, shards, kind, embedder.metric)
         return len(shards), dict(shards.bad)
 
 
@@ -69,7 +62,7 @@ def index_embeddings(out, source, *, model, kind="flat"):
     """
     folder, given = IndexFolder(out), EmbeddingShards(source)
     _check_target(folder, add=False)
-    _created(kind)
+    index_of_kind(kind)
     if model_hash(model) != given.model:
         raise ValueError(f"The embeddings in {source} were not computed by the model {model}; give the one that did.")
     relative = next((path for path in sorted(given.paths()) if not os.path.isabs(path)), None)
@@ -80,7 +73,7 @@ def index_embeddings(out, source, *, model, kind="flat"):
         shutil.rmtree(folder.embeddings, ignore_errors=True)
         _copy(model, folder.model)
         shards = given.copy_to(folder.embeddings)
-        _build(folder, shards, kind, ExportedModel(folder.model).metric)
+        build(folder, shards, kind, ExportedModel(folder.model).metric)
         return len(shards), dict(shards.bad)
 
 
@@ -95,35 +88,37 @@ def delete_images(out, paths):
     manifest = folder.manifest()
     with locked(folder.path, "index"):
         shards = EmbeddingShards(folder.embeddings)
+        embedded = [path for block in shards.blocks() for path in block.paths]
         # Also those that an interrupted deletion has deleted from the embeddings only.
-        there = shards.paths() | set(folder.read_images(manifest)[1])
+        there = {*embedded, *folder.read_images(manifest)[1]}
         names = {_name_of(path, out, there) for path in paths}
         unknown = sorted(names - there)
         if unknown:
             raise ValueError(f"{unknown[0]} is not in the index {out}, and nothing is deleted.")
-        if not shards.paths() - names:
+        left = sum(path not in names for path in embedded)
+        if not left:
             raise ValueError(f"These are all images of the index {out}; remove the folder instead.")
+        _check_size(manifest["spec"], left)
         shards.remove(names)
-        _build(folder, shards, manifest["spec"], manifest["metric"], anew=True)
+        build(folder, shards, manifest["spec"], manifest["metric"], anew=True)
         for name in names:
             if not os.path.isabs(name):
                 Path(folder.file_of(name)).unlink(missing_ok=True)
         return len(shards)
 
 
+def _check_size(spec, count):
+    """Raises a ValueError if there is no index of this kind for so few images."""
+    try:
+        index_of_kind(spec).of_size(count)
+    except ValueError as error:
+        raise ValueError(f"{count} images would be left, and nothing is deleted: {error}") from None
+
+
 def _name_of(path, out, there):
     """Returns the name in the index of an image with this path."""
     names = (str(path), os.path.relpath(path, out), os.path.abspath(path))
     return next((name for name in names if name in there), names[-1])
-
-
-def unit_length(embeddings, metric):
-    """Returns embeddings at unit length for cosine similarity, or as they are; float32."""
-    embeddings = np.ascontiguousarray(embeddings, np.float32)
-    if metric == "euclidean":
-        return embeddings
-    lengths = np.linalg.norm(embeddings, axis=1, keepdims=True)
-    return embeddings / np.where(lengths > 0, lengths, 1)
 
 
 def _check_target(folder, add):
@@ -183,62 +178,3 @@ def _check_same(folder, shards, images):
             f"{folder.path} holds an indexing of other images that was interrupted, such as {min(others)}. Repeat its "
             "command, or give another --out."
         )
-
-
-def _created(kind):
-    index = registry.create("index", kind)
-    if not index.is_approximate:
-        raise ValueError(f"--kind={kind} makes no index; the exact one is flat.")
-    return index
-
-
-def _build(folder, shards, spec, metric, anew=False):
-    """Writes the index of all embeddings: what there is and the new ones, or all anew."""
-    if not len(shards):
-        _write_bad(folder, shards)
-        raise ValueError(f"None of {len(shards.bad)} images can be read; {folder.bad_images} says why.")
-    manifest = folder.manifest() if folder.exists() else None
-    grown = manifest and len(shards) <= GROWTH * manifest["trained_on"] and not anew
-    if grown:
-        index, start = folder.read_index(manifest), manifest["count"]
-        kind, trained_on = manifest["kind"], manifest["trained_on"]
-    else:
-        sized = _created(manifest["spec"] if manifest else spec).of_size(len(shards))
-        index, kind, trained_on, start = _trained(sized, shards, metric), repr(sized), len(shards), 0
-    columns, bar = ([], [], []), ProgressBar(len(shards), "vector", done=start)
-    for block in shards.blocks():
-        first = len(columns[0])
-        for column, values in zip(columns, (block.ids.tolist(), block.paths, block.labels), strict=True):
-            column.extend(values)
-        if first >= start:
-            index.add(unit_length(block.embeddings, metric))
-            bar.add(len(block.embeddings))
-    about = {
-        "model": shards.model,
-        "dimension": shards.dimension,
-        "metric": metric,
-        "spec": manifest["spec"] if manifest else spec,
-        "kind": kind,
-        "count": len(shards),
-        "trained_on": trained_on,
-    }
-    folder.write(index, columns, about)
-    _write_bad(folder, shards)
-
-
-def _trained(index, shards, metric):
-    """Returns an index of faiss that is trained on a sample of the embeddings, and empty."""
-
-    def sample(count):
-        drawn = np.random.default_rng(0).choice(len(shards), min(count, len(shards)), replace=False)
-        return unit_length(shards.rows(np.sort(drawn)), metric)
-
-    faiss = load_faiss()
-    kind = faiss.METRIC_L2 if metric == "euclidean" else faiss.METRIC_INNER_PRODUCT
-    return index.create(shards.dimension, kind, sample)
-
-
-def _write_bad(folder, shards):
-    folder.bad_images.unlink(missing_ok=True)
-    if shards.bad:
-        write_list(folder.bad_images, sorted(shards.bad.items()))

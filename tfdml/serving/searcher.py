@@ -10,8 +10,8 @@ import numpy as np
 
 from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.image_list import ImageList
+from tfdml.serving.index_build import unit_length
 from tfdml.serving.index_folder import IndexFolder
-from tfdml.serving.indexing import unit_length
 
 # Images that the model embeds at once.
 BATCH = 64
@@ -64,6 +64,11 @@ class Searcher:
             if self._model is None:
                 self._model = ExportedModel(self._model_path)
             return self._model
+
+    @property
+    def ids(self):
+        """`[N]`: the ids of all images."""
+        return self._ids
 
     @property
     def labels(self):
