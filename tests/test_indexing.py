@@ -10,7 +10,7 @@ import pytest
 from tests.serving_fixtures import exported, loaded, models_load_once, picture  # noqa: F401
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.progress_bar import ProgressBar
-from tfdml.serving import ExportedModel, Searcher, index_folder, indexing
+from tfdml.serving import ExportedModel, Searcher, index_build, index_folder, indexing
 from tfdml.serving.duplicates import duplicates
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.indexing import delete_images, index_images
@@ -118,7 +118,7 @@ def test_a_kill_while_an_index_is_written_leaves_the_earlier_one_whole(step, pho
 
 
 def test_adding_to_an_index_tells_how_far_it_is(photos, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(indexing, "ProgressBar", functools.partial(ProgressBar, every=0.0))
+    monkeypatch.setattr(index_build, "ProgressBar", functools.partial(ProgressBar, every=0.0))
     index_images(tmp_path / "index", ImageList.of(photos), model=exported(), shard_rows=8)
     told = [line.partition(",")[0] for line in capsys.readouterr().out.splitlines()]
     assert told == ["8/13 vectors", "13/13 vectors"]
