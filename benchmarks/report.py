@@ -2,7 +2,7 @@
 
 The embeddings are random, around a center for each class, and the images are those of `benchmarks.pictures`, the same
 ones again and again. The network is small: what a larger one takes, to embed the test images and for the similarity
-maps of the 1,080 images on the page, comes on top. Evaluation, which the table of scores needs, has a row of its own.
+maps of the images on the page, comes on top. Evaluation, which the table of scores needs, has a row of its own.
 """
 
 import argparse

@@ -10,13 +10,15 @@ from pipelines.images.pictures import image_of
 from tfdml.progress_bar import ProgressBar
 from tfdml.reporting import similarity_maps
 from tfdml.reporting.neighbors import chosen_queries
-from tfdml.reporting.page import Places, gallery_data, neighbors_of
+from tfdml.reporting.page import Places, gallery_data, neighbors_of, queries_within
 from tfdml.run.subject import NEIGHBORS, looked_up
 
-# Queries of each kind.
-EACH = 40
+# Images whose size as files decides how many queries there are.
+SAMPLE = 32
 # Queries whose neighbors are in memory at once as the network takes them.
 AT_ONCE = 8
+# Kinds of queries of one run.
+KINDS = ("worst", "best", "random")
 CLOSENESS = {"cosine": "cosine similarity", "euclidean": "Euclidean distance"}
 
 
@@ -27,8 +29,9 @@ def gallery_of(subject):
         subject: `Subject`.
     """
     retrieved, labels = subject.retrieved, subject.test.labels
-    chosen = chosen_queries(retrieved, labels, EACH, subject.experiment.settings.seed)
-    rows = {kind: retrieved.queries[chosen[kind]] for kind in ("worst", "best", "random")}
+    count = _count(subject, kinds=len(KINDS))
+    chosen = chosen_queries(retrieved, labels, count, subject.experiment.settings.seed)
+    rows = {kind: retrieved.queries[chosen[kind]] for kind in KINDS}
     chosen = {kind.capitalize(): each for kind, each in rows.items()}
     found = _found(subject, retrieved, _rows(chosen))
     return _gallery(chosen, subject, {"": found}, places_of(subject, found))
@@ -42,15 +45,16 @@ def gallery_of_several(subjects, queries, alone):
         queries: `[Q]` rows of the queries.
         alone: name of a run to booleans `[Q]`, whether it alone gets a query right.
     """
-    random = np.random.default_rng(0)
-    chosen = {f"Right by {name} alone": random.permutation(queries[each])[:EACH] for name, each in alone.items()}
-    chosen["Random"] = random.permutation(queries)[:EACH]
+    random, first = np.random.default_rng(0), next(iter(subjects.values()))
+    count = _count(first, kinds=len(alone) + 1, models=len(subjects))
+    chosen = {f"Right by {name} alone": random.permutation(queries[each])[:count] for name, each in alone.items()}
+    chosen["Random"] = random.permutation(queries)[:count]
     rows, found = _rows(chosen), {}
     for name, subject in subjects.items():
         search = dataclasses.replace(subject.search, queries=rows)
         retrieved = looked_up(subject.embeddings, search, NEIGHBORS, distance=subject.distance)
         found[name] = _found(subject, retrieved, rows)
-    return _gallery(chosen, next(iter(subjects.values())), found)
+    return _gallery(chosen, first, found)
 
 
 def places_of(subject, found):
@@ -83,6 +87,13 @@ def _maps(subject, found):
             maps[rows[0]] = similarity_maps(subject.model, images)
         bar.add(len(inputs))
     return maps
+
+
+def _count(subject, kinds, models=1):
+    """How many queries of each kind are shown."""
+    test = subject.test
+    rows = np.random.default_rng(0).choice(len(test), min(SAMPLE, len(test)), replace=False)
+    return queries_within([image_of(test, row).numpy() for row in rows], kinds * (1 + models * NEIGHBORS))
 
 
 def _found(subject, retrieved, rows):

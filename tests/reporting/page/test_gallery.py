@@ -10,9 +10,9 @@ from PIL import Image
 
 from tfdml.evaluation.retrieved import Retrieved
 from tfdml.evaluation.search import Search
-from tfdml.reporting.page import Places, gallery, gallery_data, neighbors_of, picture_figures
+from tfdml.reporting.page import Places, gallery, gallery_data, neighbors_of, picture_figures, queries_within
 from tfdml.reporting.page import images as page_images
-from tfdml.reporting.page.gallery import IMAGES
+from tfdml.reporting.page.gallery import FEWEST, IMAGES, LARGE, LARGEST, MOST
 from tfdml.reporting.page.images import jpeg_within
 from tfdml.reporting.page.places import MOST_PLACES
 from tfdml.reporting.similarity import SimilarityMap
@@ -95,6 +95,16 @@ def test_images_are_as_large_as_their_bytes_allow_and_not_enlarged():
     small = opened(uri)[1].size
     assert max(small) < 300 and small[1] / small[0] == pytest.approx(1.4, rel=0.02) and len(uri) * 3 / 4 < 20_100
     assert max(opened(jpeg_within(picture, 10**7, largest=256))[1].size) == 256
+
+
+def test_of_photos_there_are_fewer_queries_whose_images_are_large():
+    photo = np.asarray(Image.fromarray(NOISE[::20, ::20]).resize((500, 700), Image.Resampling.BICUBIC))
+    count = queries_within([photo], 27)
+    assert FEWEST < count < MOST
+    assert max(opened(jpeg_within(Image.fromarray(photo), IMAGES // (27 * count), LARGEST))[1].size) >= LARGE
+    assert queries_within([NOISE[:32, :32]] * 19 + [photo], 27) == MOST
+    # Too many bytes for large images, for as many queries, and for more than one.
+    assert [queries_within([NOISE], shown) for shown in (51, 2000, 10_000)] == [FEWEST, 4, 1]
 
 
 def test_a_thousand_noisy_photos_stay_within_the_page():

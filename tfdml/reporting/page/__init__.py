@@ -5,7 +5,7 @@ from tfdml.reporting.page.comparison import compared_runs, differences_table, ri
 from tfdml.reporting.page.curves import curve_figures
 from tfdml.reporting.page.document import document
 from tfdml.reporting.page.elements import element, joined, pairs
-from tfdml.reporting.page.gallery import gallery, gallery_data, neighbors_of
+from tfdml.reporting.page.gallery import gallery, gallery_data, neighbors_of, queries_within
 from tfdml.reporting.page.images import picture_figures
 from tfdml.reporting.page.learners import learners_tables
 from tfdml.reporting.page.places import Places
@@ -26,6 +26,7 @@ __all__ = [
     "neighbors_of",
     "pairs",
     "picture_figures",
+    "queries_within",
     "reproduce",
     "right_table",
     "scores_table",

@@ -4,10 +4,29 @@ import numpy as np
 from PIL import Image
 
 from tfdml.reporting.page.elements import Html, element, joined
-from tfdml.reporting.page.images import jpeg_within
+from tfdml.reporting.page.images import SIDES, jpeg, jpeg_within
 
 # Bytes of all images of a gallery, and the longest side of one in pixels.
 IMAGES, LARGEST = 9_000_000, 512
+# Queries of each kind at most, and with images so large that nobody sees more in larger ones.
+MOST, LARGE = 40, 320
+# So many there are of images that must then be smaller; fewer only if the smallest would be too many bytes.
+FEWEST = 8
+
+
+def queries_within(images, shown):
+    """Returns how many queries of each kind to show, so that their images are large and the page is not.
+
+    Args:
+        images: a sample of the images, uint8 `[H, W, 3]` each.
+        shown: number of images that one query of each kind shows, all kinds together.
+    """
+    pictures = [Image.fromarray(pixels) for pixels in images]
+    large, small = (
+        int(IMAGES / shown / np.quantile([len(jpeg(picture, side)) for picture in pictures], 0.9))
+        for side in (LARGE, SIDES[-1])
+    )
+    return max(min(max(large, FEWEST), small, MOST), 1)
 
 
 def gallery_data(chosen, found, closeness, image, about, places=None):

@@ -51,15 +51,25 @@ def jpeg_within(picture, most, largest=SIDES[0]):
     for side in SIDES:
         if side > promising and side != SIDES[-1]:
             continue
-        small = picture.copy()
-        small.thumbnail((side, side), Image.Resampling.LANCZOS)
-        file = io.BytesIO()
-        small.save(file, "JPEG", quality=QUALITY)
-        if file.tell() <= most:
+        content = jpeg(picture, side)
+        if len(content) <= most:
             break
         # Bytes grow with the area, or less.
-        promising = 1.1 * max(small.size) * math.sqrt(most / file.tell())
-    return data_uri(file.getvalue(), "image/jpeg")
+        promising = 1.1 * min(side, max(picture.size)) * math.sqrt(most / len(content))
+    return data_uri(content, "image/jpeg")
+
+
+def jpeg(picture, side):
+    """Returns the bytes of a picture as a JPEG.
+
+    Args:
+        picture: PIL image in RGB; it is not enlarged.
+        side: longest side in pixels.
+    """
+    small, file = picture.copy(), io.BytesIO()
+    small.thumbnail((side, side), Image.Resampling.LANCZOS)
+    small.save(file, "JPEG", quality=QUALITY)
+    return file.getvalue()
 
 
 def data_uri(content, kind):
