@@ -15,7 +15,7 @@ from tfdml.serving.contact_sheet import draw
 from tfdml.serving.duplicates import duplicates
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.indexing import index_images
-from tfdml.serving.labeling import Calibration, calibrate, label_folder, vote
+from tfdml.serving.labeling import Calibration, Labeled, calibrate, label_folder, vote
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +98,9 @@ def test_votes():
     votes = [neighbor("a", 0.9), neighbor("b", 0.8), neighbor("b", 0.7), neighbor(None, 0.6), neighbor("a", 0.5)]
     assert vote(votes) == ("a", 0.9) and vote(votes[:3]) == ("b", 0.8)
     assert vote([neighbor(None, 0.4)]) == (None, 0.4)
+    # A distance can be any number, and minus one would be near.
+    assert vote([]) == (None, -np.inf)
+    assert Labeled("a.jpg", *vote([])).in_json() == {"path": "a.jpg", "label": None, "similarity": None}
 
 
 def test_the_threshold_labels_as_many_as_the_precision_allows():
@@ -107,6 +110,9 @@ def test_the_threshold_labels_as_many_as_the_precision_allows():
     # Those of equal similarity together.
     assert calibrate(votes, labels, 0.8) == Calibration(0.6, 0.8, 5 / 6, 6)
     assert calibrate(votes, labels, 0.5).threshold == 0.5
+    # Images without a neighbor get no label, whatever the threshold.
+    lonely = [*votes, vote([]), vote([])]
+    assert calibrate(lonely, [*labels, "a", None], 0.25) == Calibration(0.5, 4 / 6, 6 / 8, 8)
     with pytest.raises(ValueError, match="No threshold reaches a precision of 0.9 on 1 .* the highest is 0.000"):
         calibrate([("a", 0.9)], ["b"], 0.9)
 

@@ -89,7 +89,7 @@ def _label(searcher, given):
     )
     if given.format == "json":
         about = None if calibration is None else asdict(calibration)
-        print(json.dumps({"calibration": about, "images": [asdict(each) for each in found]}))
+        print(json.dumps({"calibration": about, "images": [each.in_json() for each in found]}))
         return
     if calibration:
         print(

@@ -32,11 +32,11 @@ def vote(neighbors):
         neighbors: list of `Neighbor`s, the nearest first; those without a label do not vote.
 
     Returns:
-        `(label, similarity)`; if no neighbor has a label, None and the similarity of the nearest.
+        `(label, similarity)`; if no neighbor has a label, None and the similarity of the nearest, -inf without any.
     """
     counts = Counter(each.label for each in neighbors if each.label is not None)
     if not counts:
-        return None, neighbors[0].similarity if neighbors else -1.0
+        return None, neighbors[0].similarity if neighbors else -np.inf
     label = max(counts, key=counts.get)
     return label, next(each.similarity for each in neighbors if each.label == label)
 
@@ -79,12 +79,17 @@ class Labeled:
     Args:
         path: its file.
         label: None where it is unknown.
-        similarity: that of the nearest neighbor with the label that won the vote; None if the image cannot be read.
+        similarity: that of the nearest neighbor with the label that won the vote, see `vote`; None if the image cannot
+            be read.
     """
 
     path: str
     label: str | None
     similarity: float | None
+
+    def in_json(self):
+        """Returns a dictionary for JSON, which has no -inf: None takes its place."""
+        return dataclasses.asdict(self) | {"similarity": None if self.similarity == -np.inf else self.similarity}
 
 
 def label_folder(searcher, folder, k, threshold=None, *, validation="", precision=0.95):
