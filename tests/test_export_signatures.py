@@ -1,12 +1,14 @@
 """Signatures of an exported model: pixels, learners, files that cannot be read, requests of TensorFlow Serving."""
 
 import base64
+import itertools
 import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests import rest_of_tensorflow_serving as rest
 from tests.serving_fixtures import SIZE, claims_pixels, exported, exported_tolerant, loaded, picture, two_learners
 from tfdml.serving.model_files import model_hash
 from tfdml.serving.projection import Projection
@@ -74,40 +76,51 @@ def test_contents_that_cannot_be_read_are_told_apart_by_either_model(strict, tol
         np.testing.assert_allclose(embeddings[[0, 2]], model.embed_contents(GOOD[:2])[0], atol=1e-5)
 
 
-def tensors_of(request):
-    """The tensors that TensorFlow Serving makes of a request's body, as its page on REST says."""
-
-    def value(each):
-        return base64.b64decode(each["b64"]) if set(each) == {"b64"} else each
-
-    body = json.loads(request)
-    if "inputs" in body:
-        named = body["inputs"] if isinstance(body["inputs"], dict) else {"image_bytes": body["inputs"]}
-        return {name: tf.constant([value(each) for each in values]) for name, values in named.items()}
-    rows = [each if set(each) == {"image_bytes"} else {"image_bytes": each} for each in body["instances"]]
-    return {"image_bytes": tf.constant([value(row["image_bytes"]) for row in rows])}
-
-
-def predictions_of(outputs):
-    """The rows of its answer: values alone if there is one output, else by name."""
-    if len(outputs) == 1:
-        return next(iter(outputs.values())).numpy().tolist()
-    columns = {name: tensor.numpy().tolist() for name, tensor in outputs.items()}
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+def test_requests_and_answers_are_those_that_tensorflow_serving_documents():
+    specs = {name: tf.TensorSpec(None, kind) for name, kind in [("tag", tf.string), ("signal", tf.int32)]}
+    specs["sensor"] = tf.TensorSpec(None, tf.float32)
+    by_rows, by_columns = (rest.tensors(json.loads(each), specs) for each in (rest.IN_ROWS, rest.IN_COLUMNS))
+    assert {name: values.shape for name, values in by_rows.items()} == {
+        "tag": (2,),
+        "signal": (2, 5),
+        "sensor": (2, 2, 2),
+    }
+    for name, values in by_rows.items():
+        np.testing.assert_array_equal(values, by_columns[name])
+    request, expected = rest.HALF_PLUS_THREE
+    given = rest.tensors(json.loads(request), {"x": tf.TensorSpec(None, tf.float32)})
+    assert rest.in_rows({"y": given["x"] / 2 + 3}) == json.loads(expected)
 
 
 def test_requests_of_tensorflow_serving(strict, tolerant):
-    """The value of the only input, the input by name, and columns; the example's `{"b64": "aW1hZ2UgYnl0ZXM="}`."""
+    """In rows and columns, with and without the name of the input; of one output, and of two."""
     encoded = [{"b64": base64.b64encode(each).decode()} for each in GOOD]
-    expected = strict.signatures["serving_default"](image_bytes=tf.constant(GOOD))["embedding"].numpy()
-    named = [{"image_bytes": each} for each in encoded]
-    for body in ({"instances": encoded}, {"instances": named}, {"inputs": encoded}):
-        answer = {"predictions": predictions_of(strict.signatures["serving_default"](**tensors_of(json.dumps(body))))}
-        np.testing.assert_allclose(json.loads(json.dumps(answer))["predictions"], expected, atol=1e-5)
-    documented = json.dumps({"instances": [{"b64": "aW1hZ2UgYnl0ZXM="}, encoded[0]]})
-    rows = predictions_of(tolerant.signatures["serving_default"](**tensors_of(documented)))
-    assert [row["valid"] for row in rows] == [False, True]
-    np.testing.assert_allclose(rows[1]["embedding"], expected[0], atol=1e-5)
+    expected = strict.signatures["serving_default"](image_bytes=tf.constant(GOOD))["embedding"]
+    rows, columns = {"instances": [{"image_bytes": each} for each in encoded]}, {"inputs": {"image_bytes": encoded}}
+    for request in ({"instances": encoded}, rows, {"inputs": encoded}, columns):
+        key = "outputs" if "inputs" in request else "predictions"
+        body = json.loads(rest.answer(strict, json.dumps(request)))
+        assert list(body) == [key]
+        np.testing.assert_allclose(body[key], expected, atol=1e-5)
+    files = [rest.IMAGE, encoded[0]]
+    in_rows = json.loads(rest.answer(tolerant, json.dumps({"instances": files})))["predictions"]
+    in_columns = json.loads(rest.answer(tolerant, json.dumps({"inputs": files})))["outputs"]
+    assert [row["valid"] for row in in_rows] == in_columns["valid"] == [False, True]
+    np.testing.assert_allclose([row["embedding"] for row in in_rows], in_columns["embedding"], atol=1e-5)
+    np.testing.assert_allclose(in_columns["embedding"][1], expected[0], atol=1e-5)
+
+
+def test_requests_of_other_signatures(strict):
+    encoded = [{"b64": base64.b64encode(each).decode()} for each in GOOD]
+    images = np.random.default_rng(0).integers(0, 256, (2, SIZE, SIZE, 3)).astype(np.float32)
+    learners = strict.signatures["embed_learners"](image_bytes=tf.constant(GOOD))["embeddings"]
+    embedding = strict.signatures["embed_images"](images=tf.constant(images))["embedding"]
+    cases = [("embed_learners", encoded, learners), ("embed_images", images.tolist(), embedding)]
+    for (name, given, expected), (sent, answered) in itertools.product(
+        cases, [("instances", "predictions"), ("inputs", "outputs")]
+    ):
+        body = json.loads(rest.answer(strict, json.dumps({"signature_name": name, sent: given})))
+        np.testing.assert_allclose(body[answered], expected, atol=1e-5)
 
 
 def test_a_projection_is_that_of_principal_components():
