@@ -17,5 +17,10 @@ def peak():
     return _status("VmHWM")
 
 
+def held():
+    """Returns the memory that the process holds now, in bytes."""
+    return _status("VmRSS")
+
+
 def _status(name):
     return int(re.search(rf"{name}:\s+(\d+)", Path("/proc/self/status").read_text()).group(1)) * 1024

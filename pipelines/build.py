@@ -10,6 +10,8 @@ from pipelines.reading.file_reader import file_reader
 # and fewer where batches are large, because its memory grows with the square of a batch.
 STEPS_AT_ONCE = 32
 ROWS_AT_ONCE = 8192
+# Rows of shards that are read by one call.
+RECORDS = 64
 # Files that are read at once: on a network disk most of the time is waiting.
 READS = 16
 # Batches that wait for the model.
@@ -92,8 +94,7 @@ def training_batches(
     chunks = tf.data.Dataset.from_tensors(0).flat_map(as_it_is(rest_of_epoch))
     numbers = chunks.map(as_it_is(rows_of)).unbatch()
     if substitutes is None:
-        one = as_it_is(lambda row, *about: image_of(read(row), row, *about))
-        dataset = numbers.map(one, num_parallel_calls=READS)
+        dataset = _decoded(numbers, read, image_of)
     else:
         dataset = numbers.interleave(as_it_is(first_readable), cycle_length=READS, num_parallel_calls=READS)
     dataset = dataset.batch(share // parts, drop_remainder=True)
@@ -118,18 +119,30 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
     rows = tf.data.Dataset.range(batches.start * batch_size, batches.stop * batch_size)
     rows = rows.map(as_it_is(lambda row: tf.minimum(row, count - 1)))
     seed = tf.zeros([2], tf.int64)
-    image_of = as_it_is(lambda row: preprocess(read(row), seed, *boxes(row)))
+
+    def image_of(contents, row):
+        return preprocess(contents, seed, *boxes(row))
 
     def one_image(row):
-        found = tf.data.Dataset.from_tensors(row).map(image_of)
+        found = tf.data.Dataset.from_tensors(row).map(as_it_is(lambda row: image_of(read(row), row)))
         zeros = tf.data.Dataset.from_tensors(tf.zeros(found.element_spec.shape))
         return found.ignore_errors().concatenate(zeros).take(1)
 
     if tolerant:
         images = rows.interleave(as_it_is(one_image), READS, num_parallel_calls=READS)
     else:
-        images = rows.map(image_of, num_parallel_calls=READS)
+        images = _decoded(rows, read, image_of)
     return _deterministic(images.batch(batch_size, drop_remainder=True).prefetch(BATCHES_AHEAD))
+
+
+def _decoded(rows, read, image_of):
+    """Returns a dataset of what `image_of` makes of contents, a row, and what stands behind the row in its element."""
+    many = getattr(read, "many", None)
+    if many is None:
+        one = as_it_is(lambda row, *about: image_of(read(row), row, *about))
+        return rows.map(one, num_parallel_calls=READS)
+    several = rows.batch(RECORDS).map(as_it_is(lambda row, *about: (many(row), row, *about)), num_parallel_calls=CORES)
+    return several.unbatch().map(as_it_is(image_of), num_parallel_calls=READS)
 
 
 def _boxes(split):

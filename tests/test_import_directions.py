@@ -63,6 +63,7 @@ ROOMS = {
         "PIL apache_beam keras numpy onnx pyarrow sklearn tensorflow tf2onnx",
     ),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags tfdml.progress_bar", None),
+    "pipelines.pack": ("pipelines tfdml.registry tfdml.command tfdml.flags tfdml.progress_bar", None),
     # Draws what a run would see, so it joins rooms as the commands of tfdml do.
     "pipelines.show": ("pipelines tfdml", None),
     "pipelines.images": ("pipelines.images pipelines.datasets.headers", "numpy tensorflow"),
@@ -72,7 +73,7 @@ ROOMS = {
         f"pipelines.reading pipelines.images pipelines.sampling pipelines.datasets tfdml.progress_bar {DECLARED}",
         None,
     ),
-    "pipelines.datasets": (f"pipelines.datasets tfdml.progress_bar {DECLARED}", None),
+    "pipelines.datasets": (f"pipelines.datasets tfdml.progress_bar tfdml.checked_files {DECLARED}", None),
     "pipelines": (f"pipelines {DECLARED}", None),
 }
 # Rooms that are no leaves: what they must not import.
@@ -94,7 +95,11 @@ COMMANDS = (
     "report",
     "command",
 )
-COMMAND_LINES = {*(f"tfdml/{name}.py" for name in COMMANDS), "pipelines/check.py", "pipelines/show.py"}
+PIPELINE_COMMANDS = ("check", "pack", "show")
+COMMAND_LINES = {
+    *(f"tfdml/{name}.py" for name in COMMANDS),
+    *(f"pipelines/{name}.py" for name in PIPELINE_COMMANDS),
+}
 
 
 @cache

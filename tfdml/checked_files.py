@@ -42,19 +42,20 @@ def fingerprint(path):
         return {"bytes": os.path.getsize(path), "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
-def read_manifest(path, what, version):
+def read_manifest(path, what, version, read=None):
     """Returns the content of a manifest, a dictionary, or raises a ValueError that says why it cannot be used.
 
     Args:
         path: the JSON file.
         what: what its `format` must be, such as `tfdml index`.
         version: what its `version` must be.
+        read: function from a path to bytes, for a path that is not on this machine's disks. Default: `open`.
     """
-    path = Path(path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads((read or _content)(path).decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
-        raise ValueError(f"{path.parent} is no {what}: it has no {path.name}.") from None
+        folder, name = os.path.split(path)
+        raise ValueError(f"{folder} is no {what}: it has no {name}.") from None
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is damaged ({error}); make the {what} anew.") from None
     if not isinstance(found, dict) or found.get("format") != what:
@@ -65,6 +66,10 @@ def read_manifest(path, what, version):
             f"Make the {what} anew."
         )
     return found
+
+
+def _content(path):
+    return Path(path).read_bytes()
 
 
 def write_manifest(path, what, version, content):

@@ -5,6 +5,8 @@ from collections import Counter
 
 import numpy as np
 
+from pipelines.datasets.packed_images import PackedImages
+
 # Things that a message names at most.
 SHOWN = 3
 # Fields of a split that have a value for each class, not for each row.
@@ -16,7 +18,7 @@ class Split:
     """Rows of a dataset.
 
     Args:
-        images: `[N]` object array: paths (str), or encoded image files (bytes).
+        images: `[N]` object array: paths (str), or encoded image files (bytes); or `PackedImages`.
         labels: `[N]` int64 array of class numbers.
         class_names: names of classes by class number, or None where they have none.
         cameras: `[N]` integers, which camera took the image, or None.
@@ -52,7 +54,15 @@ class Split:
     @property
     def encoded(self):
         """True if rows are image files as bytes, False if they are paths."""
-        return len(self) > 0 and isinstance(self.images[0], bytes)
+        packed = isinstance(self.images, PackedImages)
+        return packed or (len(self) > 0 and isinstance(self.images[0], bytes))
+
+    @property
+    def identities(self):
+        """Array of N things that tell rows apart: file names without folders, or contents, or what stands for them."""
+        if isinstance(self.images, PackedImages):
+            return self.images.fingerprints()
+        return self.images if self.encoded else np.array([path.rpartition("/")[2] for path in self.images])
 
     @property
     def num_classes(self):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from pipelines.datasets.packed_images import PackedImages
 from pipelines.images.errors import reason_of
 from pipelines.reading.cached_rows import rows_in_memory, rows_on_disk, write_rows
 from pipelines.reading.file_reader import file_reader
@@ -112,6 +113,10 @@ class Cache:
 def _digest(split, name):
     """Returns a digest of a split's rows, which changes when a file or a box changes."""
     digest = hashlib.sha256(f"{VERSION} {name}".encode())
+    if isinstance(split.images, PackedImages):
+        boxes = b"" if split.boxes is None else split.boxes.tobytes()
+        digest.update(split.images.fingerprints().tobytes() + boxes)
+        return digest.hexdigest()[:32]
     for row, image in enumerate(split.images):
         if split.encoded:
             about = hashlib.sha256(image).hexdigest()

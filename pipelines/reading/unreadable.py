@@ -60,4 +60,7 @@ def why_unreadable(split, row):
         image_of(split, row)
     except tf.errors.OpError as error:
         return reason_of(error)
+    except ValueError as error:
+        # Of a shard.
+        return str(error)
     return None

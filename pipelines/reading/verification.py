@@ -44,13 +44,16 @@ def verify(split, *, min_side, threads, on_rows=lambda count: None):
 
 
 def _verdict(split, row, min_side):
-    contents = split.images[row]
-    if not split.encoded:
-        try:
+    try:
+        contents = split.images[row]
+        if not split.encoded:
             with open(contents, "rb") as file:
                 contents = file.read()
-        except OSError as error:
-            return Verdict(error.strerror, None)
+    except OSError as error:
+        return Verdict(error.strerror, None)
+    except ValueError as error:
+        # Of a shard.
+        return Verdict(str(error), None)
     box = None if split.boxes is None else split.boxes[row]
     return Verdict(_why_bad(contents, box, min_side), hashlib.blake2b(contents, digest_size=16).digest())
 

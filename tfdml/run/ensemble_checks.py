@@ -56,7 +56,8 @@ def held_out_by_all(runs, changes):
             read[str(run.path)] = source, trained(run.path, "best", own, test_only=False)[0]
     (first_dir, (_, first)), *others = read.items()
     for run_dir, (_, other) in others:
-        if not np.array_equal(first.splits.evaluation.images, other.splits.evaluation.images):
+        one, another = first.splits.evaluation, other.splits.evaluation
+        if not np.array_equal(one.identities, another.identities):
             return None, f"{first_dir} and {run_dir} hold out different ones: train all with one --validation_seed"
     return first, None
 

@@ -1,0 +1,151 @@
+"""Packed datasets: reading beside files, and tables of ten million rows: `python -m benchmarks.packed`.
+
+Reading takes the contents of random images of about 14 kB, without decoding them, from shards and from files that are
+in the page cache, through the same pipeline; times are CPU times of an image. Tables are those of 10,000,000 rows in
+1,000,000 classes, whose records are the same few pictures: a process of its own opens them, binds a P×K sampler, and
+takes the first batch.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+SIDE = 48
+ROWS_OF_SHARD = 1_000_000
+# Passes over the images, in turn, and batches of indices.
+PASSES, BATCHES = 5, 512
+
+
+def files_and_shards(folder, count):
+    """Writes files of random bytes, and packs them; returns both splits."""
+    from pipelines.datasets import Split, load, packing
+    from pipelines.datasets.dataset import Dataset
+
+    random = np.random.default_rng(0)
+    paths = np.array([str(folder / "files" / f"{number:06d}.bin") for number in range(count)], object)
+    (folder / "files").mkdir()
+    for path in paths:
+        Path(path).write_bytes(random.bytes(int(random.integers(8_000, 20_000))))
+    split = Split(paths, np.arange(count) // 10)
+    packing.pack(Dataset("random", None, split), folder / "packed", images=8192)
+    return split, load("packed", data_dir=str(folder / "packed"), test_only=True).test
+
+
+def seconds_of_reading(split, order):
+    """CPU seconds of an image."""
+    import tensorflow as tf
+
+    from pipelines.build import evaluation_batches
+
+    def length(contents, seed):
+        return tf.strings.length(contents)
+
+    start = time.process_time()
+    for batch in evaluation_batches(split.where(order), length, batch_size=100):
+        del batch
+    return (time.process_time() - start) / len(order)
+
+
+def print_reading(count):
+    with tempfile.TemporaryDirectory() as folder:
+        splits = dict(zip(("files", "shards"), files_and_shards(Path(folder), count), strict=True))
+        order = np.random.default_rng(1).permutation(count)
+        found = {name: [] for name in splits}
+        for _ in range(PASSES):
+            for name, split in splits.items():
+                found[name].append(seconds_of_reading(split, order))
+    # The first pass reads the files for the first time.
+    files, shards = (np.median(found[name][1:]) for name in ("files", "shards"))
+    print(f"An image from files: {1e6 * files:.0f} µs; from shards: {shards / files:.2f} of that.", flush=True)
+
+
+def write_tables(folder, rows, classes):
+    """Writes a packed dataset of many rows by hand, from the shard of a small one that is packed."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    from benchmarks.pictures import picture
+    from pipelines.datasets import Split, packing
+    from pipelines.datasets.dataset import Dataset
+    from tfdml.checked_files import fingerprint, write_manifest
+
+    few = Split(np.array([picture(seed) for seed in range(64)], object), np.arange(64) // 2)
+    packing.pack(Dataset("synthetic", None, few), folder, images=64)
+    manifest = json.loads((folder / packing.MANIFEST).read_text())
+    small = pyarrow.parquet.read_table(folder / "test-00000.parquet")
+    shards = {}
+    labels = np.random.default_rng(0).permutation(np.arange(rows) % classes)
+    for number, first in enumerate(range(0, rows, ROWS_OF_SHARD)):
+        name = f"train-{number:05d}"
+        os.link(folder / "test-00000.tar", folder / f"{name}.tar")
+        part = np.arange(first, min(first + ROWS_OF_SHARD, rows))
+        table = small.take(pa.array(part % 64)).set_column(
+            small.column_names.index("labels"), "labels", pa.array(100 + labels[part])
+        )
+        pyarrow.parquet.write_table(table, folder / f"{name}.parquet")
+        size = (folder / f"{name}.tar").stat().st_size
+        shards[name] = {"bytes": size, "table": fingerprint(folder / f"{name}.parquet")}
+    content = {name: manifest[name] for name in ("dataset", "protocol", "classes")}
+    parts = {"train": {"images": rows, "shards": shards}, "test": manifest["parts"]["test"]}
+    write_manifest(folder / packing.MANIFEST, packing.FORMAT, packing.VERSION, {**content, "parts": parts})
+
+
+def measure_tables(folder):
+    """Opens the tables and takes a batch; prints what it took."""
+    import tensorflow as tf
+
+    from benchmarks.peak_memory import MIB, held, peak, reset_peak
+    from pipelines.build import STEPS_AT_ONCE, training_batches
+    from pipelines.datasets import load
+    from pipelines.preprocessor import Preprocessor
+    from pipelines.sampling import PxK
+
+    # What TensorFlow and Arrow need anyway.
+    tf.constant(0)
+    before, start = reset_peak(), time.perf_counter()
+    split = load("packed", data_dir=folder).train
+    opened = time.perf_counter() - start
+    sampler = PxK(classes=32, per_class=4)
+    sampler.bind(split.labels)
+    bound = time.perf_counter() - start
+    prepare = Preprocessor("warp", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
+    step = tf.Variable(0, dtype=tf.int64)
+    next(iter(training_batches(split, sampler, prepare, seed=0, step=step, steps_per_epoch=100)))
+    first = time.perf_counter() - start
+    holds = (held() - before) / MIB
+    tables = sampler.tables()
+    rows = tf.function(lambda steps: sampler.rows(tf.constant(0, tf.int64), steps, tables))
+    rows(tf.range(STEPS_AT_ONCE, dtype=tf.int64))
+    start = time.perf_counter()
+    for begin in range(0, BATCHES, STEPS_AT_ONCE):
+        rows(tf.range(begin, begin + STEPS_AT_ONCE, dtype=tf.int64))
+    batch = (time.perf_counter() - start) / BATCHES
+    print(f"{len(split):,} rows in {split.num_classes:,} classes: opened in {opened:.1f} s, sampler at {bound:.1f} s,")
+    print(f"first batch at {first:.1f} s; {1000 * batch:.2f} ms for the indices of a batch of 128;")
+    print(f"{holds:,.0f} MiB held, {(peak() - before) / MIB:,.0f} MiB at most.", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=20_000, help="that are read")
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--classes", type=int, default=1_000_000)
+    arguments = parser.parse_args()
+    print_reading(arguments.images)
+    with tempfile.TemporaryDirectory() as folder:
+        spawned = multiprocessing.get_context("spawn")
+        about = (Path(folder), arguments.rows, arguments.classes)
+        for work, given in ((write_tables, about), (measure_tables, (folder,))):
+            process = spawned.Process(target=work, args=given)
+            process.start()
+            process.join()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""A dataset that `python -m pipelines.pack` has packed."""
+
+import functools
+import hashlib
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from pipelines.datasets.arguments import DATA_DIR
+from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.packed_images import PackedImages, Places, is_remote, read_part
+from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
+from tfdml.arguments import optional, path
+from tfdml.checked_files import read_manifest
+from tfdml.registry import register
+
+# Tables that are read at once.
+THREADS = 8
+PLACES = {"offset": np.int64, "length": np.int32, "checksum": np.uint32}
+
+
+@register("dataset", "packed", path=optional(path()), data_dir=DATA_DIR)
+def packed(path=None, data_dir=None):
+    """A dataset in the shards of `python -m pipelines.pack`: tables in memory, images read one by one from the shards.
+
+    Args:
+        path: folder of the shards, also one of `tf.io.gfile` such as `gs://bucket/packed`. Default: `data_dir`.
+        data_dir: folder of the shards.
+    """
+    if not (path or data_dir):
+        raise ValueError("Expected the folder of a packed dataset, as --data_dir or packed(path=...); received none.")
+    folder = path or data_dir
+    folder = folder if is_remote(folder) else os.path.expanduser(folder)
+    manifest = read_manifest(os.path.join(folder, MANIFEST), FORMAT, VERSION, read=_whole)
+    classes = _table(folder, CLASSES, manifest["classes"])
+    parts = {part: _split(folder, about, classes, part) for part, about in manifest["parts"].items()}
+    return Dataset(manifest["dataset"], parts.get("train"), parts["test"], protocol=manifest["protocol"])
+
+
+def _split(folder, about, classes, part):
+    shards = about["shards"]
+    paths = [os.path.join(folder, f"{name}.tar") for name in shards]
+    with ThreadPoolExecutor(THREADS) as threads:
+        list(threads.map(_check_size, paths, (shard["bytes"] for shard in shards.values())))
+        names = [f"{name}.parquet" for name in shards]
+        read = functools.partial(_columns, folder)
+        columns = list(threads.map(read, names, (shard["table"] for shard in shards.values())))
+    lengths = [len(each["offset"]) for each in columns]
+    shard = np.repeat(np.arange(len(paths), dtype=np.int32), lengths)
+    joined = {name: np.concatenate([each.pop(name) for each in columns]) for name in list(columns[0])}
+    places = Places(shard, *(joined.pop(name) for name in PLACES))
+    of_part = [row for row in classes.to_pylist() if row["part"] == part]
+    for name, column in {"class_names": "name", "class_groups": "group"}.items():
+        joined[name] = {row["label"]: row[column] for row in of_part if row[column] is not None} or None
+    return Split(PackedImages(paths, places), **joined)
+
+
+def _columns(folder, name, expected):
+    """Returns the columns of a shard's table, by name, but for the names of its images."""
+    table, found = _table(folder, name, expected, {*PLACES, *COLUMNS, "boxes"}), {}
+    for column in table.column_names:
+        values = table[column].combine_chunks()
+        if column == "boxes":
+            found[column] = values.flatten().to_numpy().reshape(-1, 4)
+        else:
+            found[column] = values.to_numpy(zero_copy_only=False).astype(PLACES.get(column), copy=False)
+    return found
+
+
+def _table(folder, name, expected, columns=None):
+    """Returns a table with those of the columns that it has; None for all."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    path = os.path.join(folder, name)
+    try:
+        content = _whole(path)
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror or error}); pack the dataset anew.") from None
+    if hashlib.sha256(content).hexdigest() != expected["sha256"]:
+        raise ValueError(f"{path} is damaged: it is not what the manifest says was written. Pack the dataset anew.")
+    file = pyarrow.parquet.ParquetFile(pa.BufferReader(content))
+    return file.read(columns and [name for name in file.schema_arrow.names if name in columns])
+
+
+def _check_size(path, expected):
+    size = _size(path)
+    if size != expected:
+        told = "is missing" if size is None else f"is damaged: it has {size:,} bytes, and was written with {expected:,}"
+        raise ValueError(f"{path} {told}. Copy it again, or pack the dataset anew.")
+
+
+def _size(path):
+    """Returns the bytes of a file, or None if there is none."""
+    if is_remote(path):
+        import tensorflow as tf
+
+        return tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else None
+    return os.path.getsize(path) if os.path.exists(path) else None
+
+
+def _whole(path):
+    size = _size(path)
+    if size is None:
+        raise FileNotFoundError(f"there is no {path}")
+    return read_part(path, 0, size)

@@ -1,0 +1,107 @@
+"""`PackedImages`: the column `images` of a split whose files are records of shards."""
+
+import os
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import numpy as np
+
+# Records that are read at once from far away.
+THREADS = 16
+
+
+class Places(NamedTuple):
+    """Where records are: a value for each row.
+
+    Args:
+        shard: `[N]` int32, number of the shard.
+        offset: `[N]` int64, first byte in the shard.
+        length: `[N]` int32, bytes.
+        checksum: `[N]` uint32, CRC-32 of the record.
+    """
+
+    shard: np.ndarray
+    offset: np.ndarray
+    length: np.ndarray
+    checksum: np.ndarray
+
+    def where(self, rows):
+        return Places(*(column[rows] for column in self))
+
+
+class PackedImages:
+    """Contents of image files, read from shards when they are asked for.
+
+    Stands for an `[N]` array of bytes: `images[7]` is the content of a file, `images[rows]` are the `PackedImages` of
+    some rows. Only the places are in memory.
+
+    Args:
+        paths: list of the shards' paths, local or of `tf.io.gfile`.
+        places: `Places` of the rows.
+    """
+
+    def __init__(self, paths, places):
+        self.paths, self.places = paths, places
+
+    def __len__(self):
+        return len(self.places.offset)
+
+    def __getitem__(self, rows):
+        if isinstance(rows, int | np.integer):
+            return self.read([rows])[0]
+        return PackedImages(self.paths, self.places.where(rows))
+
+    def read(self, rows):
+        """Returns the contents of rows, an object array."""
+        found = np.empty(len(rows), object)
+        about = [column[rows].tolist() for column in self.places]
+        if self.paths and is_remote(self.paths[0]):
+            # Most of the time is waiting.
+            with ThreadPoolExecutor(THREADS) as threads:
+                found[:] = list(threads.map(self._record, *about))
+        else:
+            found[:] = list(map(self._record, *about))
+        return found
+
+    def tolist(self):
+        """Returns the contents of all rows."""
+        return self.read(range(len(self))).tolist()
+
+    def fingerprints(self):
+        """Returns length and checksum of the records, `[N, 2]`, which differ where a record does."""
+        return np.stack([self.places.length, self.places.checksum], axis=1)
+
+    def _record(self, shard, offset, length, checksum):
+        path = self.paths[shard]
+        try:
+            content = read_part(path, offset, length)
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read ({error.strerror or error}).") from None
+        # A short record has another checksum.
+        if zlib.crc32(content) != checksum:
+            raise ValueError(f"{path} is damaged at byte {offset:,}: pack the dataset anew, or copy the shard again.")
+        return content
+
+
+def is_remote(path):
+    """Returns whether a path is one that only `tf.io.gfile` reads, such as `gs://bucket/file`."""
+    return "://" in path
+
+
+def read_part(path, offset, length):
+    """Returns a part of a file. It is opened each time, which is cheap, so that any number of shards can be read."""
+    if is_remote(path):
+        import tensorflow as tf
+
+        try:
+            with tf.io.gfile.GFile(path, "rb") as file:
+                file.seek(offset)
+                return file.read(length)
+        except tf.errors.OpError as error:
+            raise OSError(error.message) from None
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.pread(descriptor, length, offset)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,176 @@
+"""Writes the images of a dataset into shards: tar files, each with a Parquet table of its records."""
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import tarfile
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from tfdml.checked_files import fingerprint, write_atomically, write_flushed, write_manifest
+
+FORMAT, VERSION, MANIFEST, PLAN, CLASSES = "packed tfdml dataset", 1, "manifest.json", "plan.json", "classes.parquet"
+# Columns of a split that a table has as they are.
+COLUMNS = ("labels", "cameras", "groups", "is_query", "is_gallery")
+ENDINGS = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}
+BLOCK = tarfile.BLOCKSIZE
+
+
+class Shard(NamedTuple):
+    """A shard to write.
+
+    Args:
+        name: name of its files, without their ending.
+        part: `train` or `test`.
+        rows: range of the rows of the split.
+    """
+
+    name: str
+    part: str
+    rows: range
+
+
+def shards_of(dataset, images):
+    """Returns the `Shard`s of a dataset with so many images in each."""
+    return [
+        Shard(f"{part}-{number:05d}", part, range(first, min(first + images, len(split))))
+        for part, split in dataset.splits().items()
+        for number, first in enumerate(range(0, len(split), images))
+    ]
+
+
+def pack(dataset, folder, images, on_images=lambda count: None):
+    """Packs a dataset into a folder. What an interrupted call has written whole is not written again.
+
+    Args:
+        dataset: `pipelines.datasets.dataset.Dataset`.
+        folder: the folder.
+        images: images of a shard.
+        on_images: function that is called with a number of images when they are packed.
+    """
+    folder, shards = Path(folder), shards_of(dataset, images)
+    _begin(dataset, folder, images)
+    for shard in shards:
+        if not _table(folder, shard).exists():
+            with _told(folder):
+                _write_shard(folder, shard, dataset.splits()[shard.part])
+        on_images(len(shard.rows))
+    with _told(folder):
+        _write_classes(dataset, folder / CLASSES)
+        write_manifest(folder / MANIFEST, FORMAT, VERSION, _content(dataset, folder, shards))
+
+
+def _begin(dataset, folder, images):
+    """Makes the folder this dataset's; raises an error if it is another's."""
+    plan = {"images": images, "protocol": dataset.protocol, "rows": _digest(dataset)}
+    with _told(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not (folder / PLAN).exists():
+            if any(not entry.name.startswith(".writing-") for entry in folder.iterdir()):
+                raise ValueError(f"--out={folder} is not empty, and is no packed dataset; give a new folder.")
+            write_atomically(folder / PLAN, json.dumps(plan).encode())
+    if json.loads((folder / PLAN).read_text()) != plan:
+        raise ValueError(f"--out={folder} was begun with another dataset or other --shard_images; give a new folder.")
+
+
+def _digest(dataset):
+    """Returns a digest of all that is packed but the contents of files, which are read once only."""
+    digest = hashlib.sha256()
+    for part, split in dataset.splits().items():
+        digest.update(f"{part} {len(split)} ".encode())
+        for image in split.images:
+            about = hashlib.sha256(image).digest() if isinstance(image, bytes) else f"{image}\n".encode()
+            digest.update(about)
+        for name in (*COLUMNS, "boxes"):
+            column = getattr(split, name)
+            digest.update(b"none" if column is None else np.ascontiguousarray(column).tobytes())
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def _told(folder):
+    """Says where and why nothing could be written."""
+    try:
+        yield
+    except OSError as error:
+        told = f"Cannot pack into {folder}: {error.strerror or error}. Repeat the command to go on from what is there."
+        raise OSError(told) from error
+
+
+def _table(folder, shard):
+    return folder / f"{shard.name}.parquet"
+
+
+def _write_shard(folder, shard, split):
+    """Writes the records, then their table, which says that the records are whole."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    columns = {"name": [], "offset": [], "length": [], "checksum": []}
+    temporary = folder / f".writing-{shard.name}.tar"
+    try:
+        write_flushed(temporary, lambda file: _write_records(file, shard, split, columns))
+        temporary.rename(folder / f"{shard.name}.tar")
+    finally:
+        temporary.unlink(missing_ok=True)
+    for name in COLUMNS:
+        if getattr(split, name) is not None:
+            columns[name] = getattr(split, name)[shard.rows.start : shard.rows.stop]
+    if split.boxes is not None:
+        boxes = pa.array(split.boxes[shard.rows.start : shard.rows.stop].astype(np.int32).reshape(-1))
+        columns["boxes"] = pa.FixedSizeListArray.from_arrays(boxes, 4)
+    written = io.BytesIO()
+    pyarrow.parquet.write_table(pa.table(columns), written)
+    write_atomically(_table(folder, shard), written.getvalue())
+
+
+def _write_records(file, shard, split, columns):
+    with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
+        for row in shard.rows:
+            content = split.images[row] if split.encoded else _content_of(split.images[row])
+            entry = tarfile.TarInfo(f"{row:09d}{ENDINGS.get(content[:2], '.bin')}")
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+            # Behind the record the last block is filled up.
+            columns["offset"].append(file.tell() - -(-len(content) // BLOCK) * BLOCK)
+            columns["length"].append(len(content))
+            columns["checksum"].append(zlib.crc32(content))
+            columns["name"].append(split.name_of(row))
+
+
+def _content_of(path):
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read: {error.strerror}. Replace it, or leave it out.") from None
+
+
+def _write_classes(dataset, path):
+    """Writes the names and the groups of classes, as far as they have any."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    rows = []
+    for part, split in dataset.splits().items():
+        names, groups = split.class_names or {}, split.class_groups or {}
+        rows += [(part, int(label), names.get(label), groups.get(label)) for label in {**names, **groups}]
+    columns = list(map(list, zip(*rows, strict=True))) or [[], [], [], []]
+    # Names and groups are texts or numbers; none at all are texts.
+    arrays = [pa.array(column, pa.string() if set(column) <= {None} else None) for column in columns]
+    written = io.BytesIO()
+    pyarrow.parquet.write_table(pa.Table.from_arrays(arrays, ["part", "label", "name", "group"]), written)
+    write_atomically(path, written.getvalue())
+
+
+def _content(dataset, folder, shards):
+    parts = {part: {"images": len(split), "shards": {}} for part, split in dataset.splits().items()}
+    for shard in shards:
+        about = {"bytes": os.path.getsize(folder / f"{shard.name}.tar"), "table": fingerprint(_table(folder, shard))}
+        parts[shard.part]["shards"][shard.name] = about
+    about = {"dataset": dataset.name, "protocol": dataset.protocol, "classes": fingerprint(folder / CLASSES)}
+    return {**about, "parts": parts}

@@ -1,0 +1,42 @@
+"""Packs a dataset into shards: `python -m pipelines.pack --dataset=sop --data_dir=data --out=packed/sop`.
+
+Train on them with `--dataset=packed --data_dir=packed/sop`: the batches are the same bits. Repeat the command to go on
+after an interruption.
+"""
+
+from absl import flags
+
+from tfdml import command
+from tfdml import flags as tfdml_flags
+from tfdml.progress_bar import ProgressBar
+
+tfdml_flags.define_debug()
+flags.DEFINE_string("dataset", "", "Dataset spec, as in training.")
+flags.DEFINE_string("data_dir", "", "Folder of the dataset, as in training.")
+flags.DEFINE_string("ignore_images", "", "List of images to leave out, as pipelines.check writes it.")
+flags.DEFINE_string("out", "", "New folder for the shards.")
+flags.DEFINE_integer("shard_images", 8192, "Images of a shard.", lower_bound=1)
+flags.DEFINE_list("import_modules", [], "Your own modules to import first, such as one that registers a dataset.")
+
+
+def main():
+    from pipelines.datasets.loading import load
+    from pipelines.datasets.packing import pack
+    from tfdml import registry
+
+    settings = flags.FLAGS
+    for name in ("dataset", "out"):
+        if not settings[name].value:
+            raise ValueError(f"--{name} is missing.")
+    registry.import_modules(settings.import_modules)
+    about = {"data_dir": settings.data_dir, "ignore_images": settings.ignore_images}
+    # Images for evaluation alone can be packed, too.
+    dataset = load(settings.dataset, **about, test_only=True)
+    images = sum(map(len, dataset.splits().values()))
+    bar = ProgressBar(images, "image")
+    pack(dataset, settings.out, settings.shard_images, bar.add)
+    print(f"Packed {images:,} images into {settings.out}.")
+
+
+if __name__ == "__main__":
+    command.run(main)
