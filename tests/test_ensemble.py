@@ -88,6 +88,7 @@ def test_the_folder_of_an_ensemble_is_a_run(tmp_path):
     assert {name: found[name] for name in METRICS} == pytest.approx(result(out)["metrics"])
     assert run("tfdml.report", f"--run_dir={out}").returncode == 0
     assert (out / "report" / "learners.png").is_file()
+    assert "Each learner alone" in (out / "report" / "index.html").read_text(encoding="utf-8")
     done = run("tfdml.export", f"--run_dir={out}", f"--out={tmp_path}/exported")
     assert done.returncode == 0, done.stderr
     exported = tf.saved_model.load(tmp_path / "exported")

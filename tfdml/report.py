@@ -41,6 +41,8 @@ def report_run(run_dir, only):
         run_dir: folder of the run.
         only: names of the pictures; empty: all that the run has, and the page.
     """
+    from tfdml.run.ensemble_directory import EnsembleDirectory
+    from tfdml.run.members_page import write_members_page
     from tfdml.run.page import subject_of, write_page
     from tfdml.run.pictures import PICTURES
     from tfdml.run.record import Record
@@ -50,12 +52,16 @@ def report_run(run_dir, only):
         raise ValueError(f"Unknown picture {unknown[0]!r} in --only. Known: {', '.join(PICTURES)}; {PAGE} is the page.")
     if not run_dir:
         raise ValueError("Expected --run_dir, the folder of a run, or --run_dirs, several.")
+    ensemble, page = EnsembleDirectory(run_dir), Path(flags.FLAGS.out or Path(run_dir) / "report" / "index.html")
+    if not ensemble.has_flags and ensemble.begun() and set(only) <= {PAGE}:
+        write_members_page(ensemble, page)
+        print(f"Wrote {page}")
+        return
     record = Record.of(run_dir)
     subject = subject_of(record)
     wanted = only or [name for name, pictures in PICTURES.items() if not pictures.if_named]
     pictures = draw_pictures(record, subject, [name for name in wanted if name != PAGE], asked=only)
     if PAGE in only or not only:
-        page = Path(flags.FLAGS.out or record.run.report / "index.html")
         write_page(record, subject, pictures, page)
         print(f"Wrote {page}")
 

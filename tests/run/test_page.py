@@ -52,7 +52,7 @@ def test_the_page_has_what_the_run_has():
     assert "<code>ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)</code>" in text
     for name in ("what-was-run", "scores", "training", "queries-and-neighbors", "how-to-reproduce"):
         assert f'<section id="{name}"' in text
-    assert "python -m tfdml.train" in text and "<svg" in text
+    assert "python -m tfdml.train" in text and "</svg>Recall@1</li>" in text
     versions = result(straight_run())["environment"]
     assert {"tfdml", "TensorFlow", "machine"} <= versions.keys()
     assert all(f"<dt>{name}</dt>" in text and version in text for name, version in versions.items())

@@ -52,7 +52,7 @@ def write_comparison(groups, path):
         ),
         "Scores": _scores_table(scores, metrics),
         "Differences": page.joined(_differences(scores, metrics), page.right_table(counts, len(queries))),
-        "Training": page.curve_figures(_overlaid(records)),
+        "Training": page.curve_figures(overlaid(records)),
         "Queries and neighbors": page.gallery(gallery),
         "How to reproduce": page.joined(
             *(page.reproduce(record.command(), {"Run": str(record.run.path)}) for _, record in _each(records)),
@@ -142,7 +142,7 @@ def _differences(scores, metrics):
     return page.differences_table(first, {name: compare(baseline, group, metrics) for name, group in others})
 
 
-def _overlaid(records):
+def overlaid(records):
     """Returns metric to name of a group to its mean curve; only of metrics that all runs of the group have."""
     charts = {}
     for name, group in records.items():

@@ -19,6 +19,10 @@ class EnsembleDirectory(RunDirectory):
         names = (path.name.removeprefix(MEMBER) for path in self.path.glob(f"{MEMBER}*"))
         return {number: self.member(number) for number in sorted(int(name) for name in names if name.isdecimal())}
 
+    def begun(self):
+        """The run directories of the members that have flags."""
+        return [member for member in self.members().values() if member.has_flags]
+
     def asked(self):
         """The number of members that its flags say; 0 where it has no flags yet."""
         return self.settings().members if self._flags.exists() else 0

@@ -27,7 +27,7 @@ def write_page(record, subject, pictures, path):
     gallery = subject and gallery_of(subject)
     sections = {
         "Scores": score_tables(record, subject),
-        "Training": page.curve_figures(training_curves(record.events)),
+        "Training": page.curve_figures(_curves(record.events)),
         "Queries and neighbors": gallery and page.gallery(gallery),
         "Learners": subject and _learners(subject.learners, record.result),
         "Pictures": page.picture_figures({each: told for each, told in pictures.items() if each.stem not in OWN}),
@@ -80,6 +80,11 @@ def _environment(record):
 def _learners(learners, result):
     names = [each["run_dir"] for each in result["members"]] if "members" in result else None
     return page.learners_tables(learners, names, result.get("cost"))
+
+
+def _curves(events):
+    charts = training_curves(events)
+    return {title: {page.titled(name): curve for name, curve in curves.items()} for title, curves in charts.items()}
 
 
 def _duration(seconds):

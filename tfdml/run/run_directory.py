@@ -152,8 +152,10 @@ class RunDirectory:
         shutil.rmtree(self.tensorboard, ignore_errors=True)
 
     def _holds_anything(self):
-        # What a kill in the middle of `claim` left is nothing. An ensemble has no flags before its members are trained.
-        return any(not entry.name.startswith((".writing-", LOCK, MEMBER)) for entry in self.path.iterdir())
+        # What a kill in the middle of `claim` left is nothing. An ensemble has no flags before its members are trained,
+        # but may have a report.
+        names = [entry.name for entry in self.path.iterdir() if entry != self.report]
+        return any(not name.startswith((".writing-", LOCK, MEMBER)) for name in names)
 
     def _saved_flags(self):
         if not self.has_flags:

@@ -17,11 +17,11 @@ def points(text):
 
 
 def test_a_rising_curve_rises_from_left_to_right():
-    made = curve_figures({"loss": {"recall_at_1": ([0, 5, 10], [0.0, 0.5, 1.0])}})
+    made = curve_figures({"loss": {"my_run": ([0, 5, 10], [0.0, 0.5, 1.0])}})
     (curve,) = points(made)
     assert curve[0] == (LEFT, HEIGHT - 42) and curve[-1] == (WIDTH - RIGHT, TOP)
     assert curve[1] == ((curve[0][0] + curve[2][0]) / 2, (curve[0][1] + curve[2][1]) / 2)
-    assert 'aria-label="loss by step. Recall@1: 0 at step 0, 1 at step 10."' in made
+    assert 'aria-label="loss by step. my_run: 0 at step 0, 1 at step 10."' in made
     assert made.count("<circle") == 3 and "<title>step 5: 0.5</title>" in made and "legend" not in made
 
 

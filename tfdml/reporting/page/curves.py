@@ -3,7 +3,6 @@
 import math
 
 from tfdml.reporting.page.elements import Html, element, empty_element, joined
-from tfdml.reporting.page.scores import titled
 
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 58, 24, 12, 42
@@ -24,7 +23,7 @@ def curve_figures(charts):
 
 
 def _figure(title, curves):
-    curves = {titled(name): _finite(*each) for name, each in curves.items()}
+    curves = {name: _finite(*each) for name, each in curves.items()}
     curves = {name: points for name, points in curves.items() if points}
     if not curves:
         return None
