@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import signal
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,9 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
         content = base64.b64encode((tmp_path / "index/images/test-0000042.jpg").read_bytes()).decode()
         answer = service.ask("search", json.dumps({"b64": content}).encode(), **{"content-type": "application/json"})
         assert (len(answer["neighbors"]), answer["neighbors"][0]["name"]) == (10, "test-0000042.jpg")
+        with urllib.request.urlopen(service.address, timeout=60) as page:
+            assert (page.status, page.headers.get_content_type()) == (200, "text/html")
+            assert '<input id="file"' in page.read().decode()
         assert service.kill(signal.SIGINT).returncode == 130
     shutil.copytree(tmp_path / "index", tmp_path / "other")
     (tmp_path / "other" / "index-0.faiss").write_bytes(b"text")

@@ -6,19 +6,23 @@ import time
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
-from tests.serving.http.fake_service import FakeSearcher, create_app
+from tests.serving.http.fake_service import FakeSearcher, create_app, encoded
 from tfdml.serving.http.limits import Limits
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed; setup.py lists it")
-uvicorn = pytest.importorskip("uvicorn")
-listen = pytest.importorskip("tfdml.serving.http.server").listen
+server_module = pytest.importorskip("tfdml.serving.http.server")
+
+# Of the only image of the index.
+ID = 100
 
 
 @pytest.fixture(scope="module")
-def address():
-    config = uvicorn.Config(create_app(FakeSearcher(), Limits(image_bytes=100_000)), log_config=None)
-    server = uvicorn.Server(config)
-    with listen("127.0.0.1", 0) as bound:
+def address(tmp_path_factory):
+    file = tmp_path_factory.mktemp("images") / "one.png"
+    file.write_bytes(encoded())
+    limits = Limits(image_bytes=100_000)
+    server = server_module.Server(create_app(FakeSearcher([file]), limits), limits, lambda: None)
+    with server_module.listen("127.0.0.1", 0) as bound:
         thread = threading.Thread(target=server.run, args=[[bound]])
         thread.start()
         while not server.started:
@@ -35,6 +39,9 @@ def test_any_request(address):
     assert len(excluded) == 1
     operations = [found.ok() for found in schemathesis.openapi.from_url(f"{address}/openapi.json").get_all_operations()]
     assert len(operations) == 5
+    (image,) = [each for each in operations if each.path == "/images/{id}"]
+    found = image.Case(path_parameters={"id": ID}).call_and_validate()
+    assert (found.status_code, found.content) == (200, encoded())
     for operation in operations:
         for mode in schemathesis.GenerationMode:
 

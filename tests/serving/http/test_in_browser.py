@@ -2,12 +2,12 @@
 
 import base64
 import json
-import shutil
 import signal
 import urllib.error
 
 import pytest
 
+from docs.browser import chromium, what_is_missing
 from tests.commands import Forked, assert_one_error, run
 from tests.serving.http.service import TOKEN, Service
 from tests.serving_fixtures import exported, picture
@@ -46,20 +46,11 @@ def index(photos, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    """Chromium without a window, which records what pages say on its console."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed; setup.py lists it")
-    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if None in programs:
-        pytest.skip("chromium and chromedriver are not installed; Debian: apt install chromium chromium-driver")
-    options = webdriver.ChromeOptions()
-    options.binary_location = programs[0]
-    # Without a sandbox, which containers forbid; in /tmp, since their /dev/shm is small.
-    for argument in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", "window-size=1100,800"):
-        options.add_argument(f"--{argument}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1]))
-    yield driver
-    driver.quit()
+    if what_is_missing():
+        pytest.skip(what_is_missing())
+    with chromium() as driver:
+        driver.set_window_size(1100, 800)
+        yield driver
 
 
 def test_the_page_finds_neighbors(browser, index, photos, tmp_path):
