@@ -35,6 +35,10 @@ LOSS_SPECS = {
     ],
     "multi_similarity": ["multi_similarity", "multi_similarity(beta=40.0, base=0.5, mining=False)"],
     "n_pair": ["n_pair", "n_pair(margin=0.5, normalize=True, regularization=0.02)"],
+    "nested": [
+        "nested(loss='triplet(mining=\"batch_hard\")', dims=(2, 4))",
+        "nested(loss='multi_similarity', dims=(1, 2, 4))",
+    ],
     "norm_softmax": ["norm_softmax(classes=7)"],
     "nt_xent": ["nt_xent", "nt_xent(temperature=0.5)"],
     "proxy_anchor": ["proxy_anchor(classes=7)", "proxy_anchor(classes=7, scale=4.0)"],

@@ -27,7 +27,7 @@ before = set(sys.modules)
 import tfdml.losses
 from tfdml import registry
 for name in registry.names("loss"):
-    registry.create("loss", name)
+    registry.create("loss", "nested(loss='triplet', dims=(2, 4))" if name == "nested" else name)
 print(json.dumps({"backend": keras.backend.backend(), "added": sorted(set(sys.modules) - before)}))
 """
 

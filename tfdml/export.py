@@ -17,7 +17,11 @@ flags.DEFINE_bool(
     "Return zeros for files that cannot be read, and another output `valid`; otherwise one of them fails the batch.",
 )
 flags.DEFINE_integer(
-    "dims", 0, "Project to so many principal components of the training embeddings; 0: no projection.", lower_bound=0
+    "dims",
+    0,
+    "Keep so many dimensions: the first ones, where --loss=nested(...) trained these, else principal components of the "
+    "training embeddings; 0: all.",
+    lower_bound=0,
 )
 flags.DEFINE_enum(
     "lite",
@@ -26,7 +30,7 @@ flags.DEFINE_enum(
     "Also write model.tflite, for LiteRT, with weights of this precision; it takes decoded and resized pixels.",
 )
 flags.DEFINE_bool("onnx", False, "Also write model.onnx, for ONNX Runtime; it takes decoded and resized pixels.")
-flags.DEFINE_bool("whiten", False, "With --dims: give all components the same variance.")
+flags.DEFINE_bool("whiten", False, "With --dims: keep components in any case, and give all the same variance.")
 
 
 def main():

@@ -14,6 +14,8 @@ class LossHooks:
     batch_parts = 1
     # Number of classes that it was made for; None: any.
     classes = None
+    # Numbers of first dimensions that it trains as embeddings of their own.
+    nested_dims = ()
 
     # Why it cannot compare a batch with past ones, as part of a sentence; None: it can, and its `call` takes `queries`.
     refuses_memory = "it does not say how anchors are compared with other rows than those of their batch"

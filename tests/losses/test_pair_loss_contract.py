@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.linalg import block_diag
 
 from tfdml import registry
 
@@ -43,7 +44,10 @@ def test_names_of_classes_change_nothing(loss, make_batch, seed, size, classes):
 @given(seed=st.integers(0, 10**6), size=st.integers(2, 12), classes=st.integers(1, 5))
 def test_rotation_changes_nothing(loss, make_batch, seed, size, classes):
     labels, embeddings = make_batch(size, classes, seed=seed, dtype="float64")
-    rotation, _ = np.linalg.qr(np.random.default_rng(seed).normal(size=(5, 5)))
+    random = np.random.default_rng(seed)
+    # What is nested is turned within.
+    blocks = np.split(np.arange(5), loss.nested_dims)
+    rotation = block_diag(*(np.linalg.qr(random.normal(size=(len(each), len(each))))[0] for each in blocks))
     expected = loss.call(labels, embeddings)
     np.testing.assert_allclose(loss.call(labels, embeddings @ rotation), expected, rtol=1e-7, atol=1e-7)
 

@@ -29,6 +29,7 @@ SIGNATURES = {
     ),
     "multi_similarity": "alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True",
     "n_pair": "margin=0.0, scale=1.0, negatives='all', normalize=False, regularization=0.0",
+    "nested": "loss, dims",
     "norm_softmax": f"temperature=0.05, {SAMPLED}",
     "nt_xent": "temperature=0.1",
     "proxy_anchor": "scale=32.0, margin=0.1, classes=None",
@@ -51,7 +52,7 @@ SIGNATURES = {
 
 
 def loss_classes():
-    return {name: type(registry.create("loss", name)) for name in registry.names("loss")}
+    return registry.registered("loss")
 
 
 def test_signatures_stay_as_they_are():
@@ -78,6 +79,9 @@ def other(value):
 
 def test_losses_call_their_functions_with_their_arguments(monkeypatch):
     for name, loss_class in loss_classes().items():
+        if name == "nested":
+            # It makes the loss that it is given; tests/losses/test_nested.py has its value.
+            continue
         loss, received = loss_class(), {}
         taken = inspect.signature(loss_class.function).parameters
         given = {argument: other(value) for argument, value in loss.get_config().items() if argument in taken}

@@ -18,6 +18,7 @@ from tfdml.losses.manifold_n_pair import ManifoldNPair, manifold_n_pair_loss
 from tfdml.losses.margin import Margin, margin_loss
 from tfdml.losses.multi_similarity import MultiSimilarity, multi_similarity_loss
 from tfdml.losses.n_pair import NPair, n_pair_loss
+from tfdml.losses.nested import Nested, nested_loss
 from tfdml.losses.norm_softmax import NormSoftmax, norm_softmax_loss
 from tfdml.losses.nt_xent import NTXent, nt_xent_loss
 from tfdml.losses.proxy_anchor import ProxyAnchor, proxy_anchor_loss
@@ -52,6 +53,7 @@ __all__ = [
     "MultiSimilarity",
     "NPair",
     "NTXent",
+    "Nested",
     "NormSoftmax",
     "ProxyAnchor",
     "ProxyLoss",
@@ -82,6 +84,7 @@ __all__ = [
     "margin_loss",
     "multi_similarity_loss",
     "n_pair_loss",
+    "nested_loss",
     "norm_softmax_loss",
     "nt_xent_loss",
     "proxy_anchor_loss",

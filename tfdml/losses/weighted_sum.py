@@ -63,6 +63,11 @@ class WeightedSum(EmbeddingLoss):
         """The fewest that one of the losses was made for."""
         return min((hooks.classes for hooks in self._hooks() if hooks.classes is not None), default=None)
 
+    @property
+    def nested_dims(self):
+        """Those of any loss."""
+        return tuple(sorted({dim for hooks in self._hooks() for dim in hooks.nested_dims}))
+
     def __call__(self, labels, taken, sample_weight=None):
         if self._shapes is None:
             return super().__call__(labels, taken, sample_weight=sample_weight)

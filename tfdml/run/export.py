@@ -5,10 +5,12 @@ from pathlib import Path
 
 import keras
 import tensorflow as tf
+from absl import logging
 
 import tfdml
-from tfdml import serving
+from tfdml import registry, serving
 from tfdml.checked_files import flush
+from tfdml.loss_hooks import hooks_of
 from tfdml.run.experiment import trained, trained_model
 from tfdml.run.image_data import preprocessor_of
 from tfdml.run.run_directory import RunDirectory
@@ -16,6 +18,7 @@ from tfdml.serving.lite import write_lite
 from tfdml.serving.model_card import write_card
 from tfdml.serving.model_files import model_hash
 from tfdml.serving.onnx_file import write_onnx
+from tfdml.serving.prefix import Prefix
 from tfdml.serving.projection import Projection
 
 # Of a result, what is no score.
@@ -30,17 +33,14 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lit
         which: `best` or `final`.
         out: the folder.
         tolerant: as of `tfdml.serving.export`.
-        dims: number of principal components of the training embeddings to project to; 0: none.
-        whiten: whether these get the same variance.
+        dims: number of dimensions to keep: the first ones, where these were trained nested, else so many principal
+            components of the training embeddings; 0: all.
+        whiten: whether to keep components in any case, and give them the same variance.
         lite: precision of a file for LiteRT, see `tfdml.serving.lite`; None: there is none.
         onnx: whether there is a file for ONNX Runtime, too.
     """
-    out, projection = Path(out), None
-    if dims:
-        experiment, model = trained(run_dir, which, test_only=False)
-        projection = Projection.fit(experiment.embed(model, experiment.splits.train), dims, whiten)
-    else:
-        model = trained_model(run_dir, which)
+    out, model = Path(out), trained_model(run_dir, which)
+    projection = _projection(model, run_dir, which, dims, whiten) if dims else None
     # Fails at once and names the path; TensorFlow would fail with a traceback, after much work.
     out.mkdir(parents=True, exist_ok=True)
     unfinished = out.with_name(f".writing-{out.name}")
@@ -51,26 +51,49 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lit
         write_lite(unfinished, lite)
     if onnx:
         write_onnx(unfinished)
-    facts = {**_of_model(model, projection, whiten), **_of_run(RunDirectory(run_dir), which, model)}
+    facts = {**_of_model(model, projection), **_of_run(RunDirectory(run_dir), which, model)}
     written = {"sha256": model_hash(unfinished), "tolerant": tolerant, "lite": lite, "onnx": onnx}
     write_card(unfinished, {**written, **facts})
     flush(unfinished)
     unfinished.rename(out)
 
 
-def _of_model(model, projection, whiten):
+def _projection(model, run_dir, which, dims, whiten):
+    """Returns what keeps some dimensions of the embedding: its first ones, or its principal components."""
+    nested = _nested_dims(model, run_dir)
+    if dims in nested and not whiten:
+        return Prefix(_dimension(model), dims)
+    if nested and not whiten:
+        known = ", ".join(map(str, nested))
+        logging.warning("--dims=%d is none of %s, trained nested: it projects to principal components.", dims, known)
+    experiment, model = trained(run_dir, which, test_only=False)
+    return Projection.fit(experiment.embed(model, experiment.splits.train), dims, whiten)
+
+
+def _nested_dims(model, run_dir):
+    """Returns the numbers of first dimensions of the embedding that training made embeddings of their own."""
+    if model.learner_count > 1:
+        # Each learner is nested, and not what stands side by side.
+        return ()
+    # It is not trained, so that any number of classes will do.
+    return hooks_of(registry.create("loss", RunDirectory(run_dir).settings().loss, classes=2)).nested_dims
+
+
+def _dimension(model):
+    """Returns the number of dimensions of the model's embedding."""
+    return model(keras.KerasTensor((None, *preprocessor_of(model.preprocessing).image_shape))).shape[-1]
+
+
+def _of_model(model, projection):
     """Returns the facts of a card that the model says."""
-    shape = (None, *preprocessor_of(model.preprocessing).image_shape)
-    dimension = model(keras.KerasTensor(shape)).shape[-1]
-    size = dimension if projection is None else projection.components.shape[1]
-    described = f"principal components of {dimension} dimensions{', whitened' if whiten else ''}"
+    dimension = _dimension(model)
     return {
         "embedding": {
-            "dimension": size,
+            "dimension": projection.dimension if projection else dimension,
             "metric": "cosine" if projection or model.normalize else "euclidean",
             "learners": model.learner_count,
             "learner_dimension": dimension // model.learner_count,
-            "projection": described if projection else "",
+            "projection": projection.description if projection else "",
         },
         "images": model.preprocessing.get_config(),
         "versions": {"tfdml": tfdml.__version__, "TensorFlow": tf.__version__, "Keras": keras.__version__},

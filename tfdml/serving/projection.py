@@ -13,11 +13,13 @@ class Projection:
     Args:
         mean: `[D]`, the mean of the embeddings.
         components: `[D, N]`, the directions, divided by the standard deviations along them for whitening.
+        whitened: whether they are.
     """
 
-    def __init__(self, mean, components):
+    def __init__(self, mean, components, whitened=False):
         self.mean = np.asarray(mean, np.float32)
         self.components = np.asarray(components, np.float32)
+        self.description = f"principal components of {len(self.mean)} dimensions{', whitened' if whitened else ''}"
 
     @classmethod
     def fit(cls, embeddings, dims, whiten=False):
@@ -45,7 +47,12 @@ class Projection:
                 f"Whitening to {dims} dimensions is not possible: the training embeddings vary in {spread} dimensions "
                 "only. Choose no more than these."
             )
-        return cls(found.mean_, found.components_.T / deviations if whiten else found.components_.T)
+        return cls(found.mean_, found.components_.T / (deviations if whiten else 1.0), whiten)
+
+    @property
+    def dimension(self):
+        """The number N of components."""
+        return self.components.shape[1]
 
     def __call__(self, embeddings):
         """Returns the projections `[B, N]` of embeddings `[B, D]`."""

@@ -22,7 +22,7 @@ def export(model, preprocessor, path, *, tolerant=False, projection=None):
         path: folder to write to.
         tolerant: whether the signatures from `image_bytes` return zeros for a file that cannot be read, and another
             output `valid`, booleans `[B]`. Otherwise such a file is an error that names its position in the batch.
-        projection: `Projection` of the embeddings; None: none.
+        projection: `Projection` or `Prefix` of the embeddings; None: none.
     """
     project = projection or tf.identity
     files = [tf.TensorSpec([None], tf.string, name="image_bytes")]

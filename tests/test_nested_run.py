@@ -1,0 +1,58 @@
+"""A run whose loss is nested, and its export with fewer dimensions."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.commands import run
+from tests.run_helpers import made_once, train
+from tfdml.run.image_data import preprocessor_of
+
+
+def nested_run():
+    def make(run_dir):
+        done = train(run_dir, "--loss=nested(loss='multi_similarity', dims=(4, 8))", "--epochs=1")
+        assert done.returncode == 0, done.stderr
+
+    return made_once("nested", make)
+
+
+def exported(tmp_path, *flags):
+    """The embeddings that an exported model gives, the facts of its card, and what the command warned of."""
+    done = run("tfdml.export", f"--run_dir={nested_run()}", f"--out={tmp_path}/out", *flags)
+    assert done.returncode == 0, done.stderr
+    embed = tf.saved_model.load(tmp_path / "out").signatures["embed_images"]
+    facts = json.loads((tmp_path / "out" / "metadata.json").read_text())["embedding"]
+    assert facts["projection"] in (tmp_path / "out" / "README.md").read_text()
+    return embed(images=tf.constant(pixels()))["embedding"].numpy(), facts, done.stderr
+
+
+def pixels():
+    return np.random.default_rng(0).uniform(0, 255, (6, 24, 24, 3)).astype(np.float32)
+
+
+def test_dims_that_were_trained_are_the_first_ones(tmp_path):
+    found, facts, warned = exported(tmp_path, "--dims=8")
+    model = keras.models.load_model(nested_run() / "model.keras", compile=False)
+    whole = model(preprocessor_of(model.preprocessing).normalize(pixels())).numpy()
+    expected = whole[:, :8] / np.linalg.norm(whole[:, :8], axis=1, keepdims=True)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert (facts["dimension"], facts["metric"], warned) == (8, "cosine", "")
+    assert facts["projection"] == "the first 8 of 16 dimensions, which were trained nested"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "flags, projection, warning",
+    [
+        (["--dims=6"], "principal components of 16 dimensions", "--dims=6 is none of 4, 8, trained nested"),
+        (["--dims=8", "--whiten"], "principal components of 16 dimensions, whitened", ""),
+    ],
+)
+def test_other_dims_and_whitening_are_principal_components(tmp_path, flags, projection, warning):
+    found, facts, warned = exported(tmp_path, *flags)
+    assert facts["projection"] == projection and facts["dimension"] == found.shape[1]
+    assert warning in warned and bool(warning) == bool(warned)

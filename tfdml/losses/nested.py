@@ -1,0 +1,107 @@
+"""Nested loss: the first dimensions of an embedding are an embedding, too."""
+
+import keras
+from keras import ops
+
+from tfdml import registry
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer, read_by, several
+from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.distances import unit_length
+from tfdml.layers.loss_layer import layer_of
+from tfdml.loss_hooks import hooks_of
+from tfdml.losses.embedding_loss import EmbeddingLoss
+
+
+def _read(loss):
+    if not isinstance(loss, str | keras.losses.Loss) and not (isinstance(loss, dict) and "class_name" in loss):
+        raise ValueError(loss)
+
+
+ARGUMENTS = {"loss": read_by(_read, "a loss or its spec"), "dims": several(integer(1))}
+
+
+@expects(**ARGUMENTS)
+def nested_loss(labels, embeddings, queries=None, *, loss, dims):
+    """Nested loss of each anchor: `mean_d L(x_1..d / |x_1..d|)`, the mean of a loss over the first d dimensions.
+
+    Equation (1) of Matryoshka Representation Learning (Kusupati et al., NeurIPS 2022) with equal weights of all d,
+    divided by their number; d is each of `dims`, and the size of the embedding, which always counts. The paper's L is
+    that of a classifier, here it compares pairs.
+
+    Args:
+        labels: `[B]` class numbers.
+        embeddings: `[B, D]`, of any length; their first d dimensions are brought to unit length.
+        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        loss: the loss L, or its spec: one on pairs, without variables.
+        dims: the numbers d of first dimensions, increasing, at most D.
+
+    Returns:
+        `[B]`; 0 where the loss is 0 for each d.
+    """
+    labels, embeddings = check_pairs_input(labels, embeddings)
+    loss, size = _pair_loss(loss), embeddings.shape[1]
+    _check(dims)
+    if dims[-1] > size:
+        raise ValueError(f"Expected dims of at most {size}, the size of the embedding, received dims={dims}.")
+    compared = () if queries is None else (queries,)
+    nested = dims if dims[-1] == size else (*dims, size)
+    values = [loss.call(labels, unit_length(embeddings[:, :dim]), *compared) for dim in nested]
+    return ops.mean(ops.stack(values), axis=0)
+
+
+@registry.register("loss", "nested", **ARGUMENTS)
+class Nested(EmbeddingLoss):
+    """Nested loss: the mean of a loss over the first 16, 32, ... dimensions, so that these are embeddings, too.
+
+    Example: `model.compile(loss=tfdml.losses.Nested("triplet(margin=0.1)", dims=(16, 32, 64)))`.
+
+    After training, keep the first N of `dims` and bring them to unit length: `python -m tfdml.export --dims=N` does.
+    """
+
+    function = staticmethod(nested_loss)
+
+    def check_arguments(self):
+        self.loss = _pair_loss(self.loss)
+        _check(self.dims)
+
+    def callbacks(self, parts):
+        return hooks_of(self.loss).callbacks(parts)
+
+    @property
+    def batch_parts(self):
+        """As many as the loss takes."""
+        return hooks_of(self.loss).batch_parts
+
+    @property
+    def refuses_memory(self):
+        """Why the loss does."""
+        return hooks_of(self.loss).refuses_memory
+
+    @property
+    def nested_dims(self):
+        """The `dims`."""
+        return self.dims
+
+    def get_config(self):
+        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
+
+
+def _pair_loss(loss):
+    """The loss of a spec or a configuration, or itself, which must be one on embeddings alone."""
+    if isinstance(loss, dict):
+        loss = keras.saving.deserialize_keras_object(loss)
+    elif isinstance(loss, str):
+        # A loss on proxies that knew no number of classes would ask for it, and then be refused.
+        loss = registry.create("loss", loss, classes=2)
+    if layer_of(loss) is not None:
+        raise ValueError(
+            f"Nested takes a loss on pairs, such as triplet, received {type(loss).__name__}, which has variables for "
+            "the whole embedding."
+        )
+    return loss
+
+
+def _check(dims):
+    if any(low >= high for low, high in zip(dims, dims[1:], strict=False)):
+        raise ValueError(f"Expected dims that increase, such as (16, 32, 64), received dims={dims}.")
