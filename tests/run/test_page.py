@@ -1,5 +1,6 @@
 """The page of a trained run, read as data and opened in a browser."""
 
+import base64
 import functools
 import json
 import re
@@ -89,6 +90,11 @@ def test_a_comparison_tells_who_is_right():
     assert "B: final &lt;b&gt;" in text and "final <b>" not in text and "no process trains it" in text
     gallery = data["gallery"]
     assert len(gallery["models"]) == 2 and gallery["kinds"][-1] == "Random"
+    # Curves of both are in the same charts; the first tells what makes images similar.
+    charts = [re.findall(r"</svg>([^<]*)</li>", chart) for chart in re.findall(r'class="chart">.*?</figure>', text)]
+    assert [f"A: {straight_run().name} and 1 more", "B: final &lt;b&gt;"] in charts
+    assert all(len(query["places"]) == len(query["found"][0]) for query in gallery["queries"])
+    assert f"make them similar, for A: {straight_run().name} and 1 more." in text
     rows = text.split("Right alone")[1].split("</tr>")[1:3]
     best = [result(straight_run())[kind] for kind in ("best", "metrics")]
     for number, (row, kind) in enumerate(zip(rows, gallery["kinds"], strict=False)):
@@ -200,6 +206,30 @@ def test_in_a_browser(browser):
     page = Page(browser, comparison()[0])
     page.shown()[0].click()
     assert len(page.all("#shown h4")) == 2
+    first = comparison()[2]["gallery"]["queries"][0]
+    assert len(page.all(".why")) == len(first["found"][0]) < len(page.all("#shown li"))
+    page.all(".why")[1].click()
+    assert f"neighbor 2 more similar for A: {straight_run().name}" in page.text("#why") and len(page.all("canvas")) == 2
     assert browser.get_log("browser") == []
-    browser.set_window_size(500, 800)
-    assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@pytest.mark.slow
+def test_narrow_dark_and_printed(browser):
+    size = browser.get_window_size()
+    for path in (report()[0], comparison()[0]):
+        Page(browser, path)
+        light, dark = background(browser, "light"), background(browser, "dark")
+        assert light == "rgb(255, 255, 255)" and max(map(int, re.findall(r"\d+", dark))) < 64
+        assert background(browser, "light") == light
+        browser.set_window_size(500, 800)
+        assert browser.execute_script("return document.documentElement.scrollWidth <= window.innerWidth")
+        browser.set_window_size(size["width"], size["height"])
+        assert base64.b64decode(browser.print_page()).startswith(b"%PDF")
+        assert browser.get_log("browser") == []
+
+
+def background(browser, scheme):
+    """The color behind a page where the system is light or dark."""
+    feature = {"name": "prefers-color-scheme", "value": scheme}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+    return browser.execute_script("return getComputedStyle(document.body).backgroundColor")

@@ -38,7 +38,7 @@ def gallery_of(subject):
 
 
 def gallery_of_several(subjects, queries, alone):
-    """Returns the gallery of runs: queries that one alone gets right, and random ones.
+    """Returns the gallery of runs: queries that one alone gets right, and random ones; with places of the first run.
 
     Args:
         subjects: name of a run to its `Subject`, all of the same test images.
@@ -54,7 +54,7 @@ def gallery_of_several(subjects, queries, alone):
         search = dataclasses.replace(subject.search, queries=rows)
         retrieved = looked_up(subject.embeddings, search, NEIGHBORS, distance=subject.distance)
         found[name] = _found(subject, retrieved, rows)
-    return _gallery(chosen, first, found)
+    return _gallery(chosen, first, found, places_of(first, next(iter(found.values()))))
 
 
 def places_of(subject, found):

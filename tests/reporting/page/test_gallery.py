@@ -75,7 +75,10 @@ def test_places_of_a_query_and_a_neighbor_are_bytes_of_one_scale():
     found = [np.frombuffer(base64.b64decode(text), np.uint8).tolist() for text in made["queries"][0]["places"]]
     assert found[0] == [128, 128, 128, 128, 128, 255, 64, 160, 160, 160, 160, 160]
     assert found[1] == [128] * 12
-    assert 'id="why"' in gallery(made) and "places" not in data()["queries"][0]
+    assert 'id="why"' in gallery(made) and "make them similar.<" in gallery(made)
+    several = data(["A <b>", "B"], Places({3: [one, other], 0: [other, other]}, lambda height, width: (0, 0, 1, 1)))
+    assert len(several["queries"][0]["places"]) == 2 and "similar, for A &lt;b&gt;.<" in gallery(several)
+    assert "places" not in data()["queries"][0]
     assert 'id="why"' not in gallery(data())
 
 

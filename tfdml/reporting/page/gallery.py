@@ -38,7 +38,7 @@ def gallery_data(chosen, found, closeness, image, about, places=None):
         closeness: what the numbers are, such as `cosine similarity`.
         image: function of a row that returns its image, uint8 `[H, W, 3]`.
         about: function of a row that returns its name and that of its class.
-        places: `Places` of the only model; None if it cannot tell what makes images similar.
+        places: `Places` of the first model; None if it cannot tell what makes images similar.
     """
     queries = list(dict.fromkeys(int(row) for rows in chosen.values() for row in rows))
     neighbors = (row for of_model in found.values() for query in queries for row, *_ in of_model[query])
@@ -89,11 +89,12 @@ def gallery(data):
         _choice("class", "Class", {"": "all", **{name: name for name in classes}}),
         _choice("right", "Nearest neighbor", {"": "right or wrong", "right": right, "wrong": wrong}),
     ]
+    told = f", for {data['models'][0]}" if several else ""
     explained = element(
         "p",
         "Each row shows a query and its nearest neighbors. A neighbor of the query’s class has a solid frame and ✓, "
-        "another one a dashed frame and ✗. Choose a row to see the images at full size"
-        + (", and which of their places make them similar." if "grid" in data else "."),
+        "another one a dashed frame and ✗. Choose a row to see the images large"
+        + (f", and which of their places make them similar{told}." if "grid" in data else "."),
     )
     return joined(
         explained,

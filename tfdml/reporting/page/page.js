@@ -33,7 +33,7 @@
       const of = gallery.models.length > 1 ? `${gallery.models[number]}: ` : "";
       return `${of}nearest neighbor ${word(isRight(neighbors))}, ${count} of ${neighbors.length} right`;
     });
-    return `Query ${name}, class ${ofClass} (${query.kinds.join(", ")}). ${found.join("; ")}. Show at full size`;
+    return `Query ${name}, class ${ofClass} (${query.kinds.join(", ")}). ${found.join("; ")}. Show large`;
   }
 
   // A row of the list is one button, whose label says what its pictures show.
@@ -123,14 +123,15 @@
       cover(frames[number], shares, seen);
       return places.where(shares, gallery.grid, seen);
     });
+    const byFirst = gallery.models.length > 1 ? ` for ${gallery.models[0]}` : "";
     byId("why").value =
-      `Red places make the query and neighbor ${rank + 1} more similar, blue ones less. ` +
+      `Red places make the query and neighbor ${rank + 1} more similar${byFirst}, blue ones less. ` +
       `The largest shares lie at the ${here} of the query and at the ${there} of the neighbor.`;
   }
 
-  // Of several models nothing is known of places.
-  function whyButton(query, rank) {
-    if (!query.places) return [];
+  // Of several models the first one tells of places.
+  function whyButton(query, number, rank) {
+    if (!query.places || number > 0) return [];
     const label = `Why similar? Neighbor ${rank + 1}`;
     const about = { type: "button", class: "why", "aria-pressed": "false", "aria-label": label };
     const button = make("button", about, "Why similar?");
@@ -146,7 +147,7 @@
     const parts = query.found.map((neighbors, number) => {
       const figures = neighbors.map(([row, close, right], rank) => {
         const caption = `${rank + 1}. ${right ? "✓" : "✗"} ${word(right)}, ${close.toFixed(3)}`;
-        return make("li", {}, figure(row, word(right), caption), ...whyButton(query, rank));
+        return make("li", {}, figure(row, word(right), caption), ...whyButton(query, number, rank));
       });
       const title = gallery.models.length > 1 ? `Nearest neighbors by ${gallery.models[number]}` : "Nearest neighbors";
       const empty = neighbors.length ? [] : [make("p", {}, "The gallery has none.")];
