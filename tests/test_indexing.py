@@ -11,7 +11,6 @@ from tests.serving_fixtures import exported, loaded, models_load_once, picture  
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.progress_bar import ProgressBar
 from tfdml.serving import ExportedModel, Searcher, index_build, index_folder, indexing
-from tfdml.serving.duplicates import duplicates
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.indexing import delete_images, index_images
 from tfdml.serving.model_files import model_hash
@@ -28,6 +27,13 @@ def write_pictures(folder, numbers=range(COUNT)):
     return folder
 
 
+def embeddings_of(photos):
+    """Paths and embeddings, as the model gives them file by file."""
+    paths = sorted(photos.rglob("*.png"))
+    embeddings, _ = loaded(model_hash(exported())).embed_contents([path.read_bytes() for path in paths])
+    return list(map(str, paths)), embeddings
+
+
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory):
     return write_pictures(tmp_path_factory.mktemp("photos"))
@@ -35,11 +41,7 @@ def photos(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(photos):
-    """Paths and embeddings, as the model gives them file by file."""
-    paths = sorted(photos.rglob("*.png"))
-    return list(map(str, paths)), loaded(model_hash(exported())).embed_contents([path.read_bytes() for path in paths])[
-        0
-    ]
+    return embeddings_of(photos)
 
 
 @pytest.fixture(scope="module")
@@ -131,63 +133,6 @@ def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match="holds an indexing of other images that was interrupted, such as .*00.png"):
         index_images(tmp_path / "index", ImageList.of(photos / "odd"), model=exported())
-
-
-@pytest.mark.parametrize("kind", ["flat", "ivf(lists=3, probes=3)", "hnsw"])
-def test_added_and_deleted_images(kind, photos, expected, tmp_path):
-    paths, embeddings = expected
-    first, out = [path for path in paths if "odd" in path], tmp_path / "index"
-    index_images(out, ImageList.of(photos / "odd"), model=exported(), kind=kind, shard_rows=4)
-    ids = {each.path: each.id for each in Searcher(out).search(first[:1], k=COUNT)[0]}
-    for more in (["even/00.png"], ["even/00.png", *[f"even/{number:02d}.png" for number in range(2, COUNT, 2)]]):
-        (tmp_path / "list.txt").write_text("".join(f"{photos / name}\teven\n" for name in more))
-        index_images(out, ImageList.of(tmp_path / "list.txt"), add=True)
-    rows = [paths.index(each) for each in (*first, *(path for path in paths if "even" in path))]
-    searcher = assert_finds(out, [paths[row] for row in rows], embeddings[rows])
-    found = {each.path: each.id for each in searcher.search(paths[:1], k=COUNT)[0]}
-    assert {path: found[path] for path in ids} == ids and len(set(found.values())) == COUNT
-
-    assert delete_images(out, [paths[0], paths[9]]) == COUNT - 2
-    left = [row for row in rows if row not in (0, 9)]
-    searcher = assert_finds(out, [paths[row] for row in left], embeddings[left])
-    assert {path: number for path, number in found.items() if path not in (paths[0], paths[9])} == {
-        each.path: each.id for each in searcher.search(paths[:1], k=COUNT)[0]
-    }
-    held = b"".join(file.read_bytes() for file in (*out.glob("*.*"), *(out / "embeddings").iterdir()))
-    assert paths[1].encode() in held and paths[0].encode() not in held
-    with pytest.raises(ValueError, match=f"{paths[0]} is not in the index"):
-        delete_images(out, [paths[0], paths[1]])
-    with pytest.raises(ValueError, match="These are all images"):
-        delete_images(out, [paths[row] for row in left])
-
-
-def test_a_deletion_that_leaves_too_few_images_for_the_kind_deletes_nothing(photos, expected, tmp_path):
-    paths, embeddings = expected[0][:6], expected[1][:6]
-    (tmp_path / "list.txt").write_text("\n".join(paths))
-    out = tmp_path / "index"
-    index_images(out, ImageList.of(tmp_path / "list.txt"), model=exported(), kind="ivf(lists=5, probes=5)")
-    with pytest.raises(ValueError, match=r"^4 images would be left, and nothing is deleted: ivf\(lists=5\) needs"):
-        delete_images(out, paths[:2])
-    assert EmbeddingShards(out / "embeddings").paths() == set(paths)
-    assert_finds(out, paths, embeddings)
-
-
-def test_after_an_interrupted_deletion_rows_and_vectors_belong_together(photos, expected, tmp_path, monkeypatch):
-    """The embeddings are deleted, and the index still has them; then images are added, or it is searched."""
-    paths, embeddings = expected
-    first, out = [path for path in paths if "odd" in path], tmp_path / "index"
-    index_images(out, ImageList.of(photos / "odd"), model=exported(), shard_rows=4)
-    with monkeypatch.context() as patch:
-        patch.setattr(indexing, "build", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            delete_images(out, first[:2])
-    with pytest.raises(ValueError, match="of other images than the index: deleting was interrupted. Repeat it."):
-        duplicates(Searcher(out), 0.5)
-    (tmp_path / "list.txt").write_text("\n".join(path for path in paths if "even" in path))
-    index_images(out, ImageList.of(tmp_path / "list.txt"), add=True)
-    rows = [paths.index(each) for each in (*first[2:], *(path for path in paths if "even" in path))]
-    searcher = assert_finds(out, [paths[row] for row in rows], embeddings[rows])
-    assert len(duplicates(searcher, -1)) == len(rows) * (len(rows) - 1) // 2
 
 
 def test_images_that_cannot_be_read_are_listed_and_left_out(photos, tmp_path):
