@@ -11,11 +11,12 @@ import pytest
 
 from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
 from tfdml.checked_files import fingerprint
+from tfdml.embedding_shards import EmbeddingShards
 from tfdml.serving import Searcher
 from tfdml.serving.duplicates import duplicates
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index_folder import IndexFolder
-from tfdml.serving.indexing import index_images
+from tfdml.serving.indexing import delete_images, index_images
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +120,12 @@ def test_an_index_that_points_outside_its_folder_is_refused(index, tmp_path):
     (index / "index-0.faiss").unlink()
     shutil.copy(outside, index / "index-0.faiss")
 
+    shutil.move(index / "embeddings", tmp_path / "embeddings")
+    (index / "embeddings").symlink_to(tmp_path / "embeddings")
+    assert "embeddings is a link out of the index" in refusal(index, pairs)
+    (index / "embeddings").unlink()
+    shutil.move(tmp_path / "embeddings", index / "embeddings")
+
     shards = index / "embeddings" / "manifest.json"
     (about,) = json.loads(shards.read_text())["shards"].values()
     before = shards.read_text()
@@ -145,6 +152,53 @@ def test_an_index_that_points_outside_its_folder_is_refused(index, tmp_path):
     pyarrow.parquet.write_table(table.set_column(1, "path", paths), index / "images-0.parquet")
     change(index / "manifest.json", images=fingerprint(index / "images-0.parquet"))
     assert "'../secret.png', which leads out of the index" in refusal(index)
+
+
+WRITTEN = [".writing-manifest.json", "index-1.faiss", "images-1.parquet", "bad_images.jsonl"]
+WRITTEN += ["embeddings/.writing-manifest.json", "embeddings/.writing-shard-000001.parquet"]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_no_file_is_written_through_a_link(index, tmp_path, name):
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"mine")
+    (index / name).symlink_to(precious)
+    for file, content in (("new.png", picture(9)), ("bad.png", b"text")):
+        (tmp_path / file).write_bytes(content)
+    assert index_images(index, ImageList.of(tmp_path / "*.png"), add=True)[0] == 5
+    assert precious.read_bytes() == b"mine" and len(Searcher(index)) == 5
+    assert not (index / name).is_symlink()
+
+
+def test_a_lock_that_is_a_link_is_refused(index, tmp_path):
+    (tmp_path / "precious").write_bytes(b"mine")
+    (index / ".lock").unlink()
+    (index / ".lock").symlink_to(tmp_path / "precious")
+    message = refusal(index, lambda path: delete_images(path, ["images/0.png"]))
+    assert message == f"{index}/.lock is a link; do not use it."
+    assert (tmp_path / "precious").read_bytes() == b"mine"
+
+
+def test_folders_that_are_links_out_of_the_index_are_not_written_to(index, tmp_path):
+    contents = np.array([picture(9)], dtype=object)
+    new = ImageList(["images/9.png"], [None], contents)
+    for name, words in (("embeddings", "is a link out of the index"), ("images", "leads out of the index")):
+        outside = shutil.move(index / name, tmp_path / name)
+        (index / name).symlink_to(outside)
+        before = sorted(path.name for path in outside.iterdir())
+        assert words in refusal(index, lambda path: index_images(path, new, add=True))
+        assert words in refusal(index, lambda path: delete_images(path, ["images/0.png"]))
+        assert sorted(path.name for path in outside.iterdir()) == before
+        (index / name).unlink()
+        shutil.move(outside, index / name)
+    assert len(Searcher(index)) == 4 == len(EmbeddingShards(index / "embeddings"))
+
+    unfinished, outside = tmp_path / "unfinished", tmp_path / "outside"
+    unfinished.mkdir(), outside.mkdir(), (unfinished / ".lock").touch()
+    (unfinished / ".writing-model").symlink_to(outside)
+    (unfinished / "model").symlink_to(outside)
+    index_images(unfinished, new, model=exported())
+    assert not list(outside.iterdir()) and len(Searcher(unfinished)) == 1
 
 
 def test_what_is_no_index_of_faiss_and_no_table_is_refused(index):

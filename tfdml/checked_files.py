@@ -1,5 +1,7 @@
-"""Files that are whole or not there, and fingerprints that tell damaged ones."""
+"""Files that are whole or not there, and fingerprints that tell damaged ones. None is written through a link."""
 
+import errno
+import fcntl
 import hashlib
 import json
 import os
@@ -15,16 +17,43 @@ def write_atomically(path, content):
 
 
 def write_flushed(path, fill):
-    """Writes a file, and returns when it is on the disk.
+    """Writes a new file in place of any that is there, and returns when it is on the disk.
 
     Args:
         path: the file.
         fill: function that writes to it, opened for bytes.
     """
-    with open(path, "wb") as file:
+    with open(vacated(path), "xb") as file:
         fill(file)
         file.flush()
         os.fsync(file.fileno())
+
+
+def vacated(path):
+    """Returns a path after removing the file that is there: in a folder of others it may be a link to one of ours."""
+    Path(path).unlink(missing_ok=True)
+    return path
+
+
+def open_locked(path):
+    """Opens a file and locks it for this process, until it is closed; a BlockingIOError if another one has locked it.
+
+    Args:
+        path: the file, which is made if it is missing and never changed.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise ValueError(f"{path} is a link; do not use it.") from None
+        raise
+    file = os.fdopen(descriptor)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.close()
+        raise
+    return file
 
 
 def flush(path):

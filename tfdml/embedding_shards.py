@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, write_manifest
+from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, vacated, write_manifest
 
 FORMAT, VERSION, MANIFEST = "folder of tfdml embeddings", 1, "manifest.json"
 TYPES = {"model": str, "dimension": int, "next_id": int, "next_shard": int, "shards": dict, "bad": dict}
@@ -216,7 +216,8 @@ def write_shard(folder, number, shard):
     temporary = path.with_name(f".writing-{path.name}")
     # Embeddings do not compress.
     try:
-        pyarrow.parquet.write_table(pyarrow.table(columns), temporary, compression="none", use_dictionary=False)
+        table = pyarrow.table(columns)
+        pyarrow.parquet.write_table(table, vacated(temporary), compression="none", use_dictionary=False)
         flush(temporary)
     except OSError as error:
         raise OSError(f"Cannot write {path}: {error}. Make room, then run it again.") from error

@@ -1,6 +1,5 @@
 """The folder of a run: its flags, its model, its result."""
 
-import fcntl
 import json
 import os
 import shutil
@@ -10,7 +9,7 @@ from pathlib import Path
 from absl.flags import Error as FlagsError
 
 from tfdml import flags
-from tfdml.checked_files import write_atomically
+from tfdml.checked_files import open_locked, write_atomically
 
 LOCK = ".lock"
 # The folders of an ensemble's members are called so, with a number.
@@ -131,13 +130,10 @@ class RunDirectory:
 
     def _lock(self):
         """The lock file, open and locked."""
-        file = open(self.path / LOCK, "w")
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return open_locked(self.path / LOCK)
         except BlockingIOError:
-            file.close()
             raise ValueError(f"Another process is training in --run_dir={self.path}; wait for it.") from None
-        return file
 
     def _last_logged_step(self):
         """The step of the last whole event in the log; 0 if there is none."""

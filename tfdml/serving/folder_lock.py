@@ -1,8 +1,9 @@
 """Keeps other processes from changing a folder."""
 
 import contextlib
-import fcntl
 from pathlib import Path
+
+from tfdml.checked_files import open_locked
 
 LOCK = ".lock"
 
@@ -15,9 +16,9 @@ def locked(path, what):
         path: the folder.
         what: what it is, such as `index`.
     """
-    with open(Path(path) / LOCK, "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(f"Another process is changing the {what} {path}; wait for it.") from None
+    try:
+        file = open_locked(Path(path) / LOCK)
+    except BlockingIOError:
+        raise ValueError(f"Another process is changing the {what} {path}; wait for it.") from None
+    with file:
         yield

@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, write_manifest
+from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, vacated, write_manifest
 from tfdml.faiss_library import load_faiss
 from tfdml.serving.model_files import model_hash
 
@@ -36,11 +36,17 @@ class IndexFolder:
 
     def __init__(self, path):
         self.path = Path(path)
-        self.embeddings, self.model, self.bad_images = (
-            self.path / name for name in ("embeddings", "model", "bad_images.jsonl")
-        )
+        self.model, self.bad_images = (self.path / name for name in ("model", "bad_images.jsonl"))
         # Asked once for a folder: for each image it takes longer than finding the image.
         self._is_inside = functools.cache(lambda folder: Path(folder).resolve().is_relative_to(self.path.resolve()))
+
+    @property
+    def embeddings(self):
+        """The folder of the embeddings; a ValueError if it is a link: what is written there would leave the index."""
+        folder = self.path / "embeddings"
+        if folder.is_symlink():
+            raise ValueError(f"{folder} is a link out of the index {self.path}; do not use it.")
+        return folder
 
     def exists(self):
         """Whether there is an index that is complete."""
@@ -129,6 +135,8 @@ class IndexFolder:
 
         generation = self.manifest()["generation"] + 1 if self.exists() else 0
         names = {"index": f"index-{generation}.faiss", "images": f"images-{generation}.parquet"}
+        for name in names.values():
+            vacated(self.path / name)
         try:
             load_faiss().write_index(index, str(self.path / names["index"]))
         except RuntimeError as error:

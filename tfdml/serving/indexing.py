@@ -42,7 +42,7 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
         in_memory = images.contents is not None
 
         def keep(path, contents):
-            target = folder.path / path
+            target = Path(folder.file_of(path))
             target.parent.mkdir(exist_ok=True)
             target.write_bytes(contents)
 
@@ -99,11 +99,11 @@ def delete_images(out, paths):
         if not left:
             raise ValueError(f"These are all images of the index {out}; remove the folder instead.")
         _check_size(manifest["spec"], left)
+        files = [Path(folder.file_of(name)) for name in names if not os.path.isabs(name)]
         shards.remove(names)
         build(folder, shards, manifest["spec"], manifest["metric"], anew=True)
-        for name in names:
-            if not os.path.isabs(name):
-                Path(folder.file_of(name)).unlink(missing_ok=True)
+        for file in files:
+            file.unlink(missing_ok=True)
         return len(shards)
 
 
@@ -163,6 +163,8 @@ def _copy(model, target):
     """Copies a SavedModel and its card, so that the index needs nothing beside it."""
     unfinished = target.with_name(f".writing-{target.name}")
     for leftover in (unfinished, target):
+        if leftover.is_symlink():
+            leftover.unlink()
         shutil.rmtree(leftover, ignore_errors=True)
     cards = [name for name in ("metadata.json", "README.md") if (Path(model) / name).is_file()]
     for name in (*model_files(model), *cards):
