@@ -85,6 +85,12 @@ ONNX = [
     "onnx",
 ]
 
+LITE = [
+    # Runs model.tflite of `python -m tfdml.export --lite=int8`, which TensorFlow writes. Unbounded: every version reads
+    # the files of older ones.
+    "ai-edge-litert",
+]
+
 BEAM = [
     # The engine of `python -m tfdml.embed --runner=...`. 2.77 is the only release tested.
     "apache-beam~=2.77.0",
@@ -106,8 +112,8 @@ TEST = [
     *ONNX,
     # They run such files without TensorFlow. Unbounded: every version reads the files of older ones.
     "onnxruntime",
-    # As onnxruntime, for files of LiteRT.
-    "ai-edge-litert",
+    # They run those of LiteRT, too.
+    *LITE,
     # The client of Starlette's tests, which FastAPI's are. Its interface is stable within a major release.
     "httpx2~=2.16",
     # Sends the service what its description in OpenAPI allows, and what it does not. A minor release may check more.
@@ -216,6 +222,7 @@ setup(
         "keras-cv": KERAS_CV,
         "convert": CONVERT,
         "onnx": ONNX,
+        "lite": LITE,
         "beam": BEAM,
         "serve": SERVE,
         "test": TEST,
