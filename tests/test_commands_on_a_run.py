@@ -106,6 +106,7 @@ def test_a_projected_and_tolerant_export_and_its_card(tmp_path):
     told = f"| recall_at_1 | {best['recall_at_1']:.4f} (95%: {low:.4f} to {high:.4f}) |"
     assert card["sha256"] in text and told in text and "valid" in text and ("`model.onnx`" in text) == in_onnx
     assert "same images selected" in text and "Before the projection" in text
+    assert "bootstrap intervals over classes: they resample the classes" in text
     (tmp_path / "out" / "variables" / "variables.index").write_bytes(b"other")
     assert model_hash(tmp_path / "out") != card["sha256"]
 
