@@ -12,6 +12,8 @@ from tfdml.embedding_shards import EmbeddingShards
 from tfdml.progress_bar import ProgressBar
 from tfdml.serving import ExportedModel, Searcher, index_build, index_folder, indexing
 from tfdml.serving.image_list import ImageList
+from tfdml.serving.index_build import build
+from tfdml.serving.index_folder import IndexFolder
 from tfdml.serving.indexing import delete_images, index_images
 from tfdml.serving.model_files import model_hash
 
@@ -192,3 +194,15 @@ def test_what_an_index_is_not_made_of(photos, index, tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(ValueError, match="has no images: no file in it ends in .jpg"):
         ImageList.of(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_a_compressed_index_whose_table_is_larger_than_its_file_opens(metric, tmp_path):
+    rows = np.random.default_rng(0).normal(size=(300, 128)).astype(np.float32)
+    folder = IndexFolder(tmp_path)
+    shards = EmbeddingShards.create(folder.embeddings, model="none", dimension=128)
+    shards.append([f"/{row}.jpg" for row in range(len(rows))], [None] * len(rows), rows)
+    build(folder, shards, "pq(lists=64, bits=8, probes=64)", metric)
+    queries = rows if metric == "euclidean" else rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    _, found = folder.read_index(folder.manifest()).search(queries, 1)
+    assert np.mean(found[:, 0] == np.arange(len(rows))) > 0.95

@@ -86,10 +86,14 @@ class IndexFolder:
         path = self._checked(manifest["index"], f"index-{manifest['generation']}.faiss")
         try:
             with _no_larger_than(max(path.stat().st_size, 2**20)):
-                index = faiss.read_index(str(path))
+                # The table of a compressed index is not in the file, and may be larger.
+                index = faiss.read_index(str(path), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
         except RuntimeError as error:
             raise ValueError(f"{path} cannot be read by faiss: {str(error)[-200:]}") from None
         metric = faiss.METRIC_L2 if manifest["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
+        if isinstance(index, faiss.IndexIVFPQ) and metric == faiss.METRIC_L2:
+            # It makes searches faster, and is not used for inner products.
+            index.precompute_table()
         if (index.d, index.ntotal, index.metric_type) != (manifest["dimension"], manifest["count"], metric):
             raise ValueError(
                 f"{path} has {index.ntotal} vectors of {index.d} dimensions, which is not what the manifest says."
