@@ -11,12 +11,10 @@ from absl import flags
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
-from tfdml.run.groups import groups_of
+from tfdml.run.groups import MOST_GROUPS, groups_of
 
 # What --only names beside pictures.
 PAGE = "page"
-# How many groups of runs a page compares: as many as there are letters.
-MOST_GROUPS = 26
 
 tfdml_flags.define_run_dir("Folder of a run.")
 flags.DEFINE_string("run_dirs", "", "Instead: folders of runs to compare, A,B,C, or of several of each, A0,A1:B0,B1.")

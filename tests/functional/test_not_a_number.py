@@ -8,10 +8,10 @@ from tfdml import registry
 
 def test_nan_embeddings_give_nan(make_feed, loss_spec):
     loss = registry.create("loss", loss_spec)
-    embeddings = np.ones((6, 3), np.float32)
+    embeddings = np.ones((6, 4), np.float32)
     embeddings[2] = np.nan
     labels = np.repeat([0, 1], 3)
-    assert np.isnan(loss(labels, make_feed(loss, dim=3)(labels, embeddings)))
+    assert np.isnan(loss(labels, make_feed(loss, dim=4)(labels, embeddings)))
 
 
 @pytest.mark.parametrize("spec", ["triplet(squared=False)", "triplet(mining='batch_hard', squared=False)"])

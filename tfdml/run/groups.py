@@ -1,5 +1,8 @@
 """Groups of runs that are compared, such as those of several seeds."""
 
+# How many groups of runs a page compares: as many as there are letters.
+MOST_GROUPS = 26
+
 
 def groups_of(text, most=2):
     """Returns a list of run directories for each group.

@@ -5,9 +5,9 @@ from importlib import resources
 
 import pytest
 
-from tfdml.report import MOST_GROUPS
 from tfdml.reporting.page import curve_figures
 from tfdml.reporting.page.curves import COLORS, DASHES, HEIGHT, LEFT, MARKED, MOST_POINTS, RIGHT, TOP, WIDTH, _ticks
+from tfdml.run.groups import MOST_GROUPS
 
 
 def points(text):
