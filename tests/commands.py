@@ -171,6 +171,8 @@ def _become(request):
     for descriptor, standard in zip(opened, (0, 1, 2), strict=True):
         os.dup2(descriptor, standard)
     os.environ.update(request["environment"])
+    # Where the tests run in the background, the shell has told them to ignore Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = [request["module"], *request["flags"]]
     runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
 
