@@ -55,7 +55,7 @@ HEADS = ["", "Recall@1", "Recall@8", "a learner's Recall@1", "correlation", "gai
 
 
 def slices_of(run_dir):
-    """What slices of the one embedding of a run reach, as if they were learners."""
+    """Returns the metrics of slices of a run's one embedding, as if they were learners."""
     experiment, model = trained(run_dir, "final")
     return learners_of(experiment, model, SLICES)["learners"]
 

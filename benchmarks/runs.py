@@ -63,7 +63,7 @@ def complete(runs, records=None):
 
 
 def run_name(flagfile, changes):
-    """What a run is called: its flagfile and what was changed in it."""
+    """Returns the name of a run: its flagfile and what was changed in it."""
     name = "-".join([Path(flagfile).stem, *changes])
     return re.sub(r"[^\w.=,-]+", "_", name.replace("--", ""))
 

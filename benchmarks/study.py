@@ -101,7 +101,7 @@ def chosen_by_validation(results, metric):
 
 
 def validation_scores(runs, metric):
-    """What the best models of runs reach on validation classes."""
+    """Returns the metrics of the best models of runs on validation classes."""
     return [run["validation"]["best"][metric] for run in runs]
 
 

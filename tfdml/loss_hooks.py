@@ -2,7 +2,7 @@
 
 
 class LossHooks:
-    """What a loss declares to models, callbacks and `tfdml.train`, with defaults for a loss that declares nothing.
+    """Declares a loss to models, callbacks and `tfdml.train`, with defaults for a loss that declares nothing.
 
     `tfdml.losses.EmbeddingLoss` inherits them. Other losses of Keras, a user's own too, have the defaults; see
     `hooks_of`.

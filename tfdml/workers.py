@@ -120,7 +120,7 @@ def _exchange_of(strategy):
 
 
 def _told(error):
-    """What other workers must know of an error."""
+    """Returns what other workers must know of an error."""
     if isinstance(error, tf.errors.OpError):
         return {"code": error.error_code, "text": error.message[:MOST_TOLD]}
     return {"code": None, "text": str(error)[:MOST_TOLD]}

@@ -86,7 +86,7 @@ def _given(labels, positives, negatives):
 
 
 def _hinges(embeddings, distance, negatives, margin, mining, cutoffs, queries=None):
-    """What each anchor and other row `[B, B]` cost as a positive pair: the mean over their triplets."""
+    """The loss of each anchor and other row `[B, B]` as a positive pair: the mean over their triplets."""
     if mining == "all":
         weights = ops.cast(negatives, distance.dtype)
         weights = weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)

@@ -98,7 +98,7 @@ class WeightedSum(EmbeddingLoss):
         return [hooks_of(loss) for _, loss in self.terms]
 
     def _inputs(self, taken):
-        """What each loss is called with."""
+        """Returns the arguments of each loss."""
         return [taken] * len(self.terms) if self._shapes is None else self._shapes.split(taken)
 
     def get_config(self):

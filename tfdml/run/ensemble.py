@@ -153,7 +153,7 @@ def _save(members, out, changes):
 
 
 def _about(member):
-    """What the result of an ensemble says of a member."""
+    """Returns a member's entry in the result of an ensemble."""
     best = {name: value for name, value in member.result["best"].items() if isinstance(value, float | int)}
     return {"run_dir": str(member.run.path), "seed": member.run.settings().seed, "weight": member.weight, "best": best}
 

@@ -63,11 +63,11 @@ def held_out_by_all(runs, changes):
 
 
 def _source(run):
-    """What says which images a run is measured on."""
+    """Returns the flags that decide which images a run is measured on."""
     settings = run.settings()
     return settings.dataset, settings.data_dir, settings.ignore_images, run.recorded_dataset()
 
 
 def _held_out_by(settings):
-    """What says which of the training classes are held out."""
+    """Returns the flags that decide which of the training classes are held out."""
     return settings.validation_classes, settings.folds, settings.fold, validation_seed_of(settings)
