@@ -64,7 +64,8 @@ def _columns(folder, name, expected):
         if column == "boxes":
             found[column] = values.flatten().to_numpy().reshape(-1, 4)
         else:
-            found[column] = values.to_numpy(zero_copy_only=False).astype(PLACES.get(column), copy=False)
+            values = values.to_numpy(zero_copy_only=False)
+            found[column] = values.astype(PLACES.get(column, values.dtype), copy=False)
     return found
 
 

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 from pipelines.build import evaluation_batches, training_batches
-from pipelines.datasets import load, packing
+from pipelines.datasets import Split, load, packing
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.packed_images import PackedImages
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.unreadable import find_unreadable
@@ -55,6 +56,17 @@ def test_the_same_dataset_comes_back(birds, folder):
         np.testing.assert_array_equal(found.labels, split.labels)
         np.testing.assert_array_equal(found.boxes, split.boxes)
         assert found.images.tolist() == [open(path, "rb").read() for path in split.images]
+
+
+def test_columns_keep_their_types(tmp_path):
+    marks = np.arange(6) % 2 == 0
+    columns = {"cameras": np.arange(6, dtype=np.int32), "groups": np.arange(6), "is_query": marks, "is_gallery": ~marks}
+    people = Split(np.array([b"image"] * 6, object), np.array([-1, -1, 3, 3, 4, 4]), **columns)
+    packing.pack(Dataset("people", None, people, protocol="query_gallery(junk=-1)"), tmp_path / "people", images=4)
+    found = load("packed", data_dir=str(tmp_path / "people"), test_only=True).test
+    for name in ("labels", *columns):
+        assert getattr(found, name).dtype == getattr(people, name).dtype
+        np.testing.assert_array_equal(getattr(found, name), getattr(people, name))
 
 
 def test_batches_are_the_same_bits(birds, folder):
