@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import io
 import json
-import os
 import tarfile
 import zlib
 from pathlib import Path
@@ -54,28 +53,36 @@ def pack(dataset, folder, images, on_images=lambda count: None):
         on_images: function that is called with a number of images when they are packed.
     """
     folder, shards = Path(folder), shards_of(dataset, images)
-    _begin(dataset, folder, images)
+    plan = {"images": images, "protocol": dataset.protocol, "rows": _digest(dataset)}
+    written = _begin(folder, plan)
     for shard in shards:
-        if not _table(folder, shard).exists():
-            with _told(folder):
-                _write_shard(folder, shard, dataset.splits()[shard.part])
+        with _told(folder):
+            if not _is_whole(folder, shard, written.get(shard.name)):
+                written[shard.name] = _write_shard(folder, shard, dataset.splits()[shard.part])
+                _write_plan(folder, plan, written)
         on_images(len(shard.rows))
     with _told(folder):
         _write_classes(dataset, folder / CLASSES)
-        write_manifest(folder / MANIFEST, FORMAT, VERSION, _content(dataset, folder, shards))
+        write_manifest(folder / MANIFEST, FORMAT, VERSION, _content(dataset, folder, shards, written))
 
 
-def _begin(dataset, folder, images):
-    """Makes the folder this dataset's; raises an error if it is another's."""
-    plan = {"images": images, "protocol": dataset.protocol, "rows": _digest(dataset)}
+def _begin(folder, plan):
+    """Makes the folder this plan's, and returns name to entry of the shards written; an error if it is another's."""
     with _told(folder):
         folder.mkdir(parents=True, exist_ok=True)
         if not (folder / PLAN).exists():
             if any(not entry.name.startswith(".writing-") for entry in folder.iterdir()):
                 raise ValueError(f"--out={folder} is not empty, and is no packed dataset; give a new folder.")
-            write_atomically(folder / PLAN, json.dumps(plan).encode())
-    if json.loads((folder / PLAN).read_text()) != plan:
+            _write_plan(folder, plan, {})
+    found = json.loads((folder / PLAN).read_text())
+    written = found.pop("shards", {})
+    if found != plan:
         raise ValueError(f"--out={folder} was begun with another dataset or other --shard_images; give a new folder.")
+    return written
+
+
+def _write_plan(folder, plan, written):
+    write_atomically(folder / PLAN, json.dumps({**plan, "shards": written}).encode())
 
 
 def _digest(dataset):
@@ -102,12 +109,22 @@ def _told(folder):
         raise OSError(told) from error
 
 
-def _table(folder, shard):
-    return folder / f"{shard.name}.parquet"
+def _is_whole(folder, shard, entry):
+    """Whether the files of a shard are what was written."""
+    try:
+        return entry is not None and entry == _entry(folder, shard)
+    except FileNotFoundError:
+        return False
+
+
+def _entry(folder, shard):
+    """Returns what the manifest says of a shard."""
+    tar, table = (fingerprint(folder / f"{shard.name}.{ending}") for ending in ("tar", "parquet"))
+    return {**tar, "table": table}
 
 
 def _write_shard(folder, shard, split):
-    """Writes the records, then their table, which says that the records are whole."""
+    """Writes the records and their table; returns their entry."""
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -126,7 +143,8 @@ def _write_shard(folder, shard, split):
         columns["boxes"] = pa.FixedSizeListArray.from_arrays(boxes, 4)
     written = io.BytesIO()
     pyarrow.parquet.write_table(pa.table(columns), written)
-    write_atomically(_table(folder, shard), written.getvalue())
+    write_atomically(folder / f"{shard.name}.parquet", written.getvalue())
+    return _entry(folder, shard)
 
 
 def _write_records(file, shard, split, columns):
@@ -167,10 +185,9 @@ def _write_classes(dataset, path):
     write_atomically(path, written.getvalue())
 
 
-def _content(dataset, folder, shards):
+def _content(dataset, folder, shards, written):
     parts = {part: {"images": len(split), "shards": {}} for part, split in dataset.splits().items()}
     for shard in shards:
-        about = {"bytes": os.path.getsize(folder / f"{shard.name}.tar"), "table": fingerprint(_table(folder, shard))}
-        parts[shard.part]["shards"][shard.name] = about
+        parts[shard.part]["shards"][shard.name] = written[shard.name]
     about = {"dataset": dataset.name, "protocol": dataset.protocol, "classes": fingerprint(folder / CLASSES)}
     return {**about, "parts": parts}

@@ -109,7 +109,7 @@ def test_packing_goes_on_where_it_stopped(birds, folder, tmp_path, monkeypatch):
         written.append(shard.name)
         if len(written) == 2:
             raise OSError(28, "No space left on device")
-        write(folder, shard, split)
+        return write(folder, shard, split)
 
     monkeypatch.setattr(packing, "_write_shard", fails)
     with pytest.raises(OSError, match="No space left on device. Repeat the command to go on"):
@@ -151,6 +151,21 @@ def test_a_shard_that_is_cut_off_is_refused(folder):
     path.unlink()
     with pytest.raises(ValueError, match="train-00000.tar is missing"):
         read(folder)
+
+
+@pytest.mark.parametrize("name", ["train-00000.tar", "test-00000.parquet"])
+def test_packing_again_writes_damaged_shards_anew(birds, folder, name):
+    whole = {path.name: path.read_bytes() for path in folder.iterdir()}
+    flipped = bytearray(whole[name])
+    flipped[700] ^= 1
+    for damage in (
+        lambda: (folder / name).write_bytes(whole[name][:700]),
+        lambda: (folder / name).write_bytes(flipped),
+        lambda: (folder / name).unlink(),
+    ):
+        damage()
+        packing.pack(birds, folder, images=4)
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == whole
 
 
 def test_a_table_that_changed_is_refused(folder):
