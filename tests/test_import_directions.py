@@ -30,6 +30,7 @@ ROOMS = {
     "tfdml.workers": ("tfdml.devices tfdml.errors", "numpy tensorflow"),
     "tfdml.faiss_library": ("", "faiss"),
     "tfdml.checked_files": ("", ""),
+    "tfdml.folder_lock": ("tfdml.checked_files", ""),
     "tfdml.embedding_shards": ("tfdml.checked_files", "numpy pyarrow"),
     "tfdml.clustering": ("tfdml.faiss_library tfdml.progress_bar", "numpy scipy"),
     "tfdml.hard_proxies": (CHECKED, "numpy"),
@@ -58,8 +59,8 @@ ROOMS = {
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy sklearn threadpoolctl"),
     "tfdml.serving.http": ("tfdml.serving pipelines.datasets", "fastapi numpy pydantic starlette uvicorn"),
     "tfdml.serving": (
-        "tfdml.serving tfdml.checked_files tfdml.embedding_shards tfdml.faiss_library tfdml.methods tfdml.progress_bar "
-        "tfdml.registry pipelines.datasets pipelines.images pipelines.reading",
+        "tfdml.serving tfdml.checked_files tfdml.embedding_shards tfdml.faiss_library tfdml.folder_lock tfdml.methods "
+        "tfdml.progress_bar tfdml.registry pipelines.datasets pipelines.images pipelines.reading",
         "PIL apache_beam keras numpy onnx pyarrow sklearn tensorflow tf2onnx",
     ),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags tfdml.progress_bar", None),
@@ -73,7 +74,10 @@ ROOMS = {
         f"pipelines.reading pipelines.images pipelines.sampling pipelines.datasets tfdml.progress_bar {DECLARED}",
         None,
     ),
-    "pipelines.datasets": (f"pipelines.datasets tfdml.progress_bar tfdml.checked_files {DECLARED}", None),
+    "pipelines.datasets": (
+        f"pipelines.datasets tfdml.progress_bar tfdml.checked_files tfdml.folder_lock {DECLARED}",
+        None,
+    ),
     "pipelines": (f"pipelines {DECLARED}", None),
 }
 # Rooms that are no leaves: what they must not import.

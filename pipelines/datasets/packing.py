@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml.checked_files import fingerprint, write_atomically, write_flushed, write_manifest
+from tfdml.folder_lock import LOCK, locked
 
 FORMAT, VERSION, MANIFEST, PLAN, CLASSES = "packed tfdml dataset", 1, "manifest.json", "plan.json", "classes.parquet"
 # Columns of a split that a table has as they are.
@@ -54,25 +55,32 @@ def pack(dataset, folder, images, on_images=lambda count: None):
     """
     folder, shards = Path(folder), shards_of(dataset, images)
     plan = {"images": images, "protocol": dataset.protocol, "rows": _digest(dataset)}
-    written = _begin(folder, plan)
-    for shard in shards:
-        with _told(folder):
-            if not _is_whole(folder, shard, written.get(shard.name)):
-                written[shard.name] = _write_shard(folder, shard, dataset.splits()[shard.part])
-                _write_plan(folder, plan, written)
-        on_images(len(shard.rows))
     with _told(folder):
-        _write_classes(dataset, folder / CLASSES)
-        write_manifest(folder / MANIFEST, FORMAT, VERSION, _content(dataset, folder, shards, written))
+        _check_target(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder, "packed dataset"):
+        written = _begin(folder, plan)
+        for shard in shards:
+            with _told(folder):
+                if not _is_whole(folder, shard, written.get(shard.name)):
+                    written[shard.name] = _write_shard(folder, shard, dataset.splits()[shard.part])
+                    _write_plan(folder, plan, written)
+            on_images(len(shard.rows))
+        with _told(folder):
+            _write_classes(dataset, folder / CLASSES)
+            write_manifest(folder / MANIFEST, FORMAT, VERSION, _content(dataset, folder, shards, written))
+
+
+def _check_target(folder):
+    names = {entry.name for entry in folder.iterdir()} if folder.exists() else set()
+    if PLAN not in names and any(name != LOCK and not name.startswith(".writing-") for name in names):
+        raise ValueError(f"--out={folder} is not empty, and is no packed dataset; give a new folder.")
 
 
 def _begin(folder, plan):
     """Makes the folder this plan's, and returns name to entry of the shards written; an error if it is another's."""
-    with _told(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        if not (folder / PLAN).exists():
-            if any(not entry.name.startswith(".writing-") for entry in folder.iterdir()):
-                raise ValueError(f"--out={folder} is not empty, and is no packed dataset; give a new folder.")
+    if not (folder / PLAN).exists():
+        with _told(folder):
             _write_plan(folder, plan, {})
     found = json.loads((folder / PLAN).read_text())
     written = found.pop("shards", {})

@@ -17,6 +17,7 @@ from pipelines.reading.verification import verify
 from pipelines.sampling import PxK
 from tests.commands import assert_one_error, run
 from tests.pipelines.tiny_datasets import write_cub
+from tfdml.folder_lock import LOCK, locked
 
 PREPARE = Preprocessor("random_crop|flip", image_size=12, mean=(0, 0, 0), std=(1, 1, 1))
 
@@ -129,7 +130,13 @@ def test_a_disk_that_is_full_leaves_nothing_half_written(birds, tmp_path, monkey
     monkeypatch.setattr(packing, "_write_records", full)
     with pytest.raises(OSError, match="No space left"):
         packing.pack(birds, tmp_path / "full", images=4)
-    assert [path.name for path in (tmp_path / "full").iterdir()] == [packing.PLAN]
+    assert {path.name for path in (tmp_path / "full").iterdir()} == {packing.PLAN, LOCK}
+
+
+def test_two_commands_do_not_pack_into_one_folder(birds, folder):
+    with locked(folder, "packed dataset"), pytest.raises(ValueError, match="Another process is changing the packed"):
+        packing.pack(birds, folder, images=4)
+    packing.pack(birds, folder, images=4)
 
 
 @pytest.mark.parametrize("images", [5, 4])

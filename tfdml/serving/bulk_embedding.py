@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from tfdml.folder_lock import LOCK, locked
 from tfdml.progress_bar import ProgressBar
 from tfdml.serving.embedding_job import MANIFEST, PLAN, EmbeddingJob
 from tfdml.serving.embedding_pass import embed_rows
 from tfdml.serving.exported_model import ExportedModel
-from tfdml.serving.folder_lock import LOCK, locked
 from tfdml.serving.model_files import model_hash
 
 

@@ -5,9 +5,9 @@ import shutil
 from pathlib import Path
 
 from tfdml.embedding_shards import EmbeddingShards
+from tfdml.folder_lock import locked
 from tfdml.serving.embedding_pass import embed_into
 from tfdml.serving.exported_model import ExportedModel
-from tfdml.serving.folder_lock import locked
 from tfdml.serving.index_build import build, index_of_kind
 from tfdml.serving.index_folder import IndexFolder
 from tfdml.serving.model_files import model_files, model_hash
