@@ -168,6 +168,13 @@ def test_other_folders_are_refused(photos, images, embedded, tmp_path, monkeypat
     assert not (tmp_path / "new").exists()
 
 
+def test_a_name_that_is_not_utf8_is_told_before_an_image_is_embedded(tmp_path):
+    (tmp_path / "b\udcff.png").write_bytes(b"image")
+    for source in (tmp_path, tmp_path / "*.png"):
+        with pytest.raises(ValueError, match=r"b\\xff.png' is not UTF-8. Rename the file."):
+            ImageList.of(source)
+
+
 def test_lists_of_images(photos, embedded, tmp_path):
     found = ImageList.of(f"{photos.parent}/{photos.name}/1?.png")
     assert found.paths == [f"{photos}/{number}.png" for number in (10, 11, 12)] and found.labels == [None] * 3

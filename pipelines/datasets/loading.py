@@ -49,7 +49,7 @@ def load(spec, *, data_dir=None, ignore_images=None, classes=None, test_only=Fal
             logging.warning("%d names in %s are no images of %s.", len(set(names)) - found, ignore_images, spec)
     for split in [dataset.test] if test_only else dataset.splits().values():
         if not split.encoded:
-            _check_names(split.images)
+            check_names(split.images)
             _check_existence(spec, data_dir, split.images)
             if dataset.look_inside:
                 check_headers(split.images)
@@ -93,7 +93,8 @@ def _entries(folder):
         return frozenset()
 
 
-def _check_names(paths):
+def check_names(paths):
+    """Raises an error if a path has bytes that are not UTF-8."""
     for path in paths:
         try:
             path.encode()

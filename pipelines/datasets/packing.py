@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipelines.datasets.loading import check_names
 from tfdml.checked_files import fingerprint, write_atomically, write_flushed, write_manifest
 from tfdml.folder_lock import LOCK, locked
 
@@ -53,6 +54,9 @@ def pack(dataset, folder, images, on_images=lambda count: None):
         images: images of a shard.
         on_images: function that is called with a number of images when they are packed.
     """
+    for split in dataset.splits().values():
+        if not split.encoded:
+            check_names(split.images)
     folder, shards = Path(folder), shards_of(dataset, images)
     plan = {"images": images, "protocol": dataset.protocol, "rows": _digest(dataset)}
     with _told(folder):

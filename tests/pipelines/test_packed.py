@@ -1,5 +1,6 @@
 """Datasets that are packed into shards."""
 
+import dataclasses
 import io
 import tarfile
 
@@ -131,6 +132,13 @@ def test_a_disk_that_is_full_leaves_nothing_half_written(birds, tmp_path, monkey
     with pytest.raises(OSError, match="No space left"):
         packing.pack(birds, tmp_path / "full", images=4)
     assert {path.name for path in (tmp_path / "full").iterdir()} == {packing.PLAN, LOCK}
+
+
+def test_a_name_that_is_not_utf8_is_told(birds, tmp_path):
+    named = np.array(["/a/b\udcff.jpg"], object)
+    train = dataclasses.replace(birds.train.where([0]), images=named)
+    with pytest.raises(ValueError, match=r"The file name b'/a/b\\xff.jpg' is not UTF-8. Rename the file."):
+        packing.pack(dataclasses.replace(birds, train=train), tmp_path / "packed", images=4)
 
 
 def test_two_commands_do_not_pack_into_one_folder(birds, folder):

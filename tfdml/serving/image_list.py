@@ -10,6 +10,7 @@ import numpy as np
 
 from pipelines.datasets import load
 from pipelines.datasets.folder import ENDINGS
+from pipelines.datasets.loading import check_names
 from pipelines.images.image_headers import MOST_BYTES
 from tfdml.serving import image_tables
 
@@ -46,6 +47,13 @@ class ImageList:
                 that an image is in, but for the first; the first one of a pattern is the last that it names in full.
             data_dir, split: of a dataset, its folder, and `train` or `test`.
         """
+        found = cls._of(source, data_dir, split)
+        # Parquet files cannot have other names.
+        check_names(found.paths)
+        return found
+
+    @classmethod
+    def _of(cls, source, data_dir, split):
         if Path(source).is_dir():
             return cls._of_folder(Path(source))
         if Path(source).is_file():
