@@ -1,6 +1,7 @@
 """Draws learning curves of a study's rows."""
 
 import statistics
+import sys
 
 from matplotlib import colormaps
 from matplotlib.figure import Figure
@@ -22,7 +23,10 @@ def draw_curves(run_dirs, path, metric="recall_at_1"):
     colors = colormaps["tab20"].colors
     for place, (name, several) in enumerate(run_dirs.items()):
         color = colors[place % len(colors)]
-        curves = [curve(run_dir, metric) for run_dir in several]
+        curves = [found for found in (curve(run_dir, metric) for run_dir in several) if found]
+        if not curves:
+            print(f"{name} is not drawn: ensembles have no learning curve, only their members.", file=sys.stderr)
+            continue
         for values in curves:
             axes.plot(values.keys(), values.values(), color=color, linewidth=0.5, alpha=0.5)
         # Where a run has stopped early, the mean of all ends, too.

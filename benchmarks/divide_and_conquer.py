@@ -2,18 +2,19 @@
 
 Trains configs/toycars_dnc.flags with each of the changes below and each seed, for as many steps with the same batches'
 size, unless a row says another, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of
-Recall@1 of the final model, of its learners alone, how they correlate, and what Recall@1 gained in the last quarter of
-the steps, near 0 where a run is finished. Of the one embedding as many slices stand for learners as most rows have
-learners, as in the paper's Table 7. Runs are kept; see `benchmarks.runs`. Where learners take turns, each learns from a
-K-th of the steps; as many steps for each: `--epochs` K times as high.
+Recall@1 of the final model, of its learners alone, how they correlate, the steps that a learner learned in, the mean
+distances of negative pairs within clusters and between them (Figure 8 of the paper), and what Recall@1 gained in the
+last quarter of the steps, near 0 where a run is finished. Of the one embedding as many slices stand for learners as
+most rows have learners, as in the paper's Table 7. Below the table is what K-means is better by than turns on all data.
+Runs are kept; see `benchmarks.runs`. Classes whose groups differ in other parts of the picture each:
+`python -m benchmarks.divide_and_conquer "--dataset=toycars(grouped=True)"`.
 """
 
 import statistics
 
+from benchmarks.measured import measured
 from benchmarks.rows import compare
 from benchmarks.runs import gained_late, recall_of_learners, spread
-from tfdml.run.experiment import trained
-from tfdml.run.result import learners_of
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4
@@ -46,27 +47,54 @@ CHANGES = {
     "K = 4, every slice on every batch": ["--method=multi_head(learners=4, branch='stage4')"],
     "K = 4, turns on all data": divided("data_split='none'"),
     "K = 4, the authors' schedule": divided(AUTHORS),
+    # As many for each learner as the one embedding has.
+    "K = 4, four times the steps": [*divided(), "--steps_per_epoch=500"],
+    "K = 4, turns on all data, four times the steps": [*divided("data_split='none'"), "--steps_per_epoch=500"],
     "one embedding, batches of 128": ["--method=single", FOUR_BATCHES],
     "K = 4, at once": divided("simultaneous=True"),
     "K = 4, at once on all data": divided("simultaneous=True, data_split='none'"),
     "K = 4, every slice on every batch of 128": ["--method=multi_head(learners=4, branch='stage4')", FOUR_BATCHES],
 }
-HEADS = ["", "Recall@1", "Recall@8", "a learner's Recall@1", "correlation", "gained late"]
+OF_LEARNERS = ["a learner's Recall@1", "correlation", "a learner's steps", "negatives within, between"]
+HEADS = ["", "Recall@1", "Recall@8", *OF_LEARNERS, "gained late"]
 
 
-def slices_of(run_dir):
-    """Returns the metrics of slices of a run's one embedding, as if they were learners."""
-    experiment, model = trained(run_dir, "final")
-    return learners_of(experiment, model, SLICES)["learners"]
+KINDS = ("mean_within", "mean_between")
+# What K-means wins, turn by turn.
+GAINS = [("K = 4, turns on all data", "K = 4")]
+
+
+def of_learners(results, run_dirs):
+    """Returns the cells of `OF_LEARNERS`; of one embedding its slices stand for learners."""
+    pairs = zip(results, run_dirs, strict=True)
+    learners = [result.get("learners") or measured(run_dir)["slices"] for result, run_dir in pairs]
+    correlation = f"{statistics.mean(each['correlation'] for each in learners):.3f}"
+    clusters = [result.get("clusters") or {} for result in results]
+    steps = [step for each in clusters for step in each.get("steps_of_learners", [])]
+    distances = [each["negative_distances"] for each in clusters if each.get("negative_distances")]
+    means = [statistics.mean(each[kind] for each in distances) for kind in KINDS] if distances else []
+    return [
+        spread(recall_of_learners(learners)),
+        correlation,
+        f"{statistics.mean(steps):,.0f}" if steps else "",
+        ", ".join(f"{mean:.2f}" for mean in means),
+    ]
 
 
 def row(results, run_dirs):
     recall, wider = ([result["metrics"][f"recall_at_{k}"] for result in results] for k in (1, 8))
-    learners = [result.get("learners") or slices_of(run_dir) for result, run_dir in zip(results, run_dirs, strict=True)]
-    correlation = statistics.mean(each["correlation"] for each in learners)
-    alone, late = spread(recall_of_learners(learners)), spread(gained_late(run_dirs))
-    return [spread(recall), spread(wider), alone, f"{correlation:.3f}", late]
+    return [spread(recall), spread(wider), *of_learners(results, run_dirs), spread(gained_late(run_dirs))]
 
 
 if __name__ == "__main__":
-    compare(__doc__, FLAGFILE, CHANGES, "runs/divide_and_conquer", HEADS, row)
+    compare(
+        __doc__,
+        FLAGFILE,
+        CHANGES,
+        "runs/divide_and_conquer",
+        HEADS,
+        row,
+        which="final",
+        slices=SLICES,
+        differences=GAINS,
+    )

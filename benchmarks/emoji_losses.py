@@ -25,14 +25,22 @@ LOSSES = {
     "SupCon": ("sup_con(temperature=0.1)", "sup_con(temperature=0.05)"),
     "multi-similarity": ("multi_similarity", "multi_similarity(beta=40.0, base=0.5)"),
     "circle": ("circle", "circle(margin=0.25, scale=128.0)"),
+    "ranked list": ("ranked_list(margin=0.4)", "ranked_list(margin=0.6)"),
     "ranked list, simpler": ("ranked_list_simpler(margin=0.4)", "ranked_list_simpler(margin=0.6)"),
     "FastAP": ("fast_ap(bins=10)", "fast_ap(bins=20)"),
     "SmoothAP": ("smooth_ap(temperature=0.01)", "smooth_ap(temperature=0.05)"),
+    "angular": ("angular(alpha=45.0)", "angular(alpha=36.0)"),
+    "binomial deviance": ("binomial_deviance", "binomial_deviance(beta=0.3)"),
+    "histogram": ("histogram(bins=100)", "histogram(bins=200)"),
     "Proxy-NCA": ("proxy_nca(scale=9.0)", "proxy_nca(scale=16.0)"),
     "Proxy-Anchor": ("proxy_anchor", "proxy_anchor(scale=16.0)"),
     "NormSoftmax": ("norm_softmax(temperature=0.05)", "norm_softmax(temperature=0.1)"),
     "SoftTriple": ("soft_triple(per_class=2)", "soft_triple(per_class=2, scale=10.0)"),
     "ArcFace": ("arc_face(scale=32.0, margin=0.3)", "arc_face(scale=16.0, margin=0.3)"),
+    "sub-center ArcFace": (
+        "sub_center_arc_face(scale=32.0, margin=0.3, per_class=2)",
+        "sub_center_arc_face(scale=16.0, margin=0.3, per_class=2)",
+    ),
     "CosFace": ("cos_face(scale=32.0, margin=0.2)", "cos_face(scale=16.0, margin=0.2)"),
 }
 SETTINGS = {
@@ -40,7 +48,9 @@ SETTINGS = {
     for name, losses in LOSSES.items()
 }
 # Proxies begin at random, and learn ten times as fast as the network.
-PROXIES = ("Proxy-NCA", "Proxy-Anchor", "NormSoftmax", "SoftTriple", "ArcFace", "CosFace")
+PROXIES = ("Proxy-NCA", "Proxy-Anchor", "NormSoftmax", "SoftTriple", "ArcFace", "sub-center ArcFace", "CosFace")
+# Losses of EDMS, which need few classes a network: `benchmarks.edms_variants` has them. And one that wraps others.
+LEFT_OUT = ("contextual_manifold", "intrinsic_manifold", "manifold_n_pair", "proxy_n_pair", "nested")
 CHANGES = {name: ["--lr_multipliers=loss=10"] * (name in PROXIES) for name in LOSSES}
 HEADS = ["", "Recall@1", "MAP@R", "steps to the best", "gained late"]
 

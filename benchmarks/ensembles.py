@@ -45,4 +45,4 @@ def row(results, run_dirs):
 
 if __name__ == "__main__":
     rows = {name: [f"--method={method}"] for name, method in METHODS.items()}
-    compare(__doc__, FLAGFILE, rows, "runs/ensembles", HEADS, row)
+    compare(__doc__, FLAGFILE, rows, "runs/ensembles", HEADS, row, which="final")

@@ -1,8 +1,9 @@
 """An index of millions of embeddings, its memory and its parts' times: `python -m benchmarks.large_index`.
 
 Writes rows of 128 dimensions at unit length around 10,000 centers, as `python -m tfdml.embed` would, makes an index of
-them, opens it, and searches for 1,000 rows to which noise was added. Each part is a process of its own; memory is the
-most that it took. Prints a Markdown table; `--rows 1000000 3000000 10000000` shows how each part grows.
+them, opens it, and searches for 1,000 rows to which noise was added. Each part is a process of its own; times are CPU
+times of all its threads, and memory is the most that it took. Prints a Markdown table; `--rows 1000000 3000000
+10000000` shows how each part grows.
 """
 
 import argparse
@@ -54,16 +55,16 @@ def index(folder, kind):
 
 
 def search(folder):
-    """Returns seconds of a query, and the part of queries whose row is among the nearest."""
+    """Returns CPU seconds of a query, and the part of queries whose row is among the nearest."""
     from tfdml.serving import Searcher
 
     searcher = Searcher(folder / "index")
     queries = rows_of(0, min(len(searcher), BLOCK))[:QUERIES]
     noise = np.random.default_rng(2).normal(size=queries.shape) * NOISE / np.sqrt(DIM)
     searcher.nearest(queries[:1], NEIGHBORS)
-    start = time.perf_counter()
+    start = time.process_time()
     _, found = searcher.nearest(queries + noise, NEIGHBORS)
-    seconds = (time.perf_counter() - start) / len(queries)
+    seconds = (time.process_time() - start) / len(queries)
     return seconds, float(np.mean(np.any(found == np.arange(len(queries))[:, None], axis=1)))
 
 
@@ -71,13 +72,13 @@ def measured(answers, work, *arguments):
     from benchmarks.peak_memory import MIB, peak
 
     sys.stdout = sys.stderr
-    start = time.perf_counter()
+    start = time.process_time()
     result = work(*arguments)
-    answers.put((time.perf_counter() - start, peak() / MIB, result))
+    answers.put((time.process_time() - start, peak() / MIB, result))
 
 
 def in_a_process(work, *arguments):
-    """Returns seconds, MiB, and what a function returns, in a process of its own."""
+    """Returns CPU seconds, MiB, and what a function returns, in a process of its own."""
     spawned = multiprocessing.get_context("spawn")
     answers = spawned.Queue()
     process = spawned.Process(target=measured, args=(answers, work, *arguments))

@@ -34,4 +34,4 @@ def row(results, run_dirs):
 
 
 if __name__ == "__main__":
-    compare(__doc__, FLAGFILE, CHANGES, "runs/lifted", HEADS, row)
+    compare(__doc__, FLAGFILE, CHANGES, "runs/lifted", HEADS, row, which="final")

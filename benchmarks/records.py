@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from benchmarks.measured import FILE as MEASURED
 from tfdml.run.run_directory import RunDirectory
 
 # What of a run's metrics.jsonl is kept: its learning curve.
@@ -10,7 +11,7 @@ EVENT = "evaluation"
 
 
 def keep(run_dir, file):
-    """Adds a run that is complete to the records, if they do not have it: its flags, its result, its learning curve."""
+    """Adds a complete run to the records, if they do not have it: its flags, result, learning curve and measures."""
     run, path = RunDirectory(run_dir), Path(file)
     name = Path(run_dir).name
     if any(record["run"] == name for record in _records(path)):
@@ -19,6 +20,9 @@ def keep(run_dir, file):
     lines = run.metrics.read_text().splitlines() if run.metrics.exists() else []
     curve = [event for event in map(json.loads, lines) if event.get("event") == EVENT]
     record = {"run": name, "flags": list(run.serialized().values()), "result": run.result(), "curve": curve}
+    measured = run.path / MEASURED
+    if measured.exists():
+        record["measured"] = json.loads(measured.read_text())
     path.parent.mkdir(parents=True, exist_ok=True)
     # One write at the end of the file: two studies may have the same records.
     with path.open("a") as records:
@@ -34,6 +38,8 @@ def restore(file, folder):
         run = RunDirectory(path)
         run.claim(dict(enumerate(record["flags"])))
         run.metrics.write_text("".join(json.dumps(event) + "\n" for event in record["curve"]))
+        if "measured" in record:
+            (path / MEASURED).write_text(json.dumps(record["measured"]) + "\n")
         run.write_result(record["result"])
 
 

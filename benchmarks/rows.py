@@ -1,12 +1,16 @@
 """Studies whose rows each change a flagfile: trains them and prints a table."""
 
 import argparse
+from functools import partial
 
+from benchmarks.measured import difference, measure
 from benchmarks.runs import complete, markdown, runs_of
 from benchmarks.searches import search
 
 
-def compare(about, flagfile, changes, folder, heads, row, settings=None, searching=()):
+def compare(
+    about, flagfile, changes, folder, heads, row, settings=None, searching=(), which="best", slices=0, differences=()
+):
     """A command line that trains a flagfile with changes and several seeds, and prints a row of a table for each.
 
     Flags that it does not know are those of training, for all rows.
@@ -21,6 +25,9 @@ def compare(about, flagfile, changes, folder, heads, row, settings=None, searchi
         settings: name of the row to the settings among which validation chooses, each a list of flags, and as many for
             each row; None where there is nothing to choose.
         searching: flags of the runs that search alone, such as fewer members.
+        which: `best` or `final` model, for differences between rows.
+        slices: as `benchmarks.measured.measure` takes it.
+        differences: pairs of names of rows. Below the table is how much higher Recall@1 of each second one is.
     """
     arguments, flags = _parsed(about, changes, folder)
     seeds, names = arguments.seeds.split(","), arguments.row or list(changes)
@@ -30,7 +37,8 @@ def compare(about, flagfile, changes, folder, heads, row, settings=None, searchi
         print(f"Validation chose, with seed {seeds[0]}:\n\n{found.table()}\n")
         changes = found.chosen
     runs = {name: runs_of(flagfile, changes[name], seeds, arguments.runs) for name in names}
-    results = iter(complete([run for several in runs.values() for run in several], arguments.records))
+    every = [run for several in runs.values() for run in several]
+    results = iter(complete(every, arguments.records, partial(measure, which=which, slices=slices)))
     run_dirs = {name: [run.path for run in several] for name, several in runs.items()}
     rows = {name: [name, *row([next(results) for _ in paths], paths)] for name, paths in run_dirs.items()}
     if arguments.intervals:
@@ -38,22 +46,14 @@ def compare(about, flagfile, changes, folder, heads, row, settings=None, searchi
         for name in names:
             rows[name].append("" if name == names[0] else difference(run_dirs[names[0]], run_dirs[name]))
     print(markdown(heads, list(rows.values())))
+    for first, second in differences:
+        if first in names and second in names:
+            print(f"\n{second} minus {first}: {difference(run_dirs[first], run_dirs[second])}")
     if arguments.curves:
         # Only here, because it loads what draws.
         from benchmarks.curves import draw_curves
 
         draw_curves(run_dirs, arguments.curves)
-
-
-def difference(first, second):
-    """How much higher Recall@1 of the second runs is, with its 95 % interval over test classes, in percent."""
-    # Only here, because it starts TensorFlow.
-    from tfdml.run.comparison import compare_runs
-
-    paths = [[str(path) for path in several] for several in (first, second)]
-    found = compare_runs(*paths, metrics=["recall_at_1"], resample="classes")["metrics"]["recall_at_1"]
-    low, high = found["interval"]
-    return f"{100 * found['difference']:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
 def _parsed(about, changes, folder):
@@ -65,6 +65,6 @@ def _parsed(about, changes, folder):
     parser.add_argument("--runs", default=folder, help="folder of the run directories")
     parser.add_argument("--records", help="file that keeps complete runs' results, and goes on from those it has")
     parser.add_argument("--row", action="append", choices=list(changes), help="as often as wanted; all if not at all")
-    parser.add_argument("--intervals", action="store_true", help="compare each row with the first, query by query")
+    parser.add_argument("--intervals", action="store_true", help="compare each row with the first")
     parser.add_argument("--curves", help="an image file for the learning curves of all rows, such as curves.svg")
     return parser.parse_known_args()

@@ -3,6 +3,7 @@
 A run that is complete is not run again, and one that was stopped goes on.
 """
 
+import hashlib
 import json
 import re
 import statistics
@@ -14,6 +15,9 @@ from typing import NamedTuple
 from benchmarks.records import keep, restore
 from tfdml.flags import resolve
 from tfdml.run.run_directory import RunDirectory
+
+# Longer names of runs are cut, because folders have names of at most 255 bytes.
+LONGEST_NAME = 200
 
 
 class Run(NamedTuple):
@@ -37,12 +41,13 @@ def runs_of(flagfile, changes, seeds, folder):
     return [Run([*given, f"--seed={seed}", f"--run_dir={path}"], path) for seed, path in zip(seeds, paths, strict=True)]
 
 
-def complete(runs, records=None):
+def complete(runs, records=None, measure=None):
     """Trains what is missing of runs, and gives their results.
 
     Args:
         runs: list of `Run`.
         records: file that keeps what complete runs came to, see `benchmarks.records`; None for none.
+        measure: function of a run directory that measures it once more, see `benchmarks.measured`; None for none.
     """
     if records:
         for folder in {run.path.parent for run in runs}:
@@ -56,6 +61,8 @@ def complete(runs, records=None):
         if run.result() is None:
             print(f"Run {number} of {len(runs)}: {path}", file=sys.stderr, flush=True)
             train(arguments)
+        if measure:
+            measure(path)
         if records:
             keep(path, records)
         results.append(run.result())
@@ -64,8 +71,12 @@ def complete(runs, records=None):
 
 def run_name(flagfile, changes):
     """Returns the name of a run: its flagfile and what was changed in it."""
-    name = "-".join([Path(flagfile).stem, *changes])
-    return re.sub(r"[^\w.=,-]+", "_", name.replace("--", ""))
+    whole = "-".join([Path(flagfile).stem, *changes])
+    name = re.sub(r"[^\w.=,-]+", "_", whole.replace("--", ""))
+    if len(name) <= LONGEST_NAME:
+        return name
+    # Names that begin alike stay different.
+    return f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
 
 
 def train(arguments):
@@ -91,8 +102,9 @@ def recall_of_learners(learners):
 
 
 def curve(run_dir, metric="recall_at_1"):
-    """Returns the values of a metric while a run trained: step to value, in order."""
-    events = [json.loads(line) for line in RunDirectory(run_dir).metrics.read_text().splitlines()]
+    """Returns the values of a metric while a run trained: step to value, in order; of an ensemble none."""
+    metrics = RunDirectory(run_dir).metrics
+    events = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
     return {event["step"]: event[metric] for event in events if metric in event}
 
 

@@ -39,6 +39,7 @@ def test_it_ends_with_the_same_bits(tmp_path):
     assert len(found["learners"]["alone"]) == 2
     assert found["learners"]["first"][1]["recall_at_1"] == found["best"]["recall_at_1"]
     assert found["clusters"]["epoch"] == 3 and found["clusters"]["negative_distances"]["mean_within"] > 0
+    assert len(found["clusters"]["steps_of_learners"]) == 2
 
     metadata = straight / "tensorboard" / "projector" / "metadata.tsv"
     assert clusters_shown(metadata) == {"0", "1"}

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from benchmarks import records, rows, runs
+from benchmarks.measured import measured
 from tfdml.flags import resolve
 
 
@@ -20,6 +21,7 @@ def trained(monkeypatch):
         lines = [{"event": "train", "loss": 1.0, "step": 10}, {"event": "evaluation", "recall_at_1": 0.25, "step": 10}]
         run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
         run.write_result({"metrics": {"recall_at_1": 0.123456789}})
+        (run.path / "measured.json").write_text('{"right": [3]}')
         made.append(run.path.name)
 
     monkeypatch.setattr(runs, "train", train)
@@ -50,6 +52,13 @@ def test_a_study_goes_on_from_its_records(trained, monkeypatch, tmp_path, capsys
     assert [record["run"] for record in kept] == trained and all(len(record["curve"]) == 1 for record in kept)
     study(monkeypatch, tmp_path, "second", "--seeds=0,1")
     assert len(trained) == 4
+    assert measured(tmp_path / "second" / "plain-epochs=7-seed0") == {"right": [3]}
+    assert "measured" in kept[0]
+
+
+def test_what_an_older_record_lacks_is_said(tmp_path):
+    with pytest.raises(FileNotFoundError, match="so that the run is trained again"):
+        measured(tmp_path)
 
 
 def test_records_of_other_flags_are_refused(trained, monkeypatch, tmp_path):

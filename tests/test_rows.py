@@ -93,23 +93,28 @@ def test_nothing_is_chosen_on_the_test(flagfile, tmp_path):
         searches.search(str(flagfile), changes, SETTINGS, "0", tmp_path)
 
 
-def test_difference_to_the_first_row(flagfile, trained, monkeypatch, tmp_path, capsys):
+def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, capsys):
+    """Of the second row one more of the first class' four queries is right with seed 0, and none of the others'."""
     asked = []
 
-    def compare_runs(first, second, metrics, resample):
-        asked.append((first, second, metrics, resample))
-        return {"metrics": {"recall_at_1": {"difference": 0.0215, "interval": [-0.01, 0.05]}}}
+    def measure(run_dir, which, slices):
+        asked.append((which, slices))
+        more = int("margin-0.4" in str(run_dir) or "margin=0.4" in str(run_dir)) * int(str(run_dir).endswith("seed0"))
+        found = {"queries": [4, 6, 10], "right": [1 + more, 3, 5]}
+        (run_dir / "measured.json").write_text(json.dumps(found))
 
-    monkeypatch.setattr("tfdml.run.comparison.compare_runs", compare_runs)
-    monkeypatch.setattr("sys.argv", ["study", "--seeds=0", "--intervals"])
+    monkeypatch.setattr(rows, "measure", measure)
+    monkeypatch.setattr("sys.argv", ["study", "--seeds=0,1", "--intervals"])
     changes = {name: each[0] for name, each in SETTINGS.items()}
-    rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row)
+    more = {"which": "final", "slices": 3, "differences": [("triplet", "margin"), ("margin", "not there")]}
+    rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row, **more)
     lines = capsys.readouterr().out.splitlines()
+    assert asked == [("final", 3)] * 4
     assert lines[0] == "|  | Recall@1 | Recall@1 beside triplet |"
-    assert lines[2:] == ["| triplet | 10.0 |  |", "| margin | 40.0 | +2.1 (-1.0 to +5.0) |"]
-    ((first, second, *how),) = asked
-    assert (len(first), len(second), how) == (1, 1, [["recall_at_1"], "classes"])
-    assert "triplet" in first[0] and "margin" in second[0]
+    # Half a query of 20. Some resamples do not have the first class, and none is negative.
+    difference = lines[3].split("|")[3].strip()
+    assert difference.startswith("+2.5 (+0.0 to +") and lines[2].endswith("|  |")
+    assert lines[4:] == ["", f"margin minus triplet: {difference}"]
 
 
 def test_curves_end_where_the_first_run_of_a_row_ends(monkeypatch, tmp_path):
@@ -123,3 +128,10 @@ def test_curves_end_where_the_first_run_of_a_row_ends(monkeypatch, tmp_path):
     curves.draw_curves({"row": ["a", "b"]}, tmp_path / "curves.svg")
     assert drawn[:2] == [([10, 20], [0.1, 0.2]), ([10, 20, 30], [0.3, 0.4, 0.5])]
     assert drawn[2][0] == [10, 20] and drawn[2][1] == pytest.approx([0.2, 0.3])
+
+
+def test_ensembles_have_no_curve(monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(curves, "curve", lambda run_dir, metric: {10: 0.1} if run_dir == "a" else {})
+    curves.draw_curves({"single": ["a"], "ensemble": ["b"]}, tmp_path / "curves.svg")
+    assert "ensemble is not drawn" in capsys.readouterr().err
+    assert runs.curve(tmp_path) == {}

@@ -1,5 +1,7 @@
 """Proxies that are features of images, hardened every epoch."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -52,6 +54,22 @@ def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps):
     ((event, step, found),) = log.events
     assert (event, step) == ("proxies", 0) and 0 <= found["nearest_is_own"] <= 1
     assert found["similarity_to_image"] == pytest.approx(np.mean(np.sum(expected * features[callback.rows], axis=1)))
+
+
+def test_a_loss_says_how_far_they_move(batch):
+    images, labels = batch
+    parts = SimpleNamespace(images=lambda: images, labels=labels, seed=0, of_passes=dict)
+    loss = ProxyNPair(classes=CLASSES, proxies="hard", proxy_steps=30, proxy_rate=0.1, proxy_tolerance=100.0)
+    (callback,) = loss.callbacks(parts)
+    assert callback.descent == {"steps": 30, "learning_rate": 0.1, "tolerance": 100.0}
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
+    model.compile("sgd", loss=loss)
+    model(images[:1])
+    callback.set_model(model)
+    callback.on_epoch_begin(0)
+    # No gradient is that long.
+    (layer,) = model.loss_layers.learners
+    np.testing.assert_allclose(layer.proxies, unit(model.predict(images, verbose=0))[callback.rows], atol=1e-6)
 
 
 def test_gradients_do_not_move_them_and_an_epoch_renews_them(batch):

@@ -108,7 +108,7 @@ def test_no_steps_are_refused():
 
 @pytest.mark.slow
 def test_the_training_command_lowers_it(tmp_path):
-    """A spec is all that it takes. That a killed run goes on with it is tested in tests/run/test_optimizer.py."""
+    """A spec is all that it takes. That a killed run goes on with it is tested in tests/methods/test_multilevel.py."""
     loss = "--loss=ranked_list(negative_temperature=20.0, final_negative_temperature=0.0)"
     short = ["--epochs=1", "--steps_per_epoch=8"]
     falling, constant = tmp_path / "falling", tmp_path / "constant"

@@ -8,7 +8,7 @@ import numpy as np
 from tfdml import losses, registry
 
 # In Python arguments may stand without their names, and files keep their names: neither may change.
-PROXIES = "proxies='learnt', proxy_steps=1000, proxy_rate=0.001"
+PROXIES = "proxies='learnt', proxy_steps=1000, proxy_rate=0.001, proxy_tolerance=0.001"
 SAMPLED = "classes=None, sampled_classes=None, sampling='corrected'"
 SIGNATURES = {
     "angular": "alpha=45.0",

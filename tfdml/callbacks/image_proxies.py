@@ -20,15 +20,16 @@ class ImageProxies(EmbeddingCallback):
         images: all training images, see `EmbeddingCallback`.
         labels: `[N]` class of each, from 0 to C - 1.
         seed: integer that determines the images of proxies.
-        steps, rate: most steps of (7) and their learning rate, see `tfdml.hard_proxies.hard_proxies`.
+        steps, rate, tolerance: most steps of (7), their learning rate, and the gradient at which they end, see
+            `tfdml.hard_proxies.hard_proxies`.
         **kwargs: other arguments of `EmbeddingCallback`, but for `count`.
     """
 
-    def __init__(self, images, labels, *, seed=0, steps=1000, rate=1e-3, **kwargs):
+    def __init__(self, images, labels, *, seed=0, steps=1000, rate=1e-3, tolerance=1e-3, **kwargs):
         super().__init__(images, len(labels), **kwargs)
         self.labels = np.asarray(labels)
         self.rows = _one_of_each(self.labels, seed)
-        self.steps, self.rate = steps, rate
+        self.descent = {"steps": steps, "learning_rate": rate, "tolerance": tolerance}
 
     def begin_epoch(self, epoch, goes_on):
         # Proxies are among the weights, which a resumed run has from its checkpoint.
@@ -48,9 +49,7 @@ class ImageProxies(EmbeddingCallback):
     def _renew(self, layer, embeddings):
         """Assigns the proxies of a learner, and tells how they stand to the images."""
         features = unit_length(embeddings)
-        (proxies,) = self.workers.from_first(
-            lambda: (hard_proxies(features, self.labels, self.rows, learning_rate=self.rate, steps=self.steps),)
-        )
+        (proxies,) = self.workers.from_first(lambda: (hard_proxies(features, self.labels, self.rows, **self.descent),))
         layer.assign_image_proxies(proxies)
         return {
             "similarity_to_image": float(np.mean(np.sum(proxies * features[self.rows], axis=1))),

@@ -35,6 +35,7 @@ class Recluster(EmbeddingCallback):
         self.history = []
         self.assignment = None
         self._distances = None
+        self._learned = None
         self._seconds = 0.0
         self._warned = False
 
@@ -63,6 +64,7 @@ class Recluster(EmbeddingCallback):
             self._note(epoch, before, found)
 
     def on_epoch_end(self, epoch, logs=None):
+        self._learned = self.model.steps.of_slices.numpy().tolist()
         losses = self.model.learner_losses()
         values = {f"loss_of_learner_{k}": loss for k, (loss, batches) in enumerate(losses) if batches}
         if values:
@@ -77,16 +79,22 @@ class Recluster(EmbeddingCallback):
             )
 
     def finding(self):
-        """Returns the last clustering, with the distances of negative pairs; None before the first one."""
-        return self.history[-1] | {"negative_distances": self._distances} if self.history else None
+        """Returns the steps in which each learner learned, and the last clustering with distances of negative pairs."""
+        clustering = self.history[-1] | {"negative_distances": self._distances} if self.history else {}
+        return clustering | {"steps_of_learners": self._learned}
 
     def get_state(self):
-        assignment = None if self.assignment is None else self.assignment.tolist()
-        return {"assignment": assignment, "history": list(self.history), "negative_distances": self._distances}
+        return {
+            "assignment": None if self.assignment is None else self.assignment.tolist(),
+            "history": list(self.history),
+            "negative_distances": self._distances,
+            "steps_of_learners": self._learned,
+        }
 
     def set_state(self, state):
         """Restores the clusters of a state."""
         self.history, self._distances = list(state["history"]), state["negative_distances"]
+        self._learned = state["steps_of_learners"]
         self.assignment = None if state["assignment"] is None else np.array(state["assignment"], np.int64)
 
     def _note(self, epoch, before, found):

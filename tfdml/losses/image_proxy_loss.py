@@ -6,7 +6,12 @@ from tfdml.layers.proxies import Proxies
 from tfdml.losses.proxy_loss import ProxyLoss
 
 
-@expects(proxies=one_of("learnt", "images", "hard"), proxy_steps=integer(0), proxy_rate=number(above=0))
+@expects(
+    proxies=one_of("learnt", "images", "hard"),
+    proxy_steps=integer(0),
+    proxy_rate=number(above=0),
+    proxy_tolerance=number(at_least=0),
+)
 class ImageProxyLoss(ProxyLoss):
     """Base of losses on proxies that are learnt, or the features of one image of each class, as in EDMS.
 
@@ -17,11 +22,13 @@ class ImageProxyLoss(ProxyLoss):
         proxy_steps: most steps of (7) from each epoch's features. The paper does not say how many; very many make
             proxies that stand for no class.
         proxy_rate: learning rate of these steps.
+        proxy_tolerance: a proxy stays where it is once its gradient is at most this long.
     """
 
     proxies: str = "learnt"
     proxy_steps: int = 1000
     proxy_rate: float = 1e-3
+    proxy_tolerance: float = 1e-3
 
     @property
     def learns_proxies(self):
@@ -40,6 +47,7 @@ class ImageProxyLoss(ProxyLoss):
             seed=parts.seed,
             steps=self.proxy_steps if self.proxies == "hard" else 0,
             rate=self.proxy_rate,
+            tolerance=self.proxy_tolerance,
             **parts.of_passes(),
         )
         return [callback]

@@ -1,0 +1,71 @@
+"""Measures runs of a study once more while their models are there, for tables that are printed where they are not."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+FILE = "measured.json"
+
+
+def measure(run_dir, which, slices=0):
+    """Measures a run's model on its test split, and keeps it in the run's folder.
+
+    Args:
+        run_dir: path of a complete run.
+        which: `best` or `final` model.
+        slices: of one embedding as many slices are measured as if they were learners; 0 for none.
+    """
+    path = Path(run_dir) / FILE
+    if path.exists() or not _has_models(run_dir):
+        return
+    # Only here, because it starts TensorFlow.
+    from tfdml.run.experiment import trained
+    from tfdml.run.result import diversity_of
+
+    changes = {"deterministic": True, "jit_compile": False, "metrics": ["recall_at_1"]}
+    experiment, model = trained(run_dir, which, changes)
+    test = experiment.splits.test
+    embeddings = experiment.embed(model, test)
+    classes = experiment.scores(embeddings, test).per_class(test.labels)
+    found = {
+        "model": which,
+        "queries": [each["queries"] for each in classes.values()],
+        "right": [round(each["recall_at_1"] * each["queries"]) for each in classes.values()],
+    }
+    if slices and model.learner_count == 1:
+        found["slices"] = diversity_of(experiment, embeddings, slices)
+    path.write_text(json.dumps(found) + "\n")
+
+
+def measured(run_dir):
+    """Returns what `measure` kept of a run: the queries of each test class, how many were right, and slices."""
+    path = Path(run_dir) / FILE
+    if not path.exists():
+        raise FileNotFoundError(
+            f"{path} is missing, and so is the run's model: its record is of an older study. Delete the folder and the "
+            "record, so that the run is trained again."
+        )
+    return json.loads(path.read_text())
+
+
+def difference(first, second):
+    """Returns how much higher Recall@1 of the second runs is, with its 95 % interval over test classes, in percent.
+
+    Args:
+        first, second: lists of run directories, each of one row's seeds.
+    """
+    # Only here, because it starts TensorFlow.
+    from tfdml.evaluation.bootstrap import bootstrap_intervals
+
+    queries = np.array(measured(first[0])["queries"])
+    a, b = (np.mean([measured(run_dir)["right"] for run_dir in several], axis=0) for several in (first, second))
+    # A resample of classes sees their sums alone, so each query may have the mean of its class.
+    values = np.repeat((b - a) / queries, queries)
+    classes = np.repeat(np.arange(len(queries)), queries)
+    low, high = bootstrap_intervals({"recall_at_1": values}, classes)["recall_at_1"]
+    return f"{100 * np.mean(values):+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def _has_models(run_dir):
+    return any(Path(run_dir).glob("*.keras"))
