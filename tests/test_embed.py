@@ -184,7 +184,12 @@ def test_lists_of_images(photos, embedded, tmp_path):
     assert table.paths == found.paths and table.labels == ["even", "odd", "even"]
     pyarrow.parquet.write_table(pyarrow.table({"path": [1]}), tmp_path / "numbers.parquet")
     (tmp_path / "cut.parquet").write_bytes(b"PAR1")
-    for name, text in {"none.csv": "file\na", "empty.csv": "path,label\n,x", "twice.csv": "path\na\na"}.items():
+    for name, text in {
+        "none.csv": "file\na",
+        "empty.csv": "path,label\n,x",
+        "twice.csv": "path\na\na",
+        "far.csv": "path\ngs://b/a",
+    }.items():
         (tmp_path / name).write_text(text)
     for source, words in {
         f"{photos}/*.gif": "finds no images",
@@ -196,3 +201,6 @@ def test_lists_of_images(photos, embedded, tmp_path):
     }.items():
         with pytest.raises(ValueError, match=words):
             ImageList.of(source)
+    with pytest.raises(ValueError, match="--out=gs://bucket/out is on no file system of this machine"):
+        embed_images("gs://bucket/out", images, model=exported())
+        tmp_path / "far.csv": "far.csv: gs://b/a is on no file system",

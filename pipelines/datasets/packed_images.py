@@ -89,6 +89,18 @@ def is_remote(path):
     return "://" in path
 
 
+def local(path, what):
+    """Returns a path, or raises a ValueError if it is remote: as a local one it would be a folder named `gs:`.
+
+    Args:
+        path: text or `Path`.
+        what: how an error begins, before the path, such as `--out=`.
+    """
+    if is_remote(str(path)):
+        raise ValueError(f"{what}{path} is on no file system of this machine; mount it, or copy the files.")
+    return path
+
+
 def read_part(path, offset, length):
     """Returns a part of a file. It is opened each time, which is cheap, so that any number of shards can be read."""
     if is_remote(path):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipelines.datasets.loading import check_names
+from pipelines.datasets.packed_images import local
 from tfdml.checked_files import fingerprint, write_atomically, write_flushed, write_manifest
 from tfdml.folder_lock import LOCK, locked
 
@@ -57,7 +58,7 @@ def pack(dataset, folder, images, on_images=lambda count: None):
     for split in dataset.splits().values():
         if not split.encoded:
             check_names(split.images)
-    folder, shards = Path(folder), shards_of(dataset, images)
+    folder, shards = Path(local(folder, "--out=")), shards_of(dataset, images)
     plan = {"images": images, "protocol": dataset.protocol, "rows": _digest(dataset)}
     with _told(folder):
         _check_target(folder)

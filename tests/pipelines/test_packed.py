@@ -141,6 +141,13 @@ def test_a_name_that_is_not_utf8_is_told(birds, tmp_path):
         packing.pack(dataclasses.replace(birds, train=train), tmp_path / "packed", images=4)
 
 
+def test_a_folder_that_is_not_local_is_refused(birds, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match="--out=gs://bucket/packed is on no file system of this machine"):
+        packing.pack(birds, "gs://bucket/packed", images=4)
+    assert not (tmp_path / "gs:").exists()
+
+
 def test_two_commands_do_not_pack_into_one_folder(birds, folder):
     with locked(folder, "packed dataset"), pytest.raises(ValueError, match="Another process is changing the packed"):
         packing.pack(birds, folder, images=4)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pipelines.datasets.packed_images import local
 from tfdml.folder_lock import LOCK, locked
 from tfdml.progress_bar import ProgressBar
 from tfdml.serving.embedding_job import MANIFEST, PLAN, EmbeddingJob
@@ -22,7 +23,7 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=64, beam=Non
         beam: list of options for Apache Beam, such as `--runner=DirectRunner`; None: this process embeds.
     """
     embed_on_beam = None if beam is None else _engine()
-    out, digest = Path(out), model_hash(model)
+    out, digest = Path(local(out, "--out=")), model_hash(model)
     _check_target(out)
     embedder = ExportedModel(model)
     out.mkdir(parents=True, exist_ok=True)

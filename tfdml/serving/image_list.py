@@ -11,6 +11,7 @@ import numpy as np
 from pipelines.datasets import load
 from pipelines.datasets.folder import ENDINGS
 from pipelines.datasets.loading import check_names
+from pipelines.datasets.packed_images import PackedImages, local
 from pipelines.images.image_headers import MOST_BYTES
 from tfdml.serving import image_tables
 
@@ -118,7 +119,7 @@ class ImageList:
     def _of_pairs(cls, file, pairs):
         pairs = list(pairs)
         # As in a shell, paths are relative to the working folder.
-        paths = [os.path.abspath(path) for path, _ in pairs]
+        paths = [os.path.abspath(local(path, f"{file}: ")) for path, _ in pairs]
         if not paths or len(set(paths)) < len(paths):
             raise ValueError(f"{file} lists {'an image twice' if paths else 'no image'}.")
         return cls(paths, [label or None for _, label in pairs])
