@@ -1,6 +1,8 @@
 """Bulk embedding: shards are what the model gives, go on after a kill, and are refused where they are not ours."""
 
+import errno
 import json
+import os
 
 import numpy as np
 import pyarrow
@@ -133,6 +135,31 @@ def test_a_full_disk_is_told_and_leaves_nothing_that_counts(images, embedded, tm
     assert contents(tmp_path) == contents(embedded)
 
 
+@pytest.mark.parametrize("number, is_bad", [(errno.EIO, False), (errno.EACCES, True)])
+def test_a_disk_that_is_lost_makes_no_image_unreadable(images, embedded, tmp_path, monkeypatch, number, is_bad):
+    real = ImageList.read
+
+    def lost(self, row):
+        if self.paths[row] == images.paths[7]:
+            raise OSError(number, os.strerror(number), self.paths[row])
+        return real(self, row)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ImageList, "read", lost)
+        if is_bad:
+            assert images.paths[7] in embed_images(tmp_path, images, model=exported(), **OPTIONS).bad
+            return
+        with pytest.raises(OSError, match="07.png cannot be read now: Input/output error. Repeat the command"):
+            embed_images(tmp_path, images, model=exported(), **OPTIONS)
+    embed_images(tmp_path, images, model=exported(), **OPTIONS)
+    assert contents(tmp_path) == contents(embedded)
+
+
+def test_no_readable_image_is_an_error(images, tmp_path):
+    with pytest.raises(ValueError, match="No image can be read, first .*00.png: .* holds no embedding; remove it"):
+        embed_images(tmp_path, images.part(range(1)), model=exported(), **OPTIONS)
+
+
 def test_an_index_of_the_folder_takes_other_images_later(embedded, images, photos, tmp_path):
     out = tmp_path / "index"
     with pytest.MonkeyPatch.context() as patch:
@@ -161,6 +188,8 @@ def test_other_folders_are_refused(photos, images, embedded, tmp_path, monkeypat
             embed_images(embedded, given, **{**OPTIONS, **options})
     with pytest.raises(ValueError, match="is not empty and holds no embeddings"):
         embed_images(photos, images, model=exported())
+    with pytest.raises(ValueError, match="--out=gs://bucket/out is on no file system of this machine"):
+        embed_images("gs://bucket/out", images, model=exported())
     with pytest.raises(ValueError, match="is a file; give a folder"):
         embed_images(photos / "00.png", images, model=exported())
     with pytest.raises(ValueError, match="is no SavedModel"):
@@ -196,11 +225,9 @@ def test_lists_of_images(photos, embedded, tmp_path):
         tmp_path / "none.csv": "expected path",
         tmp_path / "empty.csv": "row 0 of the images has no path",
         tmp_path / "twice.csv": "lists an image twice",
+        tmp_path / "far.csv": "far.csv: gs://b/a is on no file system",
         tmp_path / "numbers.parquet": "column path of texts, received type int64",
         tmp_path / "cut.parquet": "cannot be read",
     }.items():
         with pytest.raises(ValueError, match=words):
             ImageList.of(source)
-    with pytest.raises(ValueError, match="--out=gs://bucket/out is on no file system of this machine"):
-        embed_images("gs://bucket/out", images, model=exported())
-        tmp_path / "far.csv": "far.csv: gs://b/a is on no file system",

@@ -34,7 +34,11 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=64, beam=Non
             _embed_missing(job, images, embedder, batch_size)
         else:
             embed_on_beam(job, images, str(model), batch_size=batch_size, options=beam)
-        return job.finish()
+        shards = job.finish()
+    if not len(shards):
+        path, reason = min(shards.bad.items())
+        raise ValueError(f"No image can be read, first {path}: {reason}. {out} holds no embedding; remove it.")
+    return shards
 
 
 def _embed_missing(job, images, embedder, batch_size):

@@ -1,5 +1,6 @@
 """Embeds a list of images into shards."""
 
+import errno
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,6 +11,10 @@ from tfdml.progress_bar import ProgressBar
 
 # Files that are read at once.
 READS = 8
+# Errors of a file itself, or by `ImageList.read`, which has no number. Any other, such as that of a disk that is lost,
+# may be gone when the command is repeated.
+OF_A_FILE = {None, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR}
+OF_A_FILE |= {errno.ELOOP, errno.ENAMETOOLONG}
 
 
 def embed_into(shards, images, model, *, on_read=None, shard_rows=4096, batch_size=64):
@@ -69,12 +74,15 @@ def _embedded(model, contents):
 
 
 def _read(images, rows, batch_size):
-    """Yields batches of rows with the contents of their files, and why one could not be read; reads one ahead."""
+    """Yields batches of rows with the contents of their files, and why one cannot be read; reads one ahead."""
 
     def read(row):
         try:
             return images.read(row), None
         except OSError as error:
+            if error.errno not in OF_A_FILE:
+                told = f"{images.paths[row]} cannot be read now: {error.strerror}. Repeat the command to go on."
+                raise OSError(told) from error
             return b"", error.strerror or str(error)
 
     with ThreadPoolExecutor(READS) as threads:
