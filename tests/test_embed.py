@@ -9,6 +9,9 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
+from pipelines.datasets import Split, packing
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.packed_images import PackedImages
 from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
 from tfdml import embedding_shards
 from tfdml.checked_files import fingerprint
@@ -153,6 +156,25 @@ def test_a_disk_that_is_lost_makes_no_image_unreadable(images, embedded, tmp_pat
             embed_images(tmp_path, images, model=exported(), **OPTIONS)
     embed_images(tmp_path, images, model=exported(), **OPTIONS)
     assert contents(tmp_path) == contents(embedded)
+
+
+def test_records_of_a_packed_dataset_are_read_once(tmp_path, monkeypatch):
+    pictures = np.array([picture(row) for row in range(4)], object)
+    packing.pack(Dataset("pictures", None, Split(pictures, np.arange(4) // 2)), tmp_path / "packed", images=4)
+    shard, read, real = tmp_path / "packed" / "test-00000.tar", [], PackedImages.read
+    content = bytearray(shard.read_bytes())
+    content[content.index(pictures[1]) + 50] ^= 1
+    shard.write_bytes(content)
+    monkeypatch.setattr(PackedImages, "read", lambda self, rows: read.extend(rows) or real(self, rows))
+    images = ImageList.of("packed", data_dir=str(tmp_path / "packed"))
+    shards = embed_images(tmp_path / "out", images, model=exported(), **OPTIONS)
+    assert sorted(read) == [0, 1, 2, 3]
+    (block,) = shards.blocks()
+    assert block.paths == ["images/test-0000000", "images/test-0000002", "images/test-0000003"]
+    assert block.labels == ["0", "1", "1"] and "is damaged at byte" in shards.bad["images/test-0000001"]
+    shard.unlink()
+    with pytest.raises(ValueError, match="test-00000.tar cannot be read"):
+        embed_images(tmp_path / "lost", images, model=exported(), **OPTIONS)
 
 
 def test_no_readable_image_is_an_error(images, tmp_path):

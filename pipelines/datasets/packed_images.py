@@ -77,7 +77,7 @@ class PackedImages:
         try:
             content = read_part(path, offset, length)
         except OSError as error:
-            raise ValueError(f"{path} cannot be read ({error.strerror or error}).") from None
+            raise ValueError(f"{path} cannot be read ({error.strerror or error}).") from error
         # A short record has another checksum.
         if zlib.crc32(content) != checksum:
             raise ValueError(f"{path} is damaged at byte {offset:,}: pack the dataset anew, or copy the shard again.")

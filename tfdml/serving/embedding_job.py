@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.datasets.packed_images import PackedImages
 from tfdml.checked_files import read_manifest, write_manifest
 from tfdml.embedding_shards import (
     FORMAT,
@@ -158,10 +159,12 @@ class EmbeddingJob:
 
 
 def _hash(images):
-    """Returns the SHA-256 of paths, labels and, of images in memory, contents."""
-    found = hashlib.sha256()
+    """Returns the SHA-256 of paths, labels and, of images in memory, contents; of packed ones, checksums."""
+    found, packed = hashlib.sha256(), isinstance(images.contents, PackedImages)
     for row, pair in enumerate(zip(images.paths, images.labels, strict=True)):
         found.update(json.dumps(pair).encode())
-        if images.contents is not None:
+        if images.contents is not None and not packed:
             found.update(hashlib.sha256(images.contents[row]).digest())
+    if packed:
+        found.update(images.contents.fingerprints().tobytes())
     return found.hexdigest()

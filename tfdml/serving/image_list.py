@@ -27,12 +27,12 @@ class ImageList:
     Args:
         paths: list of texts: absolute paths; of a dataset in memory, names that no other image has.
         labels: list of texts, or None where an image has no label.
-        contents: object array of the contents of the files, for a dataset in memory; or None.
+        contents: object array of the contents of the files, for a dataset in memory, or `PackedImages`; or None.
     """
 
     paths: list
     labels: list
-    contents: np.ndarray | None = None
+    contents: np.ndarray | PackedImages | None = None
 
     def __len__(self):
         return len(self.paths)
@@ -68,13 +68,22 @@ class ImageList:
     def read(self, row):
         """Returns the contents of a file; raises an OSError if that is not possible."""
         if self.contents is not None:
-            return self.contents[row]
+            return self._record(row)
         path = Path(self.paths[row])
         if not path.is_file():
             raise FileNotFoundError("the file does not exist" if not path.exists() else "it is no file")
         if path.stat().st_size > MOST_BYTES:
             raise OSError(f"the file has more than {MOST_BYTES:,} bytes")
         return path.read_bytes()
+
+    def _record(self, row):
+        try:
+            return self.contents[row]
+        except ValueError as error:
+            # A shard that cannot be read at all says nothing about this image.
+            if error.__cause__:
+                raise
+            raise OSError(str(error)) from None
 
     def part(self, rows):
         """Returns the `ImageList` of a range of rows."""
@@ -137,5 +146,11 @@ class ImageList:
         labels = [(split.class_names or {}).get(label, str(label)) for label in split.labels.tolist()]
         if not split.encoded:
             return cls([os.path.abspath(path) for path in split.images], labels)
-        names = [f"images/{part}-{row:07d}{KINDS.get(contents[:2], '')}" for row, contents in enumerate(split.images)]
+        # Records are far more than names: none is read for the ending of its name.
+        endings = [""] * len(split) if isinstance(split.images, PackedImages) else map(_ending, split.images)
+        names = [f"images/{part}-{row:07d}{ending}" for row, ending in enumerate(endings)]
         return cls(names, labels, split.images)
+
+
+def _ending(content):
+    return KINDS.get(content[:2], "")
