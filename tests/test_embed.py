@@ -20,6 +20,7 @@ from tfdml.evaluation.embedding_files import EmbeddingFiles
 from tfdml.serving import bulk_embedding, indexing
 from tfdml.serving.bulk_embedding import embed_images
 from tfdml.serving.embedding_job import EmbeddingJob
+from tfdml.serving.embedding_pass import embed_rows
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index_folder import IndexFolder
 from tfdml.serving.indexing import index_embeddings, index_images
@@ -99,7 +100,8 @@ def test_an_interrupted_command_embeds_only_what_is_missing(images, embedded, tm
     assert read == images.paths[:10]
     shard = tmp_path / "shard-000001.parquet"
     shard.write_bytes(shard.read_bytes()[:-9])
-    (tmp_path / ".writing-shard-000002.parquet").write_bytes(b"half")
+    (tmp_path / ".writing-000002").mkdir()
+    (tmp_path / ".writing-000002" / "shard-000002.parquet").write_bytes(b"half")
     (tmp_path / "shard-000002.parquet").write_bytes(b"without a note")
     read.clear()
     embed_images(tmp_path, images, model=exported(), **OPTIONS)
@@ -134,6 +136,29 @@ def test_a_full_disk_is_told_and_leaves_nothing_that_counts(images, embedded, tm
         with pytest.raises(OSError, match="Cannot write .*shard-000001.parquet: .*No space left.* Make room"):
             embed_images(tmp_path, images, model=exported(), **OPTIONS)
     assert not (tmp_path / "shard-000001.parquet").exists() and not (tmp_path / "manifest.json").exists()
+    embed_images(tmp_path, images, model=exported(), **OPTIONS)
+    assert contents(tmp_path) == contents(embedded)
+
+
+def test_two_attempts_at_a_shard_do_not_disturb_each_other(images, embedded, tmp_path, monkeypatch):
+    real, flushed = embedding_shards.flush, []
+
+    def overtaken(path):
+        flushed.append(path)
+        real(path)
+        if len(flushed) == 1:
+            job.write(0, part, *found)
+
+    monkeypatch.setattr(embedding_shards, "flush", overtaken)
+    about = {"model": model_hash(exported()), "dimension": 16, "shard_rows": 5}
+    job = EmbeddingJob.of(tmp_path, images, **about)
+    job.begin(images)
+    part = images.part(job.rows(0))
+    found = embed_rows(part, range(5), loaded(model_hash(exported())), batch_size=3)
+    job.write(0, part, *found)
+    assert len(flushed) == 2 and not list(tmp_path.glob(".writing-*"))
+    with pytest.raises(ValueError, match="shard-000001.parquet in .* is missing or damaged; repeat the command"):
+        job.finish()
     embed_images(tmp_path, images, model=exported(), **OPTIONS)
     assert contents(tmp_path) == contents(embedded)
 

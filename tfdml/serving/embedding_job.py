@@ -3,6 +3,8 @@
 import dataclasses
 import hashlib
 import json
+import shutil
+import uuid
 from pathlib import Path
 
 import numpy as np
@@ -71,8 +73,7 @@ class EmbeddingJob:
             self._reopen(images, manifest)
         else:
             write_manifest(self.folder / PLAN, PLAN_FORMAT, VERSION, self.plan)
-        for leftover in self.folder.glob(".writing-*"):
-            leftover.unlink()
+        self._remove_leftovers()
 
     def missing(self):
         """Returns the numbers of the shards that are not there, or damaged."""
@@ -86,7 +87,7 @@ class EmbeddingJob:
         return range(number * size, min((number + 1) * size, self.plan["total"]))
 
     def write(self, number, images, kept, embeddings, bad):
-        """Writes a shard.
+        """Writes a shard; several processes may write the same one at a time.
 
         Args:
             number: its number.
@@ -97,12 +98,23 @@ class EmbeddingJob:
         """
         columns = [[column[row] for row in kept] for column in (images.paths, images.labels)]
         shard = Shard(np.array(kept, np.int64) + self.rows(number).start, *columns, embeddings)
-        written = write_shard(self.folder, number, shard) if kept else {}
-        write_manifest(self._note(number), NOTE_FORMAT, VERSION, {"shard": written, "bad": bad})
+        attempt = self.folder / f".writing-{uuid.uuid4().hex}"
+        attempt.mkdir()
+        try:
+            written, note = write_shard(attempt, number, shard) if kept else {}, self._note(number)
+            write_manifest(attempt / note.name, NOTE_FORMAT, VERSION, {"shard": written, "bad": bad})
+            for name in (*written, note.name):
+                (attempt / name).rename(self.folder / name)
+        finally:
+            shutil.rmtree(attempt, ignore_errors=True)
 
     def finish(self):
         """Writes the manifest of all shards, which must be there; returns the `EmbeddingShards`."""
         if (self.folder / PLAN).exists():
+            # Of two attempts, shard and note may be of one each.
+            missing = [shard_name(number) for number in self.missing()]
+            if missing:
+                raise ValueError(f"{missing[0]} in {self.folder} is missing or damaged; repeat the command to go on.")
             shards, bad = {}, {}
             for number in range(self._count()):
                 note = read_manifest(self._note(number), NOTE_FORMAT, VERSION)
@@ -114,6 +126,7 @@ class EmbeddingJob:
             (self.folder / PLAN).unlink()
         for number in range(self._count()):
             self._note(number).unlink(missing_ok=True)
+        self._remove_leftovers()
         return EmbeddingShards(self.folder)
 
     def _check(self, found):
@@ -134,6 +147,11 @@ class EmbeddingJob:
             write_manifest(self._note(number), NOTE_FORMAT, VERSION, {"shard": entry, "bad": bad})
         write_manifest(self.folder / PLAN, PLAN_FORMAT, VERSION, self.plan)
         (self.folder / MANIFEST).unlink()
+
+    def _remove_leftovers(self):
+        """Removes what killed processes were writing."""
+        for leftover in self.folder.glob(".writing-*"):
+            shutil.rmtree(leftover) if leftover.is_dir() and not leftover.is_symlink() else leftover.unlink()
 
     def _count(self):
         return -(-self.plan["total"] // self.plan["shard_rows"])
