@@ -135,10 +135,16 @@ def _optimization(define):
 
 
 def _length(define):
-    define.integer("epochs", 20, "Number of epochs.", lower_bound=1)
-    define.integer("steps", 0, "Number of steps, in place of --epochs; 0: --epochs decides.", lower_bound=0)
+    define.integer("epochs", 0, "Number of epochs; 0: --steps decides.", lower_bound=0)
+    define.integer("steps", 0, "Number of steps, in place of --epochs; 0 for both: 2000 steps.", lower_bound=0)
     define.integer("steps_per_epoch", 0, "Steps in an epoch; 0: training images divided by the batch size.", 0)
-    define.integer("patience", 0, "Stop after this many evaluations without improvement; 0: never.", lower_bound=0)
+    define.integer(
+        "patience",
+        -1,
+        "Stop after this many evaluations without improvement; 0: never; -1: 5 on validation classes, none on the "
+        "test split.",
+        lower_bound=-1,
+    )
 
 
 def _evaluation(define):
@@ -168,7 +174,9 @@ def _evaluation(define):
     define.string(
         "select_by", "", "Metric that selects the best model, such as map_at_r; empty: the first of the protocol."
     )
-    define.integer("eval_every", 1, "Evaluate every N --eval_unit.", lower_bound=1)
+    define.integer(
+        "eval_every", 0, "Evaluate every N --eval_unit; 0: every epoch of --epochs, or ten times in --steps.", 0
+    )
     define.enum("eval_unit", "epochs", ["epochs", "steps"], "Unit of --eval_every.")
     define.integer("eval_batch_size", 128, "Batch size of evaluation.", lower_bound=1)
     define.bool("projector", True, "Write the test embeddings for TensorBoard's projector at the end.")

@@ -3,11 +3,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfdml.run.length import epochs_of, late_rise, steps_per_epoch_of
+from tfdml.run.length import epochs_of, evaluations_of, late_rise, patience_of, steps_per_epoch_of
 
 
 def settings(**given):
-    return SimpleNamespace(**{"steps": 0, "steps_per_epoch": 0, "epochs": 20, **given})
+    usual = {"steps": 0, "steps_per_epoch": 0, "epochs": 20, "eval_every": 0, "eval_unit": "epochs"}
+    return SimpleNamespace(**{**usual, **given})
 
 
 @pytest.mark.parametrize(
@@ -23,6 +24,10 @@ def settings(**given):
         ({"steps": 2000, "steps_per_epoch": 40}, 9, 40, 50),
         # Only 1 and 7 divide it.
         ({"steps": 7}, 3, 1, 7),
+        # 2,000 steps where nothing is said, or about as many.
+        ({"epochs": 0}, 9, 8, 250),
+        ({"epochs": 0, "steps_per_epoch": 30}, 9, 30, 67),
+        ({"epochs": 0, "steps_per_epoch": 5000}, 9, 5000, 1),
     ],
 )
 def test_epochs_are_equally_long_and_make_the_steps(given, batches, steps_per_epoch, epochs):
@@ -34,6 +39,32 @@ def test_epochs_are_equally_long_and_make_the_steps(given, batches, steps_per_ep
 def test_steps_that_epochs_do_not_divide_are_told():
     with pytest.raises(ValueError, match="--steps=100 is not a multiple of --steps_per_epoch=30"):
         steps_per_epoch_of(settings(steps=100, steps_per_epoch=30), 9)
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        ({}, (1, "epochs")),
+        ({"epochs": 0}, (200, "steps")),
+        ({"steps": 500}, (50, "steps")),
+        # The last step is always evaluated.
+        ({"steps": 106}, (53, "steps")),
+        ({"steps": 7}, (1, "steps")),
+        ({"steps": 2003}, (2003, "steps")),
+        ({"steps": 500, "eval_every": 2}, (2, "epochs")),
+        ({"eval_every": 3, "eval_unit": "steps"}, (3, "steps")),
+    ],
+)
+def test_evaluations_end_with_the_last_step(given, expected):
+    assert evaluations_of(settings(**given)) == expected
+
+
+@pytest.mark.parametrize(
+    "patience, split, expected",
+    [(-1, "validation", 5), (-1, "test", None), (0, "validation", None), (3, "validation", 3), (3, "test", 3)],
+)
+def test_a_run_stops_early_on_validation_classes(patience, split, expected):
+    assert patience_of(SimpleNamespace(patience=patience, evaluate_on=split)) == expected
 
 
 @pytest.mark.parametrize(

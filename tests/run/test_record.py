@@ -38,7 +38,7 @@ def test_flags_that_are_not_at_their_default(make_record):
         "--epochs=3", "--noprojector", "--jit_compile", "--loss=triplet(margin=0.5)", "--dataset=toycars"
     )
     assert record.changed() == {
-        "epochs": ("3", "20"),
+        "epochs": ("3", "0"),
         "jit_compile": ("on", "off"),
         "loss": ("triplet(margin=0.5)", "triplet"),
         "projector": ("off", "on"),
@@ -76,8 +76,8 @@ def test_a_run_that_goes_on(make_record):
 
 def test_a_run_before_its_first_step(make_record):
     record = make_record()
-    assert (record.step, record.steps(), record.best_step("map")) == (0, None, 0)
-    assert ": step 0, at 2" in state(record)
+    assert (record.step, record.steps(), record.best_step("map")) == (0, 2000, 0)
+    assert ": step 0 of 2,000, at 2" in state(record)
     assert make_record("--steps=70").steps() == 70
 
 

@@ -1,7 +1,21 @@
 """How long a run trains."""
 
+# Steps of a run that says neither steps nor epochs; about as many where an epoch is said.
+STEPS = 2000
+# Evaluations of a run that says its steps, and not when it is evaluated.
+EVALUATIONS = 10
+# Evaluations on validation classes without improvement after which a run stops that says none.
+PATIENCE = 5
 # Rise of a metric in the last quarter of a run that is told.
 TOLD = 0.01
+
+
+def steps_of(settings):
+    """Returns the number of steps of a run whose length is in steps; 0 where it is in epochs."""
+    if settings.steps or settings.epochs:
+        return settings.steps
+    of_epoch = settings.steps_per_epoch or 1
+    return max(1, round(STEPS / of_epoch)) * of_epoch
 
 
 def steps_per_epoch_of(settings, batches):
@@ -11,7 +25,7 @@ def steps_per_epoch_of(settings, batches):
         settings: namespace with the flags' values.
         batches: number of batches in the training images.
     """
-    given, steps = settings.steps_per_epoch, settings.steps
+    given, steps = settings.steps_per_epoch, steps_of(settings)
     if steps and given and steps % given:
         raise ValueError(
             f"--steps={steps} is not a multiple of --steps_per_epoch={given}. Give one that is, or leave out "
@@ -20,13 +34,36 @@ def steps_per_epoch_of(settings, batches):
     if given or not steps:
         return given or max(batches, 1)
     # Epochs of equal length, of about the batches in the training images.
-    divisors = [size for size in range(1, steps + 1) if steps % size == 0]
-    return min(divisors, key=lambda size: abs(size - batches))
+    return min(_divisors(steps), key=lambda size: abs(size - batches))
 
 
 def epochs_of(settings, steps_per_epoch):
     """Returns the number of epochs of a run."""
-    return settings.steps // steps_per_epoch if settings.steps else settings.epochs
+    steps = steps_of(settings)
+    return steps // steps_per_epoch if steps else settings.epochs
+
+
+def evaluations_of(settings):
+    """Returns after how many epochs or steps a run is evaluated, and which of them: `epochs` or `steps`."""
+    steps = steps_of(settings)
+    if settings.eval_every:
+        return settings.eval_every, settings.eval_unit
+    if not steps:
+        return 1, "epochs"
+    # The last step is evaluated, too; of a prime number of steps, only that.
+    sizes = [size for size in _divisors(steps) if size * 2 * EVALUATIONS >= steps]
+    return min(sizes, key=lambda size: abs(size - steps / EVALUATIONS)), "steps"
+
+
+def patience_of(settings):
+    """Returns the number of evaluations without improvement after which a run stops; None: it does not."""
+    if settings.patience < 0:
+        return PATIENCE if settings.evaluate_on == "validation" else None
+    return settings.patience or None
+
+
+def _divisors(steps):
+    return [size for size in range(1, steps + 1) if steps % size == 0]
 
 
 def late_rise(history, metric):

@@ -8,7 +8,7 @@ import zipfile
 
 from tfdml import flags
 from tfdml.run.ensemble_directory import EnsembleDirectory
-from tfdml.run.length import epochs_of
+from tfdml.run.length import epochs_of, steps_of
 from tfdml.run.run_directory import RunDirectory
 
 # The flags that say most, in this order.
@@ -78,7 +78,7 @@ class Record:
         """The number of steps that the run takes at most; None before its first epoch has ended."""
         epochs = [(event["step"], event["epoch"]) for event in self.events if event["event"] == "train"]
         of_epoch = self.settings.steps_per_epoch or (epochs[-1][0] // epochs[-1][1] if epochs else 0)
-        return self.settings.steps or epochs_of(self.settings, of_epoch) * of_epoch or None
+        return steps_of(self.settings) or epochs_of(self.settings, of_epoch) * of_epoch or None
 
     def main(self):
         """The flags that say most, name to value."""

@@ -9,7 +9,7 @@ from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.loss_hooks import hooks_of
 from tfdml.run.checkpoint_folder import CheckpointFolder
 from tfdml.run.epoch_log import EpochLog
-from tfdml.run.length import epochs_of
+from tfdml.run.length import epochs_of, evaluations_of, patience_of
 from tfdml.run.model_files import save_model
 from tfdml.run.optimizer import make_average
 from tfdml.run.run_checkpoint import RunCheckpoint
@@ -100,6 +100,7 @@ def refresh_of(parts):
 def _evaluation(experiment, model, batches, progress, run, log, average):
     """The callback that measures the model while it trains, and saves it where it is the best so far."""
     settings, split, protocol = experiment.settings, experiment.splits.evaluation, experiment.splits.protocol
+    every, unit = evaluations_of(settings)
 
     def on_evaluation(step, metrics, is_best, seconds):
         # How many queries there are is no curve.
@@ -112,10 +113,10 @@ def _evaluation(experiment, model, batches, progress, run, log, average):
     return RetrievalEvaluation(
         batches.evaluation,
         split.labels,
-        every=settings.eval_every,
-        unit=settings.eval_unit,
+        every=every,
+        unit=unit,
         prefix=settings.evaluate_on,
-        patience=settings.patience or None,
+        patience=patience_of(settings),
         measure=lambda embeddings: experiment.measure(embeddings, split, protocol.while_training),
         monitor=protocol.selecting(settings.select_by),
         on_evaluation=on_evaluation,

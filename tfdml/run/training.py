@@ -97,7 +97,7 @@ def _train(experiment, run, serialized, stop):
     if rise and chief:
         print(rise)
     if evaluation.exhausted and chief:
-        print(f"Stopped after step {progress.step}: {settings.patience} evaluations brought no better model.")
+        print(f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model.")
     with evaluation.evaluated_weights():
         result = result_of(experiment, run, model, evaluation, progress.step, build_untrained, callbacks.assignment)
     return {**result, "seconds": round(progress.seconds, 1), "environment": environment(), **callbacks.findings()}
