@@ -251,6 +251,13 @@ def test_a_name_that_is_not_utf8_is_told_before_an_image_is_embedded(tmp_path):
             ImageList.of(source)
 
 
+def test_what_a_kill_at_the_start_leaves_is_no_other_folder(images, embedded, tmp_path):
+    for name in (".lock", ".writing-unfinished.json"):
+        (tmp_path / name).touch()
+    embed_images(tmp_path, images, model=exported(), **OPTIONS)
+    assert contents(tmp_path) == contents(embedded)
+
+
 def test_lists_of_images(photos, embedded, tmp_path):
     found = ImageList.of(f"{photos.parent}/{photos.name}/1?.png")
     assert found.paths == [f"{photos}/{number}.png" for number in (10, 11, 12)] and found.labels == [None] * 3

@@ -66,6 +66,8 @@ def _engine():
 def _check_target(out):
     if out.exists() and not out.is_dir():
         raise ValueError(f"--out={out} is a file; give a folder.")
-    names = {entry.name for entry in out.iterdir()} if out.is_dir() else set()
+    entries = out.iterdir() if out.is_dir() else ()
+    # A kill at the very start leaves what it was writing.
+    names = {entry.name for entry in entries if not entry.name.startswith(".writing-")}
     if names - {LOCK} and not names & {PLAN, MANIFEST}:
         raise ValueError(f"--out={out} is not empty and holds no embeddings; give a new folder.")
