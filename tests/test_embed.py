@@ -251,6 +251,20 @@ def test_a_name_that_is_not_utf8_is_told_before_an_image_is_embedded(tmp_path):
             ImageList.of(source)
 
 
+def test_workers_of_beam_get_paths_that_are_absolute(images, tmp_path, monkeypatch):
+    def engine(job, images, model, **_):
+        for number in job.missing():
+            part = images.part(job.rows(number))
+            job.write(number, part, *embed_rows(part, range(len(part)), loaded(model_hash(model)), batch_size=3))
+        given.extend([str(job.folder), model])
+
+    given, model = [], exported()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(bulk_embedding, "_engine", lambda: engine)
+    embed_images("out", images.part(range(3)), model=os.path.relpath(model), shard_rows=5, beam=[])
+    assert given == [str(tmp_path / "out"), str(model)]
+
+
 def test_what_a_kill_at_the_start_leaves_is_no_other_folder(images, embedded, tmp_path):
     for name in (".lock", ".writing-unfinished.json"):
         (tmp_path / name).touch()

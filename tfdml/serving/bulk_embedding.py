@@ -1,5 +1,6 @@
 """Embeds many images into a folder of Parquet files."""
 
+import os
 from pathlib import Path
 
 from pipelines.datasets.packed_images import local
@@ -23,7 +24,8 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=64, beam=Non
         beam: list of options for Apache Beam, such as `--runner=DirectRunner`; None: this process embeds.
     """
     embed_on_beam = None if beam is None else _engine()
-    out, digest = Path(local(out, "--out=")), model_hash(model)
+    # Workers of Beam have other working folders.
+    out, digest = Path(os.path.abspath(local(out, "--out="))), model_hash(model)
     _check_target(out)
     embedder = ExportedModel(model)
     out.mkdir(parents=True, exist_ok=True)
@@ -33,7 +35,7 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=64, beam=Non
         if beam is None:
             _embed_missing(job, images, embedder, batch_size)
         else:
-            embed_on_beam(job, images, str(model), batch_size=batch_size, options=beam)
+            embed_on_beam(job, images, os.path.abspath(model), batch_size=batch_size, options=beam)
         shards = job.finish()
     if not len(shards):
         path, reason = min(shards.bad.items())
