@@ -272,6 +272,18 @@ def test_what_a_kill_at_the_start_leaves_is_no_other_folder(images, embedded, tm
     assert contents(tmp_path) == contents(embedded)
 
 
+def test_patterns_list_a_file_once_and_only_themselves_are_patterns(tmp_path, monkeypatch):
+    here = tmp_path / "[1]"
+    (here / "a" / "b").mkdir(parents=True)
+    files = [here / "a" / "2.jpg", here / "a" / "b" / "1.jpg"]
+    for file in files:
+        file.touch()
+    monkeypatch.chdir(here)
+    for pattern in ("**/**/*.jpg", "a/**/**/*.jpg", "../[[]1]/a/../**/**/*.jpg"):
+        assert ImageList.of(pattern).paths == list(map(str, files))
+    assert ImageList.of("a/**/*.jpg").labels == [None, "b"]
+
+
 def test_lists_of_images(photos, embedded, tmp_path):
     found = ImageList.of(f"{photos.parent}/{photos.name}/1?.png")
     assert found.paths == [f"{photos}/{number}.png" for number in (10, 11, 12)] and found.labels == [None] * 3

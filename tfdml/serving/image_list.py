@@ -102,9 +102,12 @@ class ImageList:
 
     @classmethod
     def _of_pattern(cls, pattern):
-        parts = Path(os.path.abspath(pattern)).parts
-        root = Path(*parts[: [glob.has_magic(part) for part in parts].index(True)])
-        found = sorted(map(Path, glob.glob(os.path.join(*parts), recursive=True)))
+        parts = Path(os.path.normpath(pattern)).parts
+        named = [glob.has_magic(part) for part in parts].index(True)
+        root = Path(os.path.abspath(os.path.join("", *parts[:named])))
+        # A name that the working folder has is no pattern; with ** twice a file is found more than once.
+        files = glob.glob(os.path.join(glob.escape(str(root)), *parts[named:]), recursive=True)
+        found = sorted(set(map(Path, files)))
         found = [path for path in found if path.suffix.lower() in ENDINGS]
         if not found:
             raise ValueError(f"--images={pattern} finds no images: no file that ends in {', '.join(ENDINGS)}.")
