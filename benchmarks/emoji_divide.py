@@ -29,7 +29,7 @@ CHANGES = {
     "K = 4": divided(),
     "K = 8": divided(learners=8),
     "K = 4, random clusters": divided("data_split='random'"),
-    "K = 4, clusters of subgroups": divided("data_split='labels'"),
+    "K = 4, clusters of neighboring subgroups": divided("data_split='labels'"),
     "K = 4, embedding not split": divided("split_embedding=False"),
     "K = 4, turns on all data": divided("data_split='none'"),
     "K = 4, the authors' schedule": divided(AUTHORS),

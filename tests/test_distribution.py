@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.commands import Forked
-from tests.programs.three_steps import CASES, IN_FLOAT32
+from tests.programs.three_steps import CASES, IN_FLOAT32, RARE
 from tests.run_helpers import assert_same_run, steps, train_flags
 from tests.worker_processes import PROGRAMS, config_of, finish, free_ports, start
 
@@ -42,6 +42,13 @@ def test_same_weights_as_one_device(devices, cases, settings, one_device, tmp_pa
     for case in cases:
         tolerance = 1e-5 if case in IN_FLOAT32 else 1e-12
         check_same_weights(np.load(tmp_path / f"{case}.npz"), np.load(one_device / f"{case}.npz"), tolerance)
+
+
+@pytest.mark.nightly
+def test_same_weights_of_rare_cases(tmp_path):
+    one, several = (three_steps(devices, tmp_path / devices, RARE) for devices in ("cpu:1", "cpu:2"))
+    for case in RARE:
+        check_same_weights(np.load(several / f"{case}.npz"), np.load(one / f"{case}.npz"), 1e-12)
 
 
 def check_same_weights(several, one_device, tolerance):

@@ -55,6 +55,7 @@ METHODS = [
     "divide_and_conquer(learners=2)",
     "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8)",
     "multilevel(endpoints=('stage1',), reduced=4, hidden=8)",
+    "single(normalize=False)",
 ]
 
 

@@ -8,9 +8,12 @@ import tensorflow as tf
 import tfdml
 from pipelines.sampling import HardNeighbors
 from tests.commands import Forked
+from tests.methods.test_every_method import OPTIONS
 from tests.run_helpers import assert_same_run, events, result, steps, train, train_flags
+from tfdml.backbones import Small
 from tfdml.callbacks import SamplerRefresh
 from tfdml.neighbors import nearest_negatives
+from tfdml.registry import create, names
 
 LABELS, STEPS = np.repeat(np.arange(8), 4), 3
 IMAGES = np.random.default_rng(0).normal(size=(len(LABELS), 8, 8, 3)).astype(np.float32)
@@ -77,6 +80,32 @@ def test_after_every_n_epochs_the_tables_are_those_of_the_model_then():
     assert log.events[0][2] == {"changed": 1.0}
     changed = np.mean(watch.tables[4] != watch.tables[2])
     assert refresh.finding() == {"epoch": 4, "changed": changed} and log.events[1][2] == {"changed": changed}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["triplet", "norm_softmax(classes=8)"])
+@pytest.mark.parametrize("method", sorted(set(names("method")) - {"divide_and_conquer"}))
+def test_every_method_but_divide_and_conquer_learns_from_hard_neighbors(method, loss):
+    """Batches of Divide and Conquer are from one cluster each."""
+    model = create("method", method, backbone=Small(width=2, stages=2), embedding_size=4, **OPTIONS[method])
+    model.compile("sgd", loss=loss)
+    sampler = HardNeighbors(pairs=2, neighbors=2, refresh_every=1)
+    sampler.bind(LABELS)
+    where = {"step": lambda: int(model.optimizer.iterations), "steps_per_epoch": 1}
+    refresh = SamplerRefresh(IMAGES, sampler, **where)
+    for epoch in range(2):
+        rows = sampler.rows(0, [epoch])[0].numpy()
+        model.fit(
+            *(each[rows] for each in (IMAGES, LABELS)),
+            batch_size=8,
+            initial_epoch=epoch,
+            epochs=epoch + 1,
+            verbose=0,
+            callbacks=[refresh],
+        )
+    neighbors = refresh.variables[0].numpy()
+    assert np.all(neighbors >= 0) and np.all(LABELS[neighbors] != LABELS[:, None])
+    assert all(np.isfinite(weight).all() for weight in model.get_weights())
 
 
 @pytest.mark.slow

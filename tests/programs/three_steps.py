@@ -19,7 +19,7 @@ import tfdml
 from pipelines.build import training_batches
 from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
-from pipelines.sampling import PxK, WithinClusters
+from pipelines.sampling import PxK
 from tfdml import registry
 from tfdml.backbones.backbone import Backbone
 from tfdml.callbacks import WeightAverage
@@ -68,6 +68,12 @@ CASES = {
     "level": ("ranked_list_simpler", GENTLE, "multilevel(endpoints=('stage1',), reduced=4, hidden=8)"),
     "levels": ("ranked_list_simpler", GENTLE, "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8)"),
 }
+# For the nights.
+RARE = {
+    "at_once": ("proxy_nca(classes=8)", PLAIN, "divide_and_conquer(learners=2, simultaneous=True)"),
+    "not_normalized": ("lifted_structure(margin=1.0)", GENTLE, "single(normalize=False)"),
+    "proxies_of_images": ("contextual_manifold(classes=8, proxies='images')", GENTLE, "single"),
+}
 IN_FLOAT32 = {f"{name}_in_float32": CASES[name] for name in ("pairs", "groups")}
 
 
@@ -77,7 +83,7 @@ def main(devices, folder, *cases):
     strategy = strategy_for(devices)
     for name in cases:
         set_precision("float32" if name in IN_FLOAT32 else "float64")
-        stored = three_steps(strategy, devices, *(CASES | IN_FLOAT32)[name])
+        stored = three_steps(strategy, devices, *(CASES | RARE | IN_FLOAT32)[name])
         if is_chief(strategy):
             np.savez(Path(folder) / f"{name}.npz", **stored)
 
@@ -95,7 +101,7 @@ def three_steps(strategy, devices, loss, optimizer, method, memory=None):
     with strategy.scope():
         model = make_model(loss, optimizer, method, memory)
     if hasattr(model, "division"):
-        sampler = WithinClusters(sampler)
+        sampler = model.wrap_sampler(sampler)
     sampler.bind(split.labels)
     if hasattr(model, "division"):
         sampler.assign(split.labels % 2)
