@@ -52,9 +52,16 @@ def search(flagfile, changes, settings, seed, folder, searching=(), records=None
         if resolve([f"--flagfile={flagfile}", *flags, *searching])["evaluate_on"] != "--evaluate_on=validation":
             raise ValueError(f"The row {name!r} needs --evaluate_on=validation: settings are not chosen on the test.")
     planned = [(name, setting) for name in changes for setting in settings[name]]
-    flags_of = [[*changes[name], *setting, *searching] for name, setting in planned]
+    # Rows that differ in such a flag alone share the runs of their search.
+    replaced = {_name(flag) for flag in searching}
+    kept = {name: [flag for flag in flags if _name(flag) not in replaced] for name, flags in changes.items()}
+    flags_of = [[*kept[name], *setting, *searching] for name, setting in planned]
     runs = [runs_of(flagfile, flags, [seed], folder)[0] for flags in flags_of]
     tried = {name: [] for name in changes}
     for (name, setting), result in zip(planned, complete(runs, records), strict=True):
         tried[name].append((setting, result["validation"]["best"][METRIC]))
     return Search(changes, tried)
+
+
+def _name(flag):
+    return flag.partition("=")[0]

@@ -74,11 +74,14 @@ def test_validation_chooses_and_the_chosen_runs_are_used_again(flagfile, trained
 
 
 def test_flags_of_the_search_alone(flagfile, trained, tmp_path):
-    flagfile.write_text("--members=5\n")
     searching = ["--members=0", "--evaluate_on=validation"]
-    found = searches.search(str(flagfile), dict.fromkeys(SETTINGS, []), SETTINGS, "0", tmp_path / "runs", searching)
+    changes = {"triplet": ["--members=5"], "margin": ["--members=5"], "ten": ["--members=10"]}
+    settings = {**SETTINGS, "ten": SETTINGS["margin"]}
+    found = searches.search(str(flagfile), changes, settings, "0", tmp_path / "runs", searching)
+    # Rows that differ in their members alone are searched once.
     assert len(trained) == 4 and all(searching[0] in arguments for arguments in trained)
-    assert found.chosen["margin"] == ["--loss=margin(margin=0.2)"]
+    assert found.chosen["margin"] == ["--members=5", "--loss=margin(margin=0.2)"]
+    assert found.chosen["ten"] == ["--members=10", "--loss=margin(margin=0.2)"]
 
 
 def test_each_row_has_the_same_budget(flagfile, tmp_path):

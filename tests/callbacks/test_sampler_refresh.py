@@ -83,8 +83,14 @@ def test_after_every_n_epochs_the_tables_are_those_of_the_model_then():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss", ["triplet", "norm_softmax(classes=8)"])
-@pytest.mark.parametrize("method", sorted(set(names("method")) - {"divide_and_conquer"}))
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    "method, loss",
+    [
+        *((method, "triplet") for method in sorted(set(names("method")) - {"divide_and_conquer"})),
+        ("single", "norm_softmax(classes=8)"),
+    ],
+)
 def test_every_method_but_divide_and_conquer_learns_from_hard_neighbors(method, loss):
     """Batches of Divide and Conquer are from one cluster each."""
     model = create("method", method, backbone=Small(width=2, stages=2), embedding_size=4, **OPTIONS[method])
