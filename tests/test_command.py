@@ -25,6 +25,7 @@ COMMAND_LINES = [
     "tfdml.export",
     "tfdml.embed",
     "tfdml.index",
+    "tfdml.cluster",
     "tfdml.search",
     "tfdml.serve",
     "tfdml.report",

@@ -59,8 +59,9 @@ ROOMS = {
     "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy sklearn threadpoolctl"),
     "tfdml.serving.http": ("tfdml.serving pipelines.datasets", "fastapi numpy pydantic starlette uvicorn"),
     "tfdml.serving": (
-        "tfdml.serving tfdml.checked_files tfdml.embedding_shards tfdml.faiss_library tfdml.folder_lock tfdml.methods "
-        "tfdml.progress_bar tfdml.registry pipelines.datasets pipelines.images pipelines.reading",
+        "tfdml.serving tfdml.checked_files tfdml.clustering tfdml.embedding_shards tfdml.faiss_library "
+        "tfdml.folder_lock tfdml.methods tfdml.progress_bar tfdml.registry pipelines.datasets pipelines.images "
+        "pipelines.reading",
         "PIL apache_beam keras numpy onnx pyarrow sklearn tensorflow tf2onnx",
     ),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags tfdml.progress_bar", None),
@@ -94,6 +95,7 @@ COMMANDS = (
     "convert_weights",
     "embed",
     "index",
+    "cluster",
     "search",
     "serve",
     "report",

@@ -51,6 +51,14 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
     return assignment[:, 0].astype(np.int64), centroids.reshape(clusters, -1)
 
 
+def nearest_centroids(embeddings, centroids):
+    """Returns the nearest of centroids `[clusters, d]` for each embedding `[N, d]`, `[N]`."""
+    index = load_faiss().IndexFlatL2(centroids.shape[1])
+    index.add(centroids)
+    _, found = index.search(np.ascontiguousarray(embeddings, np.float32), 1)
+    return found[:, 0]
+
+
 def distinct_count(embeddings):
     """Returns a number of rows that differ from each other: nearly always that of all distinct rows."""
     # Rows whose products with a random vector differ are distinct; counting these is much faster.
