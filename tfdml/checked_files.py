@@ -23,10 +23,15 @@ def write_flushed(path, fill):
         path: the file.
         fill: function that writes to it, opened for bytes.
     """
-    with open(vacated(path), "xb") as file:
-        fill(file)
-        file.flush()
-        os.fsync(file.fileno())
+    try:
+        with open(vacated(path), "xb") as file:
+            fill(file)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        # A disk that fills up while a file is written does not say which.
+        error.filename = error.filename or str(path)
+        raise
 
 
 def vacated(path):

@@ -10,6 +10,7 @@ from absl import logging
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.division import TEST_CLASSES, Undivided
+from pipelines.datasets.packed_images import is_remote
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.arguments import integer, optional, path
 from tfdml.registry import parse, register
@@ -65,10 +66,12 @@ def _table(path, data_dir):
 def from_anywhere(spec, data_dir):
     """Returns the spec with an absolute path, so that it is valid in every working directory."""
     ((name, arguments),) = parse(spec)
-    if name != "csv" or "path" not in arguments:
+    path = arguments.get("path")
+    if not path or name not in ("csv", "packed") or is_remote(path):
         return spec
-    arguments["path"] = str(_table(arguments["path"], data_dir).absolute())
-    return f"csv({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
+    file = _table(path, data_dir) if name == "csv" else Path(path).expanduser()
+    arguments["path"] = str(file.absolute())
+    return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
 
 
 def _check_base(table, base, path, image):

@@ -51,7 +51,7 @@ def embed_rows(images, rows, model, *, on_read=None, on_batch=None, batch_size=6
         for place, row in enumerate(batch):
             path = images.paths[row]
             if not valid[place]:
-                bad[path] = reasons[place] or _why(contents[place])
+                bad[path] = reasons[place] or _why(contents[place], found[place])
                 continue
             kept.append(row)
             if on_read:
@@ -68,9 +68,7 @@ def _embedded(model, contents):
     embeddings, valid = np.zeros((len(contents), model.dimension), np.float32), np.zeros(len(contents), bool)
     if given.any():
         embeddings[given], valid[given] = model.embed_contents([each for each in contents if each])
-    if not np.isfinite(embeddings[valid]).all():
-        raise ValueError(f"The model {model.path} gives embeddings that are NaN or infinite; export another.")
-    return embeddings, valid
+    return embeddings, valid & np.isfinite(embeddings).all(axis=1)
 
 
 def _read(images, rows, batch_size):
@@ -94,8 +92,9 @@ def _read(images, rows, batch_size):
             ahead = submitted
 
 
-def _why(contents):
+def _why(contents, embedding):
     if not contents:
         return "the file is empty"
     split = Split(np.array([contents], dtype=object), np.zeros(1, np.int64))
-    return why_unreadable(split, 0) or "the model cannot read it"
+    blamed = "the model cannot read it" if np.isfinite(embedding).all() else "its embedding is NaN or infinite"
+    return why_unreadable(split, 0) or blamed
