@@ -34,8 +34,12 @@ NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
 # Several workers train one model in a process: their collective operations are numbered once.
 @pytest.mark.parametrize(
     "devices, cases, settings",
-    [("cpu:2", [*CASES, *IN_FLOAT32], AVX2), ("workers", ["pairs"], NO_ONEDNN)],
-    ids=["replicas", "workers"],
+    [
+        ("cpu:2", [*CASES, *IN_FLOAT32], AVX2),
+        ("workers", ["pairs"], NO_ONEDNN),
+        pytest.param("workers", ["tails"], NO_ONEDNN, marks=pytest.mark.nightly),
+    ],
+    ids=["replicas", "workers", "workers_with_a_memory"],
 )
 def test_same_weights_as_one_device(devices, cases, settings, one_device, tmp_path):
     three_steps(devices, tmp_path, cases, settings)
