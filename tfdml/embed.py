@@ -22,7 +22,9 @@ flags.DEFINE_string("data_dir", "", "Folder of a dataset.")
 flags.DEFINE_enum("split", "test", ["train", "test"], "Split of a dataset.")
 flags.DEFINE_string("out", "", "Folder to write.")
 flags.DEFINE_integer("shard_rows", 4096, "Images of a Parquet file.", lower_bound=1)
-flags.DEFINE_integer("batch_size", 64, "Images that the model embeds at once.", lower_bound=1)
+flags.DEFINE_integer(
+    "batch_size", None, "Images that the model embeds at once. Default: 64 on a GPU, 8 without.", lower_bound=1
+)
 flags.DEFINE_string(
     "runner",
     "",

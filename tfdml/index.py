@@ -28,7 +28,9 @@ flags.DEFINE_string(
 )
 flags.DEFINE_bool("add", False, "Add --images to the index.")
 flags.DEFINE_list("delete", [], "Paths of images to delete from the index.")
-flags.DEFINE_integer("batch_size", 64, "Images that the model embeds at once.", lower_bound=1)
+flags.DEFINE_integer(
+    "batch_size", None, "Images that the model embeds at once. Default: 64 on a GPU, 8 without.", lower_bound=1
+)
 tfdml_flags.define_debug()
 
 

@@ -13,7 +13,7 @@ class ShardEmbedder(ModelHandler):
 
     Args:
         model: folder of the model.
-        batch_size: images that the model processes at once.
+        batch_size: see `embed_images`.
     """
 
     def __init__(self, model, batch_size):
@@ -37,7 +37,7 @@ def embed_on_beam(job, images, model, *, batch_size, options):
         job: `EmbeddingJob` whose folder all workers can write to.
         images: `ImageList` of files that all workers can read.
         model: folder of the exported model, likewise.
-        batch_size: images that the model processes at once.
+        batch_size: see `embed_images`.
         options: list of texts, such as `--runner=DirectRunner`.
     """
     parts = [(number, images.part(job.rows(number))) for number in job.missing()]

@@ -12,7 +12,7 @@ from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.model_files import model_hash
 
 
-def embed_images(out, images, *, model, shard_rows=4096, batch_size=64, beam=None):
+def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=None):
     """Embeds images, or what is missing of them where this was interrupted; returns the `EmbeddingShards`.
 
     Args:
@@ -20,7 +20,7 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=64, beam=Non
         images: `ImageList`.
         model: folder of the exported model.
         shard_rows: images of a shard.
-        batch_size: images that the model processes at once.
+        batch_size: images that the model embeds at once. Default: 64 on a GPU, 8 without.
         beam: list of options for Apache Beam, such as `--runner=DirectRunner`; None: this process embeds.
     """
     embed_on_beam = None if beam is None else _engine()
