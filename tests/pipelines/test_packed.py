@@ -1,7 +1,6 @@
 """Datasets that are packed into shards."""
 
 import dataclasses
-import io
 import tarfile
 
 import numpy as np
@@ -227,8 +226,21 @@ def test_images_for_evaluation_alone(tmp_path, birds):
     assert registered and load("packed", data_dir=str(tmp_path / "alone"), test_only=True).train is None
 
 
-def test_a_path_of_gfile(folder, monkeypatch):
-    monkeypatch.setattr("pipelines.datasets.packed_images.is_remote", lambda path: True)
-    monkeypatch.setattr("pipelines.datasets.packed.is_remote", lambda path: True)
-    split = read(folder).test
-    assert all(io.BytesIO(content).read(2) == b"\xff\xd8" for content in split.images.tolist())
+def test_a_path_of_gfile(birds, folder, monkeypatch):
+    """TensorFlow's file system in memory stands for one that is far away."""
+    far = f"ram://{folder.name}"
+    tf.io.gfile.makedirs(far)
+    for file in folder.iterdir():
+        tf.io.gfile.copy(str(file), f"{far}/{file.name}", overwrite=True)
+    packed = load(f"packed(path='{far}')")
+    for part, split in birds.splits().items():
+        assert packed.splits()[part].images.tolist() == [open(path, "rb").read() for path in split.images]
+    plain = Preprocessor("warp", image_size=12, mean=(0, 0, 0), std=(1, 1, 1))
+    one, other = (next(iter(evaluation_batches(each.test, plain, batch_size=5))) for each in (birds, packed))
+    np.testing.assert_array_equal(one, other)
+    tf.io.gfile.remove(f"{far}/train-00000.tar")
+    with pytest.raises(ValueError, match="train-00000.tar is missing"):
+        load(f"packed(path='{far}')")
+    tf.io.gfile.remove(f"{far}/manifest.json")
+    with pytest.raises(ValueError, match=f"{far} is no packed tfdml dataset: it has no manifest.json"):
+        load(f"packed(path='{far}')")
