@@ -14,12 +14,12 @@ LABELS = np.array([0, 0, 1, 1, 2, 2, 0, 1])
 ENSEMBLES = ("attention_ensemble", "multi_head", "multi_tail")
 
 
-def stepped(method, pieces, backbone, batches=1, jit_compile=False, **more):
-    """Weights after a step, what they were before it, and the loss and norms of the step."""
+def stepped(method, pieces, backbone, batches=1, jit_compile=False, loss="proxy_nca(classes=3)", memory=None, **more):
+    """Weights after the steps, what they were before them, and their loss and norms."""
     keras.utils.set_random_seed(0)
     model = make(method, backbone(), **more)
     optimizer = keras.optimizers.SGD(0.5)
-    model.compile(optimizer, loss=tfdml.losses.ProxyNCA(classes=3), pieces=pieces, jit_compile=jit_compile)
+    model.compile(optimizer, loss=loss, pieces=pieces, memory=memory, jit_compile=jit_compile)
     model(IMAGES)
     before = model.get_weights()
     targets = {"label": LABELS, "learner": np.ones(8, int)} if method == "divide_and_conquer" else LABELS
@@ -46,6 +46,12 @@ def check_same(whole, divided):
 )
 def test_every_method_takes_the_same_step(method):
     check_same(stepped(method, 1, two_layers), stepped(method, 4, two_layers))
+
+
+def test_pairs_within_the_batch_and_with_past_ones():
+    """Of a pair, the images may be in two pieces."""
+    more = {"loss": "multi_similarity", "memory": "xbm(size=8, start=1)", "batches": 2}
+    check_same(stepped("single", 1, two_layers, **more), stepped("single", 4, two_layers, **more))
 
 
 def frozen_norms():

@@ -34,7 +34,7 @@ CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3
 PLAIN = "sgd(learning_rate=0.5, momentum=0.9)"
 # For losses that sum over pairs: with longer steps a difference of rounding grows a hundredfold in three of them.
 GENTLE = "sgd(learning_rate=0.005, momentum=0.9)"
-# Name to loss, optimizer and method, and memory where there is one.
+# Name to loss, optimizer and method, and memory and pieces where there are any.
 CASES = {
     "pairs": ("triplet(mining='all')", PLAIN, "single"),
     "groups": (
@@ -72,6 +72,7 @@ CASES = {
 RARE = {
     "at_once": ("proxy_nca(classes=8)", PLAIN, "divide_and_conquer(learners=2, simultaneous=True)"),
     "not_normalized": ("lifted_structure(margin=1.0)", GENTLE, "single(normalize=False)"),
+    "pieces": ("multi_similarity", GENTLE, "single", "xbm(size=40, start=1)", 4),
     "proxies_of_images": ("contextual_manifold(classes=8, proxies='images')", GENTLE, "single"),
 }
 IN_FLOAT32 = {f"{name}_in_float32": CASES[name] for name in ("pairs", "groups")}
@@ -93,13 +94,13 @@ def set_precision(name):
     keras.config.set_dtype_policy(name)
 
 
-def three_steps(strategy, devices, loss, optimizer, method, memory=None):
+def three_steps(strategy, devices, loss, optimizer, method, memory=None, pieces=1):
     """Name to array: all weights and the memory, their average, the loss of the epoch and the number of replicas."""
     keras.utils.set_random_seed(0)
     split = random_split()
     sampler = PxK(classes=4, per_class=4)
     with strategy.scope():
-        model = make_model(loss, optimizer, method, memory)
+        model = make_model(loss, optimizer, method, memory, pieces)
     if hasattr(model, "division"):
         sampler = model.wrap_sampler(sampler)
     sampler.bind(split.labels)
@@ -138,14 +139,14 @@ def random_split():
     return Split(images, np.repeat(np.arange(CLASSES), PER_CLASS))
 
 
-def make_model(loss, optimizer, method, memory):
+def make_model(loss, optimizer, method, memory, pieces):
     backbone = tfdml.backbones.Small(width=8, stages=2) if keras.config.floatx() == "float64" else smooth_backbone()
     model = registry.create("method", method, backbone=backbone, embedding_size=16)
     model(np.zeros((1, SIDE, SIDE, 3), np.float32))
     for norm in batch_norms(model):
         # Its batch statistics are each replica's own, which no loss on the global batch can change.
         norm.trainable = False
-    model.compile(registry.create("optimizer", optimizer), loss=loss, memory=memory)
+    model.compile(registry.create("optimizer", optimizer), loss=loss, memory=memory, pieces=pieces)
     model.optimizer.build(model.trainable_variables)
     return model
 
