@@ -49,8 +49,8 @@ def test_same_weights_as_one_device(devices, cases, settings, one_device, tmp_pa
 
 
 @pytest.mark.nightly
-def test_same_weights_of_rare_cases(tmp_path):
-    one, several = (three_steps(devices, tmp_path / devices, RARE) for devices in ("cpu:1", "cpu:2"))
+def test_same_weights_of_rare_cases(tmp_path_factory):
+    one, several = (three_steps(devices, tmp_path_factory.mktemp("rare"), RARE) for devices in ("cpu:1", "cpu:2"))
     for case in RARE:
         check_same_weights(np.load(several / f"{case}.npz"), np.load(one / f"{case}.npz"), 1e-12)
 
