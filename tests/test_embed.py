@@ -121,6 +121,7 @@ def test_evaluation_reads_the_folder(embedded, images, tmp_path):
     ]
     shards = list(EmbeddingShards(embedded).blocks())
     np.testing.assert_array_equal(found.embeddings, np.concatenate([block.embeddings for block in shards]))
+    assert isinstance(found.embeddings, np.memmap)
     (tmp_path / "manifest.json").write_bytes((embedded / "manifest.json").read_bytes())
     with pytest.raises(ValueError, match="shard-000000.parquet is missing"):
         EmbeddingFiles.read(str(tmp_path))

@@ -1,7 +1,9 @@
 """Reads embeddings and labels that any software has written, `.npy`, `.npz` or Parquet, or `python -m tfdml.embed`."""
 
+import contextlib
 import dataclasses
 import os
+import tempfile
 import zipfile
 import zlib
 
@@ -20,7 +22,7 @@ class EmbeddingFiles:
     """Embeddings and the columns that protocols read.
 
     Args:
-        embeddings: `[N, d]` array, memory-mapped if it is read from a `.npy` file.
+        embeddings: `[N, d]` array, memory-mapped if it is read from a `.npy` file or a folder.
         labels: `[N]` class numbers.
         class_names: class number to the label as it was given, if labels are texts; or None.
         cameras, groups, is_query, is_gallery: columns `[N]`, or None.
@@ -78,7 +80,7 @@ class EmbeddingFiles:
                 )
         if labels.dtype.kind not in "iuUS":
             raise ValueError(f"{labels_path}: expected labels that are integers or texts, received {labels.dtype}.")
-        class_names = None
+        class_names = found.get("class_names")
         if labels.dtype.kind in "US":
             names, labels = np.unique(labels.astype(str), return_inverse=True)
             class_names = dict(enumerate(names.tolist()))
@@ -141,12 +143,34 @@ def _read_parquet(path):
 
 
 def _read_folder(path):
-    shards = EmbeddingShards(path)
-    embeddings, labels = np.zeros((len(shards), shards.dimension), np.float32), []
-    for block in shards.blocks():
-        embeddings[len(labels) : len(labels) + len(block.ids)] = block.embeddings
-        labels.extend(block.labels)
-    unlabeled = labels.count(None)
-    if unlabeled:
-        raise ValueError(f"{path}: {unlabeled:,} of {len(labels):,} images have no label. Embed them with labels.")
-    return {"embeddings": embeddings, "labels": np.array(labels)}
+    shards, numbers, unlabeled = EmbeddingShards(path), {}, 0
+    labels = np.zeros(len(shards), np.int64)
+    with tempfile.TemporaryFile() as file:
+        first = 0
+        for block in shards.blocks():
+            with _told(path):
+                file.write(np.ascontiguousarray(block.embeddings))
+            labels[first : first + len(block.ids)] = [numbers.setdefault(label, len(numbers)) for label in block.labels]
+            unlabeled += block.labels.count(None)
+            first += len(block.ids)
+        if unlabeled:
+            raise ValueError(f"{path}: {unlabeled:,} of {first:,} images have no label. Embed them with labels.")
+        with _told(path):
+            file.flush()
+        shape = (first, shards.dimension)
+        # It is on the disk until the array is gone.
+        embeddings = np.memmap(file, np.float32, "r", shape=shape) if first else np.zeros(shape, np.float32)
+    names = sorted(numbers)
+    places = {numbers[name]: place for place, name in enumerate(names)}
+    sorted_places = np.array([places[number] for number in range(len(names))], np.int64)
+    return {"embeddings": embeddings, "labels": sorted_places[labels], "class_names": dict(enumerate(names))}
+
+
+@contextlib.contextmanager
+def _told(path):
+    """Says where there is no room for a copy of embeddings."""
+    try:
+        yield
+    except OSError as error:
+        where = tempfile.gettempdir()
+        raise OSError(f"Cannot copy {path} to {where}: {error.strerror}. Make room, or set TMPDIR.") from error
