@@ -1,11 +1,14 @@
 """Bulk embedding on Apache Beam writes the files that one process writes. The extra `beam` is not part of `test`."""
 
 import json
+import os
+import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.commands import run
+from tests.commands import Command, run
 from tests.serving_fixtures import exported, picture
 from tfdml.embedding_shards import EmbeddingShards
 
@@ -36,3 +39,43 @@ def test_two_workers_write_the_files_of_one_process(tmp_path):
     done = run("tfdml.embed", *given, f"--out={tmp_path}/beam", "--runner=DirectRunner", *options)
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "beam" / "manifest.json").read_text()) == manifests[0]
+
+
+def workers_of(command):
+    """Process ids of Beam's workers that a command has started, through a shell."""
+    parents, workers = {}, []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            arguments, about = (folder / "cmdline").read_bytes().split(b"\0"), (folder / "stat").read_text()
+        except OSError:
+            continue
+        # Behind the name, which may hold anything: the state, and the parent.
+        parents[int(folder.name)] = int(about.rpartition(")")[2].split()[1])
+        if b"apache_beam.runners.worker.sdk_worker_main" in arguments:
+            workers.append(int(folder.name))
+    return [pid for pid in workers if command.pid in (parents[pid], parents.get(parents[pid]))]
+
+
+@pytest.mark.slow
+def test_a_killed_worker_is_one_error_and_the_command_goes_on_when_repeated(tmp_path):
+    pytest.importorskip("apache_beam", reason="Apache Beam is the extra beam, which the tests do not install")
+    (tmp_path / "photos").mkdir()
+    for number in range(200):
+        (tmp_path / "photos" / f"{number:03d}.png").write_bytes(picture(number))
+    given = [f"--images={tmp_path}/photos", f"--model={exported()}", f"--out={tmp_path}/out", "--shard_rows=1"]
+    options = ["--runner=DirectRunner", "--", "--direct_num_workers=2", "--direct_running_mode=multi_processing"]
+    command = Command("tfdml.embed", *given, *options).until(lambda: list(tmp_path.glob("out/shard-*.json")))
+    os.kill(workers_of(command)[0], signal.SIGKILL)
+    done = command.wait()
+    # Beam's threads and workers write there, too.
+    errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert done.returncode == 1 and errors == done.stderr.splitlines()[-1:], done.stderr
+    assert "Worker subprocess exited with return code" in errors[0] and "repeat the command" in errors[0]
+    with pytest.raises(ValueError, match="it has no manifest.json"):
+        EmbeddingShards(tmp_path / "out")
+    whole = {shard.name: shard.stat().st_mtime_ns for shard in tmp_path.glob("out/shard-*.parquet")}
+    assert 0 < len(whole) < 200
+    done = run("tfdml.embed", *given, *options)
+    assert done.returncode == 0, done.stderr
+    assert len(EmbeddingShards(tmp_path / "out")) == 200
+    assert whole.items() <= {shard.name: shard.stat().st_mtime_ns for shard in tmp_path.glob("out/*.parquet")}.items()

@@ -157,6 +157,7 @@ def test_imports_keep_the_directions():
 # Where a name that begins with an underscore is used of something that is not tfdml's own.
 PRIVATE_USES = {
     "pipelines/datasets/archives.py": {"_proc_member"},
+    "tfdml/serving/beam_workers.py": {"_futures_by_id"},
     "tfdml/startup.py": {"_exit"},
 }
 

@@ -4,6 +4,8 @@ import apache_beam
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 from apache_beam.options.pipeline_options import PipelineOptions
 
+# Registers itself.
+import tfdml.serving.beam_workers  # noqa: F401
 from tfdml.serving.embedding_pass import embed_rows
 from tfdml.serving.exported_model import ExportedModel
 
