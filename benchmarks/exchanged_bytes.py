@@ -40,7 +40,7 @@ def main():
     for count in map(int, arguments.workers.split(",")):
         step, of_pass, sizes = measured(count, about)
         embeddings, weights, statistics = (sizes[name] for name in ("embeddings", "weights", "statistics"))
-        expected = 2 * (count - 1) * 4 * (2 * embeddings + 2 * weights + statistics)
+        expected = 2 * (count - 1) * 4 * (2 * embeddings + weights + statistics)
         gathered = (count - 1) * 4 * sizes["rows"]
         rows.append([str(count), *(f"{each / 2**20:.2f}" for each in (expected, step, gathered, of_pass))])
     print(markdown(["workers", "a step, computed", "measured, MiB", "a pass, computed", "measured, MiB"], rows))

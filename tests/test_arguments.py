@@ -42,6 +42,7 @@ FITTING = {
     "pool_size": 3,
     "preset": "preset",
     "sampled": 3,
+    "scale": 8.0,
     "size": 8,
     "steps_per_epoch": 10,
     "strides": 2,

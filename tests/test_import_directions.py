@@ -28,6 +28,7 @@ ROOMS = {
     "tfdml.progress_lines": ("tfdml.progress_bar", "keras"),
     "tfdml.devices": ("tfdml.keras_internals", "tensorflow"),
     "tfdml.workers": ("tfdml.devices tfdml.errors", "numpy tensorflow"),
+    "tfdml.sharded_variable": ("", "keras numpy tensorflow"),
     "tfdml.faiss_library": ("", "faiss"),
     "tfdml.checked_files": ("", ""),
     "tfdml.folder_lock": ("tfdml.checked_files", ""),
@@ -39,20 +40,24 @@ ROOMS = {
     "tfdml.functional": (f"tfdml.functional {CHECKED}", "keras numpy"),
     # A loss names the callback that it brings; callbacks import no losses.
     "tfdml.losses": (
-        f"tfdml.losses tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.callbacks {DECLARED}",
+        "tfdml.losses tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.callbacks tfdml.sharded_variable "
+        f"{DECLARED}",
         "keras numpy",
     ),
-    "tfdml.layers": (f"tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.keras_internals {DECLARED}", "keras numpy"),
+    "tfdml.layers": (
+        f"tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.keras_internals tfdml.sharded_variable {DECLARED}",
+        "keras numpy",
+    ),
     "tfdml.backbones": (f"tfdml.backbones tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
     "tfdml.heads": (f"tfdml.heads tfdml.layers {DECLARED}", "keras"),
     "tfdml.memories": (f"tfdml.memories {DECLARED}", ""),
     "tfdml.weights": ("tfdml.weights tfdml.registry", "google.protobuf h5py numpy torch"),
     "tfdml.preprocessing": ("", ""),
-    "tfdml.optimizers": (f"tfdml.optimizers tfdml.keras_internals {DECLARED}", "keras"),
+    "tfdml.optimizers": (f"tfdml.optimizers tfdml.keras_internals tfdml.sharded_variable {DECLARED}", "keras"),
     "tfdml.methods": (
         # The last two for the callbacks that a method brings, and the sampler that it wraps.
         "tfdml.methods tfdml.heads tfdml.memories tfdml.layers tfdml.functional tfdml.loss_hooks tfdml.optimizers "
-        "tfdml.preprocessing tfdml.devices tfdml.keras_internals tfdml.meta_classes "
+        "tfdml.preprocessing tfdml.devices tfdml.keras_internals tfdml.meta_classes tfdml.sharded_variable "
         f"tfdml.callbacks pipelines.sampling {DECLARED}",
         "keras numpy tensorflow",
     ),

@@ -22,6 +22,7 @@ def optimizer():
 
 
 OWNERS = {"Model": keras.Model, "Optimizer": keras.optimizers.Optimizer, "Layer": keras.layers.Layer}
+OWNERS["Variable"] = keras.Variable
 
 
 @pytest.mark.parametrize("owner", keras_internals.OVERRIDDEN)
@@ -65,6 +66,18 @@ def test_variables_of_an_optimizer(optimizer):
     assert (kernel.name, bias.name) == ("kernel", "bias")
     assert [keras_internals.place_of(optimizer, each) for each in (kernel, bias)] == [0, 1]
     assert keras_internals.decays(optimizer, kernel) and not keras_internals.decays(optimizer, bias)
+
+
+def test_an_optimizer_sums_over_replicas_where_it_is_replaced(optimizer):
+    variables, asked = keras_internals.trained_variables(optimizer), []
+
+    def summed(pairs):
+        asked.extend(variable for _, variable in pairs)
+        return [(2.0 * gradient, variable) for gradient, variable in pairs]
+
+    keras_internals.replace_sum_over_replicas(optimizer, summed)
+    optimizer.apply([tf.ones(2), tf.ones(2)])
+    assert len(asked) == len(variables)
 
 
 def test_iterations_are_replaced_within_the_context(optimizer):

@@ -13,6 +13,8 @@ OVERRIDDEN = {
     "Optimizer": "_apply_weight_decay",
     # `VariableHolder` sets it: `Model.summary` reads it.
     "Layer": "_build_shapes_dict",
+    # `ShardedVariable` gives each device its own rows there.
+    "Variable": "_initialize_with_initializer",
 }
 
 
@@ -47,6 +49,11 @@ def iterations_replaced(optimizer, steps):
         yield
     finally:
         attributes["_iterations"] = before
+
+
+def replace_sum_over_replicas(optimizer, function):
+    """Replaces an optimizer's sum over replicas of what they bring, a function of `[(gradient, variable), ...]`."""
+    vars(optimizer)["_all_reduce_sum_gradients"] = function
 
 
 def batch_spec(iterator):

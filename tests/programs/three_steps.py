@@ -25,6 +25,7 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.callbacks import WeightAverage
 from tfdml.devices import is_chief, strategy_for
 from tfdml.layers.frozen_batch_norm import batch_norms
+from tfdml.run.checkpoint_folder import snapshot
 from tfdml.run.progress import Progress
 
 CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3
@@ -48,6 +49,18 @@ CASES = {
         "adamw(learning_rate=0.1, weight_decay=0.5, epsilon=0.1, lr_multipliers={'embedding': 3}, "
         "frozen_steps={'stage1_*': 1}, decay_biases_and_norms=False)",
         "single",
+    ),
+    # Numbers of classes that do not divide by that of devices.
+    "shards": (
+        "norm_softmax(classes=9, sharded=True)",
+        "sgd(learning_rate=0.5, momentum=0.9, weight_decay=0.1, lr_multipliers={'loss': 10}, "
+        "frozen_steps={'backbone': 2}, global_clipnorm=0.05)",
+        "single",
+    ),
+    "shards_with_moments": (
+        "0.5*triplet + sub_center_arc_face(classes=9, scale=8, per_class=2, sharded=True)",
+        "adamw(learning_rate=0.1, weight_decay=0.5, epsilon=0.1)",
+        "multi_head(learners=2, branch='stage1')",
     ),
     "turns": (
         "proxy_nca(classes=8)",
@@ -75,7 +88,7 @@ RARE = {
     "pieces": ("multi_similarity", GENTLE, "single", "xbm(size=40, start=1)", 4),
     "proxies_of_images": ("contextual_manifold(classes=8, proxies='images')", GENTLE, "single"),
 }
-IN_FLOAT32 = {f"{name}_in_float32": CASES[name] for name in ("pairs", "groups")}
+IN_FLOAT32 = {f"{name}_in_float32": CASES[name] for name in ("pairs", "groups", "shards")}
 
 
 def main(devices, folder, *cases):
@@ -124,7 +137,7 @@ def three_steps(strategy, devices, loss, optimizer, method, memory=None, pieces=
     with average.applied():
         averaged = [weight.numpy() for weight in model.trainable_variables]
     variables = model.variables + (model.past_batches.variables if memory else [])
-    weights = [strategy.experimental_local_results(weight.value)[0].numpy() for weight in variables]
+    weights = [array for _, array in snapshot(variables, strategy)]
     arrays = {f"arr_{number}": array for number, array in enumerate(weights + averaged)}
     statistics = list(model.loss_statistics().values())
     return {**arrays, "loss": history["loss"], "statistics": statistics, "replicas": strategy.num_replicas_in_sync}

@@ -5,6 +5,8 @@ import contextlib
 import keras
 import tensorflow as tf
 
+from tfdml.sharded_variable import ShardedVariable
+
 
 class WeightAverage(keras.callbacks.Callback):
     """Computes an exponential moving average of a model's weights and moving statistics.
@@ -68,13 +70,20 @@ class WeightAverage(keras.callbacks.Callback):
 
     def _move(self, share):
         for average, variable in zip(self.variables, self._averaged, strict=True):
-            way = tf.convert_to_tensor(variable.value) - tf.convert_to_tensor(average.value)
-            average.value.assign_add(tf.cast(share, way.dtype) * way)
+            for part, towards in zip(_parts(average), _parts(variable), strict=True):
+                way = tf.convert_to_tensor(towards) - tf.convert_to_tensor(part)
+                part.assign_add(tf.cast(share, way.dtype) * way)
 
 
 def _copy(variable):
     name = f"{variable.path.replace('/', '_')}_average"
+    if isinstance(variable, ShardedVariable):
+        return variable.copy(name)
     return keras.Variable(variable.numpy(), name=name, dtype=variable.dtype, trainable=False)
+
+
+def _parts(variable):
+    return variable.shards if isinstance(variable, ShardedVariable) else [variable.value]
 
 
 def _assign(variables, values):

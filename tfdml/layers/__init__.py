@@ -15,6 +15,7 @@ from tfdml.layers.pooled_features import PooledFeatures
 from tfdml.layers.pooling import Pooling
 from tfdml.layers.proxies import Proxies
 from tfdml.layers.sampled_proxies import SampledProxies
+from tfdml.layers.sharded_proxies import ShardedProxies
 from tfdml.layers.split_embedding import SplitEmbedding
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "Pooling",
     "Proxies",
     "SampledProxies",
+    "ShardedProxies",
     "SplitEmbedding",
     "freeze_batch_norm",
 ]

@@ -53,12 +53,16 @@ class Proxies(LossLayer):
 
     def call(self, embeddings, labels=None):
         del labels
-        embeddings = at_least_float32(embeddings)
-        proxies = unit_length(ops.cast(self.proxies, embeddings.dtype))
+        return self.similarities(embeddings, self.proxies)
+
+    def similarities(self, embeddings, proxies):
+        """Returns the output for proxies of some classes, `[classes * per_class, d]`."""
+        embeddings, count = at_least_float32(embeddings), proxies.shape[0]
+        proxies = unit_length(ops.cast(proxies, embeddings.dtype))
         similarities = ops.matmul(unit_length(embeddings), ops.transpose(proxies))
         if self.per_class == 1:
             return similarities
-        return ops.reshape(similarities, (-1, self.classes, self.per_class))
+        return ops.reshape(similarities, (-1, count // self.per_class, self.per_class))
 
     def compute_output_shape(self, embeddings_shape, labels_shape=None):
         shape = (embeddings_shape[0], self.classes, self.per_class)

@@ -5,7 +5,9 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.arguments import integer, one_of, optional
 from tfdml.layers.sampled_proxies import SampledProxies
+from tfdml.layers.sharded_proxies import ShardedProxies
 from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.sharded_variable import shards_in_step
 
 
 @expects(sampled_classes=optional(integer(2)), sampling=one_of("corrected", "partial_fc"))
@@ -13,19 +15,31 @@ class SoftmaxProxyLoss(ProxyLoss):
     """Base of losses that compare the own class with the others in a sum of exponentials, which a sample can stand for.
 
     With `sampled_classes` the layer of `make_layer` is `SampledProxies`, and the loss takes what it computes. Where
-    there are no more classes than that, all are taken.
+    there are no more classes than that, all are taken. With `sharded` the layer is `ShardedProxies`.
 
     Args:
         sampled_classes: classes whose proxies a step sees: those of the batch, and a random sample of the others. None:
             all.
         sampling: whether sampled classes count for those that are left out (`corrected`), which keeps the sum of
             exponentials on average, or for themselves alone (`partial_fc`); see `tfdml.layers.SampledProxies`.
+        sharded: whether each device holds the proxies of a part of the classes instead of all; on one device it changes
+            nothing. For the models of `tfdml.methods`, not for plain Keras.
     """
 
     # First, as it was the last argument before there were others.
     classes: int | None = None
     sampled_classes: int | None = None
     sampling: str = "corrected"
+    sharded: bool = False
+
+    def check_arguments(self):
+        super().check_arguments()
+        if self.sharded and self.sampled_classes is not None:
+            raise ValueError("Proxies are sharded or sampled: expected sharded=True or sampled_classes, not both.")
+
+    def __call__(self, labels, similarities, sample_weight=None):
+        check_plain_keras(self)
+        return super().__call__(labels, similarities, sample_weight=sample_weight)
 
     @property
     def exponent_scale(self):
@@ -37,10 +51,15 @@ class SoftmaxProxyLoss(ProxyLoss):
         return 1 + self.sampled_classes if self._samples else super().columns
 
     def call(self, labels, similarities):
+        of_shards = self.sharded and len(similarities.shape) == 3 and similarities.shape[1] == 1
+        if of_shards:
+            similarities = similarities[:, 0]
         # The own class comes first.
-        return super().call(ops.zeros_like(labels) if self._samples else labels, similarities)
+        return super().call(ops.zeros_like(labels) if of_shards or self._samples else labels, similarities)
 
     def make_layer(self):
+        if self.sharded and self.known_classes() > 1:
+            return ShardedProxies(self.known_classes(), self.exponent_scale, per_class=self.per_class)
         if not self._samples:
             return super().make_layer()
         scale = self.exponent_scale if self.sampling == "corrected" else None
@@ -51,3 +70,12 @@ class SoftmaxProxyLoss(ProxyLoss):
         if self.sampled_classes is None:
             return False
         return self.sampled_classes < self.known_classes()
+
+
+def check_plain_keras(loss):
+    """Raises a ValueError where plain Keras takes a step on several devices with a loss whose proxies are sharded."""
+    if loss.sharded and shards_in_step() > 1:
+        raise ValueError(
+            "Sharded proxies are trained by the models of tfdml.methods, which do not sum the gradients of shards. In "
+            "plain Keras leave out sharded=True."
+        )

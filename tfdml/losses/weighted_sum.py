@@ -10,6 +10,7 @@ from tfdml.layers.loss_inputs import LossInputs
 from tfdml.layers.loss_layer import layer_of
 from tfdml.loss_hooks import hooks_of
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.softmax_proxy_loss import check_plain_keras
 from tfdml.registry import register_sum
 
 
@@ -64,11 +65,17 @@ class WeightedSum(EmbeddingLoss):
         return min((hooks.classes for hooks in self._hooks() if hooks.classes is not None), default=None)
 
     @property
+    def sharded(self):
+        """Whether one of the losses is."""
+        return any(hooks.sharded for hooks in self._hooks())
+
+    @property
     def nested_dims(self):
         """Those of any loss."""
         return tuple(sorted({dim for hooks in self._hooks() for dim in hooks.nested_dims}))
 
     def __call__(self, labels, taken, sample_weight=None):
+        check_plain_keras(self)
         if self._shapes is None:
             return super().__call__(labels, taken, sample_weight=sample_weight)
         if self._shapes.classes == 1:

@@ -12,7 +12,7 @@ from tfdml.methods.loss_layers import LossLayers
 from tfdml.methods.loss_statistics import LABELS, LossStatistics, statistics_of
 from tfdml.methods.past_batches import past_batches_of
 from tfdml.methods.pixel_check import PixelCheck
-from tfdml.methods.restrictions import check_compile_arguments, check_fit_arguments
+from tfdml.methods.restrictions import check_compile_arguments, check_fit_arguments, check_shards
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.preprocessing import Preprocessing
@@ -202,6 +202,7 @@ class EmbeddingModel(GlobalBatchModel):
         self.pieces = pieces
         self.past_batches = past_batches_of(memory, self, loss)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
+        check_shards(self, loss)
         optimizer = without_loss_scaling(self.optimizer)
         if isinstance(optimizer, LayerGroups):
             optimizer.name_groups(self.variable_groups)

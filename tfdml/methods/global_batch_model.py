@@ -14,6 +14,7 @@ from tfdml.methods.replicas import (
     apply_summed_gradients,
     average_moving_statistics,
     gather,
+    norm_of,
     sum_gradients,
 )
 from tfdml.methods.restrictions import check_targets
@@ -80,9 +81,9 @@ class GlobalBatchModel(KerasModel):
             gradients, (measured, values) = gradients_at_once(*arguments)
         else:
             gradients, (measured, values) = gradients_in_pieces(*arguments, self.pieces)
-        gradients = sum_gradients(gradients)
-        present = [gradient for gradient in gradients if gradient is not None]
-        measured["gradient_norm"] = tf.linalg.global_norm(present) / self.optimizer.scale_loss(1.0)
+        gradients = sum_gradients(gradients, self.learning_variables())
+        norm = norm_of(gradients, self.learning_variables())
+        measured["gradient_norm"] = norm / self.optimizer.scale_loss(1.0)
         self.apply_gradients(batch, gradients)
         average_moving_statistics(self._moving_variables())
         return self.update_measures(batch, measured, values)

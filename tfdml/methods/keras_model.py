@@ -7,6 +7,8 @@ import tensorflow as tf
 from tfdml.devices import is_multi_worker
 from tfdml.keras_internals import batch_spec, spec_of_one_replica
 from tfdml.methods.replicas import mean_of_replicas
+from tfdml.optimizers.loss_scaling import without_loss_scaling
+from tfdml.optimizers.replicated import prepare_for_replicas
 
 
 class KerasModel(keras.Model):
@@ -16,6 +18,10 @@ class KerasModel(keras.Model):
     chooses where there is a GPU, cannot make them inside the step. A model that is loaded has been called, so that
     `summary` and `export` know its shapes.
     """
+
+    def compile(self, *args, **kwargs):
+        super().compile(*args, **kwargs)
+        prepare_for_replicas(without_loss_scaling(self.optimizer), self.distribute_strategy.num_replicas_in_sync)
 
     def make_train_function(self, force=False):
         # Keras' reduction of the step's results fails with several workers.

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfdml.optimizers.layer_groups import LayerGroups
+from tfdml.sharded_variable import ShardedVariable
 
 
 def gather(values):
@@ -22,15 +23,31 @@ def gather(values):
     return tf.reshape(gathered, tf.concat([[replicas * tf.shape(values)[0]], tf.shape(values)[1:]], axis=0))
 
 
-def sum_gradients(gradients):
-    """The sum of every gradient over replicas; None stays None, and what lookups give as rows becomes dense."""
+def sum_gradients(gradients, variables):
+    """The sum of every gradient over replicas; None stays None, and what lookups give as rows becomes dense.
+
+    Those of shards stay as they are: each replica has the whole gradient of its own.
+    """
     gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return gradients
-    present = [gradient for gradient in gradients if gradient is not None]
-    summed = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, present))
-    return [None if gradient is None else next(summed) for gradient in gradients]
+    added = [_is_summed(*each) for each in zip(gradients, variables, strict=True)]
+    shares = [gradient for gradient, adds in zip(gradients, added, strict=True) if adds]
+    summed = iter(context.all_reduce(tf.distribute.ReduceOp.SUM, shares))
+    return [next(summed) if adds else gradient for gradient, adds in zip(gradients, added, strict=True)]
+
+
+def norm_of(gradients, variables):
+    """The length of all gradients together, once these are summed over replicas."""
+    pairs = [each for each in zip(gradients, variables, strict=True) if each[0] is not None]
+    of_shards = [gradient for gradient, variable in pairs if isinstance(variable, ShardedVariable)]
+    if not of_shards:
+        return tf.linalg.global_norm([gradient for gradient, _ in pairs])
+    others = [gradient for gradient, variable in pairs if not isinstance(variable, ShardedVariable)]
+    squared = tf.square(tf.linalg.global_norm(of_shards))
+    squared = tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, squared)
+    return tf.sqrt(squared + tf.cast(tf.square(tf.linalg.global_norm(others)), squared.dtype) if others else squared)
 
 
 def apply_summed_gradients(optimizer, gradients, variables):
@@ -38,9 +55,13 @@ def apply_summed_gradients(optimizer, gradients, variables):
     replicas = tf.distribute.get_replica_context().num_replicas_in_sync
     if replicas > 1 and optimizer.global_clipnorm:
         gradients = _clip(optimizer, gradients, variables)
-    # Keras sums what replicas bring; equal shares of the sum make the sum again, at the price of one more exchange.
+    # The optimizer of several replicas takes equal shares; see `tfdml.optimizers.replicated`.
     shares = [None if gradient is None else gradient / replicas for gradient in gradients]
     optimizer.apply(shares, variables)
+
+
+def _is_summed(gradient, variable):
+    return gradient is not None and not isinstance(variable, ShardedVariable)
 
 
 def _clip(optimizer, gradients, variables):
@@ -50,7 +71,8 @@ def _clip(optimizer, gradients, variables):
     """
     if isinstance(optimizer, LayerGroups):
         gradients = optimizer.without_frozen(gradients, variables)
-    return tf.clip_by_global_norm(gradients, optimizer.global_clipnorm)[0]
+    norm = norm_of(gradients, variables)
+    return tf.clip_by_global_norm(gradients, optimizer.global_clipnorm, use_norm=norm)[0]
 
 
 def average_moving_statistics(variables):

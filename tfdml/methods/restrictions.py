@@ -4,7 +4,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfdml.devices import is_multi_worker
 from tfdml.layers.loss_layer import layer_of
+from tfdml.loss_hooks import hooks_of
+from tfdml.optimizers.replicated import check_elementwise
 
 # Keras applies these to each replica's own gradient or variables, so several replicas would differ from one.
 PER_REPLICA_OPTIONS = ("clipnorm", "clipvalue", "gradient_accumulation_steps", "use_ema")
@@ -45,6 +48,23 @@ def check_fit_arguments(model, targets, callbacks):
     for callback in callbacks if isinstance(callbacks, list | tuple) else ():
         if hasattr(callback, "check_order"):
             callback.check_order(callbacks, model)
+
+
+def check_shards(model, loss):
+    """Raises a ValueError where the variables of a loss cannot be sharded over the devices of a compiled model."""
+    if model.distribute_strategy.num_replicas_in_sync == 1 or not hooks_of(loss).sharded:
+        return
+    if is_multi_worker(model.distribute_strategy):
+        raise ValueError(
+            "sharded=True divides proxies among the devices of one machine, and not among workers, whose files hold "
+            "what one of them has. Leave it out, or train on one machine."
+        )
+    if model.turns:
+        raise ValueError(
+            f"{type(model).__name__} makes the proxies of its learners of each other's, which it cannot do with "
+            "sharded=True. Leave it out."
+        )
+    check_elementwise(model.optimizer)
 
 
 def check_targets(batch):

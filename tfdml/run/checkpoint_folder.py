@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.checked_files import fingerprint, flush, write_flushed
+from tfdml.sharded_variable import ShardedVariable
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
 
@@ -99,10 +100,7 @@ class CheckpointFolder:
 
 def snapshot(variables, strategy):
     """`[(name, array), ...]` of Keras variables as this process holds them, names made unique by their place."""
-    return [
-        (f"{place:05d}|{variable.path}", strategy.experimental_local_results(variable.value)[0].numpy())
-        for place, variable in enumerate(variables)
-    ]
+    return [(f"{place:05d}|{variable.path}", _value_of(variable, strategy)) for place, variable in enumerate(variables)]
 
 
 def restore(variables, arrays, strategy):
@@ -112,14 +110,24 @@ def restore(variables, arrays, strategy):
             f"The checkpoint holds {len(arrays)} variables, the model has {len(variables)}: it is another model's."
         )
     for (name, array), variable in zip(arrays, variables, strict=True):
-        if name.partition("|")[2] != variable.path or array.shape != tuple(variable.shape):
+        shape = variable.whole_shape if isinstance(variable, ShardedVariable) else tuple(variable.shape)
+        if name.partition("|")[2] != variable.path or array.shape != shape:
             raise CheckpointError(
                 f"The checkpoint's variable {name} of shape {array.shape} does not fit the model's {variable.path} "
-                f"of shape {tuple(variable.shape)}: it is another model's."
+                f"of shape {shape}: it is another model's."
             )
+        if isinstance(variable, ShardedVariable):
+            variable.assign(array)
+            continue
         # Metrics sum over replicas when they are assigned as a whole; each replica gets what it had.
         for replica in strategy.experimental_local_results(variable.value):
             replica.assign(array)
+
+
+def _value_of(variable, strategy):
+    if isinstance(variable, ShardedVariable):
+        return variable.numpy()
+    return strategy.experimental_local_results(variable.value)[0].numpy()
 
 
 def _save_arrays(file, arrays):
