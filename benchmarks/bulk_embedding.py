@@ -3,9 +3,8 @@
 Embeds JPEGs of about 500 x 375 with an untrained network on 224 pixels, as the command does and, with the extra beam,
 on Apache Beam's DirectRunner with two processes. The loops are what one writes by hand: read a file, call the
 signature, keep the embedding; the same with a batch of files; and a batch that Pillow decodes and resizes. All are
-measured in turn, each in a process that has loaded the model. Beam's processes load it each time: of theirs, what few
-images take is subtracted. Prints a Markdown table of medians over rounds: times of an image, and beside those of the
-command.
+measured in turn, each in a process that has loaded the model; what few images take, in which Beam's processes load it,
+is subtracted. Prints a Markdown table of medians over rounds: times of an image, and beside those of the command.
 """
 
 import argparse
@@ -57,10 +56,8 @@ def measured(asked, few, count, rounds):
         worker.ask(count=few, **asked)
     for _ in range(rounds):
         for name, worker in workers.items():
-            start = few if engines[name] == "beam" else 0
-            answers = [worker.ask(count=each, **asked) for each in (start, count) if each]
-            began = answers[0] if start else {"cpu": 0, "wall": 0}
-            found[name].append([(answers[-1][kind] - began[kind]) / (count - start) for kind in ("cpu", "wall")])
+            first, all_of_them = (worker.ask(count=each, **asked) for each in (few, count))
+            found[name].append([(all_of_them[kind] - first[kind]) / (count - few) for kind in ("cpu", "wall")])
             cpu, wall = (1000 * each for each in found[name][-1])
             print(f"{name}: {cpu:.1f} ms of CPU time, {wall:.1f} ms", file=sys.stderr, flush=True)
     for worker in workers.values():
@@ -84,7 +81,7 @@ def _has_beam():
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--images", type=int, default=512, help="how many pictures")
-    parser.add_argument("--few", type=int, default=128, help="how many come first, and are subtracted of Beam")
+    parser.add_argument("--few", type=int, default=128, help="how many are embedded to be subtracted")
     parser.add_argument("--rounds", type=int, default=5, help="how often all are measured in turn")
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
     parser.add_argument("--folder", default="runs/benchmarks/pictures", help="where pictures are written, and kept")
