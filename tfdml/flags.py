@@ -141,8 +141,7 @@ def _length(define):
     define.integer(
         "patience",
         -1,
-        "Stop after this many evaluations without improvement; 0: never; -1: 5 on validation classes, none on the "
-        "test split.",
+        "Stop after so many evaluations without improvement; 0: never; -1: 5 on validation classes, none on the test.",
         lower_bound=-1,
     )
 

@@ -9,6 +9,7 @@ python -m tfdml.index --delete=photos/a.jpg,photos/b.jpg --out=index
 
 from absl import flags, logging
 
+from pipelines.datasets.packed_images import local
 from tfdml import command
 from tfdml import flags as tfdml_flags
 
@@ -41,6 +42,7 @@ def main():
     given = flags.FLAGS
     if not given.out:
         raise ValueError("--out is missing: the folder of the index.")
+    local(given.out, "--out=")
     if sum(map(bool, (given.images, given.embeddings, given.delete))) != 1:
         raise ValueError("Expected one of --images, the images to index, --embeddings, and --delete.")
     if given.embeddings and (given.add or not given.model):
