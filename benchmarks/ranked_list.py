@@ -1,9 +1,10 @@
-"""Ranked List Loss: levels, margins, temperatures, and other losses: `python -m benchmarks.ranked_list`.
+"""Ranked List Loss: its levels, margins and temperatures: `python -m benchmarks.ranked_list`.
 
 Trains configs/toycars_rll.flags with each of the changes below and each seed, for as many steps with batches of as many
 images, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1 of the final model
 and of its levels alone, and what Recall@1 gained in the last quarter of the steps, near 0 where a run is finished. Runs
-are kept; see `benchmarks.runs`. Longer: `python -m benchmarks.ranked_list --epochs=32 --eval_every=4`.
+are kept; see `benchmarks.runs`. Longer: `python -m benchmarks.ranked_list --epochs=32 --eval_every=4`. Other losses
+beside it: `benchmarks.ranked_list_losses`.
 """
 
 from benchmarks.rows import compare
@@ -11,9 +12,6 @@ from benchmarks.runs import gained_late, recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_rll.flags"
 LEVELS = {"L": "stage2", "M": "stage3", "H": "stage4"}
-# H alone, for the losses in its place.
-ONE_LEVEL = ["--method=single", "--embedding_size=64"]
-PROXIES = "--lr_multipliers=loss=10"
 
 
 def levels(names):
@@ -23,11 +21,11 @@ def levels(names):
     return [f"--method={method}", f"--embedding_size={64 * len(names)}"]
 
 
-def loss(spec, *more):
-    return [f"--loss={spec}", *more]
+def loss(spec):
+    return [f"--loss={spec}"]
 
 
-# Rows of the table: of Tables VI, VII, VIII, IX and XI of the paper in small, and its losses to compare with.
+# Rows of the table: of Tables VI to IX, XI and XV of the paper in small.
 CHANGES = {
     "L, M, H": [],
     **{", ".join(names): levels(names) for names in ("L", "M", "H", "LM", "LH", "MH")},
@@ -39,12 +37,6 @@ CHANGES = {
     "T_n from 20 to 0": loss("ranked_list_simpler(negative_temperature=20.0, final_negative_temperature=0.0)"),
     "T_n from 0 to 20": loss("ranked_list_simpler(negative_temperature=0.0, final_negative_temperature=20.0)"),
     "the printed objective": loss("ranked_list_simpler(differentiate_weights=True, differentiate_gallery=True)"),
-    "H, triplet semi-hard": [*ONE_LEVEL, *loss("triplet(margin=0.2)")],
-    "H, lifted structure": [*ONE_LEVEL, *loss("lifted_structure")],
-    "H, N-pair": [*ONE_LEVEL, *loss("n_pair")],
-    "H, Proxy-NCA": [*ONE_LEVEL, *loss("proxy_nca(scale=9.0)", PROXIES)],
-    "H, multi-similarity": [*ONE_LEVEL, *loss("multi_similarity")],
-    "H, SoftTriple": [*ONE_LEVEL, *loss("soft_triple(per_class=2)", PROXIES)],
 }
 HEADS = ["", "Recall@1", "a level's Recall@1", "gained late"]
 

@@ -11,6 +11,7 @@ from benchmarks import (
     ensembles,
     lifted,
     ranked_list,
+    ranked_list_losses,
     runs,
 )
 from tfdml import flags, registry
@@ -28,6 +29,7 @@ STUDIES = {
     ensembles: ({name: [f"--method={method}"] for name, method in ensembles.METHODS.items()}, None),
     lifted: (lifted.CHANGES, None),
     ranked_list: (ranked_list.CHANGES, None),
+    ranked_list_losses: (ranked_list_losses.CHANGES, ranked_list_losses.SETTINGS),
 }
 # As users give them behind a study's command.
 MORE = ["--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))", "--patience=5"]
