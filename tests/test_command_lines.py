@@ -36,7 +36,7 @@ def shown_table(stdout):
 BAD_FLAGS = {
     "mistyped_flag": (["--epoch=3"], ["epoch", "Did you mean: epochs"]),
     "no_number": (["--epochs=many"], ["--epochs=many"]),
-    "number_too_low": (["--epochs=0"], ["--epochs=0"]),
+    "number_too_low": (["--epochs=-1"], ["--epochs=-1"]),
     "no_choice": (["--evaluate_on=train"], ["evaluate_on", "test|validation"]),
     "no_flagfile": (["--flagfile=/none/such.flags"], ["/none/such.flags"]),
     "stray_word": (["quickstart"], ["Unexpected argument 'quickstart'"]),

@@ -52,6 +52,7 @@ def test_evaluate_on_another_dataset(photos):
     assert 0 <= found["recall_at_1"] <= found["recall_at_8"] <= 1
 
 
+@pytest.mark.slow
 def test_evaluate_bad_input(finished, damaged_photos, tmp_path):
     here = f"--run_dir={finished}"
     assert_one_error(run("tfdml.evaluate"), "--run_dir")
@@ -111,6 +112,7 @@ def test_a_projected_and_tolerant_export_and_its_card(tmp_path):
     assert model_hash(tmp_path / "out") != card["sha256"]
 
 
+@pytest.mark.slow
 def test_search_and_index_bad_input(tmp_path):
     for module, flags, words in [
         ("tfdml.search", ["query.jpg"], "--index is missing"),
@@ -132,6 +134,7 @@ def test_search_and_index_bad_input(tmp_path):
         assert_one_error(run(module, *flags), words)
 
 
+@pytest.mark.slow
 def test_export_bad_input(finished, tmp_path):
     here, out = f"--run_dir={finished}", f"--out={tmp_path}/out"
     assert_one_error(run("tfdml.export", here), "--out")

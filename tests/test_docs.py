@@ -40,6 +40,7 @@ def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
     assert (names["same"].predict(names["images"], verbose=0) == names["embeddings"]).all()
 
 
+@pytest.mark.slow
 def test_the_example_of_the_page_on_optimisation_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     count, names = run_examples("training.md")
@@ -152,6 +153,7 @@ def test_the_parts_of_ones_own_train(tmp_path):
     assert "recall_at_1" in result(tmp_path / "run")["metrics"]
 
 
+@pytest.mark.slow
 def test_the_example_with_proxies_trains():
     count, names = run_examples("losses.md")
     images, labels = np.random.default_rng(0).random((8, 32, 32, 3), "float32"), np.arange(8)

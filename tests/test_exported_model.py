@@ -73,6 +73,7 @@ def test_a_folder_without_a_model_is_told(tmp_path):
     assert_one_error(done, str(tmp_path), "no saved_model.pb", ".keras")
 
 
+@pytest.mark.slow
 def test_evaluate_measures_what_is_served(tmp_path):
     run("tfdml.export", f"--run_dir={straight_run()}", f"--out={tmp_path}/exported")
     dataset = "toycars(classes=16, images_per_class=8, image_size=24)"

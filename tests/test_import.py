@@ -38,11 +38,13 @@ def python(code, **environment):
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_import_prints_nothing():
     done = python("import tfdml; import tfdml.losses; tfdml.EmbeddingModel")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_import_adds_no_heavy_module():
     done = python(ADDED_MODULES)
     assert done.returncode == 0, done.stderr

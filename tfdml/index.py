@@ -9,7 +9,6 @@ python -m tfdml.index --delete=photos/a.jpg,photos/b.jpg --out=index
 
 from absl import flags, logging
 
-from pipelines.datasets.packed_images import local
 from tfdml import command
 from tfdml import flags as tfdml_flags
 
@@ -36,6 +35,7 @@ tfdml_flags.define_debug()
 
 
 def main():
+    from pipelines.datasets.packed_images import local
     from tfdml.serving.image_list import ImageList
     from tfdml.serving.indexing import delete_images, index_embeddings, index_images
 

@@ -60,6 +60,7 @@ def test_features_endpoints_and_cut(tmp_path):
     assert list(again.backbone.endpoints) == list(backbone.endpoints)
 
 
+@pytest.mark.slow
 def test_arguments_of_the_network_and_its_cut(tmp_path):
     """A file of the longer network loads into the shorter one, and the features are those inside the longer one."""
     narrow = "name='MobileNetV2', alpha=0.35"

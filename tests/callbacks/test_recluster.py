@@ -76,6 +76,7 @@ def train(model, epochs, state=None, first=0):
     return recluster, watch, log
 
 
+@pytest.mark.slow
 def test_algorithm_1():
     recluster, watch, log = train(make_model(recluster_every=2, merge_at=4), epochs=5)
     assignments, learners = zip(*watch.epochs, strict=True)

@@ -33,6 +33,7 @@ def test_behind_a_callback_that_watches_its_metrics_it_is_refused(watching):
         single().fit(IMAGES, LABELS, batch_size=8, callbacks=[watching(), evaluation], verbose=0)
 
 
+@pytest.mark.slow
 def test_callbacks_that_watch_other_metrics_may_stand_before_it():
     before = [
         keras.callbacks.EarlyStopping("val_positive_distance", mode="min"),
@@ -54,6 +55,7 @@ def test_in_plain_keras_keras_warns_of_the_order():
         model.fit(IMAGES, LABELS, callbacks=[watching, RetrievalEvaluation(IMAGES, LABELS)], verbose=0)
 
 
+@pytest.mark.slow
 def test_of_several_outputs_the_embedder_is_asked_for():
     inputs = keras.Input((4, 4, 3))
     embeddings = keras.layers.Dense(4)(keras.layers.Flatten()(inputs))

@@ -70,6 +70,7 @@ def fit(epochs, *, first=0, steps_before=0, state=None, every=2, seed=0):
     return refresh, watch, log
 
 
+@pytest.mark.slow
 def test_after_every_n_epochs_the_tables_are_those_of_the_model_then():
     refresh, watch, log = fit(epochs=5)
     assert np.all(watch.tables[0] == -1) and np.all(watch.tables[1] == -1)

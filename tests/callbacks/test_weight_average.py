@@ -55,6 +55,7 @@ def test_it_follows_its_formula_moving_statistics_included(batch, decay):
         np.testing.assert_array_equal(found, before)
 
 
+@pytest.mark.slow
 def test_the_weights_come_back_after_an_error(batch):
     model, average = make_model(batch), WeightAverage(0.9)
     model.fit(*batch, batch_size=16, epochs=2, callbacks=[average], verbose=0)
@@ -79,6 +80,7 @@ def test_training_goes_on_with_its_own_weights(batch):
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_average_is_evaluated_and_can_be_saved(batch, tmp_path):
     model, average = make_model(batch), WeightAverage(0.9)
     seen = []
@@ -95,6 +97,7 @@ def test_the_average_is_evaluated_and_can_be_saved(batch, tmp_path):
     assert metrics == tfdml.evaluation.evaluate(model.predict(batch[0], verbose=0), batch[1])
 
 
+@pytest.mark.slow
 def test_nothing_is_retraced(batch):
     model, average = make_model(batch), WeightAverage(0.999)
     model.fit(*batch, batch_size=16, epochs=30, callbacks=[average], verbose=0)

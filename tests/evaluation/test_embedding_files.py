@@ -28,6 +28,7 @@ def last_json(done):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_the_command_reads_numpy_files(tmp_path, arrays):
     embeddings, labels = arrays
     np.save(tmp_path / "x.npy", np.asfortranarray(embeddings))

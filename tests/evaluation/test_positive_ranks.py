@@ -61,6 +61,7 @@ def near_ties(kind, random):
     return base, labels
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["collapsed", "nearly collapsed", "duplicates", "scaled duplicates", "steps"])
 def test_nothing_but_the_embeddings_decides_near_ties(kind, monkeypatch):
     embeddings, labels = near_ties(kind, np.random.default_rng(0))

@@ -218,6 +218,7 @@ def test_boundaries_get_the_gradient_of_the_loss(make_batch, learn_beta):
     assert np.abs(gradient).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_model_learns_its_boundaries():
     keras.utils.set_random_seed(0)
     images, labels = np.random.default_rng(0).normal(size=(16, 12, 12, 3)).astype("float32"), np.repeat(np.arange(4), 4)

@@ -104,6 +104,7 @@ def test_sums_and_other_losses_of_keras_are_nested(make_batch):
     np.testing.assert_allclose(both, parts[0] + 2 * parts[1], rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_compiled_model_trains_saves_and_loads_with_it(make_batch, tmp_path):
     keras.utils.set_random_seed(0)
     labels, features = make_batch(24, 3, normalised=False)
@@ -119,6 +120,7 @@ def test_a_compiled_model_trains_saves_and_loads_with_it(make_batch, tmp_path):
     assert loaded.evaluate(features, labels, batch_size=24, verbose=0) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.slow
 def test_a_prefix_learns_that_the_plain_loss_leaves_alone():
     """Classes differ in the last dimensions only: the nested loss moves them to the first."""
     keras.utils.set_random_seed(0)

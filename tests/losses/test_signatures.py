@@ -9,7 +9,7 @@ from tfdml import losses, registry
 
 # In Python arguments may stand without their names, and files keep their names: neither may change.
 PROXIES = "proxies='learnt', proxy_steps=1000, proxy_rate=0.001, proxy_tolerance=0.001"
-SAMPLED = "classes=None, sampled_classes=None, sampling='corrected'"
+SAMPLED = "classes=None, sampled_classes=None, sampling='corrected', sharded=False"
 SIGNATURES = {
     "angular": "alpha=45.0",
     "arc_face": f"scale=64.0, margin=0.5, monotonic=True, {SAMPLED}",

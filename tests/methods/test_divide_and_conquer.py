@@ -53,6 +53,7 @@ def state_of_slices(model):
     return [[array[:, k] for array in arrays] for k in range(LEARNERS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Triplet(mining="all"), Margin(), ProxyNCA(classes=4), sum_with(ProxyNCA(classes=4))])
 def test_the_loss_is_that_of_the_slice_whose_turn_it_is(batch, loss):
     images, labels = batch
@@ -86,6 +87,7 @@ def test_without_a_turn_it_is_that_of_the_whole_embedding(batch, loss, targets):
     assert model.test_on_batch(images, targets(labels), return_dict=True)["loss"] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_other_slices_do_not_move_and_neither_does_what_the_optimizer_keeps_for_them(batch, optimizer):
     images, labels = batch
@@ -101,6 +103,7 @@ def test_other_slices_do_not_move_and_neither_does_what_the_optimizer_keeps_for_
         assert np.any(backbone != model.backbone.layers[1].kernel.numpy())
 
 
+@pytest.mark.slow
 def test_the_slice_takes_the_step_of_the_optimizer(batch):
     images, labels = batch
     model = make_model(optimizer=keras.optimizers.SGD(0.1))

@@ -149,6 +149,7 @@ def test_another_process_goes_on_from_a_checkpoint_with_the_same_bits(kind, tmp_
         np.testing.assert_array_equal(one.numpy(), other.numpy(), err_msg=one.path)
 
 
+@pytest.mark.slow
 def test_the_heads_are_one_group():
     model = make("heads")
     model.compile(tfdml.optimizers.SGD(0.1, lr_multipliers={"embedding": 0}), loss=Contrastive())
@@ -180,6 +181,7 @@ def test_no_two_learners_stay_equal():
     assert max(cosines) < 0.9
 
 
+@pytest.mark.slow
 def test_nothing_is_retraced():
     traces, model = [], make()
     original = model.learner_embeddings

@@ -72,6 +72,7 @@ def test_where_a_gpu_is_listed_keras_chooses_xla(monkeypatch):
     assert np.isfinite(model.fit(batches, verbose=0).history["loss"][0])
 
 
+@pytest.mark.slow
 def test_no_batch_is_lost_for_building_the_model():
     """A generator gives each batch once."""
     seen = []
@@ -101,6 +102,7 @@ def test_a_loaded_model_is_built(method, tmp_path, capsys):
     np.testing.assert_allclose(exported.serve(IMAGES), expected, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_model_made_in_python_and_fitted_can_be_exported(tmp_path):
     model = make("single")
     model.compile("sgd", loss="triplet(mining='all')")

@@ -23,6 +23,7 @@ def proxies_of(model):
     return [weight for weight in model.trainable_variables if "proxies" in weight.path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("built", [True, False])
 def test_the_model_makes_trains_and_counts_them(batch, built):
     model = model_with(ProxyNCA(classes=4), built)

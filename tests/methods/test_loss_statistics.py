@@ -2,6 +2,7 @@
 
 import keras
 import numpy as np
+import pytest
 
 import tfdml
 
@@ -19,6 +20,7 @@ def found_by_epoch(validates):
     return [*found, model.loss_statistics()]
 
 
+@pytest.mark.slow
 def test_validation_leaves_what_the_loss_found_in_training():
     expected = found_by_epoch(validates=False)
     assert expected[0]["mined_positives"] == 3.0 and expected[0] != expected[1] == expected[2]

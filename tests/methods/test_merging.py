@@ -156,6 +156,7 @@ def test_the_embedding_layer_is_fine_tuned_alone(loss):
         assert all(not np.array_equal(old, new.numpy()) for old, new in zip(other, head, strict=True))
 
 
+@pytest.mark.slow
 def test_compiled_steps_follow_the_plan():
     """`fit` has made its function when the epoch comes that trains the embedding layer alone."""
     model = make_model(Triplet(mining="all"), finetune="embedding", divide_at=0, merge_at=1)

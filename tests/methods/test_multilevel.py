@@ -40,6 +40,7 @@ def test_each_level_is_a_learner_with_the_loss_of_its_own(batch):
     np.testing.assert_allclose(model.loss_values({"label": labels}, learners), expected, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_the_loss_finds_is_told_of_each_level(batch):
     """Over the batches of an epoch; those of the first epoch do not count in the second."""
     model = make_model()

@@ -34,6 +34,7 @@ def moved(model, images, targets):
     return [variable.numpy() - old for variable, old in zip(model.trainable_variables, before, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Triplet(mining="all"), ProxyNCA(classes=4)])
 def test_a_step_is_the_mean_of_the_steps_in_turn(loss):
     """With SGD, from the same weights: of each learner on its part alone."""

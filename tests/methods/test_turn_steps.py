@@ -82,12 +82,14 @@ def test_a_slice_takes_the_steps_of_a_lone_layer_with_an_optimizer_of_its_own(na
     assert model.steps.of_slices.numpy().tolist() == [6, 3, 4]
 
 
+@pytest.mark.slow
 def test_so_do_proxies_of_slices_and_of_the_whole():
     model = make_model(OPTIMIZERS["adam"](), ProxyNCA(classes=3), traced=True)
     compare_with_lone_layers(model, OPTIMIZERS["adam"], TURNS)
     assert model.steps.of_layers.numpy().tolist() == [4, 1, 2, 2]
 
 
+@pytest.mark.slow
 def test_the_schedule_goes_by_all_steps():
     """The sixth step is the first of slice 2, with the later learning rate: its first step has that length."""
     model = make_model(keras.optimizers.Adam(RATE))
@@ -125,6 +127,7 @@ def test_without_holding_each_step_is_that_of_the_optimizer():
     assert model.steps.of_slices.numpy().tolist() == [len(TURNS)] * LEARNERS
 
 
+@pytest.mark.slow
 def test_counts_are_saved_and_begin_again_with_a_new_optimizer(tmp_path):
     model = make_model(keras.optimizers.Adam(0.01), ProxyNCA(classes=3))
     for turn in TURNS[:5]:

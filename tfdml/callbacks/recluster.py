@@ -81,7 +81,8 @@ class Recluster(EmbeddingCallback):
     def finding(self):
         """Returns the steps in which each learner learned, and the last clustering with distances of negative pairs."""
         clustering = self.history[-1] | {"negative_distances": self._distances} if self.history else {}
-        return clustering | {"steps_of_learners": self._learned}
+        learned = {"steps_of_learners": self._learned} if self._learned else {}
+        return clustering | learned or None
 
     def get_state(self):
         return {
