@@ -14,6 +14,8 @@ class LossHooks:
     batch_parts = 1
     # Number of classes that it was made for; None: any.
     classes = None
+    # Whether it finds `statistics` in its inputs.
+    has_statistics = True
     # Whether each device holds a part of its variables.
     sharded = False
     # Numbers of first dimensions that it trains as embeddings of their own.

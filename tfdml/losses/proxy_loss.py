@@ -33,6 +33,7 @@ class ProxyLoss(EmbeddingLoss):
     per_class = 1
 
     needs_pairs = False
+    has_statistics = False
     refuses_memory = "it compares images with proxies, not with each other"
 
     def __call__(self, labels, similarities, sample_weight=None):

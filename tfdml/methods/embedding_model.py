@@ -246,5 +246,4 @@ class EmbeddingModel(GlobalBatchModel):
 
     def _statistics_of(self, place, labels, embeddings):
         """Scalars by name of the embeddings `[B, d]` of a place in `loss_dims`."""
-        taken = self.loss_layers.inputs_of(place, labels, embeddings)
-        return statistics_of(self.loss, labels, embeddings, tf.stop_gradient(taken))
+        return statistics_of(self.loss, labels, embeddings, lambda *of: self.loss_layers.inputs_of(place, *of))

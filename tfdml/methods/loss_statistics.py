@@ -38,20 +38,23 @@ class LossStatistics:
         return [{name: float(mean) for name, mean in zip(self.names, row, strict=True) if mean == mean} for row in rows]
 
 
-def statistics_of(loss, labels, embeddings, taken):
+def statistics_of(loss, labels, embeddings, inputs_of):
     """Scalars by name of a learner's embeddings `[B, d]`, and of what the loss takes of them.
 
     Args:
         loss: any Keras loss; see `LossHooks.statistics`.
         labels: `[B]`.
         embeddings: `[B, d]`.
-        taken: what the loss is called with, the embeddings or the output of its layer.
+        inputs_of: function of labels and embeddings that returns what the loss is called with, the embeddings or the
+            output of its layer.
     """
-    distance = distances(embeddings)
+    distance, hooks = distances(embeddings), hooks_of(loss)
+    # Otherwise an exchange between devices, which is never left out of a graph, would be for nothing.
+    taken = tf.stop_gradient(inputs_of(labels, embeddings)) if hooks.has_statistics else None
     return {
         "positive_distance": mean_of(positive_pairs(labels), distance),
         "negative_distance": mean_of(negative_pairs(labels), distance),
-        **hooks_of(loss).statistics(labels, taken),
+        **(hooks.statistics(labels, taken) if hooks.has_statistics else {}),
     }
 
 
