@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfdml
 from tfdml import losses
 from tfdml.layers import Proxies, SampledProxies
 
@@ -164,3 +165,15 @@ def test_what_cannot_be_is_told(use, message):
 def test_losses_that_are_no_softmax_do_not_know_it():
     with pytest.raises(TypeError, match="ProxyAnchor takes no argument 'sampled_classes'"):
         losses.ProxyAnchor(sampled_classes=4)
+
+
+def test_a_step_draws_once():
+    """Statistics of a loss that has none do not compute its similarities again."""
+    model = tfdml.Single(keras.Sequential([keras.layers.Conv2D(2, 3)]), embedding_size=4)
+    model.compile("sgd", loss=losses.NormSoftmax(classes=8, sampled_classes=6))
+    images = np.random.default_rng(0).normal(size=(8, 8, 8, 3)).astype(np.float32)
+    model(images)
+    (layer,) = model.loss_layers.learners
+    before = int(layer.draws.state[1])
+    model.fit(images, np.arange(8) // 2, batch_size=4, epochs=1, verbose=0)
+    assert int(layer.draws.state[1]) == before + 2
