@@ -25,11 +25,12 @@ DATASET = "toycars(classes=16, images_per_class=8, image_size=24)"
 def of_the_test(text, folder):
     """A word of a command with the names of the page's files and folders in a folder of the test."""
     flag, equals, value = text.rpartition("=")
-    for name, there in (("runs/quickstart", straight_run()), ("toycars", DATASET)):
+    for name, there in (("runs/quickstart", straight_run()), ("toycars", DATASET), ("1000", 2)):
         if value == name:
             return [f"{flag}={there}", *([f"--data_dir={pictures()}"] if there == DATASET else [])]
     own = re.match(
-        r"(exported|index|embedded|large_index|photo_index|photos|new_photos|validation|query\.jpg|found\.png)\b", value
+        r"(exported|index|embedded|large_index|photo_index|photos|new_photos|validation|query\.jpg|found\.png|clusters\.parquet)\b",
+        value,
     )
     return [f"{flag}{equals}{folder / value}" if own else text]
 
@@ -56,8 +57,8 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
             done.stderr,
         )
         printed.append(done.stdout)
-    assert len(commands) == 13
-    _, indexed, found, photos, added, deleted, _, _, large, searched, as_json, pairs, labeled = printed
+    assert len(commands) == 14
+    _, indexed, found, photos, added, deleted, _, _, large, _, searched, as_json, pairs, labeled = printed
     assert "Indexed 64 images" in indexed and "1 of 9 images cannot be read" in photos and "broken.jpg" in photos
     assert found.splitlines()[1].split()[0] == "1.0000" and "test-0000042.jpg" in found.splitlines()[1]
     assert "Indexed 12 images" in added and "it has 11 images" in deleted
