@@ -55,12 +55,17 @@ def measure(part, classes, batch, sampled, rounds):
     held = reset_peak()
     run = {"loss": loss_of, "step": step_of}[part](loss, batch, labels)
     run()
+    return {"seconds": least_seconds(run, rounds), "mib": (peak() - held) / MIB}
+
+
+def least_seconds(run, rounds):
+    """Returns the least CPU seconds that a function takes, of several calls."""
     seconds = []
     for _ in range(rounds):
         began = time.process_time()
         run()
         seconds.append(time.process_time() - began)
-    return {"seconds": min(seconds), "mib": (peak() - held) / MIB}
+    return min(seconds)
 
 
 def main(part):

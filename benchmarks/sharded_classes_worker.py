@@ -2,13 +2,13 @@
 
 import json
 import sys
-import time
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from benchmarks.peak_memory import MIB, peak, reset_peak
+from benchmarks.sampled_classes_worker import least_seconds
 from tfdml.devices import strategy_for
 from tfdml.losses import NormSoftmax
 from tfdml.methods import Single
@@ -30,12 +30,8 @@ def measure(strategy, classes, sharded, batch, rounds):
     made = peak()
     step()
     reset_peak()
-    seconds = []
-    for _ in range(rounds):
-        began = time.process_time()
-        step()
-        seconds.append(time.process_time() - began)
-    return {"seconds": min(seconds), "made": (made - before) / MIB, "step": (peak() - before) / MIB}
+    seconds = least_seconds(step, rounds)
+    return {"seconds": seconds, "made": (made - before) / MIB, "step": (peak() - before) / MIB}
 
 
 def step_of(strategy, loss, classes, batch):

@@ -77,6 +77,9 @@ def test_a_sum_declares_what_its_losses_do():
     assert (of_pairs.needs_pairs, of_pairs.batch_parts, of_pairs.classes) == (True, 3, None)
     of_classes = WeightedSum([(1.0, Length()), (1.0, ProxyNCA(classes=4)), (1.0, ProxyNCA(classes=3))])
     assert (of_classes.needs_pairs, of_classes.batch_parts, of_classes.classes) == (False, 1, 3)
+    # Proxies are not compared once more for statistics that no loss of the sum has.
+    of_proxies = WeightedSum([(1.0, ProxyNCA(classes=4)), (1.0, ProxyNCA(classes=3))])
+    assert of_pairs.has_statistics and not of_proxies.has_statistics
 
 
 def test_a_layer_that_says_nothing_of_slices_stays_as_it_is():

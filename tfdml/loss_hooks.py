@@ -2,7 +2,7 @@
 
 
 class LossHooks:
-    """Declares a loss to models, callbacks and `tfdml.train`, with defaults for a loss that declares nothing.
+    """Declarations of a loss for models, callbacks and `tfdml.train`, with defaults for a loss that declares nothing.
 
     `tfdml.losses.EmbeddingLoss` inherits them. Other losses of Keras, a user's own too, have the defaults; see
     `hooks_of`.
@@ -14,7 +14,7 @@ class LossHooks:
     batch_parts = 1
     # Number of classes that it was made for; None: any.
     classes = None
-    # Whether it finds `statistics` in its inputs.
+    # Whether it finds `statistics` in its inputs, which are computed for them once more.
     has_statistics = True
     # Whether each device holds a part of its variables.
     sharded = False

@@ -79,7 +79,7 @@ class Recluster(EmbeddingCallback):
             )
 
     def finding(self):
-        """Returns the steps in which each learner learned, and the last clustering with distances of negative pairs."""
+        """Returns each learner's number of steps, and the last clustering with distances of negative pairs, or None."""
         clustering = self.history[-1] | {"negative_distances": self._distances} if self.history else {}
         learned = {"steps_of_learners": self._learned} if self._learned else {}
         return clustering | learned or None

@@ -82,7 +82,7 @@ class ShardedProxies(Proxies):
         return {**super().get_config(), "scale": self.scale}
 
     def _of_shard(self, number, embeddings, labels):
-        """What the output has of a device, `[B, 1, 1 + devices]`, with zeros in the places of others."""
+        """Returns a device's part of the output, `[B, 1, 1 + devices]`, with zeros in the places of others."""
         similarities = self.similarities(embeddings, ops.convert_to_tensor(self.proxies))
         if self.per_class > 1:
             similarities = ops.max(similarities, axis=2)

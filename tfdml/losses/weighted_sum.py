@@ -65,6 +65,11 @@ class WeightedSum(EmbeddingLoss):
         return min((hooks.classes for hooks in self._hooks() if hooks.classes is not None), default=None)
 
     @property
+    def has_statistics(self):
+        """Whether one of the losses has."""
+        return any(hooks.has_statistics for hooks in self._hooks())
+
+    @property
     def sharded(self):
         """Whether one of the losses is."""
         return any(hooks.sharded for hooks in self._hooks())

@@ -11,8 +11,8 @@ from pipelines.datasets import Split
 from pipelines.reading.unreadable import why_unreadable
 from tfdml.progress_bar import ProgressBar
 
-# Errors of a file itself, or by `ImageList.read`, which has no number. Any other, such as that of a disk that is lost,
-# may be gone when the command is repeated.
+# Error codes that say something about one file; errors that `ImageList.read` makes have the code None. Any other, such
+# as the error of a lost disk, may be gone when the command is repeated.
 OF_A_FILE = {None, errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR}
 OF_A_FILE |= {errno.ELOOP, errno.ENAMETOOLONG}
 # Files that are read at once; calls of the model at once, since one decodes, on one core, while the network of another
