@@ -5,6 +5,7 @@
 #   make test-slow    those that are slow: several processes, killed runs, other backends, the wheel
 #   make test-all     all of them, and those that repeat for another method, loss or device what slow ones prove
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
+#   make test-beam    bulk embedding on Apache Beam, which it installs into .venv
 #   make test-keras-next  whether Keras' nightly still has the private names that are used
 #   make lint         style and format
 #   make clean        removes .venv and build files; keeps runs/
@@ -24,7 +25,7 @@ TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
 BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-slow test-nightly test-all test-oracles test-keras-next lint clean
+.PHONY: quickstart test test-slow test-nightly test-all test-oracles test-beam test-keras-next lint clean
 
 quickstart: .venv/.cpu-installed
 	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
@@ -38,10 +39,13 @@ test-slow: .venv/.test-installed
 test-nightly: .venv/.test-installed
 	$(PYTEST) -m nightly $(PYTEST_ARGS)
 
-test-all: test test-slow test-oracles test-nightly
+test-all: test test-slow test-oracles test-beam test-nightly
 
 test-oracles: .venv/.oracles-installed
 	.venv/bin/python -m pytest tests/oracles $(PYTEST_ARGS)
+
+test-beam: .venv/.beam-installed
+	.venv/bin/python -m pytest tests/test_embed_on_beam.py $(PYTEST_ARGS)
 
 # In front of Keras as it is installed, which stays.
 test-keras-next: .venv/.test-installed
@@ -83,4 +87,9 @@ clean:
 		|| echo "No $(TORCH) at $(TORCH_INDEX); using PyPI's."
 	@$(PIP) install --no-deps $(BORROWED)
 	@$(PIP) install --editable '.[oracles]'
+	@touch $@
+
+.venv/.beam-installed: setup.py pyproject.toml | .venv/.test-installed
+	@echo "Installing tfdml[beam] into .venv: about 1 GB on disk, a minute"
+	@$(PIP) install --editable '.[beam]'
 	@touch $@

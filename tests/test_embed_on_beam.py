@@ -21,7 +21,7 @@ def write_photos(folder):
 
 @pytest.mark.slow
 def test_two_workers_write_the_files_of_one_process(tmp_path):
-    pytest.importorskip("apache_beam", reason="Apache Beam is the extra beam, which the tests do not install")
+    pytest.importorskip("apache_beam", reason="make test-beam installs Apache Beam")
     (tmp_path / "photos").mkdir()
     given = [f"--images={write_photos(tmp_path / 'photos')}", f"--model={exported()}", "--shard_rows=5"]
     assert run("tfdml.embed", *given, f"--out={tmp_path}/one").returncode == 0
@@ -58,7 +58,7 @@ def workers_of(command):
 
 @pytest.mark.slow
 def test_a_killed_worker_is_one_error_and_the_command_goes_on_when_repeated(tmp_path):
-    pytest.importorskip("apache_beam", reason="Apache Beam is the extra beam, which the tests do not install")
+    pytest.importorskip("apache_beam", reason="make test-beam installs Apache Beam")
     (tmp_path / "photos").mkdir()
     for number in range(200):
         (tmp_path / "photos" / f"{number:03d}.png").write_bytes(picture(number))
