@@ -216,6 +216,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path, rate, steps_per_epoch)
     assert whole is None if rate == 1e39 else whole[0] >= 1
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_full_disk_leaves_the_earlier_checkpoint_whole(tmp_path):
     """A limit on the size of files stands for the full disk."""

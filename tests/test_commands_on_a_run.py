@@ -18,6 +18,7 @@ def last_json(done):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_evaluate_gives_the_best_of_the_result():
     done = Command("tfdml.evaluate", f"--run_dir={straight_run()}", "--bootstrap=classes").wait()
     assert done.stderr == ""
@@ -76,6 +77,7 @@ def test_report_of_one_learner_says_which_runs_have_a_picture(finished):
     assert not (finished / "report").exists()
 
 
+@pytest.mark.slow
 def test_export(tmp_path):
     done = Command("tfdml.export", f"--run_dir={straight_run()}", f"--out={tmp_path}/out").wait()
     assert (done.returncode, done.stderr) == (0, "")
@@ -152,6 +154,7 @@ def test_export_bad_input(finished, tmp_path):
     assert_one_error(run("tfdml.export", here, f"--out={finished}"), str(finished), "not empty")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_report_draws_all_that_a_run_of_one_learner_has(finished):
     names = ["neighbors", "confused", "similarity", "map", "similarities", "recall", "training"]

@@ -88,6 +88,7 @@ def test_run_dirs_must_be_two_or_two_groups(run_dirs):
     assert_one_error(done, "Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1", repr(run_dirs))
 
 
+@pytest.mark.slow
 def test_runs_that_cannot_be_compared(tmp_path):
     a = straight_run()
     copy = copy_of(a, "copy")

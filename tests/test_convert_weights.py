@@ -44,6 +44,7 @@ def test_bad_flags_end_in_one_line(flags, words):
     assert_one_error(run("tfdml.convert_weights", *flags), *words)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_training_says_what_it_loaded(tmp_path):
     path = tmp_path / "shallow.weights.h5"

@@ -32,6 +32,7 @@ def whole():
     return collected(tfdml.data.pxk(PICTURES, POWERS, **SMALL, steps_per_epoch=15))
 
 
+@pytest.mark.slow
 def test_batches_of_files_and_of_arrays(files):
     names = np.array(["wren", "crow", "ant", "jay"])[LABELS % 4]
     batches = tfdml.data.pxk(files, names, **SMALL, transform="center_crop|flip")

@@ -22,6 +22,7 @@ SECTION = PAGE[PAGE.index("## Your own images") : PAGE.index("## Published datas
 BLOCKS = re.findall(r"```\n(.*?)```", SECTION, re.DOTALL)
 
 
+@pytest.mark.nightly
 def test_from_a_folder_of_photos_to_a_measured_model(tmp_path):
     """As on the page but for the backbone, and then what people do next: more classes, and the run goes on."""
     lines = [line for block in BLOCKS for line in block.splitlines() if line.startswith("python -m ")]

@@ -35,6 +35,7 @@ def run_of(tmp_path, name):
         return losses, {array: arrays[array] for array in arrays.files}
 
 
+@pytest.mark.nightly
 def test_two_runs_are_equal(tmp_path):
     (first_losses, first), (second_losses, second) = run_of(tmp_path, "first"), run_of(tmp_path, "second")
     assert len(first_losses) == 6

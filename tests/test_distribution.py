@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.commands import Forked
-from tests.programs.three_steps import CASES, IN_FLOAT32, RARE
+from tests.programs.three_steps import CASES, IN_FLOAT32
 from tests.run_helpers import assert_same_run, steps, train_flags
 from tests.worker_processes import PROGRAMS, config_of, finish, free_ports, start
 
@@ -21,11 +21,9 @@ def three_steps(devices, folder, cases, settings=None):
     return folder
 
 
-@pytest.fixture(scope="module")
-def one_device(tmp_path_factory):
-    return three_steps("cpu:1", tmp_path_factory.mktemp("one"), [*CASES, *IN_FLOAT32])
-
-
+# The others, of which some take many seconds, are for the nights.
+FIRST = ["groups", "shards", "attention"]
+OTHERS = [name for name in CASES | IN_FLOAT32 if name not in FIRST]
 # How other processors sum: without AVX-512 and in two threads; without oneDNN.
 AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "TF_NUM_INTRAOP_THREADS": "2"}
 NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
@@ -35,24 +33,19 @@ NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
 @pytest.mark.parametrize(
     "devices, cases, settings",
     [
-        ("cpu:2", [*CASES, *IN_FLOAT32], AVX2),
+        ("cpu:2", FIRST, AVX2),
+        pytest.param("cpu:2", OTHERS, AVX2, marks=pytest.mark.nightly),
         ("workers", ["pairs"], NO_ONEDNN),
         pytest.param("workers", ["tails"], NO_ONEDNN, marks=pytest.mark.nightly),
     ],
-    ids=["replicas", "workers", "workers_with_a_memory"],
+    ids=["replicas", "other_cases", "workers", "workers_with_a_memory"],
 )
-def test_same_weights_as_one_device(devices, cases, settings, one_device, tmp_path):
-    three_steps(devices, tmp_path, cases, settings)
+def test_same_weights_as_one_device(devices, cases, settings, tmp_path_factory):
+    one = three_steps("cpu:1", tmp_path_factory.mktemp("one"), cases)
+    several = three_steps(devices, tmp_path_factory.mktemp("several"), cases, settings)
     for case in cases:
         tolerance = 1e-5 if case in IN_FLOAT32 else 1e-12
-        check_same_weights(np.load(tmp_path / f"{case}.npz"), np.load(one_device / f"{case}.npz"), tolerance)
-
-
-@pytest.mark.nightly
-def test_same_weights_of_rare_cases(tmp_path_factory):
-    one, several = (three_steps(devices, tmp_path_factory.mktemp("rare"), RARE) for devices in ("cpu:1", "cpu:2"))
-    for case in RARE:
-        check_same_weights(np.load(several / f"{case}.npz"), np.load(one / f"{case}.npz"), 1e-12)
+        check_same_weights(np.load(several / f"{case}.npz"), np.load(one / f"{case}.npz"), tolerance)
 
 
 def check_same_weights(several, one_device, tolerance):
@@ -62,6 +55,7 @@ def check_same_weights(several, one_device, tolerance):
         np.testing.assert_allclose(several[name], one_device[name], atol=tolerance, rtol=tolerance, err_msg=name)
 
 
+@pytest.mark.nightly
 def test_uneven_batch_is_refused():
     printed = finish(start([PROGRAMS / "uneven_batch.py"]))
     assert "does not split evenly over 2 replicas" in printed
@@ -107,6 +101,7 @@ def test_two_replicas_go_on_exactly(tmp_path):
     assert_same_run(killed, straight)
 
 
+@pytest.mark.nightly
 def test_lost_worker_ends_the_others_and_all_go_on_exactly(tmp_path):
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     assert_complete(*start_workers(straight))

@@ -27,6 +27,7 @@ def clusters_shown(metadata):
     return {line[head.index("cluster")] for line in lines}
 
 
+@pytest.mark.nightly
 def test_it_ends_with_the_same_bits(tmp_path):
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     done = train(straight, *MORE)
@@ -67,6 +68,7 @@ def test_it_ends_with_the_same_bits(tmp_path):
     assert done.returncode == 1 and "Unknown picture 'cluster' in --only. Known: neighbors" in done.stderr
 
 
+@pytest.mark.nightly
 def test_the_untrained_model_is_measured_whatever_the_clusters_are(tmp_path):
     """Each cluster is one class, so its batches have no negatives; the sampler's own have some."""
     flags = [

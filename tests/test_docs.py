@@ -29,6 +29,7 @@ def run_examples(page):
     return len(examples), names
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -138,6 +139,7 @@ def test_what_takes_the_place_of_a_loss_is_there(page):
             assert hasattr(tfdml.losses, name), name
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_parts_of_ones_own_train(tmp_path):
     """The page's examples, as one module, by the page's own command."""

@@ -78,6 +78,7 @@ def test_an_ensemble_embeds_images_as_its_members_do():
     np.testing.assert_allclose(tfdml.load(out).embed_split(test, verbose=0), fuse(embeddings()[1], [1, 3]), atol=1e-5)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_folder_of_an_ensemble_is_a_run(tmp_path):
     """It is evaluated, drawn and exported as one."""
@@ -129,6 +130,7 @@ def test_runs_of_different_datasets_are_refused(tmp_path, photos):
     assert_one_error(done, str(straight_run()), str(other), "have different datasets", "Join runs of one dataset.")
 
 
+@pytest.mark.slow
 def test_bad_flags_end_in_one_line(tmp_path):
     first = straight_run()
     assert_one_error(run("tfdml.ensemble", f"--run_dirs={first}"), "--out is missing")

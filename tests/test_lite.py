@@ -13,6 +13,7 @@ from tfdml.serving.model_files import model_hash
 WITHOUT = "the extra lite is not installed; setup.py lists it, and it is a part of the extra test"
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("precision, tolerance", [("float32", 1e-5), ("float16", 1e-3), ("int8", 0.02)])
 def test_embeddings_agree_as_far_as_the_precision_allows(precision, tolerance, tmp_path):

@@ -23,6 +23,7 @@ print(json.dumps(found["metrics"]["recall_at_1"]))
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_measures_are_those_of_the_run(tmp_path):
     """Differences are as `tfdml.compare` computes them from the models."""

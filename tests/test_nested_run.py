@@ -34,6 +34,7 @@ def pixels():
     return np.random.default_rng(0).uniform(0, 255, (6, 24, 24, 3)).astype(np.float32)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_dims_that_were_trained_are_the_first_ones(tmp_path):
     found, facts, warned = exported(tmp_path, "--dims=8")

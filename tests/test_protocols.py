@@ -45,6 +45,7 @@ def test_evaluate_takes_another_protocol():
     assert found["queries"] == 64 and "recall_at_3" in found and "recall_at_8" not in found
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_another_dataset_brings_its_own_protocol_and_no_list_of_images(tmp_path):
     data = tiny.write_inshop(tmp_path / "data")
@@ -66,6 +67,7 @@ def test_another_dataset_brings_its_own_protocol_and_no_list_of_images(tmp_path)
     assert found["queries"] == 3 and found["recall_at_5"] == 1.0
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_market_by_folds(tmp_path):
     tiny.write_market(tmp_path / "data")

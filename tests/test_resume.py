@@ -121,6 +121,7 @@ def test_killed_between_the_last_checkpoint_and_the_result(tmp_path):
     assert_same_run(run_dir, straight_run())
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_patience_stops_and_stays_stopped(tmp_path):
     """In the middle of an epoch; a run that was killed before its result does not train on."""

@@ -32,6 +32,7 @@ def write_files(folder):
     return [str(path) for path in paths]
 
 
+@pytest.mark.slow
 def test_saved_model_equals_evaluation(tmp_path):
     paths = write_files(tmp_path)
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)

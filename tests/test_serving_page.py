@@ -35,6 +35,7 @@ def of_the_test(text, folder):
     return [f"{flag}{equals}{folder / value}" if own else text]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     for number in range(4):

@@ -36,12 +36,14 @@ def test_the_same_bits_as_one_process(tmp_path):
         assert not different, worker
 
 
+@pytest.mark.nightly
 def test_an_image_that_one_cannot_read_is_an_error_on_both(tmp_path):
     for _, printed in two_workers(tmp_path, "error"):
         last = printed[printed.rindex("InvalidArgumentError: ") :]
         assert "The file is not a JPEG, PNG or WebP image" in last and "IteratorGetNext" in last
 
 
+@pytest.mark.nightly
 def test_a_worker_lost_within_a_pass_is_an_error_on_the_other(tmp_path):
     (_, printed), (lost, _) = two_workers(tmp_path, "kill")
     assert lost.returncode == -9

@@ -13,6 +13,7 @@ from tfdml.run.stop_request import StopRequest
 STOPPED_STATUS = 75
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_sigterm_then_ctrl_c_then_to_the_end(tmp_path):
     """Each saves at the end of a step inside an epoch, and the run ends with the bits of one that never stopped."""

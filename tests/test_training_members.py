@@ -34,6 +34,7 @@ def trained():
     return run_dir
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_members_are_the_same_together_and_one_by_one(tmp_path):
     for number in (1, 0):
@@ -104,6 +105,7 @@ def test_weights_are_fitted_on_the_classes_that_all_members_hold_out(tmp_path):
     assert_one_error(done, "hold out different ones", "--validation_seed")
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_member_that_fails_is_named(tmp_path):
     """The second one's folder belongs to another run; the flags of the other command fit no member."""

@@ -21,6 +21,7 @@ def test_train_names_the_unreadable_image(damaged_photos, tmp_path, name, conten
     assert_one_error(done, str(path))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_train_names_the_truncated_image_in_a_process_of_its_own(damaged_photos, tmp_path):
     folder, path = damaged_photos("train/cat/0.jpg", half)
@@ -28,6 +29,7 @@ def test_train_names_the_truncated_image_in_a_process_of_its_own(damaged_photos,
     assert_one_error(done, str(path))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_train_goes_on_without_as_many_bad_images_as_are_allowed(damaged_photos, tmp_path):
     """Through a cache and with clusters, which see all training images; one more stops the run."""
@@ -62,6 +64,7 @@ def assert_one_error_at_the_end(done, *parts):
     assert last.startswith("Error: ") and all(part in last for part in parts), done.stderr
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_cache_changes_no_result(photos, tmp_path):
     results = {}
@@ -74,6 +77,7 @@ def test_a_cache_changes_no_result(photos, tmp_path):
     assert len(list((tmp_path / "kept").iterdir())) >= 2
 
 
+@pytest.mark.slow
 def test_train_names_the_unreadable_image_in_a_class_that_is_held_out(photos, tmp_path):
     folder = shutil.copytree(photos, tmp_path / "photos")
     _, validation = folder_dataset(folder).hold_out(0.5, seed=0)

@@ -95,6 +95,7 @@ def test_an_unknown_endpoint_lists_those_there_are(backbone):
         backbone.taps([list(backbone.endpoints)[0], "pool9"])
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_it_comes_back_from_a_file_as_it_was(backbone, tmp_path):
     model = tfdml.Single(backbone, embedding_size=8)

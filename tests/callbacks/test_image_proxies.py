@@ -135,6 +135,7 @@ def test_labels_with_a_gap_are_told(batch):
         ImageProxies(batch[0][:2], [0, 2])
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_run_on_meta_classes(tmp_path):
     done = run(

@@ -97,6 +97,7 @@ def test_algorithm_1():
     assert log.events[1][2].keys() == {"loss_of_learner_0", "loss_of_learner_1", "loss_of_learner_2"}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_plain_epochs_first_and_a_loss_that_merges_before_the_data():
     _, watch, _ = train(make_model(divide_at=1, recluster_every=1, merge_loss_at=2, merge_at=3), epochs=4)
@@ -107,6 +108,7 @@ def test_plain_epochs_first_and_a_loss_that_merges_before_the_data():
     assert set(learners[3]) == {-1}
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_other_divisions_are_made_once():
     for data_split in ("random", "labels"):
@@ -120,6 +122,7 @@ def test_other_divisions_are_made_once():
             assert any(len(set(assignment[LABELS == label])) > 1 for label in range(CLASSES))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_no_step_is_traced_again():
     model = make_model(recluster_every=1)

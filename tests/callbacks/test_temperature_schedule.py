@@ -106,6 +106,7 @@ def test_no_steps_are_refused():
         TemperatureSchedule(10.0, 5.0, 0)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_training_command_lowers_it(tmp_path):
     """A spec is all that it takes. That a killed run goes on with it is tested in tests/methods/test_multilevel.py."""

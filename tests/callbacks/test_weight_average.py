@@ -41,6 +41,7 @@ def expected_average(history, decay):
     return average
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decay", [0.3, 0.999])
 def test_it_follows_its_formula_moving_statistics_included(batch, decay):
     model, record, average = make_model(batch), Record(), WeightAverage(decay)
@@ -66,6 +67,7 @@ def test_the_weights_come_back_after_an_error(batch):
         np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_training_goes_on_with_its_own_weights(batch):
     """Evaluating the average changes nothing of the training."""

@@ -65,6 +65,7 @@ def test_replicas_do_not_average_what_is_frozen(batch, which):
     assert len([path for path in averaged if "moving" in path]) == 2 and all("embedding" in path for path in averaged)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["statistics", "all"])
 def test_the_norm_of_a_new_head_trains(batch, which):
     model = make_model(which, norm="batch")

@@ -120,6 +120,7 @@ def test_a_compiled_model_trains_saves_and_loads_with_it(make_batch, tmp_path):
     assert loaded.evaluate(features, labels, batch_size=24, verbose=0) == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_prefix_learns_that_the_plain_loss_leaves_alone():
     """Classes differ in the last dimensions only: the nested loss moves them to the first."""

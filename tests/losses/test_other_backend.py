@@ -14,7 +14,7 @@ from tests.goldens.comparisons import AGREE, batches_of, read, stored, terms_of,
 from tests.loss_specs import LOSS_SPECS, SUM_SPECS
 from tfdml import registry
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "tests" / "programs" / "losses_on_jax.py"

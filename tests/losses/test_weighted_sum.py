@@ -175,6 +175,7 @@ def test_labels_are_checked_against_the_fewest_classes():
         model.fit(tf.data.Dataset.from_tensors((np.zeros((4, 8, 8, 3)), np.arange(4))), verbose=0)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_method_trains_saves_and_loads_with_it(tmp_path):
     keras.utils.set_random_seed(0)

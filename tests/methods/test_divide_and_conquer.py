@@ -115,6 +115,7 @@ def test_the_slice_takes_the_step_of_the_optimizer(batch):
     np.testing.assert_allclose(model.head.kernel, kernel - 0.1 * gradient, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_as_the_authors_code_momentum_goes_on(batch):
     """With `hold_others=False` the step is Keras' own with zero gradients."""
     images, labels = batch
@@ -137,6 +138,7 @@ def test_all_slices_learn_without_a_turn(batch):
     assert all(np.any(old[0] != new[0]) for old, new in zip(before, after, strict=True))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("turn", [-1, 2])
 @pytest.mark.parametrize("loss", [lambda own: own, sum_with], ids=["alone", "in a sum"])
@@ -166,6 +168,7 @@ def test_without_split_embedding_the_layer_is_one(batch):
     assert not model.division.divides_embedding(0) and model.division.divides_data(0)
 
 
+@pytest.mark.slow
 def test_losses_of_learners_are_means_over_their_batches(batch):
     images, labels = batch
     model = make_model(optimizer=keras.optimizers.SGD(0.0))
@@ -182,6 +185,7 @@ def test_losses_of_learners_are_means_over_their_batches(batch):
     assert found[2][0] == pytest.approx(losses[1], rel=1e-5)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     images, labels = batch

@@ -79,6 +79,7 @@ def test_copies_begin_equal_and_go_their_own_way(kind):
     assert len(set(paths)) == len(paths)
 
 
+@pytest.mark.slow
 def test_attention_keeps_the_resolution_without_poolings():
     model = AttentionEnsemble(GoogLeNet(), embedding_size=8, learners=2)
     model(np.zeros((1, 64, 64, 3), np.float32))

@@ -84,6 +84,7 @@ def test_its_cost_is_that_of_all_members(members, ensemble):
     assert cost(ensemble, (8, 8, 3)) == {name: sum(each[name] for each in alone) for name in alone[0]}
 
 
+@pytest.mark.slow
 def test_the_exported_model_is_the_concatenation(members, ensemble, tmp_path):
     ensemble(IMAGES)
     ensemble.export(tmp_path / "exported", verbose=False)

@@ -138,6 +138,7 @@ def test_the_loss_may_merge_before_the_data():
     np.testing.assert_array_equal(whole.numpy(), joined)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", [Triplet(mining="all"), ProxyNCA(classes=CLASSES)])
 def test_the_embedding_layer_is_fine_tuned_alone(loss):
     """The backbone's weights, moving statistics and moments stay; its dropout is off, that of the layer is not."""

@@ -84,6 +84,7 @@ def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     assert loaded.endpoints == LEVELS and int(loaded.optimizer.iterations) == 8
 
 
+@pytest.mark.slow
 def test_pooling_norm_and_dropout_of_levels(batch, tmp_path):
     model = make_model(head=tfdml.heads.Linear(pooling="max", norm="layer", dropout=0.5))
     model(batch[0])

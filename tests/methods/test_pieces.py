@@ -48,6 +48,7 @@ def test_every_method_takes_the_same_step(method):
     check_same(stepped(method, 1, two_layers), stepped(method, 4, two_layers))
 
 
+@pytest.mark.slow
 def test_pairs_within_the_batch_and_with_past_ones():
     """Of a pair, the images may be in two pieces."""
     more = {"loss": "multi_similarity", "memory": "xbm(size=8, start=1)", "batches": 2}

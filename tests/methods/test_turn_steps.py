@@ -145,6 +145,7 @@ def test_counts_are_saved_and_begin_again_with_a_new_optimizer(tmp_path):
     assert not loaded.steps.of_slices.numpy().any() and not loaded.steps.of_layers.numpy().any()
 
 
+@pytest.mark.slow
 def test_a_step_that_overflows_does_not_count():
     model = make_model(keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(0.01), initial_scale=1e38))
     model.train_on_batch(1e5 * IMAGES, targets(0))

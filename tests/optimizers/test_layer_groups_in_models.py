@@ -23,6 +23,7 @@ def model_with(optimizer, loss="proxy_nca(classes=4)"):
     return model
 
 
+@pytest.mark.slow
 def test_nothing_is_retraced_when_the_backbone_begins_to_train(batch):
     traces = []
 
@@ -76,6 +77,7 @@ def test_a_saved_model_goes_on_with_its_groups(batch, tmp_path):
     assert int(loaded.optimizer.iterations) == 4
 
 
+@pytest.mark.slow
 def test_sparse_gradients_of_frozen_and_clipped_layers(batch):
     """Margins are looked up by class."""
     optimizer = SGD(0.1, lr_multipliers={"margins": 0}, global_clipnorm=1.0)

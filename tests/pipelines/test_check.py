@@ -179,6 +179,7 @@ def test_the_list_goes_beside_the_data_unless_told_otherwise(tmp_path, monkeypat
         list_path("", "photos")
 
 
+@pytest.mark.slow
 def test_the_command_where_all_is_well_and_copies_are_told(products):
     folder = tiny.write_sop(products / "well")
     files = sorted((folder / "chair_final").iterdir())

@@ -80,9 +80,6 @@ CASES = {
     "tails": ("contrastive", GENTLE, "multi_tail(learners=2, branch='stage1')", "xbm(size=40, start=1)"),
     "level": ("ranked_list_simpler", GENTLE, "multilevel(endpoints=('stage1',), reduced=4, hidden=8)"),
     "levels": ("ranked_list_simpler", GENTLE, "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8)"),
-}
-# For the nights.
-RARE = {
     "at_once": ("proxy_nca(classes=8)", PLAIN, "divide_and_conquer(learners=2, simultaneous=True)"),
     "not_normalized": ("lifted_structure(margin=1.0)", GENTLE, "single(normalize=False)"),
     "pieces": ("multi_similarity", GENTLE, "single", "xbm(size=40, start=1)", 4),
@@ -98,7 +95,7 @@ def main(devices, folder, *cases):
     strategy = strategy_for(devices)
     for name in cases:
         set_precision("float32" if name in IN_FLOAT32 else "float64")
-        stored = three_steps(strategy, devices, *(CASES | RARE | IN_FLOAT32)[name])
+        stored = three_steps(strategy, devices, *(CASES | IN_FLOAT32)[name])
         if is_chief(strategy):
             np.savez(Path(folder) / f"{name}.npz", **stored)
 

@@ -121,7 +121,11 @@ print(json.dumps(outcomes))
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "keep, before, kept",
-    [(3, [1], [1, 2]), (1, [0, 1], [2]), (3, [1, 2], [1, 2])],
+    [
+        pytest.param(3, [1], [1, 2], marks=pytest.mark.nightly),
+        pytest.param(1, [0, 1], [2], marks=pytest.mark.nightly),
+        (3, [1, 2], [1, 2]),
+    ],
     ids=["fresh", "removing_old_ones", "over_a_damaged_one"],
 )
 def test_killed_at_any_line_of_writing_a_whole_checkpoint_is_the_newest(tmp_path, keep, before, kept):

@@ -46,6 +46,7 @@ def test_saved_models_are_the_averaged_ones():
     np.testing.assert_array_equal(found, averaged)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_backbone_waits_and_its_statistics_stay(tmp_path):
     """After one of 1.2 epochs of warm-up the backbone is as it was made."""

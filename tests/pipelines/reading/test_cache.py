@@ -115,6 +115,7 @@ def test_images_in_memory_are_decoded_once(split, uncached, make_cache):
     assert_same(batches(encoded_split, prepared(CHAINS[0]), make_cache("pixels")), uncached(CHAINS[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["bytes", "pixels"])
 def test_the_next_run_finds_what_is_on_disk(split, uncached, make_cache, monkeypatch, kind):
     make_cache(kind, 0).through(split, prepared(CHAINS[2]))
@@ -122,6 +123,7 @@ def test_the_next_run_finds_what_is_on_disk(split, uncached, make_cache, monkeyp
     assert_same(batches(split, prepared(CHAINS[2]), make_cache(kind, PLENTY)), uncached(CHAINS[2]))
 
 
+@pytest.mark.slow
 def test_what_has_changed_is_read_again(split, make_cache):
     preprocessor = prepared(CHAINS[2])
     make_cache("bytes", 0).through(split, preprocessor)
