@@ -48,6 +48,7 @@ def best(run_dir):
     return json.loads((run_dir / "result.json").read_text())["best"]
 
 
+@pytest.mark.slow
 def test_two_runs():
     a, b = straight_run(), noisy_run(0)
     table, found = compare(f"--run_dirs={a},{b}")

@@ -110,6 +110,7 @@ def test_prepared_images_are_what_the_network_takes(run, embedder):
         np.testing.assert_allclose(embedder.model(prepared), embedder.embed(images, verbose=0), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_datasets(run, embedder, silent):
     paths = tf.data.Dataset.from_tensor_slices([str(path) for path in run.paths])
     for dataset in (paths, paths.batch(2), tf.data.Dataset.zip((paths, tf.data.Dataset.range(5)))):
@@ -146,6 +147,7 @@ def test_the_file_holds_all_of_the_preprocessing(run, tmp_path):
     assert (found.mean, found.channels, found.shrink) == ((104.0, 117.0, 123.0), "bgr", True)
 
 
+@pytest.mark.slow
 def test_a_model_without_it_takes_its_runs_or_what_is_given(run, tmp_path):
     run.model.preprocessing, stored = None, run.model.preprocessing
     try:

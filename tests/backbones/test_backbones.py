@@ -142,6 +142,7 @@ def test_a_depth_that_there_is_not():
         tfdml.backbones.ResNet(34)
 
 
+@pytest.mark.slow
 def test_endpoints_that_methods_take_unless_they_are_told():
     googlenet, bn_inception = tfdml.backbones.GoogLeNet(), tfdml.backbones.BNInception()
     assert [googlenet.method_default(what) for what in ("branch", "attention_depth")] == ["pool3", 5]

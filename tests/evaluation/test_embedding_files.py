@@ -115,6 +115,7 @@ def test_broken_files_are_named(tmp_path, embeddings, labels, words):
     assert words in str(caught.value)
 
 
+@pytest.mark.slow
 def test_the_command_wants_a_run_or_files():
     done = run("tfdml.evaluate")
     assert done.returncode == 1 and "Expected one of --run_dir, the folder of a run, --model_file" in done.stderr

@@ -15,6 +15,7 @@ CHEAP = "metrics=('recall_at_1', 'recall_at_5', 'nmi')"
 ALL_LISTS = "index='ivf(lists=3, probes=3)'"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["self_retrieval", "query_gallery", "random_gallery"])
 def test_protocols_take_an_index(name):
     embeddings, labels = clustered(rows=200, classes=20)

@@ -40,6 +40,7 @@ AFFINE, STATISTICS = {"gamma", "beta"}, {"moving_mean", "moving_variance"}
 OTHERS = {"kernel", "bias"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "which, expected",
     [("none", OTHERS | AFFINE | STATISTICS), ("statistics", OTHERS | AFFINE), ("all", OTHERS)],

@@ -2,10 +2,12 @@
 
 import keras
 import numpy as np
+import pytest
 
 import tfdml
 
 
+@pytest.mark.slow
 def test_embeddings_may_keep_their_length(tmp_path):
     images = np.random.default_rng(0).normal(size=(16, 12, 12, 3)).astype(np.float32)
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16, normalize=False)

@@ -46,6 +46,7 @@ def read(path):
     return text, json.loads(re.search(r'id="data">(.*?)</script>', text, re.DOTALL)[1])
 
 
+@pytest.mark.slow
 def test_the_page_has_what_the_run_has():
     _, text, data = report()
     best = result(straight_run())["best"]

@@ -49,6 +49,7 @@ def test_evaluation_sees_the_box_alone(birds):
     assert all(other > 1.5 * one for one, other in map(halves, whole))
 
 
+@pytest.mark.slow
 def test_each_row_has_its_own_box(birds):
     boxes = np.array([LEFT, RIGHT] * 3, np.int32)
     mixed = evaluated(dataclasses.replace(birds, boxes=boxes))

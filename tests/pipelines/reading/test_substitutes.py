@@ -88,6 +88,7 @@ def test_nothing_changes_where_all_can_be_read():
 BAD = (*rows_of(90, 3), *rows_of(70, 1), *rows_of(10, 7))
 
 
+@pytest.mark.slow
 def test_a_bad_image_is_replaced_and_nothing_else_changes():
     images, labels, substitutes = collected(BAD)
     plain = collected(substitutes=False)
