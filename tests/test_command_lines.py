@@ -109,6 +109,7 @@ def test_initial_weights_of_another_backbone(tmp_path):
 # Run directories
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_the_same_command_again_prints_the_table_again(finished):
     before = {path: path.stat().st_mtime_ns for path in finished.rglob("*")}

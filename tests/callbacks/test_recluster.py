@@ -167,6 +167,7 @@ def test_classes_of_any_size_are_shared_out():
     np.testing.assert_array_equal(recluster.assignment, labels != 1)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_time_spent_on_clustering_is_told_of(caplog, monkeypatch):
     monkeypatch.setattr("tfdml.callbacks.recluster.MOST_TIME", 0.0)

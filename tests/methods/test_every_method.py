@@ -41,6 +41,7 @@ def targets_of(method):
     return {"label": LABELS, "learner": np.zeros(4, int)} if method == "divide_and_conquer" else LABELS
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "method, optimizer",

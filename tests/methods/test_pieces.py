@@ -69,6 +69,7 @@ def test_with_frozen_batch_norm(which):
     check_same(stepped("single", 1, **more), stepped("single", 8, **more))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_compiled_by_xla():
     check_same(stepped("single", 1, two_layers), stepped("single", 2, two_layers, jit_compile=True))

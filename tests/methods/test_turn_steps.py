@@ -75,7 +75,9 @@ def compare_with_lone_layers(model, make_optimizer, turns):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize(
+    "name", ["adamw", *(pytest.param(name, marks=pytest.mark.nightly) for name in OPTIMIZERS if name != "adamw")]
+)
 def test_a_slice_takes_the_steps_of_a_lone_layer_with_an_optimizer_of_its_own(name):
     model = make_model(OPTIMIZERS[name]())
     compare_with_lone_layers(model, OPTIMIZERS[name], TURNS)

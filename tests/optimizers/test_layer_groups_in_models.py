@@ -46,6 +46,7 @@ def test_nothing_is_retraced_when_the_backbone_begins_to_train(batch):
     assert np.any(kernel.numpy() != start) and len(traces) == before
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 @pytest.mark.parametrize("scaled", [False, True])
 def test_models_name_their_backbone_and_loss(batch, scaled):
@@ -64,6 +65,7 @@ def test_models_name_their_backbone_and_loss(batch, scaled):
     assert int(optimizer.iterations) == 1
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_saved_model_goes_on_with_its_groups(batch, tmp_path):
     model = model_with(Adam(0.01, frozen_steps={"backbone": 2}, lr_multipliers={"loss": 10}))
