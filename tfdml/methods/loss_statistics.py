@@ -49,13 +49,14 @@ def statistics_of(loss, labels, embeddings, inputs_of):
             output of its layer.
     """
     distance, hooks = distances(embeddings), hooks_of(loss)
-    # Otherwise an exchange between devices, which is never left out of a graph, would be for nothing.
-    taken = tf.stop_gradient(inputs_of(labels, embeddings)) if hooks.has_statistics else None
-    return {
+    found = {
         "positive_distance": mean_of(positive_pairs(labels), distance),
         "negative_distance": mean_of(negative_pairs(labels), distance),
-        **(hooks.statistics(labels, taken) if hooks.has_statistics else {}),
     }
+    # Otherwise an exchange between devices, which is never left out of a graph, would be for nothing.
+    if hooks.has_statistics:
+        found |= hooks.statistics(labels, tf.stop_gradient(inputs_of(labels, embeddings)))
+    return found
 
 
 class _Means(keras.metrics.Metric):
