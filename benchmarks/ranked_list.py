@@ -25,17 +25,32 @@ def loss(spec):
     return [f"--loss={spec}"]
 
 
-# Rows of the table: of Tables VI to IX, XI and XV of the paper in small.
+def diameter(margin):
+    """Flags of another diameter α - m of the classes, with α as it is."""
+    return loss(f"ranked_list(alpha=1.2, margin={margin})")
+
+
+def temperatures(first, last):
+    """Flags of a T_n that changes from step to step."""
+    return loss(f"ranked_list_simpler(negative_temperature={first}, final_negative_temperature={last})")
+
+
+# As many images in a batch as the flagfile has.
+SIX_IMAGES = "--sampler=pxk(classes=5, per_class=6)"
+# T_1 and T_2: one of them is the constant T_n of the flagfile.
+DYNAMIC = ((0.0, 10.0), (20.0, 10.0), (10.0, 0.0), (10.0, 20.0))
+# Rows of the table: of Tables VI to IX, XI and XV of the paper in small. With α = 1.2, m = 0.4 and T_n = 10 they are
+# the first row.
 CHANGES = {
     "L, M, H": [],
     **{", ".join(names): levels(names) for names in ("L", "M", "H", "LM", "LH", "MH")},
     # As many dimensions as three levels have.
     "H, 192 dimensions": [levels("H")[0], "--embedding_size=192"],
-    **{f"α = {alpha}": loss(f"ranked_list(alpha={alpha}, margin=0.4)") for alpha in (1.0, 1.2, 1.4)},
-    **{f"m = {m}": loss(f"ranked_list_simpler(margin={m}, negative_temperature=10.0)") for m in (0.0, 0.2, 0.6, 0.8)},
-    **{f"T_n = {t}": loss(f"ranked_list_simpler(margin=0.4, negative_temperature={t})") for t in (0.0, 5.0, 20.0)},
-    "T_n from 20 to 0": loss("ranked_list_simpler(negative_temperature=20.0, final_negative_temperature=0.0)"),
-    "T_n from 0 to 20": loss("ranked_list_simpler(negative_temperature=0.0, final_negative_temperature=20.0)"),
+    **{f"α = {alpha}": loss(f"ranked_list(alpha={alpha}, margin=0.4)") for alpha in (1.0, 1.4)},
+    **{f"T_n = {t:g}": loss(f"ranked_list_simpler(margin=0.4, negative_temperature={t})") for t in (0.0, 20.0)},
+    **{f"T_n from {first:g} to {last:g}": temperatures(first, last) for first, last in DYNAMIC},
+    **{f"m = {m}": diameter(m) for m in (0.0, 0.2, 0.8, 1.2)},
+    **{f"m = {m}, six images a class": [*diameter(m), SIX_IMAGES] for m in (0.0, 0.4, 1.2)},
     "the printed objective": loss("ranked_list_simpler(differentiate_weights=True, differentiate_gallery=True)"),
 }
 HEADS = ["", "Recall@1", "a level's Recall@1", "gained late"]

@@ -24,6 +24,12 @@ ROWS = (
     "SoftTriple",
 )
 CHANGES = {name: [*ONE_LEVEL, *["--lr_multipliers=loss=10"] * (name in PROXIES)] for name in ROWS}
+# As in its article.
+CHANGES["lifted structure"] = [
+    "--method=single(normalize=False)",
+    "--embedding_size=64",
+    "--protocol=self_retrieval(distance='euclidean')",
+]
 SETTINGS = {name: [[f"--loss={loss}"] for loss in LOSSES[name]] for name in ROWS}
 SEARCHING = ("--evaluate_on=validation", "--epochs=12", "--eval_every=4", "--patience=0")
 HEADS = ["", "Recall@1", "gained late"]
