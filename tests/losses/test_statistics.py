@@ -11,6 +11,7 @@ from tfdml.losses import (
     LiftedStructure,
     Margin,
     MultiSimilarity,
+    Nested,
     RankedList,
     RankedListSimpler,
     Triplet,
@@ -143,7 +144,7 @@ def test_triplets(mining, squared, batch):
     labels, rows = batch
     plain = distance_of(rows)
     distance = plain**2 if squared else plain
-    positives = []
+    positives, mined = [], []
     for i in range(ROWS):
         near = [j for j in range(ROWS) if j != i and labels[j] == labels[i]]
         far = sorted(distance[i, k] for k in range(ROWS) if labels[k] != labels[i])
@@ -152,9 +153,13 @@ def test_triplets(mining, squared, batch):
         for j in near:
             farther = [d for d in far if d > distance[i, j]]
             negatives = {"all": far, "semi_hard": farther[:1] or far[-1:]}.get(mining, far[:1])
-            positives += [(i, j)] * any(distance[i, j] - d + 0.1 > 0 for d in negatives)
+            if any(distance[i, j] - d + 0.1 > 0 for d in negatives):
+                positives.append((i, j))
+                mined += negatives
     expected = described(plain, positives, [])
     del expected["mined_negatives"], expected["mined_negative_distance"]
+    if mining != "all":
+        expected["mined_negative_distance"] = np.mean(np.sqrt(mined) if squared else mined)
     assert positives
     assert_says(Triplet(margin=0.1, mining=mining, squared=squared), batch, expected)
 
@@ -177,6 +182,12 @@ def test_multi_similarity_and_lifted_structure(batch):
     expected = described(distance, positives, [])
     del expected["mined_negatives"], expected["mined_negative_distance"]
     assert_says(LiftedStructure(margin=0.3, form="hard"), batch, expected)
+
+
+def test_a_nested_loss_says_what_its_loss_does_of_the_whole_embedding(batch):
+    labels, rows = batch
+    expected = RankedList().statistics(labels, rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    assert_says(Nested(RankedList(), dims=(2,)), batch, expected)
 
 
 def test_a_sum_tells_its_losses_apart(batch):

@@ -68,6 +68,11 @@ class Nested(EmbeddingLoss):
     def callbacks(self, parts):
         return hooks_of(self.loss).callbacks(parts)
 
+    def statistics(self, labels, embeddings):
+        """What the loss says of the whole embedding."""
+        labels, embeddings = self.check_input(labels, embeddings)
+        return hooks_of(self.loss).statistics(labels, unit_length(embeddings))
+
     @property
     def batch_parts(self):
         """As many as the loss takes."""

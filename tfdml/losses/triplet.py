@@ -8,7 +8,7 @@ from tfdml.functional import mining as mine
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distance_weighted import CUTOFFS, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances, squared_distances
-from tfdml.functional.pair_statistics import mined_pairs
+from tfdml.functional.pair_statistics import mean_of, mined_pairs
 from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
@@ -95,11 +95,14 @@ def _hinges(embeddings, distance, negatives, margin, mining, cutoffs, queries=No
         plain = distances(embeddings, queries=queries)
         weights = negative_weights(plain, negatives, ops.shape(embeddings)[1], **cutoffs)
         return _every_triplet(distance, weights, margin)
+    return ops.maximum(distance - _mined_negative(distance, negatives, mining) + margin, 0.0)
+
+
+def _mined_negative(distance, negatives, mining):
+    """The distance `[B, B]` or `[B, 1]` of the negative of each anchor and positive, where mining takes one."""
     if mining == "semi_hard":
-        negative = mine.semi_hard_negative(distance, negatives)
-    else:
-        negative = mine.hardest_negative(distance, negatives)[:, None]
-    return ops.maximum(distance - negative + margin, 0.0)
+        return mine.semi_hard_negative(distance, negatives)
+    return mine.hardest_negative(distance, negatives)[:, None]
 
 
 def _every_triplet(distance, weights, margin):
@@ -134,7 +137,10 @@ class Triplet(EmbeddingLoss):
     function = staticmethod(triplet_loss)
 
     def statistics(self, labels, embeddings):
-        """Of the positive pairs that are in a triplet which costs something, see `mined_pairs`."""
+        """Of the positive pairs that are in a triplet which costs something, see `mined_pairs`.
+
+        `mined_negative_distance` is that of the negatives of these triplets, where mining takes one for each.
+        """
         labels, embeddings = self.check_input(labels, embeddings)
         positives, negatives = positive_pairs(labels), negative_pairs(labels)
         plain = distances(embeddings)
@@ -148,7 +154,12 @@ class Triplet(EmbeddingLoss):
         cutoffs = {"cutoff": self.cutoff, "nonzero_loss_cutoff": self.nonzero_loss_cutoff}
         hinges = _hinges(embeddings, distance, negatives, self.margin, mining, cutoffs)
         positives = ops.logical_and(positives, ops.any(negatives, axis=1, keepdims=True))
-        return mined_pairs(plain, ops.logical_and(positives, hinges > 0.0))
+        positives = ops.logical_and(positives, hinges > 0.0)
+        found = mined_pairs(plain, positives)
+        if mining in ("semi_hard", "hard"):
+            negative = ops.broadcast_to(_mined_negative(distance, negatives, mining), ops.shape(distance))
+            found["mined_negative_distance"] = mean_of(positives, ops.sqrt(negative) if self.squared else negative)
+        return found
 
     @property
     def refuses_memory(self):
