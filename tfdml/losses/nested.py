@@ -41,9 +41,7 @@ def nested_loss(labels, embeddings, queries=None, *, loss, dims):
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
     loss, size = _pair_loss(loss), embeddings.shape[1]
-    _check(dims)
-    if dims[-1] > size:
-        raise ValueError(f"Expected dims of at most {size}, the size of the embedding, received dims={dims}.")
+    _check(dims, size)
     compared = () if queries is None else (queries,)
     nested = dims if dims[-1] == size else (*dims, size)
     values = [loss.call(labels, unit_length(embeddings[:, :dim]), *compared) for dim in nested]
@@ -71,6 +69,7 @@ class Nested(EmbeddingLoss):
     def statistics(self, labels, embeddings):
         """What the loss says of the whole embedding."""
         labels, embeddings = self.check_input(labels, embeddings)
+        _check(self.dims, embeddings.shape[1])
         return hooks_of(self.loss).statistics(labels, unit_length(embeddings))
 
     @property
@@ -107,6 +106,8 @@ def _pair_loss(loss):
     return loss
 
 
-def _check(dims):
+def _check(dims, size=None):
     if any(low >= high for low, high in zip(dims, dims[1:], strict=False)):
         raise ValueError(f"Expected dims that increase, such as (16, 32, 64), received dims={dims}.")
+    if size is not None and dims[-1] > size:
+        raise ValueError(f"Expected dims of at most {size}, the size of the embedding, received dims={dims}.")
