@@ -55,16 +55,31 @@ def difference(first, second):
     Args:
         first, second: lists of run directories, each of one row's seeds.
     """
+    mean, low, high = interval(second, first)
+    return f"{100 * mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+
+
+def interval(several, others=None):
+    """Returns Recall@1 of runs and the ends of its 95 % interval over test classes.
+
+    Args:
+        several: list of run directories, of one row's seeds.
+        others: list of run directories of another row. If given, all is of the difference to these.
+    """
     # Only here, because it starts TensorFlow.
     from tfdml.evaluation.bootstrap import bootstrap_intervals
 
-    queries = np.array(measured(first[0])["queries"])
-    a, b = (np.mean([measured(run_dir)["right"] for run_dir in several], axis=0) for several in (first, second))
+    queries = np.array(measured(several[0])["queries"])
+    right = _mean_right(several) - (_mean_right(others) if others else 0.0)
     # A resample of classes sees their sums alone, so each query may have the mean of its class.
-    values = np.repeat((b - a) / queries, queries)
+    values = np.repeat(right / queries, queries)
     classes = np.repeat(np.arange(len(queries)), queries)
     low, high = bootstrap_intervals({"recall_at_1": values}, classes)["recall_at_1"]
-    return f"{100 * np.mean(values):+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
+    return np.mean(values), low, high
+
+
+def _mean_right(several):
+    return np.mean([measured(run_dir)["right"] for run_dir in several], axis=0)
 
 
 def _has_models(run_dir):

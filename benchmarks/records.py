@@ -8,19 +8,28 @@ from tfdml.run.run_directory import RunDirectory
 
 # What of a run's metrics.jsonl is kept: its learning curve.
 EVENT = "evaluation"
+# Flags that say where files are, which other machines have elsewhere.
+PLACES = ("--data_dir", "--initial_weights")
+
+
+def read(file):
+    """Returns the records by the names of their runs: of several of one run the last, which has its measures."""
+    path = Path(file)
+    records = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
+    return {record["run"]: record for record in records}
 
 
 def keep(run_dir, file):
-    """Adds a complete run to the records, if they do not have it: its flags, result, learning curve and measures."""
+    """Adds a complete run to the records: its flags, result, learning curve and measures, unless they have these."""
     run, path = RunDirectory(run_dir), Path(file)
-    name = Path(run_dir).name
-    if any(record["run"] == name for record in _records(path)):
+    name, measured = Path(run_dir).name, run.path / MEASURED
+    known = read(path).get(name)
+    if known and ("measured" in known or not measured.exists()):
         return
     # An ensemble has none: its members have.
     lines = run.metrics.read_text().splitlines() if run.metrics.exists() else []
     curve = [event for event in map(json.loads, lines) if event.get("event") == EVENT]
     record = {"run": name, "flags": list(run.serialized().values()), "result": run.result(), "curve": curve}
-    measured = run.path / MEASURED
     if measured.exists():
         record["measured"] = json.loads(measured.read_text())
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -29,22 +38,22 @@ def keep(run_dir, file):
         records.write(json.dumps(_rounded(record)) + "\n")
 
 
-def restore(file, folder):
-    """Makes directories of recorded runs in a folder where there are none, without their models."""
-    for record in _records(Path(file)):
-        path = Path(folder) / record["run"]
-        if path.exists():
-            continue
-        run = RunDirectory(path)
-        run.claim(dict(enumerate(record["flags"])))
-        run.metrics.write_text("".join(json.dumps(event) + "\n" for event in record["curve"]))
-        if "measured" in record:
-            (path / MEASURED).write_text(json.dumps(record["measured"]) + "\n")
-        run.write_result(record["result"])
+def restore(record, run_dir, flags):
+    """Makes the directory of a recorded run, without its models.
 
-
-def _records(path):
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    Args:
+        record: one of what `read` gives.
+        run_dir: path that there is not.
+        flags: `{name: "--name=value"}` of the run now: those of `PLACES` replace the recorded ones.
+    """
+    path = Path(run_dir)
+    run = RunDirectory(path)
+    here = {place: flags[place.removeprefix("--")] for place in PLACES}
+    run.claim(dict(enumerate(here.get(flag.partition("=")[0], flag) for flag in record["flags"])))
+    run.metrics.write_text("".join(json.dumps(event) + "\n" for event in record["curve"]))
+    if "measured" in record:
+        (path / MEASURED).write_text(json.dumps(record["measured"]) + "\n")
+    run.write_result(record["result"])
 
 
 def _rounded(value):

@@ -1,15 +1,29 @@
 """Studies whose rows each change a flagfile: trains them and prints a table."""
 
 import argparse
+import itertools
+import sys
 from functools import partial
+from pathlib import Path
 
-from benchmarks.measured import difference, measure
+from benchmarks.measured import difference, interval, measure
 from benchmarks.runs import complete, markdown, runs_of
 from benchmarks.searches import search
 
 
 def compare(
-    about, flagfile, changes, folder, heads, row, settings=None, searching=(), which="best", slices=0, differences=()
+    about,
+    flagfile,
+    changes,
+    folder,
+    heads,
+    row,
+    settings=None,
+    searching=(),
+    follow=None,
+    which="best",
+    slices=0,
+    differences=(),
 ):
     """A command line that trains a flagfile with changes and several seeds, and prints a row of a table for each.
 
@@ -25,17 +39,21 @@ def compare(
         settings: name of the row to the settings among which validation chooses, each a list of flags, and as many for
             each row; None where there is nothing to choose.
         searching: flags of the runs that search alone, such as fewer members.
+        follow: name of a row without settings to the row whose chosen setting it has.
         which: `best` or `final` model, for differences between rows.
         slices: as `benchmarks.measured.measure` takes it.
         differences: pairs of names of rows. Below the table is how much higher Recall@1 of each second one is.
     """
     arguments, flags = _parsed(about, changes, folder)
     seeds, names = arguments.seeds.split(","), arguments.row or list(changes)
-    changes = {name: [*changes[name], *flags] for name in names}
+    follow = {name: (follow or {}).get(name, name) for name in names}
+    _check_flags({name: changes[name] for name in [*names, *follow.values()]}, flags)
+    changes = {name: [*each, *flags] for name, each in changes.items()}
     if settings:
-        found = search(flagfile, changes, settings, seeds[0], arguments.runs, searching, arguments.records)
-        print(f"Validation chose, with seed {seeds[0]}:\n\n{found.table()}\n")
-        changes = found.chosen
+        searched = {name: changes[name] for name in dict.fromkeys(follow.values())}
+        found = search(flagfile, searched, settings, seeds[0], arguments.runs, searching, arguments.records)
+        print(f"{found.budget(seeds[0], searching)}\n\n{found.table()}\n")
+        changes = {name: [*changes[name], *found.setting(chosen)] for name, chosen in follow.items()}
     runs = {name: runs_of(flagfile, changes[name], seeds, arguments.runs) for name in names}
     every = [run for several in runs.values() for run in several]
     results = iter(complete(every, arguments.records, partial(measure, which=which, slices=slices)))
@@ -49,11 +67,36 @@ def compare(
     for first, second in differences:
         if first in names and second in names:
             print(f"\n{second} minus {first}: {difference(run_dirs[first], run_dirs[second])}")
-    if arguments.curves:
-        # Only here, because it loads what draws.
-        from benchmarks.curves import draw_curves
+    if arguments.apart:
+        print(f"\n{_apart(run_dirs)}")
+    # Only here, because it loads what draws.
+    from benchmarks.curves import draw_curves
 
-        draw_curves(run_dirs, arguments.curves)
+    curves = arguments.curves or str(Path(arguments.runs) / "curves.svg")
+    if draw_curves(run_dirs, curves):
+        print(f"Learning curves: {curves}", file=sys.stderr)
+
+
+def _check_flags(changes, flags):
+    """Refuses a flag for all rows that a row sets itself, which would no longer be what its name says."""
+    given = {flag.partition("=")[0] for flag in flags}
+    for name, change in changes.items():
+        both = [flag for flag in change if flag.partition("=")[0] in given]
+        if both:
+            raise ValueError(
+                f"The row {name!r} has {both[0]}. Leave out the flag, or the row: --row=NAME chooses rows."
+            )
+
+
+def _apart(run_dirs):
+    """For each row, best first, the rows that it is better than by more than chance: Markdown."""
+    order = sorted(run_dirs, key=lambda name: -interval(run_dirs[name])[0])
+    better = {name: [] for name in order}
+    for first, second in itertools.combinations(order, 2):
+        if interval(run_dirs[first], run_dirs[second])[1] > 0:
+            better[first].append(second)
+    lines = [[name, ", ".join(better[name]) or "none"] for name in order]
+    return markdown(["row, best first", "apart from, 95 % interval over test classes"], lines)
 
 
 def _parsed(about, changes, folder):
@@ -66,5 +109,6 @@ def _parsed(about, changes, folder):
     parser.add_argument("--records", help="file that keeps complete runs' results, and goes on from those it has")
     parser.add_argument("--row", action="append", choices=list(changes), help="as often as wanted; all if not at all")
     parser.add_argument("--intervals", action="store_true", help="compare each row with the first")
-    parser.add_argument("--curves", help="an image file for the learning curves of all rows, such as curves.svg")
+    parser.add_argument("--apart", action="store_true", help="tell which rows are apart from which")
+    parser.add_argument("--curves", help="image file of the learning curves of all rows; default: RUNS/curves.svg")
     return parser.parse_known_args()

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.records import keep, restore
+from benchmarks.records import PLACES, keep, read, restore
 from tfdml.flags import resolve
 from tfdml.run.run_directory import RunDirectory
 
@@ -49,12 +49,13 @@ def complete(runs, records=None, measure=None):
         records: file that keeps what complete runs came to, see `benchmarks.records`; None for none.
         measure: function of a run directory that measures it once more, see `benchmarks.measured`; None for none.
     """
-    if records:
-        for folder in {run.path.parent for run in runs}:
-            restore(records, folder)
+    recorded = read(records) if records else {}
     # First of all, so that nothing is trained in vain: refuses results of a flagfile that has changed since.
     for run in runs:
-        RunDirectory(run.path).check_claim(resolve(run.arguments))
+        flags = resolve(run.arguments)
+        if run.path.name in recorded and not run.path.exists():
+            restore(recorded[run.path.name], run.path, flags)
+        RunDirectory(run.path).check_claim(flags)
     results = []
     for number, (arguments, path) in enumerate(runs, 1):
         run = RunDirectory(path)
@@ -70,7 +71,8 @@ def complete(runs, records=None, measure=None):
 
 
 def run_name(flagfile, changes):
-    """Returns the name of a run: its flagfile and what was changed in it."""
+    """Returns the name of a run: its flagfile and what was changed in it, but for where files are."""
+    changes = [change for change in changes if change.partition("=")[0] not in PLACES]
     whole = "-".join([Path(flagfile).stem, *changes])
     name = re.sub(r"[^\w.=,-]+", "_", whole.replace("--", ""))
     if len(name) <= LONGEST_NAME:

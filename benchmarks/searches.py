@@ -11,14 +11,17 @@ METRIC = "recall_at_1"
 class Search(NamedTuple):
     """Settings that were tried for the rows of a study: their flags, and what each reached on validation classes."""
 
-    changes: dict
     tried: dict
 
-    @property
-    def chosen(self):
-        """Name of the row to its flags with the setting that is best on validation classes."""
-        best = {name: max(tried, key=lambda setting: setting[1])[0] for name, tried in self.tried.items()}
-        return {name: [*self.changes[name], *flags] for name, flags in best.items()}
+    def setting(self, name):
+        """The flags of a row's setting that is best on validation classes."""
+        return max(self.tried[name], key=lambda setting: setting[1])[0]
+
+    def budget(self, seed, searching):
+        """A sentence that says what was tried."""
+        count = len(next(iter(self.tried.values())))
+        more = f", and with {' '.join(f'`{flag}`' for flag in searching)}" if searching else ""
+        return f"Validation chose among {count} settings of each of these rows, with seed {seed}{more}:"
 
     def table(self):
         """A Markdown table of all settings: Recall@1 on validation classes in percent, the chosen one in bold."""
@@ -60,7 +63,7 @@ def search(flagfile, changes, settings, seed, folder, searching=(), records=None
     tried = {name: [] for name in changes}
     for (name, setting), result in zip(planned, complete(runs, records), strict=True):
         tried[name].append((setting, result["validation"]["best"][METRIC]))
-    return Search(changes, tried)
+    return Search(tried)
 
 
 def _name(flag):

@@ -69,9 +69,29 @@ def test_records_of_other_flags_are_refused(trained, monkeypatch, tmp_path):
         study(monkeypatch, tmp_path, "second", "--seeds=0")
 
 
-def test_runs_that_are_there_stay(trained, monkeypatch, tmp_path):
+def test_runs_that_are_there_stay(trained, monkeypatch, tmp_path, capsys):
     study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain")
-    result = tmp_path / "first" / "plain-seed0" / "result.json"
-    result.write_text("{}")
-    records.restore(tmp_path / "kept" / "study.jsonl", tmp_path / "first")
-    assert result.read_text() == "{}"
+    (tmp_path / "first" / "plain-seed0" / "result.json").write_text('{"metrics": {"recall_at_1": 0.5}}')
+    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain")
+    assert capsys.readouterr().out.splitlines()[-1].startswith("| plain | 0.5 |")
+
+
+def test_files_may_lie_elsewhere_on_another_machine(trained, monkeypatch, tmp_path):
+    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain", f"--data_dir={tmp_path / 'here'}")
+    study(monkeypatch, tmp_path, "second", "--seeds=0", "--row=plain", f"--data_dir={tmp_path / 'there'}")
+    assert trained == ["plain-seed0"]
+    flags = (tmp_path / "second" / "plain-seed0" / "flags.txt").read_text().splitlines()
+    assert f"--data_dir={tmp_path / 'there'}" in flags
+
+
+def test_measures_that_come_later_are_kept(trained, tmp_path):
+    """The search of settings trains without measuring; the run is then one of a row."""
+    file, run_dir = tmp_path / "study.jsonl", tmp_path / "plain-seed0"
+    runs.train([f"--run_dir={run_dir}"])
+    (run_dir / "measured.json").unlink()
+    records.keep(run_dir, file)
+    (run_dir / "measured.json").write_text('{"right": [3]}')
+    records.keep(run_dir, file)
+    assert records.read(file)["plain-seed0"]["measured"] == {"right": [3]}
+    records.keep(run_dir, file)
+    assert len(file.read_text().splitlines()) == 2

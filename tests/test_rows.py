@@ -78,10 +78,29 @@ def test_flags_of_the_search_alone(flagfile, trained, tmp_path):
     changes = {"triplet": ["--members=5"], "margin": ["--members=5"], "ten": ["--members=10"]}
     settings = {**SETTINGS, "ten": SETTINGS["margin"]}
     found = searches.search(str(flagfile), changes, settings, "0", tmp_path / "runs", searching)
+    assert "2 settings of each of these rows, with seed 0, and with `--members=0`" in found.budget("0", searching[:1])
     # Rows that differ in their members alone are searched once.
     assert len(trained) == 4 and all(searching[0] in arguments for arguments in trained)
-    assert found.chosen["margin"] == ["--members=5", "--loss=margin(margin=0.2)"]
-    assert found.chosen["ten"] == ["--members=10", "--loss=margin(margin=0.2)"]
+    assert found.setting("margin") == found.setting("ten") == ["--loss=margin(margin=0.2)"]
+
+
+def test_a_row_has_the_setting_of_another(flagfile, trained, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr("sys.argv", ["study", "--seeds=0,1", "--row=longer"])
+    changes, more = {"triplet": [], "longer": ["--steps=80"]}, {"settings": SETTINGS, "follow": {"longer": "triplet"}}
+    rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row, **more)
+    assert [("--steps=80" in arguments, arguments[-3]) for arguments in trained] == [
+        (False, "--loss=triplet(margin=0.1)"),
+        (False, "--loss=triplet(margin=0.3)"),
+        (True, "--loss=triplet(margin=0.1)"),
+        (True, "--loss=triplet(margin=0.1)"),
+    ]
+    assert capsys.readouterr().out.splitlines()[-1] == "| longer | 15.0 ± 7.1 |"
+
+
+def test_a_flag_that_a_row_has_is_not_for_all(flagfile, monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.argv", ["study", "--steps=5"])
+    with pytest.raises(ValueError, match="The row 'longer' has --steps=80. Leave out the flag, or the row"):
+        rows.compare("About.", str(flagfile), {"short": [], "longer": ["--steps=80"]}, str(tmp_path), HEADS, row)
 
 
 def test_each_row_has_the_same_budget(flagfile, tmp_path):
@@ -118,6 +137,21 @@ def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, caps
     difference = lines[3].split("|")[3].strip()
     assert difference.startswith("+2.5 (+0.0 to +") and lines[2].endswith("|  |")
     assert lines[4:] == ["", f"margin minus triplet: {difference}"]
+
+
+def test_rows_that_are_apart(flagfile, trained, monkeypatch, tmp_path, capsys):
+    right = {"0.1": [1, 4, 8], "0.3": [2, 5, 9], "0.2": [1, 5, 8]}
+
+    def measure(run_dir, which, slices):
+        (counts,) = [found for margin, found in right.items() if margin in str(run_dir)]
+        (run_dir / "measured.json").write_text(json.dumps({"queries": [4, 6, 10], "right": counts}))
+
+    monkeypatch.setattr(rows, "measure", measure)
+    monkeypatch.setattr("sys.argv", ["study", "--seeds=0", "--apart"])
+    changes = {margin: [f"--loss=triplet(margin={margin})"] for margin in right}
+    rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row)
+    # 0.3 is better in each class, 0.2 in one, which a resample may not have.
+    assert capsys.readouterr().out.splitlines()[-3:] == ["| 0.3 | 0.1 |", "| 0.2 | none |", "| 0.1 | none |"]
 
 
 def test_curves_end_where_the_first_run_of_a_row_ends(monkeypatch, tmp_path):
