@@ -12,7 +12,7 @@ PARTITIONS = ("classes", "images")
 def random_meta_classes(labels, count, *, seed, of="classes"):
     """Partitions a training set at random into K meta-classes, Sec. 4.1 of EDMS.
 
-    The paper allows both kinds of partition: a meta-class has "only a part of images belonging to one class, or images
+    The paper's Sec. 1 allows both kinds of partition: a meta-class has "only a part of images belonging to one class, or images
     from several distinct image classes". It says nothing about sizes; here they are as even as possible.
 
     - `classes`: whole classes are merged, as in DREML, which the paper follows. The numbers of classes of two

@@ -56,6 +56,24 @@ def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps):
     assert found["similarity_to_image"] == pytest.approx(np.mean(np.sum(expected * features[callback.rows], axis=1)))
 
 
+def test_images_of_proxies_are_drawn_once_by_the_seed(batch):
+    images, labels = batch
+    drawn = {seed: [tuple(ImageProxies(images, labels, seed=seed).rows) for _ in range(2)] for seed in range(4)}
+    assert all(first == second for first, second in drawn.values()) and len(set(map(tuple, drawn.values()))) == 4
+    # Images of a meta-class that were permuted with the same seed come in another order.
+    order = np.random.default_rng(0).permutation(len(labels))
+    _, first = np.unique(labels[order], return_index=True)
+    assert drawn[0][0] != tuple(order[first])
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
+    model.compile("sgd", loss=ProxyNPair(classes=CLASSES, proxies="images"))
+    model(images[:1])
+    callback = ImageProxies(images, labels, steps=0)
+    callback.set_model(model)
+    for epoch in range(2):
+        callback.on_epoch_begin(epoch)
+    assert tuple(callback.rows) == drawn[0][0]
+
+
 def test_a_loss_says_how_far_they_move(batch):
     images, labels = batch
     parts = SimpleNamespace(images=lambda: images, labels=labels, seed=0, of_passes=dict)

@@ -1,3 +1,4 @@
+import itertools
 import math
 
 import numpy as np
@@ -7,13 +8,18 @@ import tensorflow as tf
 from tfdml.functional.manifold import manifold_similarities, random_walk
 
 
-def graph(embeddings, proxies, affinity):
+def graph(embeddings, proxies, affinity, neighbors=None):
     """The matrix of section 5 of EDMS that steps are made with, entry by entry, in float64."""
     nodes = [row / (math.sqrt(sum(row * row)) or 1.0) for row in np.concatenate([embeddings, proxies]).astype(float)]
     change = {"clipped": lambda cosine: max(0.0, cosine), "shifted": lambda cosine: (1 + cosine) / 2}[affinity]
     weights = [[change(sum(one * other)) for other in nodes] for one in nodes]
-    degrees = [sum(row) for row in weights]
     size = len(nodes)
+    if neighbors:
+        nearest = [sorted({*range(size)} - {i}, key=lambda j: -row[j])[:neighbors] for i, row in enumerate(weights)]
+        for i, j in itertools.permutations(range(size), 2):
+            if j not in nearest[i] and i not in nearest[j]:
+                weights[i][j] = 0.0
+    degrees = [sum(row) for row in weights]
     steps = np.zeros((size, size))
     for i in range(size):
         for j in range(size):
@@ -22,9 +28,9 @@ def graph(embeddings, proxies, affinity):
     return steps
 
 
-def naive(embeddings, proxies, restart, affinity):
+def naive(embeddings, proxies, restart, affinity, neighbors=None):
     """A walk that goes on with probability α, step by step, from every node: the series that equation (9) sums."""
-    steps = graph(embeddings, proxies, affinity)
+    steps = graph(embeddings, proxies, affinity, neighbors)
     reached, here = np.zeros_like(steps), np.eye(len(steps))
     weight = 1 - restart
     while weight > 1e-18:
@@ -153,6 +159,18 @@ def test_nodes_without_neighbours_reach_themselves_only():
     np.testing.assert_allclose(of_proxies, [[of_proxies[0, 0], 0], [0, 0.2]], rtol=1e-12)
     shifted, _ = random_walk(tf.constant(rows), tf.constant(proxies), affinity="shifted")
     assert np.all(shifted.numpy() > 0)
+
+
+@pytest.mark.parametrize("neighbors", [1, 3, 20])
+@pytest.mark.parametrize("affinity", ["clipped", "shifted"])
+def test_walks_between_neighbors_alone(neighbors, affinity):
+    """Of 9 nodes, so that 20 neighbors are all."""
+    rows, proxies = nodes(6, 3, 4)
+    found = random_walk(tf.constant(rows), tf.constant(proxies), affinity=affinity, neighbors=neighbors)
+    for values, expected in zip(found, naive(rows, proxies, 0.8, affinity, neighbors), strict=True):
+        np.testing.assert_allclose(values, expected, atol=1e-12)
+    everywhere, _ = random_walk(tf.constant(rows), tf.constant(proxies), affinity=affinity)
+    assert np.allclose(found[0], everywhere) == (neighbors == 20)
 
 
 @pytest.mark.parametrize("affinity", ["clipped", "shifted"])

@@ -9,20 +9,21 @@ from tfdml import losses, registry
 
 # In Python arguments may stand without their names, and files keep their names: neither may change.
 PROXIES = "proxies='learnt', proxy_steps=1000, proxy_rate=0.001, proxy_tolerance=0.001"
+WALK = "restart=0.8, affinity='clipped', neighbors=None"
 SAMPLED = "classes=None, sampled_classes=None, sampling='corrected', sharded=False"
 SIGNATURES = {
     "angular": "alpha=45.0",
     "arc_face": f"scale=64.0, margin=0.5, monotonic=True, {SAMPLED}",
     "binomial_deviance": "alpha=2.0, beta=0.5, negative_cost=25.0",
     "circle": "margin=0.4, scale=80.0, differentiate_weights=False",
-    "contextual_manifold": f"margin=0.0005, scale=1.0, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
+    "contextual_manifold": f"margin=0.0005, scale=1.0, {WALK}, {PROXIES}, classes=None",
     "contrastive": "margin=1.0, positive_margin=0.0, squared_positives=True, squared_negatives=False, pairs='all'",
     "cos_face": f"scale=64.0, margin=0.35, {SAMPLED}",
     "fast_ap": "bins=10",
     "histogram": "bins=100",
-    "intrinsic_manifold": f"margin=0.0005, scale=1.0, restart=0.8, affinity='clipped', {PROXIES}, classes=None",
+    "intrinsic_manifold": f"margin=0.0005, scale=1.0, {WALK}, {PROXIES}, classes=None",
     "lifted_structure": "margin=1.0, form='smooth', normalize=False",
-    "manifold_n_pair": "margin=0.0005, scale=1.0, restart=0.8, affinity='clipped'",
+    "manifold_n_pair": f"margin=0.0005, scale=1.0, {WALK}",
     "margin": (
         "beta=1.2, margin=0.2, learn_beta='no', nu=0.0, cutoff=0.5, nonzero_loss_cutoff=1.4, "
         "mining='distance_weighted', classes=None"
@@ -74,6 +75,8 @@ def test_losses_have_the_defaults_of_their_functions_and_describe_each_argument(
 
 
 def other(value):
+    if value is None:
+        return 1
     return not value if isinstance(value, bool) else value + ("!" if isinstance(value, str) else 1)
 
 

@@ -59,7 +59,8 @@ class ImageProxies(EmbeddingCallback):
 
 def _one_of_each(labels, seed):
     """Returns the row of a random image of each class."""
-    order = np.random.default_rng(seed).permutation(len(labels))
+    # Another order than that of a partition into meta-classes with the same seed.
+    order = np.random.default_rng((seed, 1)).permutation(len(labels))
     classes, first = np.unique(labels[order], return_index=True)
     if not np.array_equal(classes, np.arange(len(classes))):
         raise ValueError(f"Expected labels from 0 to {len(classes) - 1} without a gap, received {classes[:10]}...")

@@ -6,16 +6,20 @@ Equations (8) to (10) of Aziere and Todorovic, Ensemble Deep Manifold Similarity
 from keras import ops
 
 from tfdml.argument_checks import expects
-from tfdml.arguments import number, one_of
+from tfdml.arguments import integer, number, one_of, optional
 from tfdml.functional.cosines import cosines
 from tfdml.functional.known_gradient import known_gradient
 
 VIEWS = ("intrinsic", "contextual")
-WALK = {"restart": number(above=0, below=1), "affinity": one_of("clipped", "shifted")}
+WALK = {
+    "restart": number(above=0, below=1),
+    "affinity": one_of("clipped", "shifted"),
+    "neighbors": optional(integer(1)),
+}
 
 
 @expects(view=one_of(*VIEWS), **WALK)
-def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8, affinity="clipped"):
+def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8, affinity="clipped", neighbors=None):
     """Computes similarities `[B, C]` of rows to proxies on the manifold of both.
 
     `view` is one of:
@@ -27,18 +31,19 @@ def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8,
         embeddings: `[B, d]` of any length.
         proxies: `[C, d]` of any length.
         view: one of the above.
-        restart, affinity: see `random_walk`.
+        restart, affinity, neighbors: see `random_walk`.
     """
+    walk = {"restart": restart, "affinity": affinity, "neighbors": neighbors}
     rows, classes = embeddings.shape[0], proxies.shape[0]
     if view == "intrinsic" and rows is not None and rows < classes:
         # F is symmetric, so walks from the smaller set give the same values.
-        return ops.transpose(_reached(embeddings, proxies, restart, affinity, from_rows=True)[rows:])
-    of_rows, of_proxies = random_walk(embeddings, proxies, restart=restart, affinity=affinity)
+        return ops.transpose(_reached(embeddings, proxies, walk, from_rows=True)[rows:])
+    of_rows, of_proxies = random_walk(embeddings, proxies, **walk)
     return of_rows if view == "intrinsic" else ops.matmul(of_rows, of_proxies)
 
 
 @expects(**WALK)
-def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped"):
+def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped", neighbors=None):
     """Computes where random walks on the graph of rows and proxies end: `F = (1 - α) (I - α S̄)^-1`, equation (9).
 
     S̄ is `D^-1/2 S D^-1/2` with zeros on its diagonal, where S are the affinities and D their sums over each row. By the
@@ -55,40 +60,47 @@ def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped"):
             `1 - α`: walks reach farther with a larger α.
         affinity: `clipped`, `max(0, cos)`, equals the paper's if no cosine is negative; opposite images are as far
             apart as unrelated ones. `shifted`, `(1 + cos) / 2`, distinguishes these, but connects all nodes.
+        neighbors: a node is connected with so many other nodes, those with the largest affinity, and with the nodes
+            that it is such a neighbor of; None: with all. The paper names a graph of nearest neighbors, but S has all
+            affinities.
 
     Returns:
         Similarities `[B, C]` of rows to proxies and `[C, C]` of proxies to each other, f_n and f_p of equation (10). A
         node without neighbors, such as a row of zeros, has a similarity of 0 to others.
     """
-    reached = _reached(embeddings, proxies, restart, affinity)
+    reached = _reached(embeddings, proxies, {"restart": restart, "affinity": affinity, "neighbors": neighbors})
     rows = ops.shape(embeddings)[0]
     return reached[:rows], reached[rows:]
 
 
 @expects(**WALK)
-def walk_within_batch(embeddings, *, restart=0.8, affinity="clipped"):
+def walk_within_batch(embeddings, *, restart=0.8, affinity="clipped", neighbors=None):
     """Computes where random walks on the graph of rows alone end, F `[B, B]` of equation (9) without proxies.
 
     Args:
         embeddings: `[B, d]` of any length.
-        restart, affinity: see `random_walk`.
+        restart, affinity, neighbors: see `random_walk`.
     """
-    return _walked(embeddings, ops.eye(ops.shape(embeddings)[0], dtype=embeddings.dtype), restart, affinity)
+    starts = ops.eye(ops.shape(embeddings)[0], dtype=embeddings.dtype)
+    return _walked(embeddings, starts, restart, affinity, neighbors)
 
 
-def _reached(embeddings, proxies, restart, affinity, from_rows=False):
+def _reached(embeddings, proxies, walk, from_rows=False):
     """Returns the columns of F for walks from the proxies, or from the rows."""
     nodes = ops.concatenate([embeddings, proxies], axis=0)
     rows, classes = ops.shape(embeddings)[0], proxies.shape[0]
     # As a slice of the identity, the number of columns would be unknown until the batch is known.
     size, others = (rows, classes) if from_rows else (classes, rows)
     parts = [ops.eye(size, dtype=nodes.dtype), ops.zeros((others, size), nodes.dtype)]
-    return _walked(nodes, ops.concatenate(parts if from_rows else parts[::-1], axis=0), restart, affinity)
+    return _walked(nodes, ops.concatenate(parts if from_rows else parts[::-1], axis=0), **walk)
 
 
-def _walked(nodes, starts, restart, affinity):
+def _walked(nodes, starts, restart, affinity, neighbors):
     """Returns the columns of F for starts `[N, C]`, which have a 1 in each column."""
-    system = -restart * _normalized(_affinities(nodes, affinity))
+    affinities = _affinities(nodes, affinity)
+    if neighbors:
+        affinities = ops.where(_are_neighbors(affinities, neighbors), affinities, 0.0)
+    system = -restart * _normalized(affinities)
     return (1.0 - restart) * _solve(system, starts)
 
 
@@ -96,6 +108,16 @@ def _affinities(nodes, affinity):
     cosine = cosines(nodes)
     # Rounding can make cosines smaller than -1.
     return ops.maximum(cosine if affinity == "clipped" else (1.0 + cosine) / 2.0, 0.0)
+
+
+def _are_neighbors(affinities, count):
+    """Returns the mask `[N, N]` of a node and itself, and of nodes one of which is among the other's nearest."""
+    itself = ops.eye(ops.shape(affinities)[0], dtype="bool")
+    others = ops.where(itself, -1.0, affinities)
+    # A batch may have fewer other nodes; then all are neighbors.
+    least = ops.sort(others, axis=1)[:, ::-1][:, :count][:, -1:]
+    near = others >= least
+    return ops.logical_or(itself, ops.logical_or(near, ops.transpose(near)))
 
 
 def _normalized(affinities):

@@ -22,24 +22,28 @@ class ManifoldProxies(Proxies):
 
     Args:
         classes: number of classes; labels are 0 to `classes - 1`.
-        view, restart, affinity: see `tfdml.functional.manifold.manifold_similarities`.
+        view, restart, affinity, neighbors: see `tfdml.functional.manifold.manifold_similarities`.
         **kwargs: see `Proxies`; each class has one proxy.
     """
 
-    def __init__(self, classes, view="intrinsic", restart=0.8, affinity="clipped", **kwargs):
+    def __init__(self, classes, view="intrinsic", restart=0.8, affinity="clipped", neighbors=None, **kwargs):
         super().__init__(classes, **kwargs)
         if self.per_class != 1:
             raise ValueError(f"Expected one proxy per class, received per_class={self.per_class}.")
         self.view = view
         self.restart = restart
         self.affinity = affinity
+        self.neighbors = neighbors
 
     def call(self, embeddings, labels=None):
         del labels
         embeddings = at_least_float32(embeddings)
         proxies = ops.cast(self.proxies, embeddings.dtype)
-        return manifold_similarities(embeddings, proxies, view=self.view, restart=self.restart, affinity=self.affinity)
+        return manifold_similarities(embeddings, proxies, **self._walk())
 
     def get_config(self):
-        own = {"view": self.view, "restart": self.restart, "affinity": self.affinity}
-        return {**super().get_config(), **own}
+        return {**super().get_config(), **self._walk()}
+
+    def _walk(self):
+        names = ("view", "restart", "affinity", "neighbors")
+        return {name: getattr(self, name) for name in names}

@@ -13,7 +13,9 @@ from tfdml.registry import register
 
 
 @expects(margin=number(at_least=0), scale=number(above=0), **WALK)
-def manifold_n_pair_loss(labels, embeddings, *, margin=5e-4, scale=1.0, restart=0.8, affinity="clipped"):
+def manifold_n_pair_loss(
+    labels, embeddings, *, margin=5e-4, scale=1.0, restart=0.8, affinity="clipped", neighbors=None
+):
     """Manifold N-pair loss of each anchor: `log(1 + sum_n exp(scale (f_an - f_ap + margin)))`, the mean over p.
 
     EDMS (RW) of the paper's Table 2: the N-pair loss, equation (3) of EDMS, with the similarities f of equation (9)
@@ -24,14 +26,14 @@ def manifold_n_pair_loss(labels, embeddings, *, margin=5e-4, scale=1.0, restart=
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
         margin: by how much a positive shall be more similar than negatives are.
-        scale: factor of all similarities, which differ by far less than dot products.
-        restart, affinity: see `tfdml.functional.manifold.random_walk`.
+        scale: factor of all similarities, which differ by far less than dot products, and of the margin.
+        restart, affinity, neighbors: see `tfdml.functional.manifold.random_walk`.
 
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
     labels, embeddings = check_pairs_input(labels, embeddings)
-    similarity = walk_within_batch(embeddings, restart=restart, affinity=affinity)
+    similarity = walk_within_batch(embeddings, restart=restart, affinity=affinity, neighbors=neighbors)
     near, far = positive_pairs(labels), negative_pairs(labels)
     values, weights = positives_against_negatives(near, far, scale * similarity, scale * margin)
     return ops.where(weights > 0.0, values, 0.0)

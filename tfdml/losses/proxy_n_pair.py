@@ -19,8 +19,8 @@ def proxy_n_pair_loss(labels, similarities, *, margin=5e-4, scale=1.0):
         labels: `[B]` class numbers from 0 to C - 1.
         similarities: `[B, C]` of the anchors to the proxies.
         margin: by how much the own proxy shall be more similar than the others.
-        scale: factor of all similarities. With 1 anchors that are far on the right side are pulled nearly as much as
-            others, because similarities differ by less than 1.
+        scale: factor of all similarities, and of the margin. With 1 anchors that are far on the right side are pulled
+            nearly as much as others, because similarities differ by less than 1.
 
     Returns:
         `[B]`; 0 where there is only one class.
