@@ -14,10 +14,12 @@ import statistics
 
 from benchmarks.measured import measured
 from benchmarks.rows import compare
-from benchmarks.runs import gained_late, recall_of_learners, spread
+from benchmarks.runs import curve, gained_late, recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4
+# Epochs of the rows that merge in some of them.
+EPOCHS = "--epochs=8"
 AUTHORS = "hold_others=False, cluster_order='round_robin', merge_loss_at=3, merge_at=7"
 # From clusters as many images of a class as it has there, and not equally many of each class.
 BY_IMAGES = "--sampler=proportional_pxk(groups=8, per_class=4)"
@@ -37,7 +39,7 @@ CHANGES = {
     "K = 2": divided(learners=2),
     "K = 4": divided(),
     "K = 8": divided(learners=8),
-    "K = 4, merged for the last two epochs": divided("merge_at=6"),
+    "K = 4, merged for the last two epochs": [*divided("merge_at=6"), EPOCHS],
     "K = 4, random clusters": divided("data_split='random'"),
     "K = 4, clusters of classes": divided("data_split='labels'"),
     "K = 4, in proportion to images": [*divided(), BY_IMAGES],
@@ -46,7 +48,7 @@ CHANGES = {
     "K = 4, unit slices, one loss": divided("divide_at=1000000"),
     "K = 4, every slice on every batch": ["--method=multi_head(learners=4, branch='stage4')"],
     "K = 4, turns on all data": divided("data_split='none'"),
-    "K = 4, the authors' schedule": divided(AUTHORS),
+    "K = 4, the authors' schedule": [*divided(AUTHORS), EPOCHS],
     # As many for each learner as the one embedding has.
     "K = 4, four times the steps": [*divided(), "--steps_per_epoch=500"],
     "K = 4, turns on all data, four times the steps": [*divided("data_split='none'"), "--steps_per_epoch=500"],
@@ -60,8 +62,12 @@ HEADS = ["", "Recall@1", "Recall@8", *OF_LEARNERS, "gained late"]
 
 
 KINDS = ("mean_within", "mean_between")
-# What K-means wins, turn by turn.
-GAINS = [("K = 4, turns on all data", "K = 4")]
+# What K-means wins, turn by turn, and at once.
+GAINS = [
+    ("K = 4, turns on all data", "K = 4"),
+    ("K = 4, turns on all data, four times the steps", "K = 4, four times the steps"),
+    ("K = 4, at once on all data", "K = 4, at once"),
+]
 
 
 def of_learners(results, run_dirs):
@@ -70,13 +76,18 @@ def of_learners(results, run_dirs):
     learners = [result.get("learners") or measured(run_dir)["slices"] for result, run_dir in pairs]
     correlation = f"{statistics.mean(each['correlation'] for each in learners):.3f}"
     clusters = [result.get("clusters") or {} for result in results]
-    steps = [step for each in clusters for step in each.get("steps_of_learners", [])]
+    # Without clusters every learner learns in every step.
+    steps = [
+        step
+        for each, run_dir in zip(clusters, run_dirs, strict=True)
+        for step in each.get("steps_of_learners") or [max(curve(run_dir))]
+    ]
     distances = [each["negative_distances"] for each in clusters if each.get("negative_distances")]
     means = [statistics.mean(each[kind] for each in distances) for kind in KINDS] if distances else []
     return [
         spread(recall_of_learners(learners)),
         correlation,
-        f"{statistics.mean(steps):,.0f}" if steps else "",
+        f"{statistics.mean(steps):,.0f}",
         ", ".join(f"{mean:.2f}" for mean in means),
     ]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from absl import flags
 
-from benchmarks.runs import complete, markdown, runs_of, spread
+from benchmarks.measured import difference, measure
+from benchmarks.runs import complete, markdown, runs_of, spread, steps_to_best
 from tfdml import command
 from tfdml import flags as tfdml_flags
 
@@ -23,6 +24,12 @@ flags.DEFINE_list(
     "Metrics of the table; by the first, on validation classes, a flagfile is chosen.",
 )
 flags.DEFINE_multi_string("set", [], "A flag for every run, such as --set=--epochs=5; may be repeated.")
+flags.DEFINE_bool(
+    "intervals",
+    False,
+    "Tell how much higher Recall@1 of each best model is than of the first flagfile's, and how sure.",
+)
+flags.DEFINE_string("curves", "", "Image file for the learning curves of all flagfiles, such as curves.svg.")
 tfdml_flags.define_debug()
 
 
@@ -33,19 +40,44 @@ def main(flagfiles):
         raise ValueError(f"Expected flagfiles; {'there is no ' + missing[0] if missing else 'received none'}.")
     if not all(re.fullmatch(r"\d+", seed) for seed in values.seeds):
         raise ValueError(f"Expected --seeds=0,1,2, received {','.join(values.seeds)}.")
-    results = results_of(flagfiles, values.set, values.seeds, values.runs)
+    planned = plan(flagfiles, values.set, values.seeds, values.runs)
+    results = results_of(planned)
     print(table(results, values.metrics))
     chosen = chosen_by_validation(results, values.metrics[0])
     if chosen:
         print(f"\nChosen by {short(values.metrics[0])} on validation classes: {chosen}")
+    run_dirs = {
+        Path(flagfile).stem: [run.path for runs in folds for run in runs] for flagfile, folds in planned.items()
+    }
+    if values.intervals:
+        print_differences(run_dirs)
+    if values.curves:
+        # Only here, because it loads what draws.
+        from benchmarks.curves import draw_curves
+
+        draw_curves(run_dirs, values.curves, values.metrics[0])
 
 
-def results_of(flagfiles, changes, seeds, folder):
-    """`{flagfile: results}`, one for each seed: of several folds their mean."""
-    planned = {
+def print_differences(run_dirs):
+    """Prints how much higher Recall@1 of each row's best models is than that of the first row."""
+    for several in run_dirs.values():
+        for run_dir in several:
+            measure(run_dir, "best")
+    first, *others = run_dirs
+    for name in others:
+        print(f"\n{name} minus {first}, Recall@1: {difference(run_dirs[first], run_dirs[name])}")
+
+
+def plan(flagfiles, changes, seeds, folder):
+    """`{flagfile: runs}`, a list of runs for each fold, one for each seed."""
+    return {
         flagfile: [runs_of(flagfile, [*changes, *fold], seeds, folder) for fold in folds_of(flagfile, changes)]
         for flagfile in flagfiles
     }
+
+
+def results_of(planned):
+    """`{flagfile: results}`, one for each seed: of several folds their mean."""
     results = iter(complete([run for folds in planned.values() for runs in folds for run in runs]))
     found = {}
     for flagfile, folds in planned.items():
@@ -82,14 +114,14 @@ def table(results, metrics):
     names = [short(metric) for metric in metrics]
     validated = any("validation" in run for runs in results.values() for run in runs)
     heads = ["run", "seeds", *[f"validation {names[0]}"] * validated]
-    heads += [*(f"final {name}" for name in names), *(f"best {name}" for name in names), "seconds"]
+    heads += [*(f"final {name}" for name in names), *(f"best {name}" for name in names), "steps to the best", "seconds"]
     rows = []
     for flagfile, runs in results.items():
         chosen_by = [spread(validation_scores(runs, metrics[0])) if "validation" in runs[0] else "none"] * validated
         final = [spread([run["metrics"][metric] for run in runs]) for metric in metrics]
         best = [spread([run["best"][metric] for run in runs]) for metric in metrics]
         seconds = f"{statistics.mean(run['seconds'] for run in runs):.0f}"
-        rows.append([Path(flagfile).stem, str(len(runs)), *chosen_by, *final, *best, seconds])
+        rows.append([Path(flagfile).stem, str(len(runs)), *chosen_by, *final, *best, steps_to_best(runs), seconds])
     return markdown(heads, rows)
 
 

@@ -12,7 +12,7 @@ CHANGES = ["--epochs=2"]
 
 def write_result(run_dir, recall, serialized):
     run_dir.mkdir(parents=True)
-    result = {"metrics": {"recall_at_1": recall}, "best": {"recall_at_1": recall + 0.1}, "seconds": 10.0}
+    result = {"metrics": {"recall_at_1": recall}, "best": {"recall_at_1": recall + 0.1, "step": 20}, "seconds": 10.0}
     (run_dir / "result.json").write_text(json.dumps(result))
     (run_dir / "flags.txt").write_text("".join(f"{line}\n" for line in serialized.values()))
 
@@ -33,7 +33,7 @@ def test_only_missing_runs_are_made(tmp_path, monkeypatch, capfd):
     write_result(tmp_path / "runs" / "plain-epochs=2-seed0", 0.2, flags_of(0))
 
     def results():
-        return study.results_of([str(plain)], CHANGES, ["0", "1"], tmp_path / "runs")[str(plain)]
+        return study.results_of(study.plan([str(plain)], CHANGES, ["0", "1"], tmp_path / "runs"))[str(plain)]
 
     assert [result["metrics"]["recall_at_1"] for result in results()] == [0.2, 0.4]
     (arguments,) = made
@@ -51,13 +51,17 @@ def test_only_missing_runs_are_made(tmp_path, monkeypatch, capfd):
 def test_table_has_mean_and_standard_deviation():
     results = {
         "configs/plain.flags": [
-            {"metrics": {"recall_at_1": recall}, "best": {"recall_at_1": recall + 0.1}, "seconds": 10 * recall}
+            {
+                "metrics": {"recall_at_1": recall},
+                "best": {"recall_at_1": recall + 0.1, "step": 10 * recall},
+                "seconds": 10 * recall,
+            }
             for recall in (0.2, 0.4)
         ]
     }
     lines = study.table(results, ["recall_at_1"]).splitlines()
-    assert lines[0] == "| run | seeds | final R@1 | best R@1 | seconds |"
-    assert lines[2] == "| plain | 2 | 30.0 ± 14.1 | 40.0 ± 14.1 | 3 |"
+    assert lines[0] == "| run | seeds | final R@1 | best R@1 | steps to the best | seconds |"
+    assert lines[2] == "| plain | 2 | 30.0 ± 14.1 | 40.0 ± 14.1 | 3 ± 1 | 3 |"
 
 
 def validated(final, best, validation):
@@ -69,13 +73,13 @@ def test_validation_chooses_not_the_test():
     """`b` is better on the test, and `a` on the classes held out."""
     results = {"configs/a.flags": [validated(0.3, 0.4, 0.6)], "configs/b.flags": [validated(0.5, 0.7, 0.5)]}
     lines = study.table(results, ["recall_at_1"]).splitlines()
-    assert lines[0] == "| run | seeds | validation R@1 | final R@1 | best R@1 | seconds |"
-    assert lines[2:] == ["| a | 1 | 60.0 | 30.0 | 40.0 | 10 |", "| b | 1 | 50.0 | 50.0 | 70.0 | 10 |"]
+    assert lines[0] == "| run | seeds | validation R@1 | final R@1 | best R@1 | steps to the best | seconds |"
+    assert lines[2:] == ["| a | 1 | 60.0 | 30.0 | 40.0 | 20 | 10 |", "| b | 1 | 50.0 | 50.0 | 70.0 | 20 | 10 |"]
     assert study.chosen_by_validation(results, "recall_at_1") == "a"
-    tested = {"metrics": {"recall_at_1": 0.3}, "best": {"recall_at_1": 0.4}, "seconds": 10.0}
+    tested = {"metrics": {"recall_at_1": 0.3}, "best": {"recall_at_1": 0.4, "step": 20}, "seconds": 10.0}
     results["configs/c.flags"] = [tested]
     assert study.chosen_by_validation(results, "recall_at_1") is None
-    assert study.table(results, ["recall_at_1"]).splitlines()[-1] == "| c | 1 | none | 30.0 | 40.0 | 10 |"
+    assert study.table(results, ["recall_at_1"]).splitlines()[-1] == "| c | 1 | none | 30.0 | 40.0 | 20 | 10 |"
 
 
 def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch):
@@ -89,7 +93,7 @@ def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch):
         return [validated(0.1 * number, 0.2 * number, 0.4 * number) for number in range(4)]
 
     monkeypatch.setattr(study, "complete", complete)
-    (found,) = study.results_of([str(flagfile)], [], ["0", "1"], tmp_path / "runs").values()
+    (found,) = study.results_of(study.plan([str(flagfile)], [], ["0", "1"], tmp_path / "runs")).values()
     assert asked == [[f"--fold={fold}", f"--seed={seed}"] for fold in range(2) for seed in range(2)]
     # Folds 0 and 1 of seed 0 are the first and the third run.
     assert [one["metrics"]["recall_at_1"] for one in found] == pytest.approx([0.1, 0.2])
@@ -97,11 +101,24 @@ def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch):
     assert study.folds_of(str(flagfile), ["--fold=1"]) == [[]]
 
 
+def test_differences_to_the_first_flagfile(tmp_path, monkeypatch, capsys):
+    def measure(run_dir, which):
+        assert which == "best"
+        run_dir.mkdir()
+        right = [3, 5] if "b" in run_dir.name else [2, 4]
+        (run_dir / "measured.json").write_text(json.dumps({"queries": [4, 6], "right": right}))
+
+    monkeypatch.setattr(study, "measure", measure)
+    study.print_differences({"a": [tmp_path / "a0", tmp_path / "a1"], "b": [tmp_path / "b0", tmp_path / "b1"]})
+    # One of four more, or one of six.
+    assert capsys.readouterr().out == "\nb minus a, Recall@1: +20.0 (+16.7 to +25.0)\n"
+
+
 @pytest.mark.slow
 def test_failing_run_stops_the_study(tmp_path, capfd):
     bad = tmp_path / "bad.flags"
     bad.write_text("--loss=nonsense\n")
     with pytest.raises(SystemExit) as stopped:
-        study.results_of([str(bad)], [], ["0"], tmp_path / "runs")
+        study.results_of(study.plan([str(bad)], [], ["0"], tmp_path / "runs"))
     assert stopped.value.code == 1
     assert "Unknown loss 'nonsense'" in capfd.readouterr().err

@@ -12,8 +12,8 @@ PARTITIONS = ("classes", "images")
 def random_meta_classes(labels, count, *, seed, of="classes"):
     """Partitions a training set at random into K meta-classes, Sec. 4.1 of EDMS.
 
-    The paper's Sec. 1 allows both kinds of partition: a meta-class has "only a part of images belonging to one class, or images
-    from several distinct image classes". It says nothing about sizes; here they are as even as possible.
+    The paper's Sec. 1 allows both kinds of partition: a meta-class has "only a part of images belonging to one class,
+    or images from several distinct image classes". It says nothing about sizes; here they are as even as possible.
 
     - `classes`: whole classes are merged, as in DREML, which the paper follows. The numbers of classes of two
       meta-classes differ by at most 1; the numbers of images may differ by more.

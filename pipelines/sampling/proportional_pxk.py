@@ -16,10 +16,11 @@ from tfdml.registry import register
 class ProportionalPxK(Sampler):
     """Batches of `groups` groups of `per_class` images of a class; larger classes come more often, as more groups.
 
-    A class of n images is `n // per_class` groups, at least one, so that all images come about equally often; with
-    `pxk` classes do. In a batch the groups are different, but two can be of the same class. All groups come once before
-    any comes twice, and then have other images: the images of a class are divided among its groups anew each time. A
-    class with fewer images than `per_class` repeats them; one with a single image is left out.
+    A class of n images is `n // per_class` groups, at least one, so that all images come about equally often if classes
+    have several times `per_class` images; with `pxk` classes do. In a batch the groups are different, but two can be of
+    the same class. All groups come once before any comes twice, and then have other images: the images of a class are
+    divided among its groups anew each time. A class with fewer images than `per_class` repeats them; one with a single
+    image is left out.
 
     Args:
         groups: groups in a batch.
