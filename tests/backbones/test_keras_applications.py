@@ -75,6 +75,16 @@ def test_arguments_of_the_network_and_its_cut(tmp_path):
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "shorter.keras")(IMAGES), inside)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "spec, parameters",
+    [("name='MobileNetV3Small', minimalistic=True", 441_000), ("name='MobileNet', depth_multiplier=2", 6_432_928)],
+)
+def test_other_arguments_of_networks_change_their_size(spec, parameters):
+    """Of 939,120 and 3,228,864 parameters without them."""
+    assert create("backbone", f"keras_applications({spec})").count_params() == parameters
+
+
 def test_arguments_that_do_not_fit_are_refused():
     with pytest.raises(ValueError, match="ResNet50 .* takes no argument 'alpha'.* it takes: none"):
         create("backbone", "keras_applications(name='ResNet50', alpha=0.5)")
