@@ -1,11 +1,11 @@
 """Losses on the emoji set, with one search budget for each: `python -m benchmarks.emoji_losses --data_dir=data/emoji`.
 
-Trains configs/emoji.flags with each loss below in four settings, two of the loss and two learning rates, with one seed.
-What is best on validation classes is trained with the other seeds, too. Prints a Markdown table of all settings, and
-one of the best models of all seeds: mean ± standard deviation, in percent, on test classes, steps to the best model and
-what Recall@1 gained in the last quarter of the steps, near 0 where a run is finished. --intervals compares each loss
-with the first one, and --curves=curves.svg draws all runs. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about
-the images.
+Trains configs/emoji.flags with each loss below in four settings, two of the loss and two learning rates, with one seed
+and half of the steps. What is best on validation classes is trained with all seeds. Prints a Markdown table of all
+settings, and one of the best models of all seeds: mean ± standard deviation, in percent, on test classes, steps to the
+best model and what Recall@1 gained in the last quarter of the steps, near 0 where a run is finished. --intervals
+compares each loss with the first one, and --curves=curves.svg draws all runs. Runs are kept; see `benchmarks.runs`.
+docs/emoji.md is about the images.
 """
 
 from benchmarks.rows import compare
@@ -47,6 +47,7 @@ SETTINGS = {
     name: [[f"--loss={loss}", f"--optimizer=adam(learning_rate={rate})"] for loss in losses for rate in RATES]
     for name, losses in LOSSES.items()
 }
+SEARCHING = ("--steps=400",)
 # Proxies begin at random, and learn ten times as fast as the network.
 PROXIES = ("Proxy-NCA", "Proxy-Anchor", "NormSoftmax", "SoftTriple", "ArcFace", "sub-center ArcFace", "CosFace")
 # Losses of EDMS, which need few classes a network: `benchmarks.edms_variants` has them. And one that wraps others.
@@ -61,4 +62,4 @@ def row(results, run_dirs):
 
 
 if __name__ == "__main__":
-    compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_losses", HEADS, row, settings=SETTINGS)
+    compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_losses", HEADS, row, settings=SETTINGS, searching=SEARCHING)

@@ -1,5 +1,7 @@
 """The rows of studies are flags of training, and those of a search have the same budget."""
 
+import functools
+
 import pytest
 
 from benchmarks import (
@@ -15,12 +17,16 @@ from benchmarks import (
     runs,
 )
 from tfdml import flags, registry
+from tfdml.run.length import epochs_of, steps_per_epoch_of
 
 # Module to its rows, and to the settings that validation chooses among.
 STUDIES = {
     divide_and_conquer: (divide_and_conquer.CHANGES, None),
     edms_variants: (edms_variants.CHANGES, edms_variants.SETTINGS),
-    emoji_divide: (emoji_divide.CHANGES, dict.fromkeys(emoji_divide.CHANGES, emoji_divide.SETTINGS)),
+    emoji_divide: (
+        {name: change for name, change in emoji_divide.CHANGES.items() if name not in emoji_divide.FOLLOW},
+        {name: emoji_divide.SETTINGS for name in emoji_divide.CHANGES if name not in emoji_divide.FOLLOW},
+    ),
     emoji_ensembles: (
         emoji_ensembles.CHANGES,
         {name: emoji_ensembles.settings_of(*method) for name, method in emoji_ensembles.METHODS.items()},
@@ -59,6 +65,36 @@ def test_rows_are_flags_of_training_and_parts_that_there_are(study, monkeypatch,
     assert len(names) == sum(map(len, settings.values())) and max(map(len, names)) <= runs.LONGEST_NAME
     # Two rows of EDMS differ in their number of members, which searches do not have.
     assert len(resolved_runs) == len(names) - (study is edms_variants) * 4
+
+
+def test_rows_that_follow_others_differ_from_them_in_their_length():
+    followed = {name: emoji_divide.CHANGES[other] for name, other in emoji_divide.FOLLOW.items()}
+    assert len(followed) == 3 and set(followed).isdisjoint(emoji_divide.FOLLOW.values())
+    for name, change in followed.items():
+        assert emoji_divide.CHANGES[name] == [*change, emoji_divide.FOUR_TIMES]
+
+
+def test_the_authors_schedule_is_scaled_to_the_epochs_that_there_are():
+    """With the 8,039 images of the set about 53 batches are in the training classes."""
+    settings = flags.parse("\n".join(flags.resolve([f"--flagfile={emoji_divide.FLAGFILE}"]).values()))[0]
+    epochs = epochs_of(settings, steps_per_epoch_of(settings, 53))
+    arguments = registry.parse(f"x({emoji_divide.AUTHORS})")[0][1]
+    assert (arguments["merge_loss_at"], arguments["merge_at"]) == (int(epochs * 80 / 200), int(epochs * 190 / 200))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("study", [emoji_divide, emoji_ensembles], ids=lambda study: study.__name__)
+def test_methods_fit_the_backbone(study, monkeypatch, request):
+    monkeypatch.chdir(request.config.rootpath)
+    changes, settings = STUDIES[study]
+    make_backbone = functools.cache(lambda spec: registry.create("backbone", spec))
+    specs = set()
+    for name, change in changes.items():
+        resolved = flags.resolve([f"--flagfile={study.FLAGFILE}", *change, *settings[name][0]])
+        specs.add(tuple(resolved[flag].partition("=")[2] for flag in ("method", "backbone")))
+    for method, backbone in specs:
+        options = {"embedding_size": 128, "freeze_batch_norm": "none"}
+        registry.create("method", method, backbone=make_backbone(backbone), **options)
 
 
 def test_long_names_of_runs_differ():
