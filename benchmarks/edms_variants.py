@@ -2,11 +2,10 @@
 
 Trains configs/toycars_edms.flags with each of the changes below and each seed, for as many steps with the same batches.
 First a single member of each is trained with the same number of settings, and validation classes choose: the learning
-rate, and a factor of all similarities, which the paper does not have. Prints a Markdown table of these, and another:
-mean ± standard deviation over seeds, in percent, of Recall@1 of the first members together (Figure 4 of the paper) and
-of a member alone, of NMI of all members, and their correlation. Runs are kept; see `benchmarks.runs`. Only Figure 4:
-`python -m benchmarks.edms_variants --row="EDMS (RW, P*), 10 members"`. Smaller images take less than half of the time:
-`--image_size=32`.
+rate, and a factor of all similarities, which the paper does not have, or the α of random walks. Prints a Markdown table
+of these, and another: mean ± standard deviation over seeds, in percent, of Recall@1 of the first members together
+(Figure 4 of the paper) and of a member alone, of NMI of all members, and their correlation. Runs are kept; see
+`benchmarks.runs`. Only Figure 4: `python -m benchmarks.edms_variants --row="EDMS (RW, P*), 10 members"`.
 """
 
 import statistics
@@ -15,34 +14,37 @@ from benchmarks.rows import compare
 from benchmarks.runs import recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_edms.flags"
-# Rows of Table 2, in its order, which are also the flagfiles toycars_edms_*.flags with a scale of 1; the losses with
-# proxies that are learnt; and more members. Similarities along the manifold differ by far less than dot products.
+
+
+def walks(printed, described):
+    """Arguments of two walks: their α, each with its scale."""
+    return [f"restart=0.8, scale={printed}", f"restart=0.2, scale={described}"]
+
+
+# Rows of Table 2, in its order, which are also the flagfiles toycars_edms_*.flags with a scale of 1, and one with more
+# members. Two settings each: without walks two scales, and with walks α as (9) prints it and as the text describes it.
+# Similarities along the manifold differ by far less than dot products: the scales make them differ by about as much as
+# those with a scale of 20, and a margin of 5e-4 would then be larger than these differences.
+DOT = ("scale=20.0", "scale=10.0")
 LOSSES = {
-    "EDMS (w/o)": ("n_pair(margin=0.0005", (1.0, 20.0)),
-    "EDMS (RW)": ("manifold_n_pair(margin=0.0005", (1.0, 500.0)),
-    "EDMS (RW, P)": ("contextual_manifold(proxies='images'", (1.0, 2000.0)),
-    "EDMS (RW-int, P*)": ("intrinsic_manifold(proxies='hard'", (1.0, 500.0)),
-    "EDMS (P*)": ("proxy_n_pair(proxies='hard'", (1.0, 20.0)),
-    "EDMS (RW, P*)": ("contextual_manifold(proxies='hard'", (1.0, 2000.0)),
-    "(4), proxies learnt": ("proxy_n_pair(proxies='learnt'", (1.0, 20.0)),
-    "(12), proxies learnt": ("contextual_manifold(proxies='learnt'", (1.0, 2000.0)),
-    "EDMS (RW, P*), 10 members": ("contextual_manifold(proxies='hard'", (1.0, 2000.0)),
+    "EDMS (w/o)": [f"n_pair(margin=0.0005, {setting})" for setting in DOT],
+    "EDMS (RW)": [f"manifold_n_pair(margin=0.0, {setting})" for setting in walks(6000.0, 6000.0)],
+    "EDMS (RW, P)": [f"contextual_manifold(proxies='images', margin=0.0, {s})" for s in walks(40000.0, 10000.0)],
+    "EDMS (RW-int, P*)": [f"intrinsic_manifold(proxies='hard', margin=0.0, {s})" for s in walks(8000.0, 10000.0)],
+    "EDMS (P*)": [f"proxy_n_pair(proxies='hard', {setting})" for setting in DOT],
+    "EDMS (RW, P*)": [f"contextual_manifold(proxies='hard', margin=0.0, {s})" for s in walks(40000.0, 10000.0)],
 }
-RATES = ("1e-4", "3e-4")
+MORE = "EDMS (RW, P*), 10 members"
+LOSSES[MORE] = LOSSES["EDMS (RW, P*)"]
+RATES = ("3e-4", "1e-3")
 SETTINGS = {
     name: [
-        [f"--loss={loss}, scale={scale})", f"--optimizer=adam(learning_rate={rate}, epsilon=1e-8)"]
-        for scale in scales
-        for rate in RATES
+        [f"--loss={loss}", f"--optimizer=adam(learning_rate={rate}, epsilon=1e-8)"] for loss in losses for rate in RATES
     ]
-    for name, (loss, scales) in LOSSES.items()
+    for name, losses in LOSSES.items()
 }
 # Two members show what several gain, and ten how it goes on.
-CHANGES = {
-    name: [f"--members={10 if name.endswith('10 members') else 2}"]
-    + ["--lr_multipliers=loss=30"] * name.endswith("learnt")
-    for name in LOSSES
-}
+CHANGES = {name: [f"--members={10 if name == MORE else 2}"] for name in LOSSES}
 SEARCHING = ("--members=0", "--evaluate_on=validation")
 MEMBERS = (1, 2, 5, 10)
 HEADS = ["", *(f"Recall@1 of {count}" for count in MEMBERS), "a member's", "NMI", "correlation"]
