@@ -28,6 +28,7 @@ def latest_event(run_dir):
     return max((event["step"] for event in events(run_dir)), default=-1)
 
 
+@pytest.mark.slow
 def test_the_straight_run_trains_with_all_that_is_random():
     """What the others compare with: losses and weights move, and so does every source of chance."""
     found = events(straight_run())

@@ -43,6 +43,7 @@ def test_masks_fit_the_features_at_every_branch_and_depth(branch, depth):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("branch, depth", [("pool2", 5), ("inception_4b", 5), ("pool3", 1), ("pool3", 7)])
 def test_every_part_learns(branch, depth):
     keras.utils.set_random_seed(0)

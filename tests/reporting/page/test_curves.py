@@ -58,6 +58,7 @@ def test_equal_values_and_a_single_point_can_be_drawn():
         assert all(LEFT <= x <= WIDTH - RIGHT and TOP <= y <= HEIGHT - 42 for x, y in curve)
 
 
+@pytest.mark.slow
 def test_long_curves_are_thinned_and_keep_their_ends():
     steps = list(range(10_001))
     made = curve_figures({"a": {"b": (steps, [float(step) for step in steps])}})
