@@ -55,31 +55,34 @@ def difference(first, second):
     Args:
         first, second: lists of run directories, each of one row's seeds.
     """
-    mean, low, high = interval(second, first)
+    mean, low, high = interval(first, second)
     return f"{100 * mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
 
 
-def interval(several, others=None):
-    """Returns Recall@1 of runs and the ends of its 95 % interval over test classes.
+def interval(first, second):
+    """Returns how much higher Recall@1 of the second runs is, and the ends of its 95 % interval over test classes.
 
     Args:
-        several: list of run directories, of one row's seeds.
-        others: list of run directories of another row. If given, all is of the difference to these.
+        first, second: lists of run directories, each of one row's seeds.
     """
     # Only here, because it starts TensorFlow.
     from tfdml.evaluation.bootstrap import bootstrap_intervals
 
-    queries = np.array(measured(several[0])["queries"])
-    right = _mean_right(several) - (_mean_right(others) if others else 0.0)
+    queries = np.array(measured(first[0])["queries"])
     # A resample of classes sees their sums alone, so each query may have the mean of its class.
-    values = np.repeat(right / queries, queries)
+    values = np.repeat((_mean_right(second) - _mean_right(first)) / queries, queries)
     classes = np.repeat(np.arange(len(queries)), queries)
     low, high = bootstrap_intervals({"recall_at_1": values}, classes)["recall_at_1"]
     return np.mean(values), low, high
 
 
-def _mean_right(several):
-    return np.mean([measured(run_dir)["right"] for run_dir in several], axis=0)
+def recall(run_dirs):
+    """Returns the mean Recall@1 of runs."""
+    return np.sum(_mean_right(run_dirs)) / np.sum(measured(run_dirs[0])["queries"])
+
+
+def _mean_right(run_dirs):
+    return np.mean([measured(run_dir)["right"] for run_dir in run_dirs], axis=0)
 
 
 def _has_models(run_dir):

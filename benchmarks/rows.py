@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from benchmarks.measured import difference, interval, measure
+from benchmarks.measured import difference, interval, measure, recall
 from benchmarks.runs import complete, markdown, runs_of
 from benchmarks.searches import search
 
@@ -90,10 +90,11 @@ def _check_flags(changes, flags):
 
 def _apart(run_dirs):
     """For each row, best first, the rows that it is better than by more than chance: Markdown."""
-    order = sorted(run_dirs, key=lambda name: -interval(run_dirs[name])[0])
+    order = sorted(run_dirs, key=lambda name: -recall(run_dirs[name]))
     better = {name: [] for name in order}
     for first, second in itertools.combinations(order, 2):
-        if interval(run_dirs[first], run_dirs[second])[1] > 0:
+        _, low, _ = interval(run_dirs[second], run_dirs[first])
+        if low > 0:
             better[first].append(second)
     lines = [[name, ", ".join(better[name]) or "none"] for name in order]
     return markdown(["row, best first", "apart from, 95 % interval over test classes"], lines)

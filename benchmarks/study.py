@@ -7,6 +7,7 @@ run, and a seed's scores are their means. Comparisons in the docs are made by it
 
 import re
 import statistics
+from functools import partial
 from pathlib import Path
 
 from absl import flags
@@ -41,7 +42,7 @@ def main(flagfiles):
     if not all(re.fullmatch(r"\d+", seed) for seed in values.seeds):
         raise ValueError(f"Expected --seeds=0,1,2, received {','.join(values.seeds)}.")
     planned = plan(flagfiles, values.set, values.seeds, values.runs)
-    results = results_of(planned)
+    results = results_of(planned, partial(measure, which="best") if values.intervals else None)
     print(table(results, values.metrics))
     chosen = chosen_by_validation(results, values.metrics[0])
     if chosen:
@@ -59,10 +60,7 @@ def main(flagfiles):
 
 
 def print_differences(run_dirs):
-    """Prints how much higher Recall@1 of each row's best models is than that of the first row."""
-    for several in run_dirs.values():
-        for run_dir in several:
-            measure(run_dir, "best")
+    """Prints how much higher measured Recall@1 of each row is than that of the first row."""
     first, *others = run_dirs
     for name in others:
         print(f"\n{name} minus {first}, Recall@1: {difference(run_dirs[first], run_dirs[name])}")
@@ -76,9 +74,10 @@ def plan(flagfiles, changes, seeds, folder):
     }
 
 
-def results_of(planned):
-    """`{flagfile: results}`, one for each seed: of several folds their mean."""
-    results = iter(complete([run for folds in planned.values() for runs in folds for run in runs]))
+def results_of(planned, measure=None):
+    """`{flagfile: results}`, one for each seed: of several folds their mean; `measure` is that of `complete`."""
+    every = [run for folds in planned.values() for runs in folds for run in runs]
+    results = iter(complete(every, measure=measure))
     found = {}
     for flagfile, folds in planned.items():
         by_fold = [[next(results) for _ in runs] for runs in folds]

@@ -87,7 +87,7 @@ def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch):
     flagfile.write_text("--folds=2\n--evaluate_on=validation\n")
     asked = []
 
-    def complete(planned):
+    def complete(planned, measure):
         asked.extend(run.arguments[1:3] for run in planned)
         assert len({run.path for run in planned}) == 4
         return [validated(0.1 * number, 0.2 * number, 0.4 * number) for number in range(4)]
@@ -101,15 +101,13 @@ def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch):
     assert study.folds_of(str(flagfile), ["--fold=1"]) == [[]]
 
 
-def test_differences_to_the_first_flagfile(tmp_path, monkeypatch, capsys):
-    def measure(run_dir, which):
-        assert which == "best"
-        run_dir.mkdir()
-        right = [3, 5] if "b" in run_dir.name else [2, 4]
-        (run_dir / "measured.json").write_text(json.dumps({"queries": [4, 6], "right": right}))
-
-    monkeypatch.setattr(study, "measure", measure)
-    study.print_differences({"a": [tmp_path / "a0", tmp_path / "a1"], "b": [tmp_path / "b0", tmp_path / "b1"]})
+def test_differences_to_the_first_flagfile(tmp_path, capsys):
+    run_dirs = {row: [tmp_path / f"{row}{seed}" for seed in range(2)] for row in "ab"}
+    for row, right in (("a", [2, 4]), ("b", [3, 5])):
+        for run_dir in run_dirs[row]:
+            run_dir.mkdir()
+            (run_dir / "measured.json").write_text(json.dumps({"queries": [4, 6], "right": right}))
+    study.print_differences(run_dirs)
     # One of four more, or one of six.
     assert capsys.readouterr().out == "\nb minus a, Recall@1: +20.0 (+16.7 to +25.0)\n"
 

@@ -18,8 +18,7 @@ def contextual_manifold_loss(labels, similarities, *, margin=5e-4, scale=1.0):
         similarities: `[B, C]` of the anchors to the proxies, of
             `tfdml.functional.manifold.manifold_similarities(embeddings, proxies, view="contextual")`.
         margin: by how much the own proxy shall be more similar than the others.
-        scale: see `proxy_n_pair_loss`; similarities along the manifold differ by far less than dot products,
-            so that a margin suits its scale alone.
+        scale: see `proxy_n_pair_loss`; similarities along the manifold differ by far less than dot products.
 
     Returns:
         `[B]`; 0 where there is only one class.

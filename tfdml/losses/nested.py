@@ -67,7 +67,7 @@ class Nested(EmbeddingLoss):
         return hooks_of(self.loss).callbacks(parts)
 
     def statistics(self, labels, embeddings):
-        """What the loss says of the whole embedding."""
+        """Returns the statistics of the loss on the whole embedding."""
         labels, embeddings = self.check_input(labels, embeddings)
         _check(self.dims, embeddings.shape[1])
         return hooks_of(self.loss).statistics(labels, unit_length(embeddings))

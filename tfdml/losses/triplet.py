@@ -73,7 +73,8 @@ def triplet_loss(
         gap = mine.hardest_positive(distance, positives) - mine.hardest_negative(distance, negatives)
         values = ops.maximum(gap + margin, 0.0)
     else:
-        values = _mean_over(positives, _hinges(embeddings, distance, negatives, margin, mining, cutoffs, queries))
+        hinges, _ = _hinges(embeddings, distance, negatives, margin, mining, cutoffs, queries)
+        values = _mean_over(positives, hinges)
     has_triplet = ops.logical_and(ops.any(positives, axis=1), ops.any(negatives, axis=1))
     return ops.where(has_triplet, values, 0.0)
 
@@ -86,23 +87,23 @@ def _given(labels, positives, negatives):
 
 
 def _hinges(embeddings, distance, negatives, margin, mining, cutoffs, queries=None):
-    """The loss of each anchor and other row `[B, B]` as a positive pair: the mean over their triplets."""
+    """The loss of each anchor and other row `[B, B]` as a positive pair: the mean over their triplets.
+
+    Also returns the distance `[B, B]` or `[B, 1]` to the negative of each pair; None where a pair has several.
+    """
     if mining == "all":
         weights = ops.cast(negatives, distance.dtype)
         weights = weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
-        return _every_triplet(distance, weights, margin)
+        return _every_triplet(distance, weights, margin), None
     if mining == "distance_weighted":
         plain = distances(embeddings, queries=queries)
         weights = negative_weights(plain, negatives, ops.shape(embeddings)[1], **cutoffs)
-        return _every_triplet(distance, weights, margin)
-    return ops.maximum(distance - _mined_negative(distance, negatives, mining) + margin, 0.0)
-
-
-def _mined_negative(distance, negatives, mining):
-    """The distance `[B, B]` or `[B, 1]` of the negative of each anchor and positive, where mining takes one."""
+        return _every_triplet(distance, weights, margin), None
     if mining == "semi_hard":
-        return mine.semi_hard_negative(distance, negatives)
-    return mine.hardest_negative(distance, negatives)[:, None]
+        negative = mine.semi_hard_negative(distance, negatives)
+    else:
+        negative = mine.hardest_negative(distance, negatives)[:, None]
+    return ops.maximum(distance - negative + margin, 0.0), negative
 
 
 def _every_triplet(distance, weights, margin):
@@ -152,12 +153,11 @@ class Triplet(EmbeddingLoss):
         elif self.mining == "given":
             positives, negatives = _given(labels, positives, negatives)
         cutoffs = {"cutoff": self.cutoff, "nonzero_loss_cutoff": self.nonzero_loss_cutoff}
-        hinges = _hinges(embeddings, distance, negatives, self.margin, mining, cutoffs)
+        hinges, negative = _hinges(embeddings, distance, negatives, self.margin, mining, cutoffs)
         positives = ops.logical_and(positives, ops.any(negatives, axis=1, keepdims=True))
         positives = ops.logical_and(positives, hinges > 0.0)
         found = mined_pairs(plain, positives)
-        if mining in ("semi_hard", "hard"):
-            negative = ops.broadcast_to(_mined_negative(distance, negatives, mining), ops.shape(distance))
+        if negative is not None:
             found["mined_negative_distance"] = mean_of(positives, ops.sqrt(negative) if self.squared else negative)
         return found
 
