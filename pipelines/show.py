@@ -51,10 +51,12 @@ def training_batch(experiment, model, step):
     """Images and labels of the batch of a step, the names of classes, and the transform."""
     import tensorflow as tf
 
+    from tfdml.run.length import steps_per_epoch_of
     from tfdml.run.sampler import make_sampler
 
     settings, train = experiment.settings, experiment.splits.train
-    sampler, steps_per_epoch = make_sampler(settings, experiment.splits, replicas=1)
+    sampler = make_sampler(settings, experiment.splits)
+    steps_per_epoch = steps_per_epoch_of(settings, len(train) // sampler.batch_size)
     progress = SimpleNamespace(pipeline_step=tf.Variable(step, dtype=tf.int64), steps_per_epoch=steps_per_epoch)
     length = steps_per_epoch - step % steps_per_epoch
     images, labels = next(iter(experiment.images.training(model, sampler, progress, length)))

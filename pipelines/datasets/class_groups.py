@@ -29,7 +29,7 @@ def read_class_groups(table, column):
 
 
 def in_order_of_groups(classes, groups):
-    """Returns the same dictionary of classes with those of a group side by side.
+    """Returns the same dictionary of classes with those of a group side by side, groups in the order of the table.
 
     Args:
         classes: dictionary whose keys are names of classes.
@@ -41,4 +41,5 @@ def in_order_of_groups(classes, groups):
             f"classes.csv has no group for {len(missing)} of {len(classes)} classes: {', '.join(missing[:3])}. Each "
             "class folder needs a row with its name in the column 'class'."
         )
-    return {name: classes[name] for name in sorted(classes, key=lambda name: (groups[name], name))}
+    place = {group: number for number, group in enumerate(dict.fromkeys(groups.values()))}
+    return {name: classes[name] for name in sorted(classes, key=lambda name: (place[groups[name]], name))}

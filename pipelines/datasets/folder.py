@@ -40,7 +40,7 @@ def folder(data_dir, test_classes=None, seed=0, class_groups=None):
         seed: decides which classes test.
         class_groups: column of `classes.csv` in `data_dir` that groups similar classes, such as "genus" for birds; the
             column `class` has the folders' names. Validation holds out whole groups, and classes are numbered group
-            by group. Default: classes have no groups.
+            by group, in the table's order. Default: classes have no groups.
     """
     if not data_dir:
         raise ValueError(

@@ -20,12 +20,12 @@ def birds(tmp_path, write_images):
     return folder
 
 
-def test_classes_of_a_group_are_side_by_side(birds):
+def test_classes_of_a_group_are_side_by_side_in_the_order_of_the_table(birds):
     dataset = load(SPEC, data_dir=birds)
-    assert dataset.train.class_names == {0: "crow", 1: "robin", 2: "wren"}
-    assert dataset.train.class_groups == {0: "a", 1: "b", 2: "b"}
+    assert dataset.train.class_names == {0: "robin", 1: "wren", 2: "crow"}
+    assert dataset.train.class_groups == {0: "b", 1: "b", 2: "a"}
     assert dataset.test.class_names == {3: "owl", 4: "finch"}
-    assert [path.split("/")[-2] for path in dataset.train.images] == ["crow", "robin", "wren"]
+    assert [path.split("/")[-2] for path in dataset.train.images] == ["robin", "wren", "crow"]
 
 
 def test_classes_of_an_undivided_folder_have_groups(birds):

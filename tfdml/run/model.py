@@ -11,20 +11,26 @@ from tfdml.preprocessing import image_size_of
 from tfdml.run.batch_pairs import check_pairs
 from tfdml.run.model_files import load_weights
 from tfdml.run.optimizer import check_loss, make_optimizer
+from tfdml.run.sampler import sampler_of
 
 
-def build_model(experiment, sampler, steps_per_epoch):
-    """A compiled model with all variables made, under the strategy; the same weights every time.
+def build_model(experiment, sampler):
+    """Builds the model with all variables, compiled, under the strategy; the same weights every time.
 
     Args:
         experiment: `Experiment`.
         sampler: sampler bound to the training rows.
-        steps_per_epoch: steps that make an epoch.
+
+    Returns:
+        The model, the sampler as its method wraps it, and the number of steps that make an epoch.
     """
     settings, train = experiment.settings, experiment.splits.train
     keras.utils.set_random_seed(settings.seed)
     with experiment.strategy.scope():
         model = _embedding_model(experiment)
+    # Not under the strategy, which would copy its tables to every replica.
+    wrapped, steps_per_epoch = sampler_of(model, sampler, experiment)
+    with experiment.strategy.scope():
         loss = registry.create("loss", settings.loss, classes=train.num_classes)
         check_loss(loss, train.num_classes, settings)
         check_pairs(loss, sampler, train.labels, settings)
@@ -37,7 +43,7 @@ def build_model(experiment, sampler, steps_per_epoch):
             jit_compile=settings.jit_compile,
         )
         optimizer.build(model.trainable_variables)
-    return model
+    return model, wrapped, steps_per_epoch
 
 
 def make_backbone(settings):

@@ -6,13 +6,12 @@ from tfdml.run.length import steps_per_epoch_of
 from tfdml.run.splits import held_out
 
 
-def make_sampler(settings, splits, replicas):
-    """The sampler of the settings, bound to the training rows, and the number of steps in an epoch.
+def make_sampler(settings, splits):
+    """The sampler of the settings, bound to the training rows.
 
     Args:
         settings: namespace with the flags' values.
         splits: `Splits`.
-        replicas: number that a batch is split over.
     """
     sampler = registry.create("sampler", settings.sampler)
     if not isinstance(sampler, Sampler):
@@ -24,17 +23,24 @@ def make_sampler(settings, splits, replicas):
         reasons = held_out(settings, splits.dataset, splits.evaluation)
         told = f"--sampler={settings.sampler}: {error}"
         raise ValueError(" ".join([told, *reasons, *["Or hold out fewer."] * bool(reasons)])) from None
-    if sampler.batch_size % replicas:
-        raise ValueError(
-            f"The batch of {sampler.batch_size} images of --sampler={settings.sampler} does not split evenly "
-            f"over {replicas} replicas."
-        )
-    return sampler, steps_per_epoch_of(settings, len(splits.train) // sampler.batch_size)
+    return sampler
 
 
-def sampler_of(model, sampler, labels):
-    """The sampler as the model's method wraps it, bound to the labels `[N]` of the training rows."""
+def sampler_of(model, sampler, experiment):
+    """The sampler as the model's method wraps it, and the number of steps that make an epoch.
+
+    Args:
+        model: the model, which may not be compiled yet.
+        sampler: what `make_sampler` gives.
+        experiment: `Experiment`.
+    """
+    settings, train, replicas = experiment.settings, experiment.splits.train, experiment.strategy.num_replicas_in_sync
     wrapped = model.wrap_sampler(sampler)
     if wrapped is not sampler:
-        wrapped.bind(labels)
-    return wrapped
+        wrapped.bind(train.labels)
+    if wrapped.batch_size % replicas:
+        raise ValueError(
+            f"The batch of {wrapped.batch_size} images of --sampler={settings.sampler} does not split evenly "
+            f"over {replicas} replicas."
+        )
+    return wrapped, steps_per_epoch_of(settings, len(train) // wrapped.batch_size)

@@ -16,7 +16,7 @@ from tfdml.run.model import build_model
 from tfdml.run.progress import Progress
 from tfdml.run.result import print_result, result_of
 from tfdml.run.run_callbacks import RunCallbacks
-from tfdml.run.sampler import make_sampler, sampler_of
+from tfdml.run.sampler import make_sampler
 from tfdml.run.splits import to_record
 from tfdml.run.stop_request import StopRequest
 from tfdml.run.tensorflow_setup import set_up
@@ -73,11 +73,8 @@ def train(settings, run, serialized):
 def _train(experiment, run, serialized, stop):
     settings, chief = experiment.settings, experiment.chief
     # Refuses batches that are too large before a backbone's weights are downloaded.
-    sampler, steps_per_epoch = make_sampler(settings, experiment.splits, experiment.strategy.num_replicas_in_sync)
-    model = build_model(experiment, sampler, steps_per_epoch)
-    # The untrained model of the result is built again, with the sampler as it is here.
-    build_untrained = functools.partial(build_model, experiment, sampler, steps_per_epoch)
-    sampler = sampler_of(model, sampler, experiment.splits.train.labels)
+    build = functools.partial(build_model, experiment, make_sampler(settings, experiment.splits))
+    model, sampler, steps_per_epoch = build()
     progress = Progress(steps_per_epoch)
     batches = Batches(experiment, model, sampler, progress)
     # Only now, when all flags have proven to work together, does the folder become this run's.
@@ -99,7 +96,7 @@ def _train(experiment, run, serialized, stop):
     if evaluation.exhausted and chief:
         print(f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model.")
     with evaluation.evaluated_weights():
-        result = result_of(experiment, run, model, evaluation, progress.step, build_untrained, callbacks.assignment)
+        result = result_of(experiment, run, model, evaluation, progress.step, lambda: build()[0], callbacks.assignment)
     return {**result, "seconds": round(progress.seconds, 1), "environment": environment(), **callbacks.findings()}
 
 
