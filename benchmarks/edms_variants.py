@@ -3,13 +3,15 @@
 Trains configs/toycars_edms.flags with each of the changes below and each seed, for as many steps with the same batches.
 First a single member of each is trained with the same number of settings, and validation classes choose: the learning
 rate, and a factor of all similarities, which the paper does not have, or the α of random walks. Prints a Markdown table
-of these, and another: mean ± standard deviation over seeds, in percent, of Recall@1 of the first members together
-(Figure 4 of the paper) and of a member alone, of NMI of all members, and their correlation. Runs are kept; see
-`benchmarks.runs`. Only Figure 4: `python -m benchmarks.edms_variants --row="EDMS (RW, P*), 10 members"`.
+of these, and another: mean ± standard deviation over seeds, in percent, of Recall@1 of the final models of the
+first members together (Figure 4 of the paper) and of a member alone, of NMI of all members, and their correlation. Runs
+are kept; see `benchmarks.runs`. Only Figure 4:
+`python -m benchmarks.edms_variants --row="EDMS (RW, P*), 10 members"`.
 """
 
 import statistics
 
+from benchmarks.measured import measured
 from benchmarks.rows import compare
 from benchmarks.runs import recall_of_learners, spread
 
@@ -51,8 +53,7 @@ HEADS = ["", *(f"Recall@1 of {count}" for count in MEMBERS), "a member's", "NMI"
 
 
 def row(results, run_dirs):
-    del run_dirs
-    learners = [result["learners"] for result in results]
+    learners = [measured(run_dir)["learners"] for run_dir in run_dirs]
     trained = len(learners[0]["first"])
     first = [[each["first"][count - 1]["recall_at_1"] for each in learners] for count in MEMBERS if count <= trained]
     cells = [spread(recalls) for recalls in first] + [""] * (len(MEMBERS) - len(first))
@@ -62,4 +63,5 @@ def row(results, run_dirs):
 
 
 if __name__ == "__main__":
-    compare(__doc__, FLAGFILE, CHANGES, "runs/edms", HEADS, row, settings=SETTINGS, searching=SEARCHING)
+    more = {"settings": SETTINGS, "searching": SEARCHING, "which": "final", "learners": 1}
+    compare(__doc__, FLAGFILE, CHANGES, "runs/edms", HEADS, row, **more)

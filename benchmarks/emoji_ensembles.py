@@ -15,8 +15,9 @@ from benchmarks.rows import compare
 from benchmarks.runs import gained_late, recall_of_learners, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
-# As in the paper, pairs of a batch of 64. Squared distances and a sum over the pairs that the batch was made of.
-PAIRS = ["--sampler=pairs(images=32)", "--loss=contrastive(margin=1.0, pairs='given')", "--embedding_size=128"]
+# As in the paper, batches of 32 pairs, and (10) over all pairs of a batch; or over those that it was made of.
+ALL_PAIRS, GIVEN_PAIRS = "--loss=contrastive(margin=1.0)", "--loss=contrastive(margin=1.0, pairs='given')"
+PAIRS = ["--sampler=pairs(images=32)", "--embedding_size=128"]
 # Learners begin where features have a sixteenth of the images' sides; attention copies the three blocks behind it.
 BACKBONE = "keras_applications(name='MobileNetV2', alpha=0.35, endpoints=('block_6_project_BN', 'block_9_add'))"
 CUT = "branch='block_6_project_BN'"
@@ -34,11 +35,20 @@ METHODS = {
     "ABE-4": (f"attention_ensemble(learners=4, {ATTENTION}", True),
     "ABE-8": (f"attention_ensemble(learners=8, {ATTENTION}", True),
     "ABE-4 without divergence": (f"attention_ensemble(learners=4, {ATTENTION}", False),
+    "1-head": (f"multi_head(learners=1, {CUT}", False),
     "4-heads": (f"multi_head(learners=4, {CUT}", False),
     "4-heads+att": (f"multi_head(learners=4, attention=True, {ATTENTION}", False),
-    "4-tails": (f"multi_tail(learners=4, {CUT}", False),
+    "4-tails": (f"multi_tail(learners=4, {CUT}", True),
+    "ABE-4, given pairs": (f"attention_ensemble(learners=4, {ATTENTION}", True),
 }
-CHANGES = {name: [*PAIRS, f"--backbone={BACKBONE}"] for name in METHODS}
+CHANGES = {
+    name: [*PAIRS, GIVEN_PAIRS if name.endswith("given pairs") else ALL_PAIRS, f"--backbone={BACKBONE}"]
+    for name in METHODS
+}
+# Until they no longer improve: validation ends them.
+FOUR_TIMES = ", four times the steps"
+FOLLOW = {f"{name}{FOUR_TIMES}": name for name in ("ABE-4", "4-heads")}
+CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}
 HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs", "steps to the best", "gained late"]
 
 
@@ -64,4 +74,5 @@ def row(results, run_dirs):
 
 if __name__ == "__main__":
     settings = {name: settings_of(*method) for name, method in METHODS.items()}
-    compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_ensembles", HEADS, row, settings=settings, searching=SEARCHING)
+    more = {"settings": settings, "searching": SEARCHING, "follow": FOLLOW}
+    compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_ensembles", HEADS, row, **more)

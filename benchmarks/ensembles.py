@@ -8,6 +8,7 @@ learners alone, and the mean cosine of self pairs. Runs are kept; see `benchmark
 
 import statistics
 
+from benchmarks.measured import measured
 from benchmarks.rows import compare
 from benchmarks.runs import recall_of_learners, spread
 
@@ -34,10 +35,9 @@ HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs"]
 
 
 def row(results, run_dirs):
-    del run_dirs
     cells = [spread([result["metrics"]["recall_at_1"] for result in results]), "", ""]
-    learners = [result["learners"] for result in results if "learners" in result]
-    if learners:
+    learners = [measured(run_dir)["learners"] for run_dir in run_dirs]
+    if all(learners):
         cells[1] = spread(recall_of_learners(learners))
         cells[2] = f"{statistics.mean(each['pair_cosines']['mean_self'] for each in learners):.2f}"
     return cells
@@ -45,4 +45,4 @@ def row(results, run_dirs):
 
 if __name__ == "__main__":
     rows = {name: [f"--method={method}"] for name, method in METHODS.items()}
-    compare(__doc__, FLAGFILE, rows, "runs/ensembles", HEADS, row, which="final")
+    compare(__doc__, FLAGFILE, rows, "runs/ensembles", HEADS, row, which="final", learners=1)

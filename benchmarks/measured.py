@@ -8,16 +8,18 @@ import numpy as np
 FILE = "measured.json"
 
 
-def measure(run_dir, which, slices=0):
+def measure(run_dir, which, learners=0):
     """Measures a run's model on its test split, and keeps it in the run's folder.
 
     Args:
         run_dir: path of a complete run.
         which: `best` or `final` model.
-        slices: of one embedding as many slices are measured as if they were learners; 0 for none.
+        learners: 0: learners are not measured. Otherwise they are, and of one embedding as many slices as if they were
+            learners.
     """
     path = Path(run_dir) / FILE
-    if path.exists() or not _has_models(run_dir):
+    known = json.loads(path.read_text()) if path.exists() else {}
+    if not _has_models(run_dir) or (known.get("model") == which and (not learners or "learners" in known)):
         return
     # Only here, because it starts TensorFlow.
     from tfdml.run.experiment import trained
@@ -33,13 +35,14 @@ def measure(run_dir, which, slices=0):
         "queries": [each["queries"] for each in classes.values()],
         "right": [round(each["recall_at_1"] * each["queries"]) for each in classes.values()],
     }
-    if slices and model.learner_count == 1:
-        found["slices"] = diversity_of(experiment, embeddings, slices)
+    if learners:
+        count = learners if model.learner_count == 1 else model.learner_count
+        found["learners"] = diversity_of(experiment, embeddings, count) if count > 1 else None
     path.write_text(json.dumps(found) + "\n")
 
 
 def measured(run_dir):
-    """Returns what `measure` kept of a run: the queries of each test class, how many were right, and slices."""
+    """Returns what `measure` kept of a run: the queries of each test class, how many were right, and learners."""
     path = Path(run_dir) / FILE
     if not path.exists():
         raise FileNotFoundError(

@@ -22,7 +22,7 @@ def compare(
     searching=(),
     follow=None,
     which="best",
-    slices=0,
+    learners=0,
     differences=(),
 ):
     """A command line that trains a flagfile with changes and several seeds, and prints a row of a table for each.
@@ -40,23 +40,24 @@ def compare(
             each row; None where there is nothing to choose.
         searching: flags of the runs that search alone, such as fewer members.
         follow: name of a row without settings to the row whose chosen setting it has.
-        which: `best` or `final` model, for differences between rows.
-        slices: as `benchmarks.measured.measure` takes it.
+        which: `best` or `final` model, by which settings are chosen, rows differ and learners are measured.
+        learners: as `benchmarks.measured.measure` takes it.
         differences: pairs of names of rows. Below the table is how much higher Recall@1 of each second one is.
     """
     arguments, flags = _parsed(about, changes, folder)
     seeds, names = arguments.seeds.split(","), arguments.row or list(changes)
     follow = {name: (follow or {}).get(name, name) for name in names}
-    _check_flags({name: changes[name] for name in [*names, *follow.values()]}, flags)
+    set_by = {name: (settings or {}).get(follow.get(name, name), [[]])[0] for name in changes}
+    _check_flags({name: [*changes[name], *set_by[name]] for name in [*names, *follow.values()]}, flags)
     changes = {name: [*each, *flags] for name, each in changes.items()}
     if settings:
         searched = {name: changes[name] for name in dict.fromkeys(follow.values())}
-        found = search(flagfile, searched, settings, seeds[0], arguments.runs, searching, arguments.records)
+        found = search(flagfile, searched, settings, seeds[0], arguments.runs, searching, arguments.records, which)
         print(f"{found.budget(seeds[0], searching)}\n\n{found.table()}\n")
         changes = {name: [*changes[name], *found.setting(chosen)] for name, chosen in follow.items()}
     runs = {name: runs_of(flagfile, changes[name], seeds, arguments.runs) for name in names}
     every = [run for several in runs.values() for run in several]
-    results = iter(complete(every, arguments.records, partial(measure, which=which, slices=slices)))
+    results = iter(complete(every, arguments.records, partial(measure, which=which, learners=learners)))
     run_dirs = {name: [run.path for run in several] for name, several in runs.items()}
     rows = {name: [name, *row([next(results) for _ in paths], paths)] for name, paths in run_dirs.items()}
     if arguments.intervals:

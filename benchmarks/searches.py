@@ -27,16 +27,16 @@ class Search(NamedTuple):
         """A Markdown table of all settings: Recall@1 on validation classes in percent, the chosen one in bold."""
         rows = []
         for name, tried in self.tried.items():
-            best = max(value for _, value in tried)
+            chosen = self.setting(name)
             for flags, value in tried:
-                mark = "**" if value == best else ""
+                mark = "**" if flags is chosen else ""
                 rows.append(
                     [name, " ".join(f"`{flag}`" for flag in flags) or "as it is", f"{mark}{100 * value:.1f}{mark}"]
                 )
         return markdown(["row", "setting", "validation Recall@1"], rows)
 
 
-def search(flagfile, changes, settings, seed, folder, searching=(), records=None):
+def search(flagfile, changes, settings, seed, folder, searching=(), records=None, which="best"):
     """Trains each row with each of its settings and one seed.
 
     Args:
@@ -47,6 +47,7 @@ def search(flagfile, changes, settings, seed, folder, searching=(), records=None
         folder: folder of the run directories.
         searching: flags of the runs that search, which the runs of the chosen settings do not have.
         records: file that keeps what complete runs came to; None for none.
+        which: `best` or `final` model, whose Recall@1 on validation classes counts.
     """
     numbers = {name: len(settings[name]) for name in changes}
     if len(set(numbers.values())) != 1:
@@ -62,7 +63,7 @@ def search(flagfile, changes, settings, seed, folder, searching=(), records=None
     runs = [runs_of(flagfile, flags, [seed], folder)[0] for flags in flags_of]
     tried = {name: [] for name in changes}
     for (name, setting), result in zip(planned, complete(runs, records), strict=True):
-        tried[name].append((setting, result["validation"]["best"][METRIC]))
+        tried[name].append((setting, result["validation"]["best" if which == "best" else "metrics"][METRIC]))
     return Search(tried)
 
 

@@ -47,6 +47,11 @@ def test_every_setting_is_one_that_there_is(path):
     values = settings_of(path)
     for kind in ("sampler", "optimizer"):
         registry.create(kind, getattr(values, kind))
+    for kind in ("head", "protocol"):
+        spec = getattr(values, kind)
+        assert not spec or registry.create(kind, spec)
+    registry.create("schedule", values.schedule, learning_rate=0.1, steps_per_epoch=2, epochs=3)
+    parse_multipliers(values.lr_multipliers)
     registry.create("loss", values.loss, classes=10)
     make_method(values.method, values.backbone, values.embedding_size)
     for chain in (values.train_transform, values.test_transform):

@@ -16,7 +16,7 @@ import json, sys
 from benchmarks.measured import measure
 from tfdml.run.comparison import compare_runs
 for run_dir in sys.argv[1:]:
-    measure(run_dir, "final", slices=2)
+    measure(run_dir, "final", learners=2)
 first, second = ([run_dir] for run_dir in sys.argv[1:])
 found = compare_runs(first, second, "final", ["recall_at_1"], resample="classes")
 print(json.dumps(found["metrics"]["recall_at_1"]))
@@ -37,7 +37,7 @@ def test_measures_are_those_of_the_run(tmp_path):
     of_first, of_second = map(measured.measured, run_dirs)
     recall = sum(of_first["right"]) / sum(of_first["queries"])
     assert recall == pytest.approx(result(run_dirs[0])["metrics"]["recall_at_1"], abs=1e-6)
-    assert len(of_first["slices"]["alone"]) == 2
+    assert len(of_first["learners"]["alone"]) == 2
     assert of_first["right"] != of_second["right"]
     expected = [found["difference"], *found["interval"]]
     text = measured.difference(*([run_dir] for run_dir in run_dirs))

@@ -37,7 +37,7 @@ def trained(monkeypatch):
         result = {
             "best": {"recall_at_1": value, "step": 20},
             # A setting that is better on the test than on validation.
-            "validation": {"best": {"recall_at_1": 0.9 - margin}},
+            "validation": {"best": {"recall_at_1": 0.9 - margin}, "metrics": {"recall_at_1": margin}},
         }
         run_dir.metrics.write_text(
             "".join(json.dumps({"step": step, "recall_at_1": value}) + "\n" for step in (10, 20))
@@ -101,6 +101,15 @@ def test_a_flag_that_a_row_has_is_not_for_all(flagfile, monkeypatch, tmp_path):
     monkeypatch.setattr("sys.argv", ["study", "--steps=5"])
     with pytest.raises(ValueError, match="The row 'longer' has --steps=80. Leave out the flag, or the row"):
         rows.compare("About.", str(flagfile), {"short": [], "longer": ["--steps=80"]}, str(tmp_path), HEADS, row)
+    settings = {"short": [["--steps=40"], ["--steps=80"]]}
+    with pytest.raises(ValueError, match="The row 'short' has --steps=40. Leave out the flag, or the row"):
+        rows.compare("About.", str(flagfile), {"short": []}, str(tmp_path), HEADS, row, settings=settings)
+
+
+def test_final_models_choose_where_final_models_are_compared(flagfile, trained, tmp_path):
+    changes = {"triplet": []}
+    found = searches.search(str(flagfile), changes, SETTINGS, "0", tmp_path, which="final")
+    assert found.setting("triplet") == ["--loss=triplet(margin=0.3)"]
 
 
 def test_each_row_has_the_same_budget(flagfile, tmp_path):
@@ -119,8 +128,8 @@ def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, caps
     """Of the second row one more of the first class' four queries is right with seed 0, and none of the others'."""
     asked = []
 
-    def measure(run_dir, which, slices):
-        asked.append((which, slices))
+    def measure(run_dir, which, learners):
+        asked.append((which, learners))
         more = int("margin-0.4" in str(run_dir) or "margin=0.4" in str(run_dir)) * int(str(run_dir).endswith("seed0"))
         found = {"queries": [4, 6, 10], "right": [1 + more, 3, 5]}
         (run_dir / "measured.json").write_text(json.dumps(found))
@@ -128,7 +137,7 @@ def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, caps
     monkeypatch.setattr(rows, "measure", measure)
     monkeypatch.setattr("sys.argv", ["study", "--seeds=0,1", "--intervals"])
     changes = {name: each[0] for name, each in SETTINGS.items()}
-    more = {"which": "final", "slices": 3, "differences": [("triplet", "margin"), ("margin", "not there")]}
+    more = {"which": "final", "learners": 3, "differences": [("triplet", "margin"), ("margin", "not there")]}
     rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row, **more)
     lines = capsys.readouterr().out.splitlines()
     assert asked == [("final", 3)] * 4
@@ -142,7 +151,7 @@ def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, caps
 def test_rows_that_are_apart(flagfile, trained, monkeypatch, tmp_path, capsys):
     right = {"0.1": [1, 4, 8], "0.3": [2, 5, 9], "0.2": [1, 5, 8]}
 
-    def measure(run_dir, which, slices):
+    def measure(run_dir, which, learners):
         (counts,) = [found for margin, found in right.items() if margin in str(run_dir)]
         (run_dir / "measured.json").write_text(json.dumps({"queries": [4, 6, 10], "right": counts}))
 

@@ -19,16 +19,22 @@ from benchmarks import (
 from tfdml import flags, registry
 from tfdml.run.length import epochs_of, steps_per_epoch_of
 
+
+def searched(study):
+    """The rows of a study that have settings of their own."""
+    return {name: change for name, change in study.CHANGES.items() if name not in study.FOLLOW}
+
+
 # Module to its rows, and to the settings that validation chooses among.
 STUDIES = {
     divide_and_conquer: (divide_and_conquer.CHANGES, None),
     edms_variants: (edms_variants.CHANGES, edms_variants.SETTINGS),
     emoji_divide: (
-        {name: change for name, change in emoji_divide.CHANGES.items() if name not in emoji_divide.FOLLOW},
-        {name: emoji_divide.SETTINGS for name in emoji_divide.CHANGES if name not in emoji_divide.FOLLOW},
+        searched(emoji_divide),
+        {name: emoji_divide.SETTINGS for name in searched(emoji_divide)},
     ),
     emoji_ensembles: (
-        emoji_ensembles.CHANGES,
+        searched(emoji_ensembles),
         {name: emoji_ensembles.settings_of(*method) for name, method in emoji_ensembles.METHODS.items()},
     ),
     emoji_losses: (emoji_losses.CHANGES, emoji_losses.SETTINGS),
@@ -45,7 +51,7 @@ MORE = ["--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))", "--patienc
 def test_rows_are_flags_of_training_and_parts_that_there_are(study, monkeypatch, request):
     monkeypatch.chdir(request.config.rootpath)
     changes, settings = STUDIES[study]
-    searched = settings is not None
+    chosen = settings is not None
     settings = settings or {name: [[]] for name in changes}
     assert changes.keys() == settings.keys() and len({len(each) for each in settings.values()}) == 1
     resolved_runs, names = set(), set()
@@ -53,12 +59,13 @@ def test_rows_are_flags_of_training_and_parts_that_there_are(study, monkeypatch,
         for setting in settings[name]:
             given = [*change, *setting, *getattr(study, "SEARCHING", ())]
             resolved = flags.resolve([f"--flagfile={study.FLAGFILE}", *given])
-            assert not searched or resolved["evaluate_on"] == "--evaluate_on=validation"
+            assert not chosen or resolved["evaluate_on"] == "--evaluate_on=validation"
             resolved_runs.add(tuple(resolved.values()))
             spec = {name: flag.partition("=")[2] for name, flag in resolved.items()}
             registry.create("loss", spec["loss"], classes=10)
-            for kind in ("sampler", "optimizer"):
-                registry.create(kind, spec[kind])
+            for kind in ("sampler", "optimizer", "protocol"):
+                assert not spec[kind] or registry.create(kind, spec[kind])
+            registry.create("schedule", spec["schedule"], learning_rate=0.1, steps_per_epoch=2, epochs=3)
             for kind in ("method", "backbone"):
                 assert registry.parse(spec[kind])[0][0] in registry.names(kind)
             names.add(runs.run_name(study.FLAGFILE, [*given, *MORE]))
@@ -67,11 +74,13 @@ def test_rows_are_flags_of_training_and_parts_that_there_are(study, monkeypatch,
     assert len(resolved_runs) == len(names) - (study is edms_variants) * 4
 
 
-def test_rows_that_follow_others_differ_from_them_in_their_length():
-    followed = {name: emoji_divide.CHANGES[other] for name, other in emoji_divide.FOLLOW.items()}
-    assert len(followed) == 3 and set(followed).isdisjoint(emoji_divide.FOLLOW.values())
-    for name, change in followed.items():
-        assert emoji_divide.CHANGES[name] == [*change, emoji_divide.FOUR_TIMES]
+@pytest.mark.parametrize("study", [emoji_divide, emoji_ensembles], ids=lambda study: study.__name__)
+def test_rows_that_follow_others_have_rows_to_follow(study):
+    assert set(study.FOLLOW) <= study.CHANGES.keys() and set(study.FOLLOW.values()) <= searched(study).keys()
+    longer = {name: other for name, other in study.FOLLOW.items() if name.endswith(", four times the steps")}
+    assert len(longer) >= 2
+    for name, other in longer.items():
+        assert study.CHANGES[name] == [*study.CHANGES[other], "--steps=3200"]
 
 
 def test_the_authors_schedule_is_scaled_to_the_epochs_that_there_are():

@@ -127,6 +127,8 @@ def test_as_the_authors_code_momentum_goes_on(batch):
     assert np.any(before[1][0] != after[1][0])
     # Never had a gradient: zero moments move nothing.
     np.testing.assert_array_equal(before[0][0], after[0][0])
+    np.testing.assert_array_equal(model.steps.of_slices, [2] * LEARNERS)
+    np.testing.assert_array_equal(model.steps.turns, [0, 1, 0, 1])
 
 
 def test_all_slices_learn_without_a_turn(batch):

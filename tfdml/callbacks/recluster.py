@@ -64,7 +64,7 @@ class Recluster(EmbeddingCallback):
             self._note(epoch, before, found)
 
     def on_epoch_end(self, epoch, logs=None):
-        self._learned = self.model.steps.of_slices.numpy().tolist()
+        self._learned = self.model.steps.turns.numpy().tolist()
         losses = self.model.learner_losses()
         values = {f"loss_of_learner_{k}": loss for k, (loss, batches) in enumerate(losses) if batches}
         if values:

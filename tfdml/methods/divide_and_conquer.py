@@ -219,7 +219,7 @@ class DivideAndConquer(EmbeddingModel):
             super().apply_gradients(batch, gradients)
         # None where gradients overflow, or are accumulated first.
         steps = tf.cast(optimizer.iterations - before, "int32")
-        self.steps.add(*(steps * tf.cast(each, "int32") for each in counted))
+        self.steps.add(*(steps * tf.cast(each, "int32") for each in (*counted, slices)))
 
     def update_measures(self, batch, measured, values):
         # With what layers add to the loss, which is the same for all parts.

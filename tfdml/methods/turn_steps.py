@@ -10,14 +10,17 @@ from tfdml.methods.variable_holder import VariableHolder
 class TurnSteps(VariableHolder):
     """Counts the steps that slices of an embedding have learned in, and the layers that the loss has for them.
 
+    `of_slices` and `of_layers` are the steps that changed them, `turns` those whose loss was of the slice or of the
+    whole embedding. They differ where others are not held: momentum changes them, too.
+
     Args:
         slices: number of slices. The loss has a layer for each, and one for the whole embedding.
     """
 
     def __init__(self, slices, **kwargs):
         super().__init__(**kwargs)
-        counts = {"of_slices": slices, "of_layers": slices + 1}
-        self.of_slices, self.of_layers = (
+        counts = {"of_slices": slices, "of_layers": slices + 1, "turns": slices}
+        self.of_slices, self.of_layers, self.turns = (
             self.add_weight(
                 name=name,
                 shape=(size,),
@@ -30,14 +33,15 @@ class TurnSteps(VariableHolder):
             for name, size in counts.items()
         )
 
-    def add(self, slices, layers):
-        """Counts one more step where these masks `[slices]` and `[slices + 1]` are 1."""
+    def add(self, slices, layers, turns):
+        """Counts one more step where these masks `[slices]`, `[slices + 1]` and `[slices]` are 1."""
         self.of_slices.assign_add(tf.cast(slices, "int32"))
         self.of_layers.assign_add(tf.cast(layers, "int32"))
+        self.turns.assign_add(tf.cast(turns, "int32"))
 
     def reset(self):
         """Begins at 0 again."""
-        for counts in (self.of_slices, self.of_layers):
+        for counts in (self.of_slices, self.of_layers, self.turns):
             counts.assign(tf.zeros_like(counts))
 
     def reset_layer(self, place):
