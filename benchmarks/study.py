@@ -41,6 +41,8 @@ def main(flagfiles):
         raise ValueError(f"Expected flagfiles; {'there is no ' + missing[0] if missing else 'received none'}.")
     if not all(re.fullmatch(r"\d+", seed) for seed in values.seeds):
         raise ValueError(f"Expected --seeds=0,1,2, received {','.join(values.seeds)}.")
+    for flagfile in flagfiles:
+        check_metrics(flagfile, values.set, values.metrics)
     planned = plan(flagfiles, values.set, values.seeds, values.runs)
     results = results_of(planned, partial(measure, which="best") if values.intervals else None)
     print(table(results, values.metrics))
@@ -57,6 +59,21 @@ def main(flagfiles):
         from benchmarks.curves import draw_curves
 
         draw_curves(run_dirs, values.curves, values.metrics[0])
+
+
+def check_metrics(flagfile, changes, metrics):
+    """Raises if a flagfile's runs measure only some metrics of the table, or if a flag cannot be read."""
+    try:
+        resolved = tfdml_flags.resolve([f"--flagfile={flagfile}", *changes])
+    except flags.Error as error:
+        raise ValueError(f"{flagfile}: {error}") from None
+    measured = tfdml_flags.parse("\n".join(resolved.values()))[0].metrics
+    missing = [metric for metric in metrics if measured and metric not in measured]
+    if missing:
+        raise ValueError(
+            f"{flagfile} measures {','.join(measured)}, and not {missing[0]}. Give --metrics of the study that it "
+            "measures, or --set=--metrics=... for all runs."
+        )
 
 
 def print_differences(run_dirs):

@@ -137,6 +137,13 @@ BAD = {
     "no_size": ({"image_size": None}, "image_size is missing"),
     "scaled_already": ({"images": lambda: PICTURES / 255.0}, "pixels from 0 to 255, received an image with 0"),
     "around_zero": ({"images": lambda: PICTURES / 127.5 - 1}, "pixels from 0 to 255, received an image with -"),
+    "sixteen_bits": (
+        {"images": lambda: PICTURES.astype("uint16") * 257},
+        "pixels from 0 to 255, received an image with 0",
+    ),
+    "scaling_of_0_to_1": ({"mean": (0.5,) * 3, "std": (0.2,) * 3}, "are for pixels from 0 to 1. Multiply both by 255"),
+    "scaling_by_zero": ({"std": (0, 1, 1)}, "Expected std above 0"),
+    "scaling_by_one_number": ({"mean": 127.5}, "Expected mean to be three numbers, one per channel; received 127.5"),
     "grey": ({"images": lambda: PICTURES[..., :1]}, r"\[height, width, 3\], received \(12, 12, 1\)"),
     "no_labels": ({"labels": None}, "labels is missing"),
     "too_few_labels": ({"labels": LABELS[1:]}, "received 24 images and 23 labels"),

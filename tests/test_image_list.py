@@ -48,6 +48,11 @@ def test_lists_of_images(tmp_path):
         "far.csv": "path\ngs://b/a",
     }.items():
         (tmp_path / name).write_text(text)
+    (tmp_path / "marked.txt").write_text(f"{found.paths[0]}\tten\n", encoding="utf-8-sig")
+    assert ImageList.of(tmp_path / "marked.txt").paths == found.paths[:1]
+    for mistyped in ("phtos", "my-photos", "list.txt", f"{tmp_path}/none"):
+        with pytest.raises(FileNotFoundError, match=f"{mistyped}: no such folder or file, and no dataset of that name"):
+            ImageList.of(mistyped)
     for source, words in {
         f"{photos}/*.gif": "finds no images",
         tmp_path / "none.csv": "expected path",

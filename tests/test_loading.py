@@ -108,6 +108,9 @@ def test_prepared_images_are_what_the_network_takes(run, embedder):
         prepared = embedder.prepare(images)
         assert prepared.shape == (5, 16, 16, 3) and prepared.dtype == np.float32
         np.testing.assert_allclose(embedder.model(prepared), embedder.embed(images, verbose=0), atol=1e-5)
+    assert embedder.prepare([]).shape == (0, 16, 16, 3)
+    with pytest.warns(UserWarning, match="Image 0 has pixels from 0 to 1; expected 0 to 255"):
+        embedder.prepare([np.linspace(0, 1, 192).reshape(8, 8, 3)])
 
 
 @pytest.mark.slow
@@ -183,6 +186,8 @@ def test_images_that_cannot_be_read_are_named_with_their_position(run, embedder,
     (tmp_path / "bad.jpg").write_bytes(b"no image")
     with pytest.raises(ValueError, match="Image 2, .*bad.jpg, cannot be read: "):
         embedder.embed([*run.paths[:2], tmp_path / "bad.jpg"], verbose=0)
+    with pytest.raises(ValueError, match="Image 2, .*bad.jpg, cannot be read: "):
+        embedder.prepare([*run.paths[:2], tmp_path / "bad.jpg"])
     with pytest.raises(FileNotFoundError, match="Image 1, .*gone.jpg, does not exist"):
         embedder.embed([run.paths[0], tmp_path / "gone.jpg"])
     with pytest.raises(FileNotFoundError, match="Image 0, .* is a folder"):

@@ -120,3 +120,14 @@ def test_failing_run_stops_the_study(tmp_path, capfd):
         study.results_of(study.plan([str(bad)], [], ["0"], tmp_path / "runs"))
     assert stopped.value.code == 1
     assert "Unknown loss 'nonsense'" in capfd.readouterr().err
+
+
+def test_metrics_that_a_flagfile_does_not_measure_are_told_before_it_is_trained(tmp_path):
+    path = tmp_path / "some.flags"
+    path.write_text("--metrics=recall_at_1,nmi\n")
+    study.check_metrics(str(path), [], ["recall_at_1"])
+    study.check_metrics(str(path), ["--metrics=recall_at_8"], ["recall_at_8"])
+    with pytest.raises(ValueError, match="some.flags measures recall_at_1,nmi, and not recall_at_2"):
+        study.check_metrics(str(path), [], ["recall_at_1", "recall_at_2"])
+    with pytest.raises(ValueError, match="some.flags: Unknown command line flag 'epoch'"):
+        study.check_metrics(str(path), ["--epoch=3"], ["recall_at_1"])

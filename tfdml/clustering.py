@@ -87,7 +87,7 @@ def matched(before, after, clusters):
     Returns:
         `[N]` new learner of each row.
     """
-    # Imported here, so that `import tfdml` works without scipy.
+    # Imported here, because it would make `import tfdml` slow.
     from scipy.optimize import linear_sum_assignment
 
     learners, found = linear_sum_assignment(overlap(before, after, clusters), maximize=True)

@@ -1,6 +1,7 @@
 """Runs a command: help, one-line errors and exit statuses, shared by all commands."""
 
 import logging
+import os
 import signal
 import sys
 
@@ -50,6 +51,8 @@ def run(main, arguments="", before=None):
             from pipelines.images.errors import reason_of
 
             _end(f"TensorFlow failed: {reason_of(error)} (--debug shows where)")
+        except Exception as error:
+            _end(f"{type(error).__name__}: {error} (--debug shows where)")
         finally:
             startup.end_on_interrupt()
 
@@ -71,11 +74,16 @@ def _parse(given, arguments):
         sys.exit(0)
     if "--helpfull" in asked:
         app.usage(writeto_stdout=True, exitcode=0)
-    return app.parse_flags_with_usage(given)
+    others = app.parse_flags_with_usage(given)
+    for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
+        # As a shell does, but not behind `--out=`.
+        if isinstance(flag.value, str) and flag.value.startswith("~"):
+            flag.value = os.path.expanduser(flag.value)
+    return others
 
 
 def import_package():
-    """Imports TensorFlow and all of tfdml, for a command with positional arguments."""
+    """Imports TensorFlow and all of tfdml, quietly."""
     startup.import_package()
     logging.getLogger("tensorflow").setLevel(logging.WARNING)
 

@@ -7,7 +7,7 @@ from pipelines.build import as_it_is, evaluation_batches, training_batches
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.sources import Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK
-from tfdml.preprocessing import declared_by, preprocessing_of
+from tfdml.preprocessing import OVERSHOOT, declared_by, preprocessing_of, scaling
 
 # Number of images whose pixel range is checked in advance.
 LOOKED_AT = 8
@@ -170,7 +170,7 @@ def _declared(backbone, mean, std, channels):
                 "The scaling of pixels is missing: give backbone=..., or mean=... and std=.... mean=(0, 0, 0) and "
                 "std=(1, 1, 1) leave pixels from 0 to 255."
             )
-        return {"mean": mean, "std": std, "channels": channels}, None
+        return {**scaling(mean, std), "channels": channels}, None
     if mean is not None or std is not None:
         raise ValueError("Expected backbone, or mean and std; received both.")
     declared = declared_by(backbone)
@@ -190,7 +190,8 @@ def _check_pixels(image):
             "or give transform=None."
         )
     low, high = float(image.min()), float(image.max())
-    if image.dtype.kind == "f" and (low < 0 or 0 < high <= 1):
+    scaled = image.dtype.kind == "f" and (low < 0 or 0 < high <= 1)
+    if scaled or not high <= 255 + OVERSHOOT:
         raise ValueError(
             f"Expected pixels from 0 to 255, received an image with {low:.3g} to {high:.3g}. Give unscaled "
             "images, or transform=None, which leaves them unchanged."

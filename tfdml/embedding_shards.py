@@ -108,7 +108,8 @@ class EmbeddingShards:
         if paths:
             ids = np.arange(first, first + len(paths))
             shards |= write_shard(self.folder, number, Shard(ids, paths, labels, np.asarray(embeddings, np.float32)))
-        reasons = {path: why for path, why in self.bad.items() if path not in set(paths)} | (bad or {})
+        read = set(paths)
+        reasons = {path: why for path, why in self.bad.items() if path not in read} | (bad or {})
         changes = {"next_id": first + len(paths), "next_shard": number + 1, "shards": shards, "bad": reasons}
         self._change(changes)
 
@@ -145,8 +146,8 @@ class EmbeddingShards:
         """Returns the embeddings `[R, D]` of rows `[R]`, ascending."""
         found, first = [], 0
         for block in self.blocks():
-            here = rows[(rows >= first) & (rows < first + len(block.ids))]
-            found.append(block.embeddings[here - first])
+            begin, end = np.searchsorted(rows, [first, first + len(block.ids)])
+            found.append(block.embeddings[rows[begin:end] - first])
             first += len(block.ids)
         return np.concatenate(found)
 

@@ -1,5 +1,6 @@
 """Embeds image files, pixels and datasets with a trained model and its preprocessing."""
 
+import contextlib
 import itertools
 import math
 import warnings
@@ -13,12 +14,10 @@ from pipelines.build import CORES, evaluation_batches
 from pipelines.datasets.dataset import Split
 from pipelines.reading.unreadable import is_of_pipeline, unreadable_error
 from tfdml.evaluation.embed import Embedder
+from tfdml.preprocessing import OVERSHOOT
 from tfdml.progress_bar import ProgressBar
 from tfdml.run.image_data import preprocessor_of
 from tfdml.workers import ALONE
-
-# Tolerated excess over 0 to 255, for images that were resized with overshoot.
-OVERSHOOT = 32
 
 
 class ImageEmbedder:
@@ -77,10 +76,14 @@ class ImageEmbedder:
 
         Example: `loaded.model(loaded.prepare(["car.jpg", "other_car.jpg"]))`.
         """
-        images = _listed(images)
+        images, size = _listed(images), self.preprocessing.image_size
+        if not len(images):
+            return np.zeros((0, size, size, 3), np.float32)
         if isinstance(images[0], str | Path):
             split = _split_of(images)
-            return next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))).numpy()
+            with _naming_unreadable(split):
+                return next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))).numpy()
+        _warn(_why_not_all_pixels(images))
         seed = tf.zeros([2], tf.int64)
         return np.stack([self._prepare.from_pixels(tf.cast(image, tf.float32), seed).numpy() for image in images])
 
@@ -92,13 +95,8 @@ class ImageEmbedder:
             batch_size, verbose: as of `embed`.
         """
         batches = evaluation_batches(split, self._prepare, batch_size=min(batch_size, len(split)))
-        try:
+        with _naming_unreadable(split):
             return self._run(batches, len(split), verbose)
-        except tf.errors.OpError as error:
-            told = unreadable_error(split) if is_of_pipeline(error) else None
-            if told is None:
-                raise
-            raise told from error
 
     def __repr__(self):
         about, name = self.preprocessing, type(self.model).__name__
@@ -110,8 +108,7 @@ class ImageEmbedder:
 
     def _embed_arrays(self, arrays, batch_size, verbose):
         count = len(arrays)
-        reasons = [_why_no_pixels(np.asarray(array), position) for position, array in enumerate(arrays)]
-        _warn(next(filter(None, reasons), None))
+        _warn(_why_not_all_pixels(arrays))
         padding = -count % min(batch_size, count)
 
         def pixels():
@@ -164,6 +161,18 @@ class ImageEmbedder:
         return np.zeros((0, self.model(keras.KerasTensor((None, size, size, 3))).shape[-1]), np.float32)
 
 
+@contextlib.contextmanager
+def _naming_unreadable(split):
+    """A context whose errors name the image of a split that cannot be read."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        told = unreadable_error(split) if is_of_pipeline(error) else None
+        if told is None:
+            raise
+        raise told from error
+
+
 def _split_of(paths):
     """Returns the split of image files, after looking whether they are there."""
     for position, path in enumerate(paths):
@@ -192,6 +201,12 @@ def _why_no_pixels(array, position):
             "preprocessing."
         )
     return None
+
+
+def _why_not_all_pixels(arrays):
+    """Returns why the first of arrays that cannot be pixels from 0 to 255 cannot, or None."""
+    reasons = [_why_no_pixels(np.asarray(array), position) for position, array in enumerate(arrays)]
+    return next(filter(None, reasons), None)
 
 
 def _warn(reason):

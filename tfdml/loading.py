@@ -1,10 +1,10 @@
 """Loads trained models from files."""
 
-import importlib
 from pathlib import Path
 
 import keras
 
+from tfdml import registry
 from tfdml.argument_checks import expects
 from tfdml.arguments import one_of
 from tfdml.image_embedder import ImageEmbedder
@@ -35,8 +35,7 @@ def load(run_or_file, model="best", preprocessing=None):
     folder = path if path.is_dir() else path.parent
     # The flags name modules that register parts of the model. Files of older models also lack their preprocessing.
     settings = RunDirectory(folder).settings() if path.is_dir() or (folder / "flags.txt").is_file() else None
-    for module in settings.import_modules if settings else ():
-        importlib.import_module(module)
+    registry.import_modules(settings.import_modules if settings else ())
     file = RunDirectory(path).model_file(model) if path.is_dir() else path
     if damage := damage_of(file):
         raise ValueError(f"{file} is not a Keras model, or is damaged: {damage}.")

@@ -1,10 +1,13 @@
 """Preprocessing of images for a model, the same in training, evaluation, embedding and serving."""
 
 import dataclasses
+import math
 
 # How far the minimum and maximum of a batch scaled to 0 ... 1 or -1 ... 1 may be from these; and, as a fraction of a
 # model's range, how far pixels may be outside of it.
 TOLERANCE = 0.05
+# Tolerated excess over 0 to 255, for images that were resized with overshoot.
+OVERSHOOT = 32
 SCALED = {"0 to 1": (0.0, 1.0), "-1 to 1": (-1.0, 1.0)}
 
 
@@ -28,11 +31,8 @@ class Preprocessing:
     shrink: bool = False
 
     def __post_init__(self):
-        for name in ("mean", "std"):
-            numbers = getattr(self, name)
-            if len(numbers) != 3:
-                raise ValueError(f"Expected {name} to have three numbers, one per channel; received {numbers!r}.")
-            object.__setattr__(self, name, tuple(map(float, numbers)))
+        for name, numbers in scaling(self.mean, self.std).items():
+            object.__setattr__(self, name, numbers)
         if self.channels not in ("rgb", "bgr"):
             raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {self.channels!r}.")
 
@@ -55,6 +55,31 @@ class Preprocessing:
         """Returns the minimum and maximum to which pixels from 0 to 255 are mapped."""
         each = list(zip(self.mean, self.std, strict=True))
         return min((0 - mean) / std for mean, std in each), max((255 - mean) / std for mean, std in each)
+
+
+def scaling(mean, std):
+    """Returns `mean` and `std` by name, each three floats, after checking them.
+
+    Args:
+        mean, std: one number per channel, for pixels from 0 to 255.
+    """
+    found = {}
+    for name, numbers in (("mean", mean), ("std", std)):
+        try:
+            found[name] = tuple(map(float, numbers))
+        except (TypeError, ValueError):
+            found[name] = ()
+        if len(found[name]) != 3 or not all(map(math.isfinite, found[name])):
+            raise ValueError(f"Expected {name} to be three numbers, one per channel; received {numbers!r}.")
+    low, high = min(found["std"]), max(found["std"])
+    if low <= 0:
+        raise ValueError(f"Expected std above 0, received {std!r}.")
+    if high < 1:
+        raise ValueError(
+            f"mean={mean!r} and std={std!r} are for pixels from 0 to 1. Multiply both by 255, because pixels are from "
+            "0 to 255 here."
+        )
+    return found
 
 
 def declared_by(network):

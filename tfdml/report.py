@@ -26,6 +26,8 @@ flags.DEFINE_list("learners", [], "Learners whose attention to draw, such as 0,1
 
 
 def main():
+    if flags.FLAGS.out and Path(flags.FLAGS.out).is_dir():
+        raise ValueError(f"--out={flags.FLAGS.out} is a folder. Give a file in it, such as index.html.")
     if flags.FLAGS.run_dirs:
         compare_runs(flags.FLAGS.run_dirs)
     else:

@@ -7,16 +7,20 @@ from pathlib import Path
 
 import numpy as np
 
+from pipelines.datasets.cache_folder import cache_folder
+
 LIST = "bad_images.jsonl"
 
 
 def list_path(out, data_dir):
-    """Returns where to write a list: `out`; if empty, `data_dir`; if that is empty too, `~/.cache/tfdml`."""
+    """Returns where to write a list: `out`; if empty, `data_dir`; if that is empty too, the cache folder."""
     if not (out or data_dir):
-        return Path.home() / ".cache" / "tfdml" / LIST
+        return cache_folder() / LIST
     path = (Path(out) if out else Path(_folder(data_dir)) / LIST).absolute()
     if out and not path.parent.is_dir():
         raise ValueError(f"--out={out}: there is no folder {path.parent}.")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder. Give a file, such as --out={path / LIST}.")
     if path.parent.is_dir() and not os.access(path.parent, os.W_OK):
         raise PermissionError(
             f"Cannot write the list of bad images to {path}: the folder is read-only. Give another --out."
@@ -42,7 +46,7 @@ def write_list(path, entries):
 def read_list(path):
     """Reads the names in a list: the `image` of each line of JSON, or else the line itself."""
     try:
-        lines = Path(path).read_text(encoding="utf-8", errors="surrogateescape").split("\n")
+        lines = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape").split("\n")
     except OSError as error:
         raise OSError(f"Cannot read --ignore_images={path}: {error.strerror}.") from None
     return [_name(path, number, line.rstrip("\r")) for number, line in enumerate(lines, 1) if line.strip()]

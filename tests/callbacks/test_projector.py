@@ -96,6 +96,12 @@ def test_callback_writes_a_seeded_sample(tmp_path, monkeypatch):
     assert sprite[0, 0, 0] == rows[0] and sprite[7, 7, 0] == rows[3]
 
 
+def test_labels_may_have_a_second_axis(tmp_path):
+    Projector(tmp_path, None, [[3], [3], [5]], class_names={5: "five"}).write(np.eye(3))
+    lines = (tmp_path / "projector/metadata.tsv").read_text().splitlines()
+    assert [line.split("\t")[:2] for line in lines[1:]] == [["3", ""], ["3", ""], ["5", "five"]]
+
+
 def test_it_tells_what_is_right_and_which_learner_sees_it(tmp_path):
     """Two classes; learner 0 tells images 0 and 1 from the others, learner 1 images 2 and 3; image 4 is wrong."""
     alike, apart = np.array([[1, 0.1], [1, -0.1]]), np.array([[1, 0], [0, 1.0]])

@@ -67,3 +67,28 @@ def test_of_several_outputs_the_embedder_is_asked_for():
     evaluation = RetrievalEvaluation(IMAGES, LABELS, embedder=keras.Model(inputs, embeddings))
     model.fit(IMAGES, targets, callbacks=[evaluation], verbose=0)
     assert len(evaluation.history) == 2 and evaluation.history[0]["metrics"]["queries"] == 8
+
+
+def test_what_cannot_be_measured_is_told():
+    model = single()
+    for monitor, patience, labels, words in (
+        ("val_recall_at_1", None, LABELS, r"monitor='val_recall_at_1'.: no such metric .* recall_at_1, .* prefix val_"),
+        ("recall_at_1", None, LABELS[1:], "received 8 images and 7 labels"),
+    ):
+        evaluation = RetrievalEvaluation(IMAGES, labels, monitor=monitor, patience=patience)
+        evaluation.set_model(model)
+        with pytest.raises(ValueError, match=words):
+            evaluation.on_train_begin()
+    with pytest.raises(ValueError, match="patience >= 1 or None; received 1, 'epochs' and -1"):
+        RetrievalEvaluation(IMAGES, LABELS, patience=-1)
+
+
+def test_embeddings_in_bfloat16_are_measured():
+    inputs = keras.Input((4, 4, 3))
+    flat = keras.layers.Flatten(dtype="bfloat16")(inputs)
+    evaluation = RetrievalEvaluation(IMAGES, LABELS)
+    model = keras.Model(inputs, keras.layers.Dense(4, dtype="bfloat16")(flat))
+    model.compile("sgd", loss=tfdml.losses.Triplet())
+    evaluation.set_model(model)
+    evaluation.on_train_begin()
+    assert evaluation.embeddings.dtype == np.float32 and evaluation.history[0]["metrics"]["queries"] == 8

@@ -76,6 +76,8 @@ def broken_files(folder):
     (folder / "changed.npz").write_bytes(whole[:900] + b"x" * 20 + whole[920:])
     for name, column in {"numbers": [1.0, 2], "missing": [[1.0], None], "longer": [[1.0], [1.0, 2]]}.items():
         pyarrow.parquet.write_table(pyarrow.table({"embeddings": column, "labels": [0, 0]}), folder / f"{name}.parquet")
+    unlabeled = pyarrow.table({"embeddings": [[1.0], [2.0]], "labels": ["a", None]})
+    pyarrow.parquet.write_table(unlabeled, folder / "unlabeled.parquet")
     (folder / "cut.parquet").write_bytes((folder / "longer.parquet").read_bytes()[:-20])
     np.save(folder / "labels.npy", [0, 0, 1, 1])
     np.save(folder / "short.npy", [0, 0, 1])
@@ -104,6 +106,7 @@ def broken_files(folder):
         ("cut.parquet", "", "cut.parquet cannot be read"),
         ("numbers.parquet", "", "numbers.parquet: expected embeddings of lists of numbers, received type double"),
         ("missing.parquet", "", "missing.parquet: 1 of 2 embeddings are missing"),
+        ("unlabeled.parquet", "", "unlabeled.parquet: 1 of 2 labels are missing"),
         ("longer.parquet", "", "longer.parquet: expected embeddings of one length, received [1, 2]"),
         ("x.txt", "", "x.txt: expected a folder, or a file that ends in .npy, .npz or .parquet"),
     ],

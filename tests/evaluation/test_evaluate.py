@@ -37,6 +37,14 @@ def test_perfect_embedding_scores_one():
     assert found == pytest.approx(dict.fromkeys(found, 1.0))
 
 
+def test_labels_may_have_a_second_axis_and_a_distance_is_one_of_two():
+    assert evaluate(np.eye(2)[[0, 0, 1, 1]], np.array([[0], [0], [1], [1]]))["recall_at_1"] == 1.0
+    with pytest.raises(ValueError, match="Expected distance 'cosine' or 'euclidean', received 'l2'"):
+        evaluate(np.eye(2), [0, 0], distance="l2")
+    with pytest.raises(ValueError, match="2 of 3 labels are missing; the first is row 1"):
+        evaluate(np.eye(3), np.array(["a", None, float("nan")], object))
+
+
 def test_queries_alone_in_their_class_are_left_out():
     found = evaluate(np.eye(4)[[0, 0, 1, 2]], [5, 5, 6, 7])
     assert found["queries"] == 2 and found["recall_at_1"] == 1.0

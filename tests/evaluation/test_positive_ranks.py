@@ -137,7 +137,7 @@ def test_bad_input_is_named():
         ranks_of(np.ones(3), [0, 0, 1])
     with pytest.raises(ValueError, match=r"of numbers, received shape \(3, 1\) and type object"):
         ranks_of(np.array([["a"], [None], ["b"]], object), [0, 0, 1])
-    with pytest.raises(ValueError, match=r"1 of 3 labels are NaN; the first is row 2"):
+    with pytest.raises(ValueError, match=r"1 of 3 labels are missing; the first is row 2"):
         Search.of([1, 1, np.nan])
     with pytest.raises(ValueError, match=r"one boolean for each of 3 rows, received shape \(2,\)"):
         Search.of([1, 1, 2], queries=[True, False])

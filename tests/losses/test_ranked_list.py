@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.losses import RankedList, ranked_list_loss
+from tfdml.losses import RankedList, RankedListSimpler, ranked_list_loss
 
 
 def weighted(violations, temperature):
@@ -208,6 +208,10 @@ def test_the_configuration_keeps_the_temperatures_it_was_made_with():
     read = RankedList.from_config(loss.get_config())
     assert (read.negative_temperature, read.positive_temperature) == (10.1, 0.0)
     assert read.final_negative_temperature == 2.0
+    simpler = RankedListSimpler()
+    assert not hasattr(simpler, "positive_temperature")
+    with pytest.raises(AttributeError, match="RankedListSimpler has no positive_temperature"):
+        simpler.positive_temperature = 1.0
 
 
 def test_made_under_a_strategy_replicas_see_what_is_set(make_batch):

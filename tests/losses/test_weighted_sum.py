@@ -6,7 +6,18 @@ import tensorflow as tf
 import tfdml
 from tests.losses.test_soft_triple import merging
 from tfdml import registry
-from tfdml.losses import Contrastive, Margin, NormSoftmax, ProxyAnchor, ProxyNCA, SoftTriple, Triplet, WeightedSum
+from tfdml.losses import (
+    ContextualManifold,
+    Contrastive,
+    Margin,
+    NormSoftmax,
+    ProxyAnchor,
+    ProxyNCA,
+    ProxyNPair,
+    SoftTriple,
+    Triplet,
+    WeightedSum,
+)
 
 # What each sum is of; the contract tests run on such sums, too.
 SUMS = {
@@ -123,6 +134,10 @@ def test_only_losses_are_summed(kind, spec):
         ([("1", Triplet())], "number of 0 or more, received '1'"),
         ([(1.0, "triplet")], "keras.losses.Loss in each term, received 'triplet'"),
         ([(1.0, ProxyAnchor())], "needs the number of training classes"),
+        (
+            [(1.0, ContextualManifold(classes=3, proxies="hard")), (1.0, ProxyNPair(classes=3, proxies="images"))],
+            "2 losses of the sum have proxies that are features of images",
+        ),
     ],
 )
 def test_bad_terms_are_told(terms, message):

@@ -105,6 +105,15 @@ def test_pooling_norm_and_dropout_of_levels(batch, tmp_path):
         make_model(head=tfdml.heads.Linear(norm="group"))
 
 
+@pytest.mark.parametrize(
+    "method", [tfdml.AttentionEnsemble, tfdml.MultiHead, tfdml.MultiTail, tfdml.methods.Multilevel]
+)
+def test_a_backbone_without_endpoints_is_told(method):
+    plain = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Conv2D(4, 1)], name="plain")
+    with pytest.raises(ValueError, match=f"{method.__name__} cuts its backbone at endpoints, which Sequential 'plain'"):
+        method(plain)
+
+
 def test_an_unknown_endpoint_is_told():
     with pytest.raises(ValueError, match="Unknown endpoint 'inception_3c' of small. Known: stage1, stage2, stage3"):
         make_model(endpoints=("inception_3c", "stage3"))

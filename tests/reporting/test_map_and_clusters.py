@@ -1,6 +1,7 @@
 """The map of embeddings, and clusters with typical images."""
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from tfdml.reporting import clusters as clusters_file
@@ -21,6 +22,12 @@ def test_the_map_keeps_near_what_is_near():
     distances = np.linalg.norm(positions[:, None] - positions, axis=2) + 1e9 * np.eye(36)
     assert np.mean(distances.argmin(axis=1) // 12 == np.arange(36) // 12) == 1
     assert map_positions(embeddings[:3]).shape == (3, 2)
+
+
+@pytest.mark.parametrize("embeddings", [np.ones((9, 4)), np.arange(1, 9)[:, None]], ids=["all alike", "one dimension"])
+def test_what_no_map_can_tell_apart_is_in_a_row(embeddings):
+    positions = map_positions(embeddings, distance="euclidean")
+    np.testing.assert_array_equal(positions, np.stack([np.arange(len(embeddings)), 0 * positions[:, 1]], axis=1))
 
 
 def test_pictures_stand_at_their_positions(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 from tests.run_helpers import straight_run
 from tfdml.run.ensemble_directory import EnsembleDirectory, runs_of
+from tfdml.run.run_directory import RunDirectory
 
 
 def test_members_that_are_there_are_found_by_number(tmp_path):
@@ -54,3 +55,17 @@ def test_what_cannot_be_joined(three, names, words):
     (three / "copy" / "result.json").unlink()
     with pytest.raises((ValueError, FileNotFoundError), match=words):
         runs_of([str(three / name) for name in names])
+
+
+def test_an_ensemble_of_other_folders_is_not_trained_again(three):
+    shutil.rmtree(three / "member_001")
+    shutil.rmtree(three / "member_002")
+    with pytest.raises(ValueError, match="holds an ensemble of runs of other folders"):
+        EnsembleDirectory(three).check_members({}, None)
+
+
+def test_members_have_no_ordinary_run_beside_them(three):
+    (three / "flags.txt").unlink()
+    EnsembleDirectory(three).check_claim({})
+    with pytest.raises(ValueError, match="exists and is no run of tfdml"):
+        RunDirectory(three).check_claim({})

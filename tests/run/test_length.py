@@ -53,10 +53,13 @@ def test_steps_that_epochs_do_not_divide_are_told():
         ({"steps": 2003}, (2003, "steps")),
         ({"steps": 500, "eval_every": 2}, (2, "epochs")),
         ({"eval_every": 3, "eval_unit": "steps"}, (3, "steps")),
+        # Longer than the run.
+        ({"epochs": 1, "eval_every": 2}, (1, "epochs")),
+        ({"epochs": 3, "eval_every": 50, "eval_unit": "steps"}, (30, "steps")),
     ],
 )
 def test_evaluations_end_with_the_last_step(given, expected):
-    assert evaluations_of(settings(**given)) == expected
+    assert evaluations_of(settings(**given), 10) == expected
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,13 @@ def ensemble(tmp_path):
         given = flags.resolve(["--steps=3000", f"--seed={number}"])
         (member / "flags.txt").write_text("".join(f"{line}\n" for line in given.values()))
         events = [
-            {"event": "evaluation", "split": "test", "step": 1000 * place, "recall_at_1": recall}
+            {
+                "event": "evaluation",
+                "split": "test",
+                "step": 1000 * place,
+                "alignment": 1 - recall,
+                "recall_at_1": recall,
+            }
             for place, recall in enumerate(EVALUATIONS[:count])
         ]
         (member / "metrics.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))

@@ -1,10 +1,12 @@
 """The rows of a run, as its flags divide them."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from tfdml import flags
-from tfdml.run.splits import Splits
+from tfdml.run.splits import Splits, check_images, to_record
 
 
 def splits_of(photos, *more):
@@ -36,3 +38,20 @@ def test_meta_classes_of_images(photos):
 def test_too_many_meta_classes_are_told(photos):
     with pytest.raises(ValueError, match="--meta_classes=99: 99 meta-classes need as many classes, but.*partition the"):
         splits_of(photos, "--meta_classes=99")
+
+
+def test_a_fold_needs_the_number_of_folds(photos):
+    with pytest.raises(ValueError, match="--fold=3 needs --folds"):
+        splits_of(photos, "--evaluate_on=validation", "--fold=3")
+
+
+def test_a_resumed_run_has_as_many_images_as_when_it_began(photos):
+    splits = splits_of(photos)
+    record = to_record(flags.parse(f"--dataset=folder\n--data_dir={photos}")[0], splits.dataset)
+    check_images(record, splits.dataset, "runs/a")
+    check_images({}, splits.dataset, "runs/a")
+    fewer = dataclasses.replace(splits.dataset, test=splits.test.where(np.arange(3)))
+    with pytest.raises(
+        ValueError, match="The test split of folder has 3 images, and had .* when the run in runs/a began"
+    ):
+        check_images(record, fewer, "runs/a")

@@ -8,6 +8,7 @@ import numpy as np
 from tfdml.evaluation.diversity import learners_of, margins
 from tfdml.evaluation.embed import Embedder
 from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.evaluation.search import flat_labels
 
 # Limits of the projector: number of points, and side of the sprite in pixels.
 MOST_POINTS = 10_000
@@ -49,7 +50,7 @@ class Projector(keras.callbacks.Callback):
         clusters=None,
     ):
         super().__init__()
-        self.log_dir, self.images, self.labels = log_dir, images, np.asarray(labels)
+        self.log_dir, self.images, self.labels = log_dir, images, flat_labels(labels)
         self.thumbnail, self.class_names, self.seed, self.verbose = thumbnail, class_names or {}, seed, verbose
         self.learners, self.names, self.clusters = learners, names, clusters
 

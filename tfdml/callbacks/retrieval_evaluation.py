@@ -55,7 +55,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         verbose=0,
     ):
         super().__init__()
-        if unit not in ("epochs", "steps") or every < 1 or patience == 0:
+        if unit not in ("epochs", "steps") or every < 1 or (patience is not None and patience < 1):
             raise ValueError(
                 "Expected every >= 1, unit 'epochs' or 'steps', and patience >= 1 or None; "
                 f"received {every}, {unit!r} and {patience}."
@@ -107,8 +107,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         if self.unit == "epochs" and (epoch + 1) % self.every == 0:
             self._evaluate()
         if logs is not None and len(self.history) > self._evaluations_before:
-            recalls = {name: value for name, value in self.history[-1]["metrics"].items() if name != "queries"}
-            logs.update({f"{self.prefix}_{name}": value for name, value in recalls.items()})
+            values = {name: value for name, value in self.history[-1]["metrics"].items() if name != "queries"}
+            logs.update({f"{self.prefix}_{name}": value for name, value in values.items()})
 
     @property
     def exhausted(self):
@@ -137,6 +137,11 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         if not np.isfinite(self.embeddings).all():
             raise TrainingDiverged("Embeddings are not finite", self._step())
         metrics = self.measure(self.embeddings)
+        if self.monitor not in metrics:
+            raise ValueError(
+                f"RetrievalEvaluation(monitor={self.monitor!r}): no such metric is measured. Measured are "
+                f"{', '.join(metrics)}; only Keras' logs add the prefix {self.prefix}_."
+            )
         entry = {"step": self._step(), "metrics": metrics}
         self.history.append(entry)
         is_best = self.best is None or metrics[self.monitor] > self.best["metrics"][self.monitor]

@@ -39,6 +39,8 @@ class Embedder:
                 `evaluation_batches(share=workers.share)`; shares are joined in the order of the workers.
             count: number of images; what a dataset has beyond is left out. None: all.
         """
+        if isinstance(images, np.ndarray) and count is not None and len(images) != count:
+            raise ValueError(f"Expected a label for each image, received {len(images)} images and {count} labels.")
         lines = self.verbose == 2
         callbacks, bar = [ProgressLines()] if lines else [], 0 if lines else self.verbose
         if is_multi_worker(self.model.distribute_strategy):
@@ -74,4 +76,5 @@ class Embedder:
                 f"Expected a model from images to embeddings [batch, dim]; {self.model.name} returns {received}. "
                 "Pass the model to evaluate: RetrievalEvaluation(..., embedder=keras.Model(inputs, embeddings))."
             )
-        return embeddings
+        # NumPy knows no bfloat16.
+        return embeddings if embeddings.dtype.kind in "fiu" else embeddings.astype(np.float32)

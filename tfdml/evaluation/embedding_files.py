@@ -127,6 +127,8 @@ def _read_parquet(path):
     except (OSError, pyarrow.ArrowException) as error:
         raise ValueError(f"{path} cannot be read: {error}.") from error
     columns = {name: table[name].to_numpy() for name in table.column_names if name in ("labels", *COLUMNS)}
+    if "labels" in columns and table["labels"].null_count:
+        raise ValueError(f"{path}: {table['labels'].null_count} of {len(table)} labels are missing.")
     if "labels" in columns and columns["labels"].dtype == object:
         columns["labels"] = columns["labels"].astype(str)
     if "embeddings" in table.column_names:

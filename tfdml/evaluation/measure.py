@@ -13,6 +13,8 @@ from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores
 from tfdml.workers import ALONE
 
+DISTANCES = ("cosine", "euclidean")
+
 
 def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, index=None, seed=0, workers=ALONE):
     """Computes metrics of a search.
@@ -30,6 +32,8 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
     Returns:
         `Scores`.
     """
+    if distance not in DISTANCES:
+        raise ValueError(f"Expected distance {' or '.join(map(repr, DISTANCES))}, received {distance!r}.")
     embeddings = np.asanyarray(embeddings)
     search.check(embeddings)
     rows = np.union1d(search.queries, search.gallery)

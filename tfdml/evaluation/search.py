@@ -37,12 +37,12 @@ class Search:
             apart: columns `[N]`.
             pooling: None, `mean` or `max`.
         """
-        labels = np.asarray(labels)
-        if labels.ndim != 1:
-            raise ValueError(f"Expected labels [N], one class number a row; received shape {labels.shape}.")
-        if labels.dtype.kind == "f" and np.isnan(labels).any():
-            missing = np.flatnonzero(np.isnan(labels))
-            raise ValueError(f"{len(missing)} of {len(labels)} labels are NaN; the first is row {missing[0]}.")
+        labels = flat_labels(labels)
+        # Of floats NaN, and of objects, such as texts, NaN or None: neither is itself.
+        may_miss = labels.tolist() if labels.dtype.kind in "fO" else []
+        missing = [row for row, label in enumerate(may_miss) if label is None or label != label]
+        if missing:
+            raise ValueError(f"{len(missing)} of {len(labels)} labels are missing; the first is row {missing[0]}.")
         numbers = np.unique(labels, return_inverse=True)[1].astype(np.int64)
         columns = tuple(_column(column, len(labels)) for column in apart)
         return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns, pooling)
@@ -69,6 +69,16 @@ class Search:
             raise ValueError(
                 f"Expected an embedding for each label, received shapes {embeddings.shape} and {self.labels.shape}."
             )
+
+
+def flat_labels(labels):
+    """Returns labels as an array `[N]`; `[N, 1]`, as some datasets have them, become flat."""
+    labels = np.asarray(labels)
+    if labels.ndim == 2 and labels.shape[1] == 1:
+        return labels[:, 0]
+    if labels.ndim != 1:
+        raise ValueError(f"Expected labels [N], one class number a row; received shape {labels.shape}.")
+    return labels
 
 
 def _column(column, count):

@@ -6,7 +6,6 @@ from keras import ops
 from tfdml.argument_checks import expects
 from tfdml.arguments import integer, number, optional
 from tfdml.functional.checks import at_least_float32
-from tfdml.functional.distances import unit_length
 from tfdml.layers.proxies import Proxies
 
 
@@ -95,6 +94,4 @@ class SampledProxies(Proxies):
         rows = chosen[:, None] * self.per_class + ops.arange(self.per_class, dtype="int32")[None, :]
         # Only these rows have a gradient.
         proxies = ops.take(self.proxies, ops.reshape(rows, (-1,)), axis=0)
-        proxies = unit_length(ops.cast(proxies, embeddings.dtype))
-        similarities = ops.matmul(unit_length(embeddings), ops.transpose(proxies))
-        return ops.reshape(similarities, (-1, self.sampled, self.per_class))
+        return ops.reshape(self.similarities(embeddings, proxies), (-1, self.sampled, self.per_class))

@@ -1,5 +1,7 @@
 """Ranked list loss."""
 
+import inspect
+
 import keras
 from keras import ops
 
@@ -93,9 +95,13 @@ def _temperature(name):
     """The property of a loss that reads and sets such a number."""
 
     def read(loss):
+        if name not in loss._temperatures:
+            raise AttributeError(f"{type(loss).__name__} has no {name}.")
         return loss._temperatures[name].number
 
     def assign(loss, number):
+        if name not in inspect.signature(loss.function).parameters:
+            raise AttributeError(f"{type(loss).__name__} has no {name}.")
         temperatures = vars(loss).setdefault("_temperatures", {})
         if name in temperatures:
             temperatures[name].assign(number)

@@ -10,6 +10,7 @@ from tfdml.layers.loss_inputs import LossInputs
 from tfdml.layers.loss_layer import layer_of
 from tfdml.loss_hooks import hooks_of
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.losses.softmax_proxy_loss import check_plain_keras
 from tfdml.registry import register_sum
 
@@ -38,6 +39,12 @@ class WeightedSum(EmbeddingLoss):
         super().__init__(**kwargs)
         self.terms = [(weight, _loss_of(loss)) for weight, loss in terms]
         _check([weight for weight, _ in self.terms])
+        of_images = [loss for _, loss in self.terms if isinstance(loss, ImageProxyLoss) and not loss.learns_proxies]
+        if len(of_images) > 1:
+            raise ValueError(
+                f"{len(of_images)} losses of the sum have proxies that are features of images, and would set each "
+                "other's. Use proxies='learnt' for all but one."
+            )
         # Made for the shapes that it tells; models make their own.
         self._shapes = self.make_layer()
 

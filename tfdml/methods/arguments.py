@@ -19,3 +19,12 @@ ENSEMBLE = {
     "divergence_weight": number(at_least=0),
     "divergence_margin": number(at_least=0),
 }
+
+
+def check_endpoints(backbone, method):
+    """Raises a ValueError if a method that cuts its backbone at endpoints is given one that declares none."""
+    if not hasattr(backbone, "split_at"):
+        raise ValueError(
+            f"{type(method).__name__} cuts its backbone at endpoints, which {type(backbone).__name__} "
+            f"{backbone.name!r} does not declare. Use one of tfdml.backbones, such as KerasApplication('ResNet50')."
+        )

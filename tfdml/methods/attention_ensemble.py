@@ -2,7 +2,7 @@
 
 from tfdml.arguments import integer, optional
 from tfdml.heads.linear import Linear
-from tfdml.methods.arguments import ENSEMBLE
+from tfdml.methods.arguments import ENSEMBLE, check_endpoints
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
 
@@ -41,6 +41,7 @@ class AttentionEnsemble(Ensemble):
         freeze_batch_norm="none",
         **kwargs,
     ):
+        check_endpoints(backbone, self)
         if attention_depth is None:
             attention_depth = backbone.method_default("attention_depth")
         super().__init__(

@@ -7,6 +7,7 @@ from tfdml.layers.attention_masks import AttentionMasks
 from tfdml.layers.copies import copied, perturb_kernels
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.layers.sliced import size_of_slice
+from tfdml.methods.arguments import check_endpoints
 from tfdml.methods.embedding_model import EmbeddingModel
 
 
@@ -44,6 +45,7 @@ class Ensemble(EmbeddingModel):
         freeze_batch_norm="none",
         **kwargs,
     ):
+        check_endpoints(backbone, self)
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         branch = backbone.method_default("branch") if branch is None else branch
         size_of_each = size_of_slice(embedding_size, learners)

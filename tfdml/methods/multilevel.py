@@ -5,7 +5,7 @@ import keras
 from tfdml.arguments import integer, optional, several, text
 from tfdml.heads.linear import Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
-from tfdml.methods.arguments import METHOD
+from tfdml.methods.arguments import METHOD, check_endpoints
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.registry import register
 
@@ -51,6 +51,7 @@ class Multilevel(EmbeddingModel):
         freeze_batch_norm="none",
         **kwargs,
     ):
+        check_endpoints(backbone, self)
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         self.embedding_size = embedding_size
         self.endpoints = tuple(backbone.method_default("levels") if endpoints is None else endpoints)

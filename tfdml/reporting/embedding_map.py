@@ -13,12 +13,16 @@ WIDTH, SIDE, DOT = 1600, 32, 6
 CELL = SIDE + 2 * FRAME
 # How near the middles of two pictures may be, in parts of a picture.
 NEAREST = 0.5
+# Coordinates that differ by less are alike: t-SNE ends the process where all are.
+ALIKE = 1e-6
 # About how many neighbors t-SNE considers, scikit-learn's default, and its iterations, enough for a thousand images.
 PERPLEXITY, ITERATIONS = 30, 500
 
 
 def map_positions(embeddings, *, distance="cosine", seed=0):
     """Returns positions `[N, 2]` by t-SNE, which starts from the first two principal components.
+
+    Embeddings that no map can tell apart, of one dimension or all alike, are in a row.
 
     Args:
         embeddings: `[N, d]` array, of a few thousand rows at most.
@@ -31,7 +35,7 @@ def map_positions(embeddings, *, distance="cosine", seed=0):
 
     # Between unit vectors, Euclidean distances are in the order of cosines.
     vectors = embeddings if distance == "euclidean" else unit_length(embeddings)
-    if len(vectors) < 4:
+    if len(vectors) < 4 or vectors.shape[1] < 2 or np.ptp(vectors, axis=0).max() < ALIKE:
         return np.stack([np.arange(len(vectors)), np.zeros(len(vectors))], axis=1).astype(np.float32)
     perplexity = min(PERPLEXITY, (len(vectors) - 1) / 3)
     search = TSNE(init="pca", perplexity=perplexity, max_iter=ITERATIONS, random_state=seed)

@@ -69,7 +69,9 @@ class CheckpointFolder:
         self._remove_others(step)
 
     def read_newest(self, warn):
-        """The newest checkpoint that is whole, `(step, arrays, state)`, or None if no checkpoint is whole.
+        """The newest checkpoint that is whole, `(step, arrays, state)`, or None if there is none.
+
+        It is an error if all are damaged.
 
         Args:
             warn: called with a message for every damaged one that is passed over.

@@ -2,7 +2,10 @@
 
 import glob
 
-from tfdml.run.run_directory import MEMBER, RunDirectory
+from tfdml.run.run_directory import RunDirectory
+
+# The folders of members are called so, with a number.
+MEMBER = "member_"
 
 
 class EnsembleDirectory(RunDirectory):
@@ -10,6 +13,9 @@ class EnsembleDirectory(RunDirectory):
 
     Its own flags, models and result are those of the members together, and are written when they are joined.
     """
+
+    # It has no flags until members are trained.
+    beside_a_run = (*RunDirectory.beside_a_run, MEMBER)
 
     def member(self, number):
         return RunDirectory(self.path / f"{MEMBER}{number:03}")
@@ -37,6 +43,8 @@ class EnsembleDirectory(RunDirectory):
         if self._flags.exists():
             if not self.asked() and self.has_begun():
                 raise ValueError(f"--run_dir={self.path} holds an ordinary run; give another one for an ensemble.")
+            if self.asked() and not self.members():
+                raise ValueError(f"--run_dir={self.path} holds an ensemble of runs of other folders; give another one.")
         else:
             self.check_claim(serialized)
         for number, member in self.members().items():

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import keras
 import tensorflow as tf
+from absl import logging
 
 from tfdml.devices import is_chief
 from tfdml.evaluation import Embedder
@@ -105,6 +106,8 @@ def _opened(run_dir, which, changes):
         raise ValueError("--run_dir is missing: the folder of a run.")
     run = RunDirectory(run_dir)
     settings = run.settings()
+    if run.result() is None and run.model_file(which).is_file():
+        logging.warning("The run in %s is not complete: its best model so far is used.", run.path)
     recorded = {} if "dataset" in changes else run.recorded_dataset()
     changes = {**recorded.get("flags", {}), **changes}
     # A cache is of use where images are seen more than once.

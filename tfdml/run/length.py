@@ -43,11 +43,14 @@ def epochs_of(settings, steps_per_epoch):
     return steps // steps_per_epoch if steps else settings.epochs
 
 
-def evaluations_of(settings):
+def evaluations_of(settings, steps_per_epoch):
     """Returns after how many epochs or steps a run is evaluated, and which of them: `epochs` or `steps`."""
     steps = steps_of(settings)
     if settings.eval_every:
-        return settings.eval_every, settings.eval_unit
+        epochs = epochs_of(settings, steps_per_epoch)
+        whole = epochs if settings.eval_unit == "epochs" else epochs * steps_per_epoch
+        # A shorter run is evaluated at its end: otherwise its best model would be the untrained one.
+        return min(settings.eval_every, whole), settings.eval_unit
     if not steps:
         return 1, "epochs"
     # The last step is evaluated, too; of a prime number of steps, only that.

@@ -1,5 +1,6 @@
 """The page of an ensemble whose members are not joined yet."""
 
+from tfdml.evaluation.metrics import metric_of
 from tfdml.reporting import page
 from tfdml.reporting.page.elements import table
 from tfdml.reporting.page.scores import is_score, number, titled
@@ -54,12 +55,28 @@ def _state(record):
 
 def _best(record):
     """The metric that selects the best model, its best value so far, and the step of it."""
-    evaluations = [event for event in record.events if event["event"] == "evaluation"]
-    if not evaluations:
+    metric = _selecting(record)
+    best = metric and record.best_evaluation(metric)
+    if not best:
         return None, _counted(None), _counted(None)
-    metric = record.settings.select_by or next(name for name in evaluations[0] if is_score(name, evaluations[0]))
-    best = max(evaluations, key=lambda event: event[metric])
     return metric, number(best[metric]), _counted(best["step"])
+
+
+def _selecting(record):
+    """The metric that selects the best model: --select_by, or the first of which more is better; None if unknown."""
+    if record.settings.select_by:
+        return record.settings.select_by
+    first = next((event for event in record.events if event["event"] == "evaluation"), {})
+    scores = [name for name in first if is_score(name, first)]
+    return next((name for name in scores if _larger_is_better(name)), None)
+
+
+def _larger_is_better(name):
+    try:
+        return metric_of(name).larger_is_better
+    except ValueError:
+        # A user's own, which is called otherwise in --metrics.
+        return True
 
 
 def _counted(value):

@@ -5,6 +5,7 @@ import functools
 import json
 import shlex
 import zipfile
+from operator import itemgetter
 
 from tfdml import flags
 from tfdml.run.ensemble_directory import EnsembleDirectory
@@ -60,8 +61,14 @@ class Record:
         """The step of the best model, or of the best so far by the metric that selects it."""
         if self.result:
             return self.result["best"]["step"]
-        evaluations = [event for event in self.events if event["event"] == "evaluation" and monitor in event]
-        return max(evaluations, key=lambda event: event[monitor])["step"] if evaluations else 0
+        best = self.best_evaluation(monitor)
+        return best["step"] if best else 0
+
+    def best_evaluation(self, monitor):
+        """The event of the evaluation that is best by a metric; None where it has no value yet."""
+        evaluations = (event for event in self.events if event["event"] == "evaluation")
+        scored = (event for event in evaluations if event.get(monitor) is not None)
+        return max(scored, key=itemgetter(monitor), default=None)
 
     def is_training(self):
         """Whether a process trains in the folder now."""

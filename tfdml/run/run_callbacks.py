@@ -100,7 +100,7 @@ def refresh_of(parts):
 def _evaluation(experiment, model, batches, progress, run, log, average):
     """The callback that measures the model while it trains, and saves it where it is the best so far."""
     settings, split, protocol = experiment.settings, experiment.splits.evaluation, experiment.splits.protocol
-    every, unit = evaluations_of(settings)
+    every, unit = evaluations_of(settings, progress.steps_per_epoch)
 
     def on_evaluation(step, metrics, is_best, seconds):
         # How many queries there are is no curve.

@@ -12,8 +12,6 @@ from tfdml import flags
 from tfdml.checked_files import open_locked, write_atomically
 
 LOCK = ".lock"
-# The folders of an ensemble's members are called so, with a number.
-MEMBER = "member_"
 
 
 class RunDirectory:
@@ -22,6 +20,9 @@ class RunDirectory:
     Args:
         path: the folder; it need not exist.
     """
+
+    # How names begin of what may be in a folder before it is a run's: what a kill in the middle of `claim` left.
+    beside_a_run = (".writing-", LOCK)
 
     def __init__(self, path):
         self.path = Path(path)
@@ -148,10 +149,8 @@ class RunDirectory:
         shutil.rmtree(self.tensorboard, ignore_errors=True)
 
     def _holds_anything(self):
-        # What a kill in the middle of `claim` left is nothing. An ensemble has no flags before its members are trained,
-        # but may have a report.
         names = [entry.name for entry in self.path.iterdir() if entry != self.report]
-        return any(not name.startswith((".writing-", LOCK, MEMBER)) for name in names)
+        return any(not name.startswith(self.beside_a_run) for name in names)
 
     def _saved_flags(self):
         if not self.has_flags:

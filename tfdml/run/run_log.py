@@ -32,13 +32,20 @@ class RunLog:
         if not self.enabled:
             return
         line = json.dumps({"event": event, "step": step, **more, **values})
-        with open(self.path, mode, encoding="utf-8") as file:
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with open(self.path, mode, encoding="utf-8") as file:
+                file.write(line + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            # That of a full disk names no file.
+            error.filename = str(self.path)
+            raise
         with self._writer.as_default(step=step):
             for name, value in values.items():
-                tf.summary.scalar(f"{event}/{name}", value)
+                # A metric may have none, such as the distance of pairs where there are none.
+                if value is not None:
+                    tf.summary.scalar(f"{event}/{name}", value)
         self._writer.flush()
 
     def get_state(self):

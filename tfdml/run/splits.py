@@ -55,16 +55,33 @@ def to_record(settings, dataset):
         dataset: the `Dataset` that they make.
 
     Returns:
-        `{"flags": ..., "classes": ...}`: flags to replace, by name, and names of the classes of each split. Neither is
-        there where `flags.txt` says all.
+        `{"images": ..., "flags": ..., "classes": ...}`: the number of images of each split, and, where `flags.txt` does
+        not say all, flags to replace, by name, and names of the classes of each split.
     """
-    record = {}
+    record = {"images": {part: len(split) for part, split in dataset.splits().items()}}
     spec = from_anywhere(settings.dataset, settings.data_dir)
     if spec != settings.dataset:
         record["flags"] = {"dataset": spec}
     if dataset.undivided:
         record["classes"] = dataset.classes()
     return record
+
+
+def check_images(record, dataset, run_dir):
+    """Raises if a dataset has another number of images than when a run began, whose epochs would change.
+
+    Args:
+        record: what `to_record` gave then; empty: nothing is known.
+        dataset: the `Dataset` now.
+        run_dir: path of the run.
+    """
+    for part, count in record.get("images", {}).items():
+        now = len(dataset.splits()[part])
+        if now != count:
+            raise ValueError(
+                f"The {part} split of {dataset.name} has {now:,} images, and had {count:,} when the run in {run_dir} "
+                "began. Restore its images, or train again in another --run_dir."
+            )
 
 
 def held_out(settings, dataset, evaluation):
@@ -106,6 +123,8 @@ def _train_and_evaluation(dataset, settings):
             raise ValueError("--folds needs --evaluate_on=validation: folds are made of the training classes.")
         return dataset.train, dataset.test
     seed = validation_seed_of(settings)
+    if settings.fold and not settings.folds:
+        raise ValueError(f"--fold={settings.fold} needs --folds, their number.")
     if settings.folds:
         return dataset.fold(settings.fold, settings.folds, seed)
     return dataset.hold_out(settings.validation_classes, seed)

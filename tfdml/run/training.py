@@ -17,7 +17,7 @@ from tfdml.run.progress import Progress
 from tfdml.run.result import print_result, result_of
 from tfdml.run.run_callbacks import RunCallbacks
 from tfdml.run.sampler import make_sampler
-from tfdml.run.splits import to_record
+from tfdml.run.splits import check_images, to_record
 from tfdml.run.stop_request import StopRequest
 from tfdml.run.tensorflow_setup import set_up
 from tfdml.run.verbosity import verbosity
@@ -44,13 +44,16 @@ def train(settings, run, serialized):
         print(f"The run in {run.path} is complete; give another --run_dir to train again.")
         print_result(result, run)
         return
+    if settings.steps and settings.epochs:
+        print(f"--steps={settings.steps} is the length of the run; --epochs={settings.epochs} needs --steps=0.")
     # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
     if settings.devices != "workers":
         run.check_free()
     strategy = set_up(settings)
     # A run that has begun goes on with the classes that it had.
-    classes = run.recorded_dataset().get("classes") if run.has_checkpoint else None
-    experiment = Experiment.of(settings, strategy, classes=classes)
+    recorded = run.recorded_dataset() if run.has_checkpoint else {}
+    experiment = Experiment.of(settings, strategy, classes=recorded.get("classes"))
+    check_images(recorded, experiment.splits.dataset, run.path)
     stop = StopRequest()
     try:
         with experiment.naming_unreadable():

@@ -13,6 +13,7 @@ from pipelines.datasets.folder import ENDINGS
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import PackedImages, local
 from pipelines.images.image_headers import MOST_BYTES
+from tfdml import registry
 from tfdml.serving import image_tables
 
 # First bytes of a file to its ending.
@@ -61,8 +62,8 @@ class ImageList:
             return cls._of_file(Path(source))
         if glob.has_magic(str(source)) and not SPEC.fullmatch(str(source)):
             return cls._of_pattern(str(source))
-        if os.sep in source.partition("(")[0]:
-            raise FileNotFoundError(f"--images={source}: no such folder or file.")
+        if source.partition("(")[0] not in registry.names("dataset"):
+            raise FileNotFoundError(f"{source}: no such folder or file, and no dataset of that name.")
         return cls._of_dataset(source, data_dir, split)
 
     def read(self, row):
@@ -122,7 +123,7 @@ class ImageList:
         if file.suffix in image_tables.ENDINGS:
             return cls._of_pairs(file, zip(*image_tables.read_image_table(file), strict=True))
         try:
-            lines = [line for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
+            lines = [line for line in file.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
         except UnicodeDecodeError:
             raise ValueError(f"{file} is no list of images: expected a text file with a path in each line.") from None
         return cls._of_pairs(file, (line.partition("\t")[::2] for line in lines))

@@ -1,0 +1,20 @@
+"""Metrics of training beside the loss."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml.methods.measures import Measures, measure
+
+LEARNED = tf.constant([0.0, 0.0, 1.0, 1.0])
+
+
+def test_a_batch_without_positive_pairs_has_no_part_in_their_mean_distance():
+    embeddings = tf.constant(np.eye(4), tf.float32)
+    measures = Measures()
+    for labels in ([0, 0, 1, 2], [0, 1, 2, 3]):
+        measured = measure(tf.constant(labels), embeddings, LEARNED)
+        found = measures.update(measured | {"loss": tf.constant(1.0)}, skips_infinite=False)
+    assert float(found["positive_distance"]) == pytest.approx(2**0.5)
+    assert float(found["negative_distance"]) == pytest.approx(2**0.5)
+    assert float(found["active_anchors"]) == 0.5
