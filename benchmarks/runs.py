@@ -110,11 +110,11 @@ def curve(run_dir, metric="recall_at_1"):
     return {event["step"]: event[metric] for event in events if metric in event}
 
 
-def gained_late(run_dirs, metric="recall_at_1"):
-    """Returns how much each run gained in its last quarter, near 0 where the metric has flattened."""
+def gained_late(run_dirs):
+    """Returns how much Recall@1 of each run gained in its last quarter, near 0 where it has flattened."""
     gains = []
     for path in run_dirs:
-        values = curve(path, metric)
+        values = curve(path)
         end = max(values)
         gains.append(values[end] - values[min(values, key=lambda step: abs(step - 0.75 * end))])
     return gains

@@ -15,7 +15,7 @@ flags.DEFINE_string(
     "out",
     "",
     "Where to write the list of bad images, if there are any; empty: bad_images.jsonl in --data_dir, or in "
-    "~/.cache/tfdml if that is empty.",
+    "the cache folder, tfdml in $XDG_CACHE_HOME or ~/.cache, if that is empty.",
 )
 flags.DEFINE_integer("min_side", 8, "Images with a shorter side are too small, pixels.", lower_bound=1)
 flags.DEFINE_integer("threads", 8, "Images that are decoded at once.", lower_bound=1)

@@ -215,12 +215,12 @@ def define_run_dir(help_text, values=flags.FLAGS):
     flags.DEFINE_string("run_dir", "", help_text, flag_values=values)
 
 
-def define_which(values=flags.FLAGS):
-    flags.DEFINE_enum("model", "best", ["best", "final"], "Model of the run to use.", flag_values=values)
+def define_which():
+    flags.DEFINE_enum("model", "best", ["best", "final"], "Model of the run to use.")
 
 
-def define_debug(values=flags.FLAGS):
-    flags.DEFINE_bool("debug", False, "Show the traceback of an error.", flag_values=values)
+def define_debug():
+    flags.DEFINE_bool("debug", False, "Show the traceback of an error.")
 
 
 def settings_of(names, values=flags.FLAGS):

@@ -4,6 +4,8 @@ import struct
 
 # Pillow's names of the formats that `pipelines.images.decoding` reads; MPO is a JPEG with further pictures behind it.
 READ = ("JPEG", "MPO", "PNG", "WEBP")
+# First two bytes of a file to the ending of its name.
+ENDING_OF = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}
 # 100 megapixels are 300 MB when decoded; a file of a few kilobytes can claim them.
 MOST_PIXELS = 100_000_000
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pipelines.datasets.headers import ENDING_OF
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import local
 from tfdml.checked_files import fingerprint, write_atomically, write_flushed, write_manifest
@@ -19,7 +20,6 @@ from tfdml.folder_lock import LOCK, locked
 FORMAT, VERSION, MANIFEST, PLAN, CLASSES = "packed tfdml dataset", 1, "manifest.json", "plan.json", "classes.parquet"
 # Columns of a split that a table has as they are.
 COLUMNS = ("labels", "cameras", "groups", "is_query", "is_gallery")
-ENDINGS = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}
 BLOCK = tarfile.BLOCKSIZE
 
 
@@ -164,7 +164,7 @@ def _write_records(file, shard, split, columns):
     with tarfile.open(fileobj=file, mode="w", format=tarfile.GNU_FORMAT) as tar:
         for row in shard.rows:
             content = split.images[row] if split.encoded else _content_of(split.images[row])
-            entry = tarfile.TarInfo(f"{row:09d}{ENDINGS.get(content[:2], '.bin')}")
+            entry = tarfile.TarInfo(f"{row:09d}{ENDING_OF.get(content[:2], '.bin')}")
             entry.size = len(content)
             tar.addfile(entry, io.BytesIO(content))
             # Behind the record the last block is filled up.

@@ -150,7 +150,7 @@ def pair_cosines(learners, labels, *, seed=0):
     rows, count, _ = learners.shape
     one, other = random.integers(0, rows, (2, 20 * PAIRS))
     negative = np.flatnonzero(labels[one] != labels[other])[:PAIRS]
-    again, partner = _positive_pairs(labels, random)
+    again, partner = positive_pairs(labels, random)
     k, apart = random.integers(0, count, PAIRS), random.integers(1, max(count, 2), PAIRS)
     image = random.integers(0, rows, PAIRS if count > 1 else 0)
     pairs = {
@@ -163,8 +163,13 @@ def pair_cosines(learners, labels, *, seed=0):
     return _shares(cosines, COSINES)
 
 
-def _positive_pairs(labels, random):
-    """Samples pairs of different rows of the same class: `(rows, rows)`."""
+def positive_pairs(labels, random):
+    """Samples pairs of different rows of a class, `(rows, rows)`; each row is as likely.
+
+    Args:
+        labels: `[N]` class numbers.
+        random: `np.random.Generator`.
+    """
     order = np.argsort(labels, kind="stable")
     _, start, size = np.unique(labels[order], return_index=True, return_counts=True)
     start, size = np.repeat(start, size), np.repeat(size, size)

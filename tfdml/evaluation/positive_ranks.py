@@ -17,7 +17,8 @@ from tfdml.evaluation.one_ahead import one_ahead
 from tfdml.evaluation.products import Products
 from tfdml.evaluation.query_block import QueryBlock
 
-# Exact similarities that differ by less count as equal: what float32 embeddings of equal images differ by.
+# Exact similarities that differ by less count as equal: what float32 embeddings of equal images differ by. Euclidean
+# distances are compared as half their squares, relative to the squared length of the longest vector.
 TIE = 1e-6
 # Gallery rows that are compared at once.
 TILE = 65536
@@ -31,7 +32,6 @@ def positive_ranks(
     *,
     distance="cosine",
     first_only=False,
-    tie=TIE,
     memory=2**27,
     query_embeddings=None,
     share=range,
@@ -39,7 +39,7 @@ def positive_ranks(
 ):
     """Yields `PositiveRanks` of blocks of queries; queries without a positive in the gallery are left out.
 
-    A negative that is as similar as a positive, up to `tie`, ranks before it, so a collapsed embedding scores near 0.
+    A negative that is as similar as a positive, up to `TIE`, ranks before it, so a collapsed embedding scores near 0.
     The ranks depend neither on `memory` nor on the number of threads.
 
     Args:
@@ -47,8 +47,6 @@ def positive_ranks(
         search: `Search` among its rows.
         distance: `cosine` or `euclidean`.
         first_only: True for the rank of each query's first positive only, which is cheaper.
-        tie: similarities that differ by less count as equal. Euclidean distances are compared as half their squares,
-            relative to the squared length of the longest vector.
         memory: bytes for the similarities of a block; those of two blocks are in memory at once.
         query_embeddings: `[N, d]` array whose rows are compared with the gallery's in `embeddings`, by cosine
             similarity; None if these are the same.
@@ -71,7 +69,7 @@ def positive_ranks(
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
         for part in (queries[:trial], queries[trial:]):
             blocks = (
-                gallery.block(part[start : start + size], query_vectors, first_only, tie)
+                gallery.block(part[start : start + size], query_vectors, first_only)
                 for start in range(0, len(part), size)
             )
             # Products use all cores, counts not always: each does while the other does not.
@@ -96,7 +94,7 @@ class _Gallery:
         self.error = (vectors.vectors.shape[1] + 8) * 2.0**-24 * longest * 1.001
         self.half = HalfCounts.of(vectors, self.error, depths)
 
-    def block(self, queries, vectors, first_only, tie):
+    def block(self, queries, vectors, first_only):
         """Returns the `QueryBlock` of those queries that have a positive."""
         taken = vectors.take(queries)
         kept, thresholds = [], []
@@ -106,7 +104,7 @@ class _Gallery:
                 if len(similarities):
                     kept.append(place)
                     # In ascending order of similarity.
-                    thresholds.append(similarities[-1:] - tie if first_only else similarities - tie)
+                    thresholds.append(similarities[-1:] - TIE if first_only else similarities - TIE)
         return QueryBlock.of(queries[kept], taken.vectors[kept], thresholds)
 
     def _positives(self, queries, vectors):

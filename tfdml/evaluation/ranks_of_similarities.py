@@ -7,14 +7,14 @@ from tfdml.evaluation.positive_ranks import TIE
 from tfdml.evaluation.ranks import PositiveRanks
 
 
-def ranks_of_similarities(blocks, search, *, first_only=False, tie=TIE):
+def ranks_of_similarities(blocks, search, *, first_only=False):
     """Yields `PositiveRanks` of blocks of queries, as `positive_ranks` does.
 
     Args:
         blocks: iterable of rows of queries `[B]` and their similarities `[B, G]` to `search.gallery`, float64, from
             -1 to 1.
         search: `Search`.
-        first_only, tie: as of `positive_ranks`.
+        first_only: as of `positive_ranks`.
     """
     for rows, similarities in blocks:
         same = search.labels[rows, None] == search.labels[search.gallery]
@@ -22,13 +22,13 @@ def ranks_of_similarities(blocks, search, *, first_only=False, tie=TIE):
         kept = np.flatnonzero(counted.any(axis=1))
         if len(kept):
             positives = counted[kept].sum(axis=1)
-            ahead = [_ahead(similarities[place], same[place], counted[place], first_only, tie) for place in kept]
+            ahead = [_ahead(similarities[place], same[place], counted[place], first_only) for place in kept]
             yield PositiveRanks.of(rows[kept], positives, ahead)
 
 
-def _ahead(similarities, same, counted, first_only, tie):
+def _ahead(similarities, same, counted, first_only):
     """Returns the number of negatives that are as similar as each positive, the farthest positive first."""
-    thresholds = np.sort(similarities[counted])[-1 if first_only else 0 :] - tie
+    thresholds = np.sort(similarities[counted])[-1 if first_only else 0 :] - TIE
     negatives = np.where(same, -np.inf, similarities).astype(np.float32)
     # The rounding to float32, and that of the thresholds.
     return count_at_least(negatives, thresholds, 2.0**-22, lambda places: similarities[places])

@@ -60,9 +60,9 @@ class Sheet:
         """Draws a dot whose middle is at `(left, top)`."""
         self._draw.ellipse((left - size / 2, top - size / 2, left + size / 2, top + size / 2), fill=color)
 
-    def line(self, top, *, color="#cccccc"):
+    def line(self, top):
         """Draws a line across the sheet."""
-        self._draw.line((0, top, self.image.width, top), fill=color)
+        self._draw.line((0, top, self.image.width, top), fill="#cccccc")
 
     def save(self, path):
         """Writes the sheet as a PNG file."""

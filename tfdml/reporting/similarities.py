@@ -2,11 +2,11 @@
 
 import numpy as np
 
+from tfdml.evaluation.diversity import PAIRS, positive_pairs
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.reporting.chart import COLORS, legend_above, new_chart, save_chart
 
-# Pairs drawn of each kind, and bars of the histogram.
-PAIRS, BARS = 20_000, 60
+BARS = 60
 
 
 def draw_similarities(embeddings, labels, path, *, distance="cosine", seed=0):
@@ -20,7 +20,7 @@ def draw_similarities(embeddings, labels, path, *, distance="cosine", seed=0):
         seed: determines which pairs are drawn.
     """
     random, labels = np.random.default_rng(seed), np.asarray(labels)
-    pairs = {"same class": _positives(labels, random), "different classes": _negatives(labels, random)}
+    pairs = {"same class": positive_pairs(labels, random), "different classes": _negatives(labels, random)}
     values = {kind: _compared(embeddings, *rows, distance) for kind, rows in pairs.items() if len(rows[0])}
     figure, axes = new_chart("Euclidean distance" if distance == "euclidean" else "cosine", "share of pairs")
     edges = np.histogram_bin_edges(np.concatenate(list(values.values())), BARS)
@@ -47,20 +47,6 @@ def _negatives(labels, random):
     one, other = random.integers(0, len(labels), (2, 4 * PAIRS))
     apart = np.flatnonzero(labels[one] != labels[other])[:PAIRS]
     return one[apart], other[apart]
-
-
-def _positives(labels, random):
-    """Pairs of different rows of a class; each row is as likely."""
-    order = np.argsort(labels, kind="stable")
-    _, of_class, sizes = np.unique(labels[order], return_inverse=True, return_counts=True)
-    starts = np.cumsum(sizes) - sizes
-    usable = np.flatnonzero(sizes[of_class] > 1)
-    if not len(usable):
-        return usable, usable
-    place = random.choice(usable, PAIRS)
-    start, size = starts[of_class[place]], sizes[of_class[place]]
-    step = 1 + random.integers(0, size - 1)
-    return order[place], order[start + (place - start + step) % size]
 
 
 def _compared(embeddings, one, other, distance):

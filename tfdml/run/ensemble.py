@@ -5,14 +5,14 @@ from typing import NamedTuple
 
 import keras
 
-from tfdml.evaluation import cost, diversity
+from tfdml.evaluation import cost
 from tfdml.evaluation.fusion import fit_weights, fuse
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.methods.member_ensemble import MemberEnsemble
 from tfdml.run.ensemble_checks import check_members, held_out_by_all
 from tfdml.run.experiment import trained_model
 from tfdml.run.model_files import save_model
-from tfdml.run.result import print_table, write_projector
+from tfdml.run.result import diversity_of, print_table, write_projector
 from tfdml.run.run_directory import RunDirectory
 
 # TensorFlow is set up once for all runs.
@@ -63,7 +63,7 @@ def join(runs, out, *, asked, weights=None, fit=False, data_dir=""):
         "selected_on": selection["selected_on"],
         "step": max(member.result["step"] for member in members),
         **fitted,
-        **_learners(embedded.best, test, protocol, weights),
+        **_learners(experiment, embedded.best, weights),
         "cost": costs,
         "seconds": round(sum(member.result["seconds"] for member in members), 1),
     }
@@ -164,19 +164,10 @@ def _selection(bests):
     return {"step": max(best["step"] for best in bests), **selected}
 
 
-def _learners(embeddings, test, protocol, weights):
+def _learners(experiment, embeddings, weights):
     """How members differ, and the first m of them together (Figure 4 of EDMS); of one member nothing."""
-    if len(weights) == 1:
-        return {}
-    found = diversity(
-        embeddings,
-        test.labels,
-        len(weights),
-        measure=lambda each: protocol(each, test),
-        measure_together=lambda each: protocol(each, test, protocol.while_training),
-        weights=weights,
-    )
-    return {"learners": found}
+    count = len(weights)
+    return {} if count == 1 else {"learners": diversity_of(experiment, embeddings, count, weights=weights)}
 
 
 def print_ensemble(result, run):

@@ -108,7 +108,7 @@ def learners_of(experiment, model, embeddings, count):
     return {"learners": diversity_of(experiment, embeddings, count), "cost": costs}
 
 
-def diversity_of(experiment, embeddings, count, metrics=None):
+def diversity_of(experiment, embeddings, count, metrics=None, weights=None):
     """Measures how learners differ on the test split, see `tfdml.evaluation.diversity`.
 
     Args:
@@ -116,6 +116,7 @@ def diversity_of(experiment, embeddings, count, metrics=None):
         embeddings: `[N, D]` of the test split.
         count: number of learners.
         metrics: the metrics of each learner alone; None: all of the protocol.
+        weights: of the learners together, see `tfdml.evaluation.diversity`; None: all alike.
     """
     test, while_training = experiment.splits.test, experiment.splits.protocol.while_training
     return diversity(
@@ -125,6 +126,7 @@ def diversity_of(experiment, embeddings, count, metrics=None):
         measure=lambda each: experiment.measure(each, test, metrics),
         # K-means of all of them would take longer than the rest.
         measure_together=lambda each: experiment.measure(each, test, while_training),
+        weights=weights,
     )
 
 

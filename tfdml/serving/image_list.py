@@ -10,14 +10,13 @@ import numpy as np
 
 from pipelines.datasets import load
 from pipelines.datasets.folder import ENDINGS
+from pipelines.datasets.headers import ENDING_OF
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import PackedImages, local
 from pipelines.images.image_headers import MOST_BYTES
 from tfdml import registry
 from tfdml.serving import image_tables
 
-# First bytes of a file to its ending.
-KINDS = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}
 SPEC = re.compile(r"\w+(\(.*\))?", re.DOTALL)
 
 
@@ -157,4 +156,4 @@ class ImageList:
 
 
 def _ending(content):
-    return KINDS.get(content[:2], "")
+    return ENDING_OF.get(content[:2], "")

@@ -8,7 +8,7 @@ FILE = "model.tflite"
 PRECISIONS = ("float32", "float16", "int8")
 
 
-def write_lite(path, precision="float32"):
+def write_lite(path, precision):
     """Writes `model.tflite` beside a SavedModel: its signature `embed_images`, which takes pixels, not files.
 
     Args:

@@ -57,9 +57,9 @@ class Protocol:
         several = [measure(embeddings, search, metrics, workers=workers, **options) for search in self.searches(rows)]
         return Scores.mean(several)
 
-    def __call__(self, embeddings, rows, metrics=None, workers=ALONE):
+    def __call__(self, embeddings, rows, metrics=None):
         """Returns the values of the metrics by name, and the number of queries; arguments as of `scores`."""
-        return self.scores(embeddings, rows, metrics, workers).summary()
+        return self.scores(embeddings, rows, metrics).summary()
 
     def with_metrics(self, specs):
         """Returns the protocol with other metrics.

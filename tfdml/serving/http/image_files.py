@@ -4,8 +4,8 @@ import io
 
 from fastapi import HTTPException
 
-from pipelines.datasets.headers import wrong_header
-from tfdml.serving.image_list import KINDS, ImageList
+from pipelines.datasets.headers import ENDING_OF, wrong_header
+from tfdml.serving.image_list import ImageList
 
 TYPES = {".jpg": "image/jpeg", ".png": "image/png", ".webp": "image/webp"}
 
@@ -27,4 +27,4 @@ def read_image(searcher, id):
     # An index that was made by hand may name any file: only images leave the machine.
     if wrong_header(io.BytesIO(content)):
         raise HTTPException(404, f"The file of image {id} is no image any more.")
-    return content, TYPES[KINDS[content[:2]]]
+    return content, TYPES[ENDING_OF[content[:2]]]
