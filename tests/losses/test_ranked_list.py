@@ -214,7 +214,7 @@ def test_the_configuration_keeps_the_temperatures_it_was_made_with():
         simpler.positive_temperature = 1.0
 
 
-def test_made_under_a_strategy_replicas_see_what_is_set(make_batch):
+def test_made_under_a_strategy_its_steps_see_what_is_set(make_batch):
     labels, embeddings = (tf.constant(values) for values in make_batch())
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     with strategy.scope():

@@ -84,7 +84,7 @@ CASES = {
     "not_normalized": ("lifted_structure(margin=1.0)", GENTLE, "single(normalize=False)"),
     "pieces": ("multi_similarity", GENTLE, "single", "xbm(size=40, start=1)", 4),
     "shards_in_pieces": ("norm_softmax(classes=9, sharded=True)", PLAIN, "single", None, 4),
-    "proxies_of_images": ("contextual_manifold(classes=8, proxies='images')", GENTLE, "single"),
+    "fixed_proxies": ("contextual_manifold(classes=8, proxies='images')", GENTLE, "single"),
 }
 IN_FLOAT32 = {f"{name}_in_float32": CASES[name] for name in ("pairs", "groups", "shards")}
 
