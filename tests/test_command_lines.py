@@ -192,6 +192,7 @@ def test_damaged_flags_txt(finished):
         assert_one_error(run(module, *flags), str(finished / "flags.txt"), "los")
 
 
+@pytest.mark.slow
 def test_images_of_a_size_that_the_backbone_does_not_take(tmp_path):
     done = train(tmp_path / "run", "--backbone=bn_inception", "--image_size=40")
     assert_one_error(done, "--backbone=bn_inception", "40 x 40", "another --image_size")

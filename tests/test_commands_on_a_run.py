@@ -40,12 +40,14 @@ def test_evaluate_a_models_file():
     assert found["split"] == "test" and found["protocol"] == "self_retrieval"
 
 
+@pytest.mark.slow
 def test_evaluate_the_final_model():
     found = last_json(run("tfdml.evaluate", f"--run_dir={straight_run()}", "--model=final"))
     assert {key: found[key] for key in METRICS} == result(straight_run())["metrics"]
     assert found["model"] == "final"
 
 
+@pytest.mark.slow
 def test_evaluate_on_another_dataset(photos):
     done = run("tfdml.evaluate", f"--run_dir={straight_run()}", "--dataset=folder", f"--data_dir={photos}")
     found = last_json(done)

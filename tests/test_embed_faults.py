@@ -16,6 +16,8 @@ from tfdml.serving.embedding_pass import embed_rows
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.model_files import model_hash
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def images(tmp_path_factory):

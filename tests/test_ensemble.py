@@ -112,6 +112,7 @@ def changed(tmp_path, old, new):
     return copy
 
 
+@pytest.mark.slow
 def test_runs_whose_models_take_other_images_are_refused(tmp_path):
     other = changed(tmp_path, "--test_transform=resize_short|center_crop", "--test_transform=warp")
     model = keras.models.load_model(other / "model.keras", compile=False)

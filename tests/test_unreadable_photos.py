@@ -12,7 +12,12 @@ from tests.run_helpers import result
 
 
 @pytest.mark.parametrize(
-    "name, content", [("train/bee/2.jpg", text), ("test/gnu/3.jpg", nothing), ("test/fox/1.jpg", half)]
+    "name, content",
+    [
+        ("train/bee/2.jpg", text),
+        pytest.param("test/gnu/3.jpg", nothing, marks=pytest.mark.slow),
+        pytest.param("test/fox/1.jpg", half, marks=pytest.mark.slow),
+    ],
 )
 def test_train_names_the_unreadable_image(damaged_photos, tmp_path, name, content):
     """A file that is not an image, and an image with a whole header and a cut body."""

@@ -42,7 +42,7 @@ def check_same(whole, divided):
 # Not those whose branches have batch norm of their own.
 @pytest.mark.parametrize(
     "method",
-    ["divide_and_conquer", "single", *(pytest.param(name, marks=pytest.mark.slow) for name in ENSEMBLES)],
+    ["single", *(pytest.param(name, marks=pytest.mark.slow) for name in ("divide_and_conquer", *ENSEMBLES))],
 )
 def test_every_method_takes_the_same_step(method):
     check_same(stepped(method, 1, two_layers), stepped(method, 4, two_layers))
@@ -63,7 +63,8 @@ def frozen_norms():
     return backbone
 
 
-@pytest.mark.parametrize("which", ["statistics", pytest.param("all", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["statistics", "all"])
 def test_with_frozen_batch_norm(which):
     more = {"backbone": frozen_norms, "freeze_batch_norm": which, "batches": 2}
     check_same(stepped("single", 1, **more), stepped("single", 8, **more))

@@ -112,6 +112,7 @@ def test_features_of_tokens_and_of_vectors(batch):
     assert tfdml.Single(vectors, embedding_size=4)(batch[0]).shape == (16, 4)
 
 
+@pytest.mark.slow
 def test_dataset_of_unknown_length_counts_its_steps_only(batch):
     model = small_model()
     model.compile("adam", loss="triplet(mining='all')")
