@@ -98,7 +98,7 @@ def _apart(run_dirs):
         if low > 0:
             better[first].append(second)
     lines = [[name, ", ".join(better[name]) or "none"] for name in order]
-    return markdown(["row, best first", "apart from, 95 % interval over test classes"], lines)
+    return markdown(["row, best first", "apart from, 95 % interval over test classes and seeds"], lines)
 
 
 def _parsed(about, changes, folder):
