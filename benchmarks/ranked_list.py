@@ -54,6 +54,14 @@ CHANGES = {
     "the printed objective": loss("ranked_list_simpler(differentiate_weights=True, differentiate_gallery=True)"),
 }
 HEADS = ["", "Recall@1", "a level's Recall@1", "gained late"]
+# T_1 beside T_2 (Table XV), and m with six images a class (Table XI).
+SIX = "m = 0.4, six images a class"
+DIFFERENCES = [
+    ("T_n from 0 to 10", "T_n from 20 to 10"),
+    ("T_n from 10 to 0", "T_n from 10 to 20"),
+    (SIX, "m = 0.0, six images a class"),
+    (SIX, "m = 1.2, six images a class"),
+]
 
 
 def row(results, run_dirs):
@@ -63,4 +71,4 @@ def row(results, run_dirs):
 
 
 if __name__ == "__main__":
-    compare(__doc__, FLAGFILE, CHANGES, "runs/ranked_list", HEADS, row, which="final")
+    compare(__doc__, FLAGFILE, CHANGES, "runs/ranked_list", HEADS, row, which="final", differences=DIFFERENCES)
