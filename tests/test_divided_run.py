@@ -69,6 +69,22 @@ def test_it_ends_with_the_same_bits(tmp_path):
 
 
 @pytest.mark.nightly
+def test_hard_neighbors_within_clusters_end_with_the_same_bits(tmp_path):
+    straight, killed = tmp_path / "straight", tmp_path / "killed"
+    more = [*MORE, "--sampler=hard_neighbors(pairs=2, neighbors=3)", "--loss=lifted_structure"]
+    done = train(straight, *more)
+    assert done.returncode == 0, done.stderr
+    # Clusters and neighbors are searched for at different epochs.
+    assert [event["step"] for event in events(straight) if event["event"] == "clusters"] == [10, 30]
+    assert [event["step"] for event in events(straight) if event["event"] == "sampler"] == [10, 20, 30, 40]
+    Forked("tfdml.train", *train_flags(killed, *more)).until(lambda: max(steps(killed), default=0) >= 22).kill()
+    assert 22 <= max(steps(killed)) < 30
+    done = train(killed, *more)
+    assert done.returncode == 0, done.stderr
+    assert_same_run(killed, straight)
+
+
+@pytest.mark.nightly
 def test_the_untrained_model_is_measured_whatever_the_clusters_are(tmp_path):
     """Each cluster is one class, so its batches have no negatives; the sampler's own have some."""
     flags = [

@@ -11,6 +11,8 @@ from tfdml.workers import ALONE
 
 # Distances of which only the smallest is looked at first.
 GROUP = 32
+# Stands for a neighbor that there is not.
+NONE = -1
 
 
 def nearest(queries, gallery, k):
@@ -49,7 +51,7 @@ def nearest_others(embeddings, queries, gallery, k):
 def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=ALONE):
     """Returns the `[N, k]` int32 rows of another class that are nearest to each row, nearest first.
 
-    By Euclidean distance; -1 behind the last one where other classes have fewer than k rows.
+    By Euclidean distance; `NONE`, -1, behind the last one where other classes have fewer than k rows.
 
     Args:
         embeddings: `[N, d]` array, finite.
@@ -69,7 +71,7 @@ def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=ALONE):
     size = max(1, min(count, memory // (4 * len(gallery))))
     closeness = np.empty((size, len(gallery)), np.float32)
     # In the order of classes. Workers share whole blocks: the same products give the same bits.
-    found = np.full((count, k), -1, np.int32)
+    found = np.full((count, k), NONE, np.int32)
     share = workers.share(-(-count // size))
     own = slice(share.start * size, min(share.stop * size, count))
 
@@ -81,7 +83,7 @@ def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=ALONE):
             each[starts[row] : ends[row]] = -np.inf
         near = _largest(block, group, k)
         there = np.take_along_axis(block, near, axis=1) > -np.inf
-        found[first + rows.start : first + rows.stop, : near.shape[1]] = np.where(there, order[near % count], -1)
+        found[first + rows.start : first + rows.stop, : near.shape[1]] = np.where(there, order[near % count], NONE)
 
     def search_share():
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:

@@ -31,9 +31,9 @@ class ClusterTables:
             fills a batch, the number of its rows, and `{"left_out": rows in other clusters, "small": []}`.
         """
         made, errors = {}, {}
-        for learner, members in _members(assignment).items():
+        for learner, members in members_of(assignment).items():
             try:
-                made[learner] = members, [np.asarray(table) for table in self.sampler.tables_of(labels[members])]
+                made[learner] = members, self.tables_of(members, labels)
             except ValueError as error:
                 errors[len(members)] = error
         if not made:
@@ -45,6 +45,15 @@ class ClusterTables:
         left_out = len(assignment) - int(np.sum(counts))
         tables = [np.concatenate(rows), np.cumsum(counts) - counts, *packed]
         return tables, np.array(list(made)), counts, {"left_out": left_out, "small": []}
+
+    def tables_of(self, members, labels):
+        """Returns the sampler's tables for the rows of a cluster, numbered from 0.
+
+        Args:
+            members: the rows, ascending.
+            labels: `[N]` class numbers of all rows.
+        """
+        return [np.asarray(table) for table in self.sampler.tables_of(labels[members])]
 
     def draw_rows(self, seed, steps, cluster, number, learner, *tables):
         """Returns row numbers `[n, batch_size]`.
@@ -74,8 +83,8 @@ class ClusterTables:
         return tf.gather(rows, places)
 
 
-def _members(assignment):
-    """Returns `{learner: its rows}`, sorted by learner."""
+def members_of(assignment):
+    """Returns `{learner: its rows, ascending}`, sorted by learner."""
     rows = np.argsort(assignment, kind="stable")
     learners, starts = np.unique(assignment[rows], return_index=True)
     return dict(zip(learners.tolist(), np.split(rows, starts[1:]), strict=True))

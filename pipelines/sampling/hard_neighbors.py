@@ -5,16 +5,14 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
+from pipelines.sampling.cluster_neighbors import ClusterNeighbors
 from pipelines.sampling.partners import draw_with_partners, partner_tables
-from pipelines.sampling.sampler import Sampler
+from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import Stream, stream_key
 from tfdml.arguments import integer
-from tfdml.neighbors import nearest_negatives
+from tfdml.neighbors import NONE, nearest_negatives
 from tfdml.registry import register
 from tfdml.workers import ALONE
-
-# Marks a missing neighbor in the table.
-NONE = -1
 
 
 @register("sampler", "hard_neighbors", pairs=integer(1), neighbors=integer(1), refresh_every=integer(1))
@@ -26,6 +24,8 @@ class HardNeighbors(Sampler):
     a neighbor of each of these.
 
     Neighbors are those in the current embedding, which `refresh` finds; before its first call negatives are random.
+    Within clusters they are of the cluster.
+
     Rows of classes with two or more rows begin a pair once before any does twice; the rest is drawn with replacement.
 
     Args:
@@ -33,6 +33,8 @@ class HardNeighbors(Sampler):
         neighbors: number of nearest images of other classes that are kept for each image, of which one is drawn.
         refresh_every: epochs from one search for neighbors to the next.
     """
+
+    not_within_clusters = None
 
     def __init__(self, pairs=32, neighbors=10, refresh_every=1):
         self.pairs, self.neighbors, self.refresh_every = pairs, neighbors, refresh_every
@@ -57,14 +59,14 @@ class HardNeighbors(Sampler):
             embeddings: `[N, d]` array.
             workers: the `Workers` that search together.
         """
-        if len(embeddings) != len(self._labels):
-            raise ValueError(
-                f"Expected an embedding for each of {len(self._labels)} training rows, received {len(embeddings)}."
-            )
+        check_embeddings(embeddings, self._labels)
         self._tables[-1].assign(nearest_negatives(embeddings, self._labels, self.neighbors, workers=workers))
 
     def refreshed(self):
         return self._tables[-1:]
+
+    def cluster_draws(self):
+        return ClusterNeighbors(self)
 
     def draw_rows(self, seed, steps, *tables):
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`: images, partners, their neighbors."""

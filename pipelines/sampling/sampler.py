@@ -85,3 +85,9 @@ class Sampler:
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`. Default: from the current tables."""
         tables = self.tables() if tables is None else tables
         return self.draw_rows(tf.cast(seed, tf.int64), tf.cast(steps, tf.int64), *tables)
+
+
+def check_embeddings(embeddings, labels):
+    """Raises a ValueError where `refresh` receives embeddings that are not one for each row."""
+    if len(embeddings) != len(labels):
+        raise ValueError(f"Expected an embedding for each of {len(labels)} training rows, received {len(embeddings)}.")

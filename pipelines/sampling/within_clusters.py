@@ -4,8 +4,9 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.draws import draw
-from pipelines.sampling.sampler import Sampler
+from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import EVERYTHING, Stream, as_long_as, stream_keys
+from tfdml.workers import ALONE
 
 
 class WithinClusters(Sampler):
@@ -44,11 +45,13 @@ class WithinClusters(Sampler):
         self.proportional, self.shuffle, self.at_once = proportional, shuffle, at_once
         self.batch_size, self.parts = at_once * sampler.batch_size, sampler.parts
         self.several_per_class = sampler.several_per_class
+        self.refresh_every = sampler.refresh_every
         self._draws = sampler.cluster_draws()
 
     def bind(self, labels):
         """Creates the tables for rows with these labels `[N]`, all in one cluster; the sampler's own are not needed."""
         self._labels = np.asarray(labels)
+        self._division = np.full(len(self._labels), EVERYTHING), ()
         super().bind(labels)
 
     def tables_of(self, labels):
@@ -74,10 +77,18 @@ class WithinClusters(Sampler):
         if assignment.shape != self._labels.shape:
             raise ValueError(f"Expected a learner for each of {len(self._labels)} rows, received {assignment.shape}.")
         everyone = np.arange(assignment.max() + 1 if learners is None else learners)
-        tables, present, irregular = self._divided(assignment, self._labels, everyone if turns else everyone[:0])
-        for variable, table in zip(self._tables, tables, strict=True):
-            variable.assign(table)
+        self._division = assignment, everyone if turns else everyone[:0]
+        present, irregular = self._replace_tables()
         return {**irregular, "idle": [] if whole else np.setdiff1d(everyone, present).tolist()}
+
+    def refresh(self, embeddings, workers=ALONE):
+        """Changes the sampler's tables of every cluster; see `Sampler.refresh`."""
+        check_embeddings(embeddings, self._labels)
+        self._draws.refresh(embeddings, workers)
+        self._replace_tables()
+
+    def refreshed(self):
+        return self._draws.refreshed() if self.refresh_every else []
 
     def learners(self, seed, steps, tables=None):
         """Returns the learner `[n]` of each step; with `at_once`, that of each row, `[n, batch_size]`."""
@@ -98,6 +109,14 @@ class WithinClusters(Sampler):
         number = steps // tf.size(cluster_of, tf.int64) * tf.gather(counts, cluster) + tf.gather(nth_of, slots)
         rows = self._draws.draw_rows(seed, steps, cluster, number, tf.gather(keys, cluster), *of_draws)
         return tf.reshape(rows, [-1, self.batch_size])
+
+    def _replace_tables(self):
+        """Makes the tables anew; returns the learners that have a batch, and what is irregular, as `_divided` does."""
+        assignment, learners = self._division
+        tables, present, irregular = self._divided(assignment, self._labels, learners)
+        for variable, table in zip(self._tables, tables, strict=True):
+            variable.assign(table)
+        return present, irregular
 
     def _divided(self, assignment, labels, learners=()):
         """Returns the tables, the learners that have a batch, and what `cluster_draws` says of the others.

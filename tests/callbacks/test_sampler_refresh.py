@@ -88,15 +88,14 @@ def test_after_every_n_epochs_the_tables_are_those_of_the_model_then():
 @pytest.mark.parametrize(
     "method, loss",
     [
-        *((method, "triplet") for method in sorted(set(names("method")) - {"divide_and_conquer"})),
+        *((method, "triplet") for method in sorted(names("method"))),
         ("single", "norm_softmax(classes=8)"),
     ],
 )
-def test_every_method_but_divide_and_conquer_learns_from_hard_neighbors(method, loss):
-    """Batches of Divide and Conquer are from one cluster each."""
+def test_every_method_learns_from_hard_neighbors(method, loss):
     model = create("method", method, backbone=Small(width=2, stages=2), embedding_size=4, **OPTIONS[method])
     model.compile("sgd", loss=loss)
-    sampler = HardNeighbors(pairs=2, neighbors=2, refresh_every=1)
+    sampler = model.wrap_sampler(HardNeighbors(pairs=2, neighbors=2, refresh_every=1))
     sampler.bind(LABELS)
     where = {"step": lambda: int(model.optimizer.iterations), "steps_per_epoch": 1}
     refresh = SamplerRefresh(IMAGES, sampler, **where)

@@ -94,8 +94,12 @@ def test_what_cannot_be_is_told():
         bound(pairs=23)
     with pytest.raises(ValueError, match="there are 9 rows and 1 classes"):
         bound(np.zeros(9))
-    with pytest.raises(ValueError, match="HardNeighbors does not work within clusters: its tables follow"):
-        WithinClusters(HardNeighbors())
+
+    class Following(PxK):
+        refresh_every = 1
+
+    with pytest.raises(ValueError, match="Following does not work within clusters: its tables follow"):
+        WithinClusters(Following())
     sampler = PxK(2, 2)
     assert not sampler.refresh_every and sampler.refreshed() == []
     with pytest.raises(NotImplementedError, match=r"PxK needs the method refresh\(embeddings, workers\)"):
@@ -104,5 +108,51 @@ def test_what_cannot_be_is_told():
 
 @pytest.mark.parametrize("embeddings", [EMBEDDINGS[:-1], np.concatenate([EMBEDDINGS, EMBEDDINGS[:1]])])
 def test_a_refresh_needs_an_embedding_for_each_row(embeddings):
-    with pytest.raises(ValueError, match=f"each of {len(LABELS)} training rows, received {len(embeddings)}"):
-        bound().refresh(embeddings)
+    for sampler in (bound(), within_clusters()):
+        with pytest.raises(ValueError, match=f"each of {len(LABELS)} training rows, received {len(embeddings)}"):
+            sampler.refresh(embeddings)
+
+
+def within_clusters():
+    sampler = WithinClusters(HardNeighbors(pairs=PAIRS, neighbors=3), shuffle=False)
+    sampler.bind(LABELS)
+    return sampler
+
+
+def test_undivided_they_are_those_of_the_sampler():
+    sampler, plain = within_clusters(), bound()
+    for each in (sampler, plain):
+        each.refresh(EMBEDDINGS)
+    np.testing.assert_array_equal(sampler.rows(0, np.arange(30)), plain.rows(0, np.arange(30)))
+    np.testing.assert_array_equal(*(each.refreshed()[0] for each in (sampler, plain)))
+
+
+def test_in_a_cluster_they_are_the_nearest_of_other_classes_there():
+    # The even rows, and the odd ones.
+    clusters = np.arange(len(LABELS)) % 2
+    sampler = within_clusters()
+    sampler.assign(clusters)
+    sampler.refresh(EMBEDDINGS)
+    distances = np.linalg.norm(EMBEDDINGS[:, None] - EMBEDDINGS, axis=2)
+    distances[(LABELS[:, None] == LABELS) | (clusters[:, None] != clusters)] = np.inf
+    expected = np.argsort(distances, axis=1)[:, :3]
+    np.testing.assert_array_equal(sampler.refreshed()[0], expected)
+    _, _, images, negatives = rows_of(sampler, range(100))
+    np.testing.assert_array_equal(clusters[images], np.arange(100)[:, None] % 2 + np.zeros_like(images))
+    assert np.all(np.any(expected[images] == negatives[:, :, None], axis=2))
+
+
+def test_after_new_clusters_random_rows_take_the_place_of_neighbors_in_others():
+    sampler = within_clusters()
+    sampler.refresh(EMBEDDINGS)
+    (found,) = (table.numpy() for table in sampler.refreshed())
+    clusters = np.arange(len(LABELS)) % 2
+    sampler.assign(clusters)
+    np.testing.assert_array_equal(sampler.refreshed()[0], found)
+    _, _, images, negatives = rows_of(sampler, range(400))
+    assert np.all(clusters[images] == clusters[negatives]) and np.all(LABELS[images] != LABELS[negatives])
+    # A neighbor in the same cluster comes wherever it is drawn, one time in three, and at random beside that.
+    there = clusters[found] == clusters[:, None]
+    image = int(np.flatnonzero(there.sum(axis=1) == 1)[0])
+    (neighbor,) = found[image][there[image]]
+    assert 1 / 3 < np.mean(negatives[images == image] == neighbor) < 0.6
