@@ -1,10 +1,10 @@
-"""Ranked List Loss: its levels, margins and temperatures: `python -m benchmarks.ranked_list`.
+"""Ranked List Loss at several depths of the network: `python -m benchmarks.ranked_list`.
 
-Trains configs/toycars_rll.flags with each of the changes below and each seed, for as many steps with batches of as many
-images, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1 of the final model
-and of its levels alone, and what Recall@1 gained in the last quarter of the steps, near 0 where a run is finished. Runs
-are kept; see `benchmarks.runs`. Longer: `python -m benchmarks.ranked_list --epochs=32 --eval_every=4`. Other losses
-beside it: `benchmarks.ranked_list_losses`.
+Trains configs/toycars_rll.flags with each subset of the levels L, M and H, and each seed, for as many steps with batches
+of as many images, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1 of the
+final model and of its levels alone, and what Recall@1 gained in the last quarter of the steps, near 0 where a run is
+finished. Runs are kept; see `benchmarks.runs`. Longer: `python -m benchmarks.ranked_list --epochs=32 --eval_every=4`.
+Margins and temperatures: `benchmarks.ranked_list_boundaries`. Other losses: `benchmarks.ranked_list_losses`.
 """
 
 from benchmarks.rows import compare
@@ -21,47 +21,14 @@ def levels(names):
     return [f"--method={method}", f"--embedding_size={64 * len(names)}"]
 
 
-def loss(spec):
-    return [f"--loss={spec}"]
-
-
-def diameter(margin):
-    """Flags of another diameter α - m of the classes, with α as it is."""
-    return loss(f"ranked_list(alpha=1.2, margin={margin})")
-
-
-def temperatures(first, last):
-    """Flags of a T_n that changes from step to step."""
-    return loss(f"ranked_list_simpler(negative_temperature={first}, final_negative_temperature={last})")
-
-
-# As many images in a batch as the flagfile has.
-SIX_IMAGES = "--sampler=pxk(classes=5, per_class=6)"
-# T_1 and T_2: one of them is the constant T_n of the flagfile.
-DYNAMIC = ((0.0, 10.0), (20.0, 10.0), (10.0, 0.0), (10.0, 20.0))
-# Rows of the table: of Tables VI to IX, XI and XV of the paper in small. With α = 1.2, m = 0.4 and T_n = 10 they are
-# the first row.
+# Rows of the table: Tables VI and VII of the paper in small.
 CHANGES = {
     "L, M, H": [],
     **{", ".join(names): levels(names) for names in ("L", "M", "H", "LM", "LH", "MH")},
     # As many dimensions as three levels have.
     "H, 192 dimensions": [levels("H")[0], "--embedding_size=192"],
-    **{f"α = {alpha}": loss(f"ranked_list(alpha={alpha}, margin=0.4)") for alpha in (1.0, 1.4)},
-    **{f"T_n = {t:g}": loss(f"ranked_list_simpler(margin=0.4, negative_temperature={t})") for t in (0.0, 20.0)},
-    **{f"T_n from {first:g} to {last:g}": temperatures(first, last) for first, last in DYNAMIC},
-    **{f"m = {m}": diameter(m) for m in (0.0, 0.2, 0.8, 1.2)},
-    **{f"m = {m}, six images a class": [*diameter(m), SIX_IMAGES] for m in (0.0, 0.4, 1.2)},
-    "the printed objective": loss("ranked_list_simpler(differentiate_weights=True, differentiate_gallery=True)"),
 }
 HEADS = ["", "Recall@1", "a level's Recall@1", "gained late"]
-# T_1 beside T_2 (Table XV), and m with six images a class (Table XI).
-SIX = "m = 0.4, six images a class"
-DIFFERENCES = [
-    ("T_n from 0 to 10", "T_n from 20 to 10"),
-    ("T_n from 10 to 0", "T_n from 10 to 20"),
-    (SIX, "m = 0.0, six images a class"),
-    (SIX, "m = 1.2, six images a class"),
-]
 
 
 def row(results, run_dirs):
@@ -71,4 +38,4 @@ def row(results, run_dirs):
 
 
 if __name__ == "__main__":
-    compare(__doc__, FLAGFILE, CHANGES, "runs/ranked_list", HEADS, row, which="final", differences=DIFFERENCES)
+    compare(__doc__, FLAGFILE, CHANGES, "runs/ranked_list", HEADS, row, which="final")

@@ -140,6 +140,17 @@ def test_hard_proxies_raise_the_proxy_n_pair_loss(spread):
     assert np.all(np.diff(losses) > 0), losses
 
 
+def test_they_move_apart_where_all_features_are_alike():
+    """The loss grows here too, but not as the paper says, by proxies that become similar to each other."""
+    features, meta_classes, images = data(size=400, dim=16, spread=1.0)
+    features = unit(features + 2 * unit(np.ones(16)))
+    path = [hard_proxies(features, meta_classes, images, steps=steps) for steps in (0, 100, 1000)]
+    losses = [np.mean(proxy_n_pair_loss(meta_classes, features @ proxies.T)) for proxies in path]
+    assert np.all(np.diff(losses) > 0), losses
+    mutual = [np.mean((proxies @ proxies.T)[np.triu_indices(5, 1)]) for proxies in path]
+    assert mutual[0] > 0.7 and np.all(np.diff(mutual) < -0.01), mutual
+
+
 def test_an_image_alone_in_its_meta_class_stays():
     features = np.eye(3)[[0, 1, 2, 1]]
     proxies = hard_proxies(features, np.array([0, 1, 2, 2]), np.array([0, 1, 3]), **FAST)

@@ -13,6 +13,7 @@ from benchmarks import (
     ensembles,
     lifted,
     ranked_list,
+    ranked_list_boundaries,
     ranked_list_losses,
     runs,
 )
@@ -41,6 +42,7 @@ STUDIES = {
     ensembles: ({name: [f"--method={method}"] for name, method in ensembles.METHODS.items()}, None),
     lifted: (lifted.CHANGES, None),
     ranked_list: (ranked_list.CHANGES, None),
+    ranked_list_boundaries: (ranked_list_boundaries.CHANGES, None),
     ranked_list_losses: (ranked_list_losses.CHANGES, ranked_list_losses.SETTINGS),
 }
 # As users give them behind a study's command.

@@ -1,5 +1,6 @@
 """Proxies that are features of images, hardened every epoch."""
 
+import itertools
 from types import SimpleNamespace
 
 import keras
@@ -54,6 +55,9 @@ def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps):
     assert np.allclose(expected, features[callback.rows], atol=1e-6) == (steps == 0)
     ((event, step, found),) = log.events
     assert (event, step) == ("proxies", 0) and 0 <= found["nearest_is_own"] <= 1
+    proxies = np.array(layer.proxies)
+    cosines = [first @ second for first, second in itertools.combinations(proxies, 2)]
+    assert found["similarity_to_each_other"] == pytest.approx(np.mean(cosines), abs=1e-6)
     assert found["similarity_to_image"] == pytest.approx(np.mean(np.sum(expected * features[callback.rows], axis=1)))
 
 

@@ -72,6 +72,23 @@ def test_a_level_sees_nothing_deeper_than_its_endpoint(batch):
 
 
 @pytest.mark.slow
+def test_linear_layers_alone_can_have_a_learning_rate_of_their_own(batch):
+    model = make_model()
+    model(batch[0])
+    # 0 shows which variables it is: they stay.
+    optimizer = tfdml.optimizers.SGD(0.01, lr_multipliers={f"level{number}": 0 for number in range(3)})
+    model.compile(optimizer, loss="triplet")
+    before = [variable.numpy() for variable in model.trainable_variables]
+    model.fit(*batch, batch_size=16, verbose=0)
+    stay = {
+        variable.path
+        for variable, old in zip(model.trainable_variables, before, strict=True)
+        if np.array_equal(variable.numpy(), old)
+    }
+    linear = {weight.path for projection in model.head.projections for weight in projection.trainable_variables}
+    assert len(linear) == 6 and stay == linear
+
+
 def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     model = make_model()
     model(batch[0])

@@ -51,8 +51,10 @@ class ImageProxies(EmbeddingCallback):
         features = unit_length(embeddings)
         (proxies,) = self.workers.from_first(lambda: (hard_proxies(features, self.labels, self.rows, **self.descent),))
         layer.assign_image_proxies(proxies)
+        pairs = np.triu_indices(len(proxies), 1)
         return {
             "similarity_to_image": float(np.mean(np.sum(proxies * features[self.rows], axis=1))),
+            "similarity_to_each_other": float(np.mean((proxies @ proxies.T)[pairs])) if len(proxies) > 1 else 1.0,
             "nearest_is_own": float(np.mean(_nearest(features, proxies) == self.labels)),
         }
 
