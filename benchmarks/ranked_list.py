@@ -1,6 +1,6 @@
 """Ranked List Loss at several depths of the network: `python -m benchmarks.ranked_list`.
 
-Trains configs/toycars_rll.flags with each subset of the levels L, M and H, and each seed, for as many steps with batches
+Trains configs/toycars_rll.flags with each subset of the levels L, M and H and each seed, for as many steps with batches
 of as many images, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1 of the
 final model and of its levels alone, and what Recall@1 gained in the last quarter of the steps, near 0 where a run is
 finished. Runs are kept; see `benchmarks.runs`. Longer: `python -m benchmarks.ranked_list --epochs=32 --eval_every=4`.
