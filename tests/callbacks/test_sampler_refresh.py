@@ -8,6 +8,7 @@ import tensorflow as tf
 import tfdml
 from pipelines.sampling import HardNeighbors
 from tests.commands import Forked
+from tests.loss_specs import LOSS_SPECS
 from tests.methods.test_every_method import OPTIONS
 from tests.run_helpers import assert_same_run, events, result, steps, train, train_flags
 from tfdml.backbones import Small
@@ -89,10 +90,10 @@ def test_after_every_n_epochs_the_tables_are_those_of_the_model_then():
     "method, loss",
     [
         *((method, "triplet") for method in sorted(names("method"))),
-        ("single", "norm_softmax(classes=8)"),
+        *(("single", LOSS_SPECS.get(loss, [loss])[0].replace("classes=7", "classes=8")) for loss in names("loss")),
     ],
 )
-def test_every_method_learns_from_hard_neighbors(method, loss):
+def test_every_method_and_every_loss_learns_from_hard_neighbors(method, loss):
     model = create("method", method, backbone=Small(width=2, stages=2), embedding_size=4, **OPTIONS[method])
     model.compile("sgd", loss=loss)
     sampler = model.wrap_sampler(HardNeighbors(pairs=2, neighbors=2, refresh_every=1))
