@@ -2,11 +2,11 @@
 
 Trains configs/toycars_edms.flags with each of the changes below and each seed, for as many steps with the same batches.
 First a single member of each is trained with the same number of settings, and validation classes choose: the learning
-rate, and a factor of all similarities, which the paper does not have, or the α of random walks. Prints a Markdown table
-of these, and another: mean ± standard deviation over seeds, in percent, of Recall@1 of the final models of the
-first members together (Figure 4 of the paper) and of a member alone, of NMI of all members, and their correlation. Runs
-are kept; see `benchmarks.runs`. Only Figure 4:
-`python -m benchmarks.edms_variants --row="EDMS (RW, P*), 10 members"`.
+rate, and a factor of all similarities, which the paper does not have, or the α of random walks. Rows with another K or
+other dimensions have the settings of the full system. Prints a Markdown table of these, and another: mean ± standard
+deviation over seeds, in percent, of Recall@1 of the final models of the first members together (Figure 4 of the paper)
+and of a member alone, of NMI of all members, and their correlation. Runs are kept; see `benchmarks.runs`. Only Figure 4
+(left): `python -m benchmarks.edms_variants --row="EDMS (RW, P*), 10 members"`.
 """
 
 import statistics
@@ -36,8 +36,9 @@ LOSSES = {
     "EDMS (P*)": [f"proxy_n_pair(proxies='hard', {setting})" for setting in DOT],
     "EDMS (RW, P*)": [f"contextual_manifold(proxies='hard', margin=0.0, {s})" for s in walks(40000.0, 10000.0)],
 }
-MORE = "EDMS (RW, P*), 10 members"
-LOSSES[MORE] = LOSSES["EDMS (RW, P*)"]
+FULL = "EDMS (RW, P*)"
+MORE = f"{FULL}, 10 members"
+LOSSES[MORE] = LOSSES[FULL]
 RATES = ("3e-4", "1e-3")
 SETTINGS = {
     name: [
@@ -47,6 +48,10 @@ SETTINGS = {
 }
 # Two members show what several gain, and ten how it goes on.
 CHANGES = {name: [f"--members={10 if name == MORE else 2}"] for name in LOSSES}
+# Figure 4 (right): 50 meta-classes and 64 dimensions are the flagfile's. There are 100 classes.
+CHANGES |= {f"{FULL}, K = {count}": ["--members=2", f"--meta_classes={count}"] for count in (10, 25, 100)}
+CHANGES |= {f"{FULL}, {size} dimensions": ["--members=2", f"--embedding_size={size}"] for size in (16, 32, 128)}
+FOLLOW = {name: FULL for name in CHANGES if name not in LOSSES}
 SEARCHING = ("--members=0", "--evaluate_on=validation")
 MEMBERS = (1, 2, 5, 10)
 HEADS = ["", *(f"Recall@1 of {count}" for count in MEMBERS), "a member's", "NMI", "correlation"]
@@ -63,5 +68,5 @@ def row(results, run_dirs):
 
 
 if __name__ == "__main__":
-    more = {"settings": SETTINGS, "searching": SEARCHING, "which": "final", "learners": 1}
+    more = {"settings": SETTINGS, "searching": SEARCHING, "follow": FOLLOW, "which": "final", "learners": 1}
     compare(__doc__, FLAGFILE, CHANGES, "runs/edms", HEADS, row, **more)

@@ -29,7 +29,7 @@ def searched(study):
 # Module to its rows, and to the settings that validation chooses among.
 STUDIES = {
     divide_and_conquer: (divide_and_conquer.CHANGES, None),
-    edms_variants: (edms_variants.CHANGES, edms_variants.SETTINGS),
+    edms_variants: (searched(edms_variants), edms_variants.SETTINGS),
     emoji_divide: (
         searched(emoji_divide),
         {name: emoji_divide.SETTINGS for name in searched(emoji_divide)},
@@ -76,9 +76,13 @@ def test_rows_are_flags_of_training_and_parts_that_there_are(study, monkeypatch,
     assert len(resolved_runs) == len(names) - (study is edms_variants) * 4
 
 
-@pytest.mark.parametrize("study", [emoji_divide, emoji_ensembles], ids=lambda study: study.__name__)
+@pytest.mark.parametrize("study", [edms_variants, emoji_divide, emoji_ensembles], ids=lambda study: study.__name__)
 def test_rows_that_follow_others_have_rows_to_follow(study):
     assert set(study.FOLLOW) <= study.CHANGES.keys() and set(study.FOLLOW.values()) <= searched(study).keys()
+
+
+@pytest.mark.parametrize("study", [emoji_divide, emoji_ensembles], ids=lambda study: study.__name__)
+def test_rows_with_four_times_the_steps_change_nothing_else(study):
     longer = {name: other for name, other in study.FOLLOW.items() if name.endswith(", four times the steps")}
     assert len(longer) >= 2
     for name, other in longer.items():
@@ -94,7 +98,7 @@ def test_the_authors_schedule_is_scaled_to_the_epochs_that_there_are():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", [emoji_divide, emoji_ensembles], ids=lambda study: study.__name__)
+@pytest.mark.parametrize("study", [edms_variants, emoji_divide, emoji_ensembles], ids=lambda study: study.__name__)
 def test_methods_fit_the_backbone(study, monkeypatch, request):
     monkeypatch.chdir(request.config.rootpath)
     changes, settings = STUDIES[study]
