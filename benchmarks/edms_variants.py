@@ -49,8 +49,8 @@ SETTINGS = {
 # Two members show what several gain, and ten how it goes on.
 CHANGES = {name: [f"--members={10 if name == MORE else 2}"] for name in LOSSES}
 # Figure 4 (right): 50 meta-classes and 64 dimensions are the flagfile's. There are 100 classes.
-CHANGES |= {f"{FULL}, K = {count}": ["--members=2", f"--meta_classes={count}"] for count in (10, 25, 100)}
-CHANGES |= {f"{FULL}, {size} dimensions": ["--members=2", f"--embedding_size={size}"] for size in (16, 32, 128)}
+CHANGES |= {f"{FULL}, K = {count}": ["--members=2", f"--meta_classes={count}"] for count in (10, 100)}
+CHANGES |= {f"{FULL}, {size} dimensions": ["--members=2", f"--embedding_size={size}"] for size in (32, 128)}
 FOLLOW = {name: FULL for name in CHANGES if name not in LOSSES}
 SEARCHING = ("--members=0", "--evaluate_on=validation")
 MEMBERS = (1, 2, 5, 10)
