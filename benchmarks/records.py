@@ -6,8 +6,8 @@ from pathlib import Path
 from benchmarks.measured import FILE as MEASURED
 from tfdml.run.run_directory import RunDirectory
 
-# What of a run's metrics.jsonl is kept: its learning curve.
-EVENT = "evaluation"
+# What of a run's metrics.jsonl is kept: its learning curve, and what the loss found at the end.
+CURVE, AT_THE_END = "evaluation", "pairs"
 # Flags that say where files are, which other machines have elsewhere.
 PLACES = ("--data_dir", "--initial_weights")
 
@@ -28,8 +28,7 @@ def keep(run_dir, file):
         return
     # An ensemble has none: its members have.
     lines = run.metrics.read_text().splitlines() if run.metrics.exists() else []
-    curve = [event for event in map(json.loads, lines) if event.get("event") == EVENT]
-    record = {"run": name, "flags": list(run.serialized().values()), "result": run.result(), "curve": curve}
+    record = {"run": name, "flags": list(run.serialized().values()), "result": run.result(), "curve": _kept(lines)}
     if measured.exists():
         record["measured"] = json.loads(measured.read_text())
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -54,6 +53,13 @@ def restore(record, run_dir, flags):
     if "measured" in record:
         (path / MEASURED).write_text(json.dumps(record["measured"]) + "\n")
     run.write_result(record["result"])
+
+
+def _kept(lines):
+    """Returns the events of metrics.jsonl that are kept."""
+    events = [json.loads(line) for line in lines]
+    curve, found = ([event for event in events if event.get("event") == kind] for kind in (CURVE, AT_THE_END))
+    return curve + [event for event in found if event["step"] == found[-1]["step"]]
 
 
 def _rounded(value):

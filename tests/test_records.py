@@ -18,7 +18,12 @@ def trained(monkeypatch):
         flags = resolve(arguments)
         run = runs.RunDirectory(arguments[-1].partition("=")[2])
         run.claim(flags)
-        lines = [{"event": "train", "loss": 1.0, "step": 10}, {"event": "evaluation", "recall_at_1": 0.25, "step": 10}]
+        lines = [
+            {"event": "train", "loss": 1.0, "step": 10},
+            {"event": "pairs", "active_anchors": 1.0, "step": 5},
+            {"event": "pairs", "active_anchors": 0.5, "step": 10},
+            {"event": "evaluation", "recall_at_1": 0.25, "step": 10},
+        ]
         run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
         run.write_result({"metrics": {"recall_at_1": 0.123456789}})
         (run.path / "measured.json").write_text('{"right": [3]}')
@@ -49,7 +54,9 @@ def test_a_study_goes_on_from_its_records(trained, monkeypatch, tmp_path, capsys
     assert trained[1:] == ["plain-seed0", "plain-seed1", "plain-epochs=7-seed1"]
     assert capsys.readouterr().out.splitlines()[-1] == "| long | 0.123457 0.123456789 | {10: 0.25} |"
     kept = [json.loads(line) for line in (tmp_path / "kept" / "study.jsonl").read_text().splitlines()]
-    assert [record["run"] for record in kept] == trained and all(len(record["curve"]) == 1 for record in kept)
+    assert [record["run"] for record in kept] == trained
+    assert all([event["event"] for event in record["curve"]] == ["evaluation", "pairs"] for record in kept)
+    assert kept[0]["curve"][1] == {"event": "pairs", "active_anchors": 0.5, "step": 10}
     study(monkeypatch, tmp_path, "second", "--seeds=0,1")
     assert len(trained) == 4
     assert measured(tmp_path / "second" / "plain-epochs=7-seed0") == {"right": [3]}
