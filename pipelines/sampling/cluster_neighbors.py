@@ -24,9 +24,9 @@ class ClusterNeighbors(ClusterTables):
 
     def divide(self, assignment, labels):
         """Makes the tables of all clusters; see `ClusterTables.divide`."""
-        self._assignment, self._labels = assignment, labels
-        if self._found is None:
+        if self._found is None or not np.array_equal(labels, self._labels):
             self._found = tf.Variable(np.full((len(labels), self.sampler.neighbors), NONE, np.int32), trainable=False)
+        self._assignment, self._labels = assignment, labels
         return super().divide(assignment, labels)
 
     def refresh(self, embeddings, workers=ALONE):

@@ -51,10 +51,9 @@ class ImageProxies(EmbeddingCallback):
         features = unit_length(embeddings)
         (proxies,) = self.workers.from_first(lambda: (hard_proxies(features, self.labels, self.rows, **self.descent),))
         layer.assign_image_proxies(proxies)
-        pairs = np.triu_indices(len(proxies), 1)
         return {
             "similarity_to_image": float(np.mean(np.sum(proxies * features[self.rows], axis=1))),
-            "similarity_to_each_other": float(np.mean((proxies @ proxies.T)[pairs])) if len(proxies) > 1 else 1.0,
+            "similarity_to_each_other": _similarity_of_pairs(proxies),
             "nearest_is_own": float(np.mean(_nearest(features, proxies) == self.labels)),
         }
 
@@ -67,6 +66,13 @@ def _one_of_each(labels, seed):
     if not np.array_equal(classes, np.arange(len(classes))):
         raise ValueError(f"Expected labels from 0 to {len(classes) - 1} without a gap, received {classes[:10]}...")
     return order[first]
+
+
+def _similarity_of_pairs(proxies):
+    """Returns the mean dot product of two of the proxies, without all of their products; of a single one 1."""
+    count, total = len(proxies), np.sum(proxies, axis=0, dtype=np.float64)
+    itself = np.sum(np.square(proxies), dtype=np.float64)
+    return float((total @ total - itself) / (count * (count - 1))) if count > 1 else 1.0
 
 
 def _nearest(features, proxies, block=8192):

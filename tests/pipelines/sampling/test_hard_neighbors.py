@@ -156,3 +156,16 @@ def test_after_new_clusters_random_rows_take_the_place_of_neighbors_in_others():
     image = int(np.flatnonzero(there.sum(axis=1) == 1)[0])
     (neighbor,) = found[image][there[image]]
     assert 1 / 3 < np.mean(negatives[images == image] == neighbor) < 0.6
+
+
+def test_bound_to_other_labels_within_clusters_nothing_of_the_former_is_left():
+    sampler = within_clusters()
+    sampler.refresh(EMBEDDINGS)
+    others = np.repeat(np.arange(6), 5).tolist()
+    sampler.bind(others)
+    assert sampler.refreshed()[0].shape == (30, 3) and np.all(sampler.refreshed()[0].numpy() == -1)
+    sampler.refresh(np.random.default_rng(3).normal(size=(30, 3)).astype(np.float32))
+    neighbors = sampler.refreshed()[0].numpy()
+    assert np.all(neighbors >= 0) and np.all(np.array(others)[neighbors] != np.array(others)[:, None])
+    _, _, images, negatives = rows_of(sampler, range(50))
+    assert np.all(np.any(neighbors[images] == negatives[:, :, None], axis=2))
