@@ -10,6 +10,7 @@ from benchmarks import (
     emoji_divide,
     emoji_ensembles,
     emoji_losses,
+    emoji_training,
     ensembles,
     lifted,
     ranked_list,
@@ -39,12 +40,17 @@ STUDIES = {
         {name: emoji_ensembles.settings_of(*method) for name, method in emoji_ensembles.METHODS.items()},
     ),
     emoji_losses: (emoji_losses.CHANGES, emoji_losses.SETTINGS),
+    emoji_training: (
+        searched(emoji_training),
+        {name: emoji_training.SETTINGS for name in searched(emoji_training)},
+    ),
     ensembles: ({name: [f"--method={method}"] for name, method in ensembles.METHODS.items()}, None),
     lifted: (lifted.CHANGES, None),
     ranked_list: (ranked_list.CHANGES, None),
     ranked_list_boundaries: (ranked_list_boundaries.CHANGES, None),
     ranked_list_losses: (ranked_list_losses.CHANGES, ranked_list_losses.SETTINGS),
 }
+FOLLOWED = [edms_variants, emoji_divide, emoji_ensembles, emoji_training]
 # As users give them behind a study's command.
 MORE = ["--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))", "--patience=5"]
 
@@ -76,7 +82,7 @@ def test_rows_are_flags_of_training_and_parts_that_there_are(study, monkeypatch,
     assert len(resolved_runs) == len(names) - (study is edms_variants) * 4
 
 
-@pytest.mark.parametrize("study", [edms_variants, emoji_divide, emoji_ensembles], ids=lambda study: study.__name__)
+@pytest.mark.parametrize("study", FOLLOWED, ids=lambda study: study.__name__)
 def test_rows_that_follow_others_have_rows_to_follow(study):
     assert set(study.FOLLOW) <= study.CHANGES.keys() and set(study.FOLLOW.values()) <= searched(study).keys()
 

@@ -1,0 +1,52 @@
+"""Batches, sizes, steps and networks on the emoji set: `python -m benchmarks.emoji_training --data_dir=data/emoji`.
+
+Trains configs/emoji.flags with one change in each row. Validation chooses the learning rate of each row with one seed
+and half of the steps; rows that change the length, the crops or the embedding's size have the rate of the first row.
+Prints a Markdown table of all rates, and one of the best models of all seeds: mean ± standard deviation, in percent, on
+test classes, steps to the best model, and what Recall@1 gained in the last quarter of the steps, near 0 where a run is
+finished. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the images.
+"""
+
+from benchmarks.rows import compare
+from benchmarks.runs import gained_late, spread, steps_to_best
+
+FLAGFILE = "configs/emoji.flags"
+SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003")]
+SEARCHING = ("--steps=400",)
+# As `benchmarks.emoji_losses` and `benchmarks.emoji_divide` write it, so that they share runs in one folder.
+LOSS = "--loss=multi_similarity"
+FIRST = "16 × 4 images of 64 px, 128 dimensions, 800 steps"
+SEARCHED = {
+    FIRST: [],
+    "8 × 4 images": ["--sampler=pxk(classes=8, per_class=4)"],
+    "32 × 4 images": ["--sampler=pxk(classes=32, per_class=4)"],
+    "32 × 2 images": ["--sampler=pxk(classes=32, per_class=2)"],
+    "statistics of each batch": ["--freeze_batch_norm=none"],
+    "generalized mean": ["--head=linear(pooling='gem')"],
+    "96 px": ["--image_size=96"],
+    "MobileNetV2 of full width": ["--backbone=keras_applications(name='MobileNetV2')"],
+}
+FOLLOWING = {
+    "32 dimensions": ["--embedding_size=32"],
+    "512 dimensions": ["--embedding_size=512"],
+    "the whole image": ["--train_transform=warp"],
+    "crops of a fifth to all": ["--train_transform=random_resized_crop(area=(0.2, 1.0))"],
+    "crops, and flips": ["--train_transform=random_resized_crop(area=(0.6, 1.0))|flip"],
+    "400 steps": ["--steps=400"],
+    "1,600 steps": ["--steps=1600"],
+    "3,200 steps": ["--steps=3200"],
+}
+CHANGES = {name: [LOSS, *change] for name, change in (SEARCHED | FOLLOWING).items()}
+FOLLOW = dict.fromkeys(FOLLOWING, FIRST)
+HEADS = ["", "Recall@1", "MAP@R", "steps to the best", "gained late"]
+
+
+def row(results, run_dirs):
+    best = [[result["best"][name] for result in results] for name in ("recall_at_1", "map_at_r")]
+    return [*map(spread, best), steps_to_best(results), spread(gained_late(run_dirs))]
+
+
+if __name__ == "__main__":
+    settings = {name: SETTINGS for name in SEARCHED}
+    more = {"settings": settings, "searching": SEARCHING, "follow": FOLLOW}
+    compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_training", HEADS, row, **more)
