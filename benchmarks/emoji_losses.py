@@ -13,7 +13,7 @@ from benchmarks.runs import gained_late, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
 RATES = ("0.0001", "0.0003")
-# Two settings each: the one of its paper or the default, and another that is used.
+# Two settings each: of papers and their code, or close to them.
 LOSSES = {
     "triplet, semi-hard": ("triplet(margin=0.2)", "triplet(margin=0.1)"),
     "triplet, batch-hard": ("triplet(margin=0.2, mining='batch_hard')", "triplet(margin=0.1, mining='batch_hard')"),
@@ -22,7 +22,7 @@ LOSSES = {
     "lifted structure": ("lifted_structure(margin=1.0)", "lifted_structure(margin=0.5)"),
     "N-pair": ("n_pair(scale=20.0)", "n_pair(scale=10.0)"),
     "SupCon": ("sup_con(temperature=0.1)", "sup_con(temperature=0.05)"),
-    "multi-similarity": ("multi_similarity", "multi_similarity(beta=40.0, base=0.5)"),
+    "multi-similarity": ("multi_similarity(base=1.0)", "multi_similarity(beta=40.0, base=0.5)"),
     "circle": ("circle", "circle(margin=0.25, scale=128.0)"),
     "ranked list": ("ranked_list(alpha=1.4, margin=0.2)", "ranked_list(margin=0.4, negative_temperature=20.0)"),
     "ranked list, simpler": ("ranked_list_simpler(margin=0.4)", "ranked_list_simpler(margin=0.6)"),

@@ -167,6 +167,18 @@ def test_classes_of_any_size_are_shared_out():
     np.testing.assert_array_equal(recluster.assignment, labels != 1)
 
 
+def test_random_classes_stay_whole():
+    labels = np.repeat(np.arange(40), np.arange(40) % 3 + 1)
+    recluster = tfdml.callbacks.Recluster(None, labels, sampler=None, seed=1)
+    recluster._divide(tfdml.methods.division.Division(learners=4, data_split="random_classes"))
+    clusters = [set(recluster.assignment[labels == label]) for label in range(40)]
+    assert all(len(each) == 1 for each in clusters)
+    sizes = np.bincount(recluster.assignment)
+    assert len(sizes) == 4 and np.ptp(sizes) <= 4
+    # Not the ranges of their numbers.
+    assert [*map(min, clusters)] != sorted(map(min, clusters))
+
+
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_time_spent_on_clustering_is_told_of(caplog, monkeypatch):

@@ -12,7 +12,7 @@ def cosine(x, y):
     return product / math.sqrt(sum(a * a for a in x) * sum(b * b for b in y))
 
 
-def naive(labels, embeddings, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True):
+def naive(labels, embeddings, alpha=2.0, beta=50.0, base=0.5, epsilon=0.1, mining=True):
     """Mining and loss as in Multi-Similarity Loss with General Pair Weighting, an anchor's part."""
     rows, values = np.asarray(embeddings, np.float64), []
     for i, label in enumerate(labels):
@@ -30,7 +30,7 @@ def naive(labels, embeddings, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, minin
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"alpha": 5.0}, {"beta": 40.0, "base": 0.5}, {"epsilon": 0.5}, {"epsilon": -0.2}, {"epsilon": 5.0}],
+    [{}, {"alpha": 5.0}, {"beta": 40.0, "base": 1.0}, {"epsilon": 0.5}, {"epsilon": -0.2}, {"epsilon": 5.0}],
     ids=str,
 )
 @pytest.mark.parametrize("mining", [True, False])

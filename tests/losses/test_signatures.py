@@ -28,7 +28,7 @@ SIGNATURES = {
         "beta=1.2, margin=0.2, learn_beta='no', nu=0.0, cutoff=0.5, nonzero_loss_cutoff=1.4, "
         "mining='distance_weighted', classes=None"
     ),
-    "multi_similarity": "alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True",
+    "multi_similarity": "alpha=2.0, beta=50.0, base=0.5, epsilon=0.1, mining=True",
     "n_pair": "margin=0.0, scale=1.0, negatives='all', normalize=False, regularization=0.0",
     "nested": "loss, dims",
     "norm_softmax": f"temperature=0.05, {SAMPLED}",

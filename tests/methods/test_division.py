@@ -45,7 +45,7 @@ def test_embeddings_are_split_and_joined_once():
     assert not any(Division(merge_at=2).trains_embedding_alone(epoch) for epoch in range(4))
 
 
-@pytest.mark.parametrize("data_split", ["random", "labels"])
+@pytest.mark.parametrize("data_split", ["random", "random_classes", "labels"])
 def test_fixed_parts_are_made_once(data_split):
     assert plan(Division(data_split=data_split, recluster_every=1), 4) == ["new", "turns", "turns", "turns"]
 
@@ -53,7 +53,10 @@ def test_fixed_parts_are_made_once(data_split):
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        ({"data_split": "kmean"}, "data_split to be one of 'kmeans', 'random', 'labels', 'none'; received 'kmean'"),
+        (
+            {"data_split": "kmean"},
+            "data_split to be one of 'kmeans', 'random', 'random_classes', 'labels', 'none'; received 'kmean'",
+        ),
         ({"cluster_order": "random"}, "cluster_order to be one of 'uniform', 'proportional', 'round_robin'"),
         ({"finetune": "head", "merge_at": 3}, "finetune to be one of 'all', 'embedding'; received 'head'"),
         ({"finetune": "embedding"}, "finetune='embedding' begins at merge_at; received merge_at=None"),
@@ -64,6 +67,7 @@ def test_fixed_parts_are_made_once(data_split):
         ({"recluster_every": 0}, "recluster_every to be an integer of 1 or more"),
         ({"divide_at": 5, "merge_at": 4}, "divide_at <= merge_loss_at <= merge_at; received 5, None and 4"),
         ({"merge_loss_at": 5, "merge_at": 4}, "received 0, 5 and 4"),
+        ({"simultaneous": True, "split_embedding": False}, "received split_embedding=False, with which there are no"),
     ],
 )
 def test_what_cannot_be_is_told(arguments, message):

@@ -112,12 +112,9 @@ class Recluster(EmbeddingCallback):
         if division.data_split == "random":
             # Of equal size.
             after = np.random.default_rng(self.seed).permutation(len(self.labels)) % division.learners
-        elif division.data_split == "labels":
-            # Ranges of consecutive classes, with numbers of images as equal as possible.
+        elif division.data_split in ("labels", "random_classes"):
             _, numbers = np.unique(self.labels, return_inverse=True)
-            counts = np.bincount(numbers)
-            middles = np.cumsum(counts) - counts / 2
-            after = (middles * division.learners // len(numbers)).astype(int)[numbers]
+            after = self._ranges_of_classes(np.bincount(numbers), division)[numbers]
         else:
             embeddings = self.embed()
             options = {"seed": self.seed, "iterations": division.iterations, "restarts": division.restarts}
@@ -125,6 +122,15 @@ class Recluster(EmbeddingCallback):
             (after,) = self.workers.from_first(lambda: kmeans(embeddings, division.learners, **options)[:1])
             self._distances = negative_distances(embeddings, self.labels, after, seed=self.seed)
         self.assignment = after if before is None else matched(before, after, division.learners)
+
+    def _ranges_of_classes(self, counts, division):
+        """The cluster of each class: ranges of classes, with numbers of images as equal as possible."""
+        shuffled = division.data_split == "random_classes"
+        order = np.random.default_rng(self.seed).permutation(len(counts)) if shuffled else np.arange(len(counts))
+        middles = np.cumsum(counts[order]) - counts[order] / 2
+        clusters = np.empty(len(counts), int)
+        clusters[order] = middles * division.learners // counts.sum()
+        return clusters
 
     def _tell(self, entry):
         values = {f"size_of_learner_{k}": size for k, size in enumerate(entry["sizes"])}

@@ -16,7 +16,7 @@ from tfdml.registry import register
 
 @expects(alpha=number(above=0), beta=number(above=0), epsilon=number())
 def multi_similarity_loss(
-    labels, embeddings, queries=None, *, alpha=2.0, beta=50.0, base=1.0, epsilon=0.1, mining=True
+    labels, embeddings, queries=None, *, alpha=2.0, beta=50.0, base=0.5, epsilon=0.1, mining=True
 ):
     """Multi-similarity loss of each anchor, on cosines s to its positives p and negatives n.
 
@@ -31,8 +31,8 @@ def multi_similarity_loss(
         queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
         alpha: sharpness of the positives' sum.
         beta: sharpness of the negatives' sum.
-        base: the cosine λ from which pairs count more. The paper prints 1 with a beta of 50; its authors' code has 0.5
-            with 40.
+        base: the cosine λ from which pairs count more. The paper prints 1 with a beta of 50, with which only negatives
+            that are nearly equal to the anchor count; its authors' code has 0.5 with 40.
         epsilon: by how much a pair may be easier than the hardest of the other kind and still be kept.
         mining: whether pairs are mined; if not, all count.
 

@@ -8,7 +8,7 @@ from tfdml.arguments import integer, one_of, optional
 DIVISION = {
     "learners": integer(1),
     "recluster_every": integer(1),
-    "data_split": one_of("kmeans", "random", "labels", "none"),
+    "data_split": one_of("kmeans", "random", "random_classes", "labels", "none"),
     "cluster_order": one_of("uniform", "proportional", "round_robin"),
     "divide_at": integer(0),
     "merge_at": optional(integer(0)),
@@ -27,8 +27,9 @@ class Division:
     Args:
         learners: number K of clusters.
         recluster_every: T, epochs from one clustering to the next.
-        data_split: `kmeans` of the embedding; `random` parts of the rows, or ranges of class numbers (`labels`), both
-            made once; or `none`: learners take turns on batches of all data. Table 6 compares the first three.
+        data_split: `kmeans` of the embedding; `random` parts of the rows, random parts of the classes
+            (`random_classes`), or ranges of class numbers (`labels`), all made once; or `none`: learners take turns on
+            batches of all data. Table 6 compares K-means with parts of the rows and with classes.
         cluster_order: which cluster a batch comes from: `uniform`, `proportional` to its size, or `round_robin`.
         divide_at: the epoch before which all data are one and so is the embedding.
         merge_at: the epoch from which they are again; None never.
@@ -66,6 +67,11 @@ class Division:
             raise ValueError(
                 "simultaneous=True has a batch of every cluster in every step, equally many; received "
                 "cluster_order='proportional'."
+            )
+        if self.simultaneous and not self.split_embedding:
+            raise ValueError(
+                "simultaneous=True has a batch for each learner in every step; received split_embedding=False, with "
+                "which there are no learners."
             )
         if self.finetune == "embedding" and self.merge_at is None:
             raise ValueError("finetune='embedding' begins at merge_at; received merge_at=None.")
