@@ -1,6 +1,7 @@
 """Results of a study's runs in one small file, which others can read and a later command can go on from."""
 
 import json
+import sys
 from pathlib import Path
 
 from benchmarks.measured import FILE as MEASURED
@@ -14,27 +15,35 @@ PLACES = ("--data_dir", "--initial_weights")
 
 def read(file):
     """Returns the records by the names of their runs: of several of one run the last, which has its measures."""
-    path = Path(file)
-    records = map(json.loads, path.read_text().splitlines()) if path.exists() else ()
-    return {record["run"]: record for record in records}
+    path, records = Path(file), {}
+    for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), 1):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:
+            # A study was killed while it wrote.
+            print(f"{path}, line {number} is no record, and is passed over.", file=sys.stderr)
+        else:
+            records[record["run"]] = record
+    return records
 
 
 def keep(run_dir, file):
     """Adds a complete run to the records: its flags, result, learning curve and measures, unless they have these."""
     run, path = RunDirectory(run_dir), Path(file)
     name, measured = Path(run_dir).name, run.path / MEASURED
+    record = {"run": name, "flags": [*map(_without_folders, run.serialized().values())], "result": run.result()}
+    if measured.exists():
+        record["measured"] = _rounded(json.loads(measured.read_text()))
     known = read(path).get(name)
-    if known and ("measured" in known or not measured.exists()):
+    if known and record.get("measured") in (None, known.get("measured")):
         return
     # An ensemble has none: its members have.
     lines = run.metrics.read_text().splitlines() if run.metrics.exists() else []
-    record = {"run": name, "flags": list(run.serialized().values()), "result": run.result(), "curve": _kept(lines)}
-    if measured.exists():
-        record["measured"] = json.loads(measured.read_text())
+    record["curve"] = _kept(lines)
     path.parent.mkdir(parents=True, exist_ok=True)
     # One write at the end of the file: two studies may have the same records.
     with path.open("a") as records:
-        records.write(json.dumps(_rounded(record)) + "\n")
+        records.write("\n" * _is_cut(path) + json.dumps(_rounded(record)) + "\n")
 
 
 def restore(record, run_dir, flags):
@@ -43,16 +52,35 @@ def restore(record, run_dir, flags):
     Args:
         record: one of what `read` gives.
         run_dir: path that there is not.
-        flags: `{name: "--name=value"}` of the run now: those of `PLACES` replace the recorded ones.
+        flags: `{name: "--name=value"}` of the run now: those of `PLACES` replace the recorded ones, which are names
+            without folders.
     """
     path = Path(run_dir)
     run = RunDirectory(path)
     here = {place: flags[place.removeprefix("--")] for place in PLACES}
+    for flag in record["flags"]:
+        now = here.get(flag.partition("=")[0], flag)
+        if bool(flag.partition("=")[2]) != bool(now.partition("=")[2]):
+            raise ValueError(
+                f"The record of {record['run']} is of a run with {flag}; received {now}. Give the same, or a file of "
+                "--records of its own."
+            )
     run.claim(dict(enumerate(here.get(flag.partition("=")[0], flag) for flag in record["flags"])))
     run.metrics.write_text("".join(json.dumps(event) + "\n" for event in record["curve"]))
     if "measured" in record:
         (path / MEASURED).write_text(json.dumps(record["measured"]) + "\n")
     run.write_result(record["result"])
+
+
+def _without_folders(flag):
+    """A flag with the name alone of a file that other machines have elsewhere."""
+    name, _, value = flag.partition("=")
+    return f"{name}={Path(value).name}" if name in PLACES else flag
+
+
+def _is_cut(path):
+    """Whether the last line of a file has no end."""
+    return path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
 
 
 def _kept(lines):

@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from benchmarks.measured import difference, interval, measure, recall
+from benchmarks.measured import apart, difference, measure, recall
 from benchmarks.runs import complete, markdown, runs_of
 from benchmarks.searches import search
 
@@ -52,8 +52,8 @@ def compare(
     changes = {name: [*each, *flags] for name, each in changes.items()}
     if settings:
         searched = {name: changes[name] for name in dict.fromkeys(follow.values())}
-        found = search(flagfile, searched, settings, seeds[0], arguments.runs, searching, arguments.records, which)
-        print(f"{found.budget(seeds[0], searching)}\n\n{found.table()}\n")
+        found = search(flagfile, searched, settings, arguments.runs, searching, arguments.records, which)
+        print(f"{found.budget(searching)}\n\n{found.table()}\n")
         changes = {name: [*changes[name], *found.setting(chosen)] for name, chosen in follow.items()}
     runs = {name: runs_of(flagfile, changes[name], seeds, arguments.runs) for name in names}
     every = [run for several in runs.values() for run in several]
@@ -92,13 +92,11 @@ def _check_flags(changes, flags):
 def _apart(run_dirs):
     """For each row, best first, the rows that it is better than by more than chance: Markdown."""
     order = sorted(run_dirs, key=lambda name: -recall(run_dirs[name]))
-    better = {name: [] for name in order}
-    for first, second in itertools.combinations(order, 2):
-        _, low, _ = interval(run_dirs[second], run_dirs[first])
-        if low > 0:
-            better[first].append(second)
-    lines = [[name, ", ".join(better[name]) or "none"] for name in order]
-    return markdown(["row, best first", "apart from, 95 % interval over test classes and seeds"], lines)
+    better = apart([run_dirs[name] for name in order])
+    lines = [
+        [name, ", ".join(itertools.compress(order, row)) or "none"] for name, row in zip(order, better, strict=True)
+    ]
+    return markdown(["row, best first", "apart from, by 95 % intervals of all pairs together"], lines)
 
 
 def _parsed(about, changes, folder):

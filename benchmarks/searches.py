@@ -6,6 +6,8 @@ from benchmarks.runs import complete, markdown, runs_of
 from tfdml.flags import resolve
 
 METRIC = "recall_at_1"
+# The same whatever seeds a study is given, so that parts of it on several machines choose alike.
+SEED = "0"
 
 
 class Search(NamedTuple):
@@ -17,11 +19,11 @@ class Search(NamedTuple):
         """The flags of a row's setting that is best on validation classes."""
         return max(self.tried[name], key=lambda setting: setting[1])[0]
 
-    def budget(self, seed, searching):
+    def budget(self, searching):
         """A sentence that says what was tried."""
         count = len(next(iter(self.tried.values())))
         more = f", and with {' '.join(f'`{flag}`' for flag in searching)}" if searching else ""
-        return f"Validation chose among {count} settings of each of these rows, with seed {seed}{more}:"
+        return f"Validation chose among {count} settings of each of these rows, with seed {SEED}{more}:"
 
     def table(self):
         """A Markdown table of all settings: Recall@1 on validation classes in percent, the chosen one in bold."""
@@ -36,14 +38,13 @@ class Search(NamedTuple):
         return markdown(["row", "setting", "validation Recall@1"], rows)
 
 
-def search(flagfile, changes, settings, seed, folder, searching=(), records=None, which="best"):
-    """Trains each row with each of its settings and one seed.
+def search(flagfile, changes, settings, folder, searching=(), records=None, which="best"):
+    """Trains each row with each of its settings and the seed 0.
 
     Args:
         flagfile: path; it has to hold out validation classes.
         changes: name of the row to its flags.
         settings: name of the row to the settings to try, each a list of flags.
-        seed: what `--seed` takes.
         folder: folder of the run directories.
         searching: flags of the runs that search, which the runs of the chosen settings do not have.
         records: file that keeps what complete runs came to; None for none.
@@ -60,7 +61,7 @@ def search(flagfile, changes, settings, seed, folder, searching=(), records=None
     replaced = {_name(flag) for flag in searching}
     kept = {name: [flag for flag in flags if _name(flag) not in replaced] for name, flags in changes.items()}
     flags_of = [[*kept[name], *setting, *searching] for name, setting in planned]
-    runs = [runs_of(flagfile, flags, [seed], folder)[0] for flags in flags_of]
+    runs = [runs_of(flagfile, flags, [SEED], folder)[0] for flags in flags_of]
     tried = {name: [] for name in changes}
     for (name, setting), result in zip(planned, complete(runs, records), strict=True):
         tried[name].append((setting, result["validation"]["best" if which == "best" else "metrics"][METRIC]))

@@ -103,12 +103,17 @@ def test_the_rules(sources, monkeypatch, tmp_path):
     assert rows["1f414"]["vendors"] == " ".join(five)
     assert rows["0035-20e3"]["subgroup"] == "keycap"
     assert written(sources, tmp_path / "again") == (rows, checksum)
+    monkeypatch.setattr(emoji_set, "TEST_SUBGROUPS", {"keycap"})
+    assert written(sources, tmp_path / "divided")[1] != checksum
+    monkeypatch.undo()
+    monkeypatch.setattr(emoji_set, "render", lambda path: path.read_bytes())
     add(sources, "😀", ["noto"], seeds=[99])
     assert written(sources, tmp_path / "changed")[1] != checksum
 
 
 @pytest.mark.parametrize(
-    "checksum, ends", [(emoji_set.CHECKSUM, None), ("abc", "not those of the studies: checksum abc")]
+    "checksum, ends",
+    [(emoji_set.CHECKSUM, None), ("abc", "not those of the studies, in pixels or parts: checksum abc")],
 )
 def test_it_tells_whether_the_set_is_that_of_the_studies(checksum, ends, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(emoji_set, "write_set", lambda sources, out: (8039, 1226, checksum))

@@ -71,6 +71,39 @@ def test_intervals_are_over_classes_and_seeds(tmp_path):
     np.testing.assert_allclose([mean, *ends], [0.1, 0.1 - 1.96 * error, 0.1 + 1.96 * error], atol=0.004)
 
 
+def test_rows_with_other_runs_are_not_compared(tmp_path):
+    first, second = measured_runs(tmp_path / "a", [[5] * 4]), measured_runs(tmp_path / "b", [[5] * 4, [6] * 4])
+    with pytest.raises(ValueError, match="as many runs each, on the same test classes"):
+        measured.interval(first, second)
+    with pytest.raises(ValueError, match="as many runs each, on the same test classes"):
+        measured.interval(first, measured_runs(tmp_path / "c", [[5] * 5]))
+
+
+def test_rows_that_are_equal_but_for_chance_are_seldom_apart(tmp_path):
+    """Of 20 rows, 190 pairs, one of these by one interval is no rare thing, and here it is; one that is better is."""
+    random = np.random.default_rng(0)
+    rows = [measured_runs(tmp_path / str(row), random.binomial(10, 0.5, (3, 100)).tolist()) for row in range(20)]
+    lows = [measured.interval(rows[a], rows[b])[1] for a in range(20) for b in range(20) if a != b]
+    assert max(lows) > 0
+    assert not measured.apart(rows).any()
+    better = measured_runs(tmp_path / "better", random.binomial(10, 0.7, (3, 100)).tolist())
+    expected = np.zeros([21, 21], bool)
+    expected[20, :20] = True
+    np.testing.assert_array_equal(measured.apart([*rows, better]), expected)
+
+
+def test_a_row_is_not_apart_from_itself(tmp_path):
+    row = measured_runs(tmp_path / "a", [[5, 3], [4, 2]])
+    assert not measured.apart([row, row]).any()
+
+
+def test_what_another_study_measured_is_said(tmp_path):
+    (tmp_path / measured.FILE).write_text(json.dumps({"model": "best", "queries": [1], "right": [1]}))
+    measured.measure(tmp_path, "best")
+    with pytest.raises(ValueError, match="of the best model without its learners, and there is no model"):
+        measured.measure(tmp_path, "best", learners=4)
+
+
 def test_a_run_without_models_is_not_measured(tmp_path):
     measured.measure(tmp_path, "best")
     assert not list(tmp_path.iterdir())

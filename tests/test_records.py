@@ -26,7 +26,7 @@ def trained(monkeypatch):
         ]
         run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
         run.write_result({"metrics": {"recall_at_1": 0.123456789}})
-        (run.path / "measured.json").write_text('{"right": [3]}')
+        (run.path / "measured.json").write_text('{"model": "best", "right": [3]}')
         made.append(run.path.name)
 
     monkeypatch.setattr(runs, "train", train)
@@ -59,7 +59,7 @@ def test_a_study_goes_on_from_its_records(trained, monkeypatch, tmp_path, capsys
     assert kept[0]["curve"][1] == {"event": "pairs", "active_anchors": 0.5, "step": 10}
     study(monkeypatch, tmp_path, "second", "--seeds=0,1")
     assert len(trained) == 4
-    assert measured(tmp_path / "second" / "plain-epochs=7-seed0") == {"right": [3]}
+    assert measured(tmp_path / "second" / "plain-epochs=7-seed0") == {"model": "best", "right": [3]}
     assert "measured" in kept[0]
 
 
@@ -89,6 +89,24 @@ def test_files_may_lie_elsewhere_on_another_machine(trained, monkeypatch, tmp_pa
     assert trained == ["plain-seed0"]
     flags = (tmp_path / "second" / "plain-seed0" / "flags.txt").read_text().splitlines()
     assert f"--data_dir={tmp_path / 'there'}" in flags
+    assert str(tmp_path) not in (tmp_path / "kept" / "study.jsonl").read_text()
+
+
+def test_random_weights_are_not_those_of_a_file(trained, monkeypatch, tmp_path):
+    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain", "--initial_weights=imagenet")
+    study(monkeypatch, tmp_path, "second", "--seeds=0", "--row=plain", "--initial_weights=weights/imagenet.weights.h5")
+    with pytest.raises(ValueError, match="--initial_weights=imagenet; received --initial_weights=. Give the same"):
+        study(monkeypatch, tmp_path, "third", "--seeds=0", "--row=plain")
+
+
+def test_a_record_that_was_cut_is_passed_over(trained, monkeypatch, tmp_path, capsys):
+    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain")
+    file = tmp_path / "kept" / "study.jsonl"
+    whole = file.read_text()
+    file.write_text(whole + whole[:50])
+    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=long")
+    assert "study.jsonl, line 2 is no record" in capsys.readouterr().err
+    assert records.read(file).keys() == {"plain-seed0", "plain-epochs=7-seed0"}
 
 
 def test_measures_that_come_later_are_kept(trained, tmp_path):
@@ -97,8 +115,14 @@ def test_measures_that_come_later_are_kept(trained, tmp_path):
     runs.train([f"--run_dir={run_dir}"])
     (run_dir / "measured.json").unlink()
     records.keep(run_dir, file)
-    (run_dir / "measured.json").write_text('{"right": [3]}')
+    (run_dir / "measured.json").write_text('{"model": "best", "right": [3]}')
     records.keep(run_dir, file)
-    assert records.read(file)["plain-seed0"]["measured"] == {"right": [3]}
+    assert records.read(file)["plain-seed0"]["measured"] == {"model": "best", "right": [3]}
     records.keep(run_dir, file)
     assert len(file.read_text().splitlines()) == 2
+    # Another study of the same run measures its learners as well.
+    (run_dir / "measured.json").write_text('{"model": "best", "right": [3], "learners": 0.123456789}')
+    records.keep(run_dir, file)
+    records.keep(run_dir, file)
+    assert len(file.read_text().splitlines()) == 3
+    assert records.read(file)["plain-seed0"]["measured"] == {"model": "best", "right": [3], "learners": 0.123457}

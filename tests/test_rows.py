@@ -77,8 +77,8 @@ def test_flags_of_the_search_alone(flagfile, trained, tmp_path):
     searching = ["--members=0", "--evaluate_on=validation"]
     changes = {"triplet": ["--members=5"], "margin": ["--members=5"], "ten": ["--members=10"]}
     settings = {**SETTINGS, "ten": SETTINGS["margin"]}
-    found = searches.search(str(flagfile), changes, settings, "0", tmp_path / "runs", searching)
-    assert "2 settings of each of these rows, with seed 0, and with `--members=0`" in found.budget("0", searching[:1])
+    found = searches.search(str(flagfile), changes, settings, tmp_path / "runs", searching)
+    assert "2 settings of each of these rows, with seed 0, and with `--members=0`" in found.budget(searching[:1])
     # Rows that differ in their members alone are searched once.
     assert len(trained) == 4 and all(searching[0] in arguments for arguments in trained)
     assert found.setting("margin") == found.setting("ten") == ["--loss=margin(margin=0.2)"]
@@ -108,20 +108,20 @@ def test_a_flag_that_a_row_has_is_not_for_all(flagfile, monkeypatch, tmp_path):
 
 def test_final_models_choose_where_final_models_are_compared(flagfile, trained, tmp_path):
     changes = {"triplet": []}
-    found = searches.search(str(flagfile), changes, SETTINGS, "0", tmp_path, which="final")
+    found = searches.search(str(flagfile), changes, SETTINGS, tmp_path, which="final")
     assert found.setting("triplet") == ["--loss=triplet(margin=0.3)"]
 
 
 def test_each_row_has_the_same_budget(flagfile, tmp_path):
     settings = {**SETTINGS, "margin": SETTINGS["margin"][:1]}
     with pytest.raises(ValueError, match="as many settings for each row, received {'triplet': 2, 'margin': 1}"):
-        searches.search(str(flagfile), dict.fromkeys(SETTINGS, []), settings, "0", tmp_path)
+        searches.search(str(flagfile), dict.fromkeys(SETTINGS, []), settings, tmp_path)
 
 
 def test_nothing_is_chosen_on_the_test(flagfile, tmp_path):
     changes = {"triplet": ["--evaluate_on=test"]}
     with pytest.raises(ValueError, match="'triplet' needs --evaluate_on=validation"):
-        searches.search(str(flagfile), changes, SETTINGS, "0", tmp_path)
+        searches.search(str(flagfile), changes, SETTINGS, tmp_path)
 
 
 def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, capsys):
