@@ -1,11 +1,12 @@
 """Attention-based Ensemble and its controls on the emoji set: `python -m benchmarks.emoji_ensembles`.
 
 Trains configs/emoji.flags with each of the changes below. Validation chooses the learning rate, and the weight of the
-divergence where there is one, of each row with one seed, half of the steps and as many settings. Prints a Markdown
-table of all settings, and one of the best models of all seeds: mean ± standard deviation, in percent, of Recall@1 on
-test classes and of its learners alone, the mean cosine of self pairs, steps to the best model, and what Recall@1 gained
-in the last quarter of the steps, near 0 where a run is finished. Runs are kept; see `benchmarks.runs`. docs/emoji.md is
-about the images; --data_dir says where they are.
+divergence where there is one, of each row with one seed, 400 steps and four settings: two rates and two weights, or
+four rates. Validation also ends runs that no longer improve. Prints a Markdown table of all settings, and one of the
+best models of all seeds: mean ± standard deviation, in percent, of Recall@1 on test classes and of its learners alone,
+the mean cosine of self pairs, steps to the best model, and what Recall@1 on validation classes gained in the last
+quarter of the steps, near 0 where a run is finished. Below the table are differences between rows. Runs are kept; see
+`benchmarks.runs`. docs/emoji.md is about the images; --data_dir says where they are.
 """
 
 import itertools
@@ -49,6 +50,17 @@ CHANGES = {
 FOUR_TIMES = ", four times the steps"
 FOLLOW = {f"{name}{FOUR_TIMES}": name for name in ("ABE-4", "4-heads")}
 CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}
+# The second minus the first: what several learners win, and what each part does.
+DIFFERENCES = [
+    ("ABE-1", "ABE-4"),
+    ("ABE-4 without divergence", "ABE-4"),
+    ("4-heads", "ABE-4"),
+    ("4-heads+att", "ABE-4"),
+    ("4-tails", "ABE-4"),
+    ("1-head", "4-heads"),
+    ("ABE-4", "ABE-4, given pairs"),
+    (f"4-heads{FOUR_TIMES}", f"ABE-4{FOUR_TIMES}"),
+]
 HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs", "steps to the best", "gained late"]
 
 
@@ -74,5 +86,5 @@ def row(results, run_dirs):
 
 if __name__ == "__main__":
     settings = {name: settings_of(*method) for name, method in METHODS.items()}
-    more = {"settings": settings, "searching": SEARCHING, "follow": FOLLOW}
+    more = {"settings": settings, "searching": SEARCHING, "follow": FOLLOW, "differences": DIFFERENCES}
     compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_ensembles", HEADS, row, **more)

@@ -125,9 +125,16 @@ def test_long_names_of_runs_differ():
     assert runs.run_name("configs/emoji.flags", ["--steps=5"]) == "emoji-steps=5"
 
 
-@pytest.mark.parametrize("gains", [divide_and_conquer.GAINS, emoji_divide.GAINS])
-def test_differences_are_between_rows(gains):
-    assert {name for pair in gains for name in pair} <= divide_and_conquer.CHANGES.keys() & emoji_divide.CHANGES.keys()
+@pytest.mark.parametrize(
+    "study, differences",
+    [
+        (divide_and_conquer, divide_and_conquer.GAINS),
+        (emoji_divide, emoji_divide.DIFFERENCES),
+        (emoji_ensembles, emoji_ensembles.DIFFERENCES),
+    ],
+)
+def test_differences_are_between_rows(study, differences):
+    assert {name for pair in differences for name in pair} <= study.CHANGES.keys()
 
 
 def test_all_losses_are_compared():
