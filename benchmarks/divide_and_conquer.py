@@ -50,8 +50,8 @@ CHANGES = {
     "K = 4, turns on all data": divided("data_split='none'"),
     "K = 4, the authors' schedule": [*divided(AUTHORS), EPOCHS],
     # As many for each learner as the one embedding has.
-    "K = 4, four times the steps": [*divided(), "--steps_per_epoch=500"],
-    "K = 4, turns on all data, four times the steps": [*divided("data_split='none'"), "--steps_per_epoch=500"],
+    "K = 4, four times the steps": [*divided(), "--epochs=32"],
+    "K = 4, turns on all data, four times the steps": [*divided("data_split='none'"), "--epochs=32"],
     "one embedding, batches of 128": ["--method=single", FOUR_BATCHES],
     "K = 4, at once": divided("simultaneous=True"),
     "K = 4, at once on all data": divided("simultaneous=True, data_split='none'"),

@@ -16,15 +16,18 @@ def squared(x, y):
     return sum((a - b) ** 2 for a, b in zip(x, y, strict=True))
 
 
+@pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("margin", [1.0, 4.0])
-def test_contrastive_is_the_article(embeddings, margin):
+def test_contrastive_is_the_article(embeddings, margin, power):
+    """Power 2; with power 1 it is (10) of Attention-based Ensemble over the given pairs."""
     labels = np.array([0, 1, 2, 3, 0, 1, 0, 1, 2, 4, 5, 6])
     total = 0.0
     for first, second in [(0, 6), (1, 7), (2, 8), (3, 9), (4, 10), (5, 11)]:
         distance = squared(embeddings[first], embeddings[second]) ** 0.5
         same = labels[first] == labels[second]
-        total += distance**2 if same else max(0.0, margin - distance) ** 2
-    values = contrastive_loss(labels, embeddings, margin=margin, squared_negatives=True, pairs="given").numpy()
+        total += distance**2 if same else max(0.0, margin - distance) ** power
+    options = {"squared_negatives": power == 2, "pairs": "given"}
+    values = contrastive_loss(labels, embeddings, margin=margin, **options).numpy()
     assert values.mean() == pytest.approx(total / 12, rel=1e-10)
     # Both ends of a pair have the same value.
     np.testing.assert_allclose(values[:6], values[6:], rtol=1e-12)
