@@ -2,11 +2,11 @@
 
 Trains configs/emoji.flags with each of the changes below. Validation chooses the learning rate, and the weight of the
 divergence where there is one, of each row with one seed, 400 steps and four settings: two rates and two weights, or
-four rates. Validation also ends runs that no longer improve. Prints a Markdown table of all settings, and one of the
-best models of all seeds: mean ± standard deviation, in percent, of Recall@1 on test classes and of its learners alone,
-the mean cosine of self pairs, steps to the best model, and what Recall@1 on validation classes gained in the last
-quarter of the steps, near 0 where a run is finished. Below the table are differences between rows. Runs are kept; see
-`benchmarks.runs`. docs/emoji.md is about the images; --data_dir says where they are.
+four rates. Prints a Markdown table of all settings, and one of the best models of all seeds: mean ± standard deviation,
+in percent, of Recall@1 on test classes and of its learners alone, the mean cosine of self pairs, steps to the best
+model, and what Recall@1 on validation classes gained in the last quarter of the steps, near 0 where a run is finished.
+Below the table are differences between rows. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the images;
+--data_dir says where they are.
 """
 
 import itertools
@@ -46,7 +46,7 @@ CHANGES = {
     name: [*PAIRS, GIVEN_PAIRS if name.endswith("given pairs") else ALL_PAIRS, f"--backbone={BACKBONE}"]
     for name in METHODS
 }
-# Until they no longer improve: validation ends them.
+# Until they no longer improve.
 FOUR_TIMES = ", four times the steps"
 FOLLOW = {f"{name}{FOUR_TIMES}": name for name in ("ABE-4", "4-heads")}
 CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}

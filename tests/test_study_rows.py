@@ -39,7 +39,10 @@ STUDIES = {
         searched(emoji_ensembles),
         {name: emoji_ensembles.settings_of(*method) for name, method in emoji_ensembles.METHODS.items()},
     ),
-    emoji_losses: (emoji_losses.CHANGES, emoji_losses.SETTINGS),
+    emoji_losses: (
+        searched(emoji_losses),
+        {name: emoji_losses.settings_of(name) for name in searched(emoji_losses)},
+    ),
     emoji_training: (
         searched(emoji_training),
         {name: emoji_training.SETTINGS for name in searched(emoji_training)},
@@ -50,7 +53,7 @@ STUDIES = {
     ranked_list_boundaries: (ranked_list_boundaries.CHANGES, None),
     ranked_list_losses: (ranked_list_losses.CHANGES, ranked_list_losses.SETTINGS),
 }
-FOLLOWED = [edms_variants, emoji_divide, emoji_ensembles, emoji_training]
+FOLLOWED = [edms_variants, emoji_divide, emoji_ensembles, emoji_losses, emoji_training]
 # As users give them behind a study's command.
 MORE = ["--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))", "--patience=5"]
 
@@ -87,7 +90,7 @@ def test_rows_that_follow_others_have_rows_to_follow(study):
     assert set(study.FOLLOW) <= study.CHANGES.keys() and set(study.FOLLOW.values()) <= searched(study).keys()
 
 
-@pytest.mark.parametrize("study", [emoji_divide, emoji_ensembles], ids=lambda study: study.__name__)
+@pytest.mark.parametrize("study", [emoji_divide, emoji_ensembles, emoji_losses], ids=lambda study: study.__name__)
 def test_rows_with_four_times_the_steps_change_nothing_else(study):
     longer = {name: other for name, other in study.FOLLOW.items() if name.endswith(", four times the steps")}
     assert len(longer) >= 2
@@ -140,8 +143,8 @@ def test_differences_are_between_rows(study, differences):
 def test_all_losses_are_compared():
     tried = {
         registry.parse(setting[0].partition("=")[2])[0][0]
-        for settings in emoji_losses.SETTINGS.values()
-        for setting in settings
+        for name in emoji_losses.LOSSES
+        for setting in emoji_losses.settings_of(name)
     }
     assert tried.isdisjoint(emoji_losses.LEFT_OUT)
     assert tried | set(emoji_losses.LEFT_OUT) == set(registry.names("loss"))
