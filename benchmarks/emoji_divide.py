@@ -23,7 +23,7 @@ TRIPLET = "--loss=triplet(margin=0.1)"
 MARGIN = "--loss=margin(beta=1.2)"
 # The schedule of the authors' code, 80 and 190 of 200 epochs, scaled to the 16 epochs that 800 steps are.
 AUTHORS = "hold_others=False, cluster_order='round_robin', merge_loss_at=6, merge_at=15"
-# As many steps for each of four learners as the one embedding has.
+# Rows in which each of four learners has as many steps as the one embedding.
 FOUR_TIMES = ", four times the steps"
 # As many images in a step as four learners have that learn at once.
 FOUR_BATCHES = "--sampler=pxk(classes=64, per_class=4)"

@@ -45,7 +45,8 @@ LOSSES = {
     ),
     "CosFace": ("cos_face(scale=32.0, margin=0.2)", "cos_face(scale=16.0, margin=0.2)"),
 }
-# Proxies begin at random, and learn so many times as fast as the network; with the higher rate it collapses.
+# Proxies begin at random, and learn so many times as fast as the network; with the higher rate it collapsed where
+# that was tried, with three of them.
 TIMES = ("10", "100")
 SEARCHING = ("--steps=400",)
 PROXIES = ("Proxy-NCA", "Proxy-Anchor", "NormSoftmax", "SoftTriple", "ArcFace", "sub-center ArcFace", "CosFace")

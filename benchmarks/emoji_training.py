@@ -8,8 +8,8 @@ classes, steps to the best model, and what Recall@1 on validation classes gained
 docs/emoji.md is about the images.
 """
 
+from benchmarks.emoji_losses import HEADS, row
 from benchmarks.rows import compare
-from benchmarks.runs import gained_late, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
 SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003", "0.001")]
@@ -39,13 +39,6 @@ FOLLOWING = {
 }
 CHANGES = {name: [LOSS, *change] for name, change in (SEARCHED | FOLLOWING).items()}
 FOLLOW = dict.fromkeys(FOLLOWING, FIRST)
-HEADS = ["", "Recall@1", "MAP@R", "steps to the best", "gained late"]
-
-
-def row(results, run_dirs):
-    best = [[result["best"][name] for result in results] for name in ("recall_at_1", "map_at_r")]
-    return [*map(spread, best), steps_to_best(results), spread(gained_late(run_dirs))]
-
 
 if __name__ == "__main__":
     settings = {name: SETTINGS for name in SEARCHED}
