@@ -23,10 +23,10 @@ def walks(printed, described):
     return [f"restart=0.8, scale={printed}", f"restart=0.2, scale={described}"]
 
 
-# Rows of Table 2, in its order, which are also the flagfiles toycars_edms_*.flags with a scale of 1, and one with more
-# members. Two settings each: without walks two scales, and with walks α as (9) prints it and as the text describes it.
-# Similarities along the manifold differ by far less than dot products: the scales make them differ by about as much as
-# those with a scale of 20, and a margin of 5e-4 would then be larger than these differences.
+# Rows of Table 2, in its order, which are also the flagfiles toycars_edms_*.flags with the settings that validation
+# chose, and one with more members. Two settings each: without walks two scales, and with walks α as (9) prints it and
+# as the text describes it. Similarities along the manifold differ by far less than dot products: the scales make them
+# differ by about as much as those with a scale of 20, and a margin of 5e-4 would then be larger than these differences.
 DOT = ("scale=20.0", "scale=10.0")
 LOSSES = {
     "EDMS (w/o)": [f"n_pair(margin=0.0005, {setting})" for setting in DOT],

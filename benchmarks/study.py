@@ -24,7 +24,7 @@ flags.DEFINE_list(
     ["recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8"],
     "Metrics of the table; by the first, on validation classes, a flagfile is chosen.",
 )
-flags.DEFINE_multi_string("set", [], "A flag for every run, such as --set=--epochs=5; may be repeated.")
+flags.DEFINE_multi_string("set", [], "A flag for every run, such as --set=--epochs=5.")
 flags.DEFINE_bool(
     "intervals",
     False,

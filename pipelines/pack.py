@@ -15,7 +15,7 @@ flags.DEFINE_string("dataset", "", "Dataset spec, as in training.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset, as in training.")
 flags.DEFINE_string("ignore_images", "", "List of images to leave out, as pipelines.check writes it.")
 flags.DEFINE_string("out", "", "New folder for the shards.")
-flags.DEFINE_integer("shard_images", 8192, "Images of a shard.", lower_bound=1)
+flags.DEFINE_integer("shard_images", 8192, "Number of images in each shard.", lower_bound=1)
 flags.DEFINE_list("import_modules", [], "Your own modules to import first, such as one that registers a dataset.")
 
 

@@ -65,8 +65,8 @@ ROOMS = {
     "tfdml.serving.http": ("tfdml.serving pipelines.datasets", "fastapi numpy pydantic starlette uvicorn"),
     "tfdml.serving": (
         "tfdml.serving tfdml.checked_files tfdml.clustering tfdml.embedding_shards tfdml.faiss_library "
-        "tfdml.folder_lock tfdml.methods tfdml.progress_bar tfdml.registry pipelines.datasets pipelines.images "
-        "pipelines.reading",
+        "tfdml.folder_lock tfdml.methods tfdml.preprocessing tfdml.progress_bar tfdml.registry pipelines.datasets "
+        "pipelines.images pipelines.reading",
         "PIL apache_beam keras numpy onnx pyarrow sklearn tensorflow tf2onnx",
     ),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags tfdml.progress_bar", None),

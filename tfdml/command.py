@@ -60,6 +60,18 @@ def run(main, arguments="", before=None):
     app.run(guarded, flags_parser=lambda given: _parse(given, arguments))
 
 
+def refuse_unused(names, reason):
+    """Raises a ValueError for the first of these flags that was given, where the command would not read it.
+
+    Args:
+        names: names of flags.
+        reason: what the command does without them, such as "--run_dirs compares runs".
+    """
+    for name in names:
+        if flags.FLAGS[name].present:
+            raise ValueError(f"{reason}, which does not use --{name}. Leave it out.")
+
+
 def _parse(given, arguments):
     """Parses flags and returns the positional arguments; prints help and exits if asked to."""
     asked = given[: given.index("--")] if "--" in given else given

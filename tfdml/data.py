@@ -7,12 +7,15 @@ from pipelines.build import as_it_is, evaluation_batches, training_batches
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.sources import Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK
-from tfdml.preprocessing import OVERSHOOT, declared_by, preprocessing_of, scaling
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer, optional
+from tfdml.preprocessing import declared_by, preprocessing_of, scaling, why_no_pixels
 
 # Number of images whose pixel range is checked in advance.
 LOOKED_AT = 8
 
 
+@expects(steps_per_epoch=optional(integer(1)), initial_step=integer(0))
 def pxk(
     images,
     labels=None,
@@ -91,6 +94,7 @@ def pxk(
     return batches.enumerate().map(as_it_is(counting))
 
 
+@expects(count=optional(integer(1)), batch_size=integer(1))
 def in_order(
     images,
     *,
@@ -158,7 +162,7 @@ def _preprocessor(source, count, backbone, mean, std, channels, image_size, tran
     if source.encoded:
         return prepare
     for row in np.linspace(0, count - 1, LOOKED_AT).astype(int):
-        _check_pixels(source.read(tf.constant(row, tf.int64)).numpy())
+        _check_pixels(source.read(tf.constant(row, tf.int64)).numpy(), row)
     return prepare.from_pixels
 
 
@@ -182,17 +186,13 @@ def _declared(backbone, mean, std, channels):
     return preprocessing_of(backbone), declared.get("image_size")
 
 
-def _check_pixels(image):
+def _check_pixels(image, row):
     """Raises an error if an image is not in color, or if its pixels are already scaled and would be scaled twice."""
     if image.ndim != 3 or image.shape[-1] != 3:
         raise ValueError(
             f"Expected images of shape [height, width, 3], received {image.shape}. Repeat the channel of a gray image, "
             "or give transform=None."
         )
-    low, high = float(image.min()), float(image.max())
-    scaled = image.dtype.kind == "f" and (low < 0 or 0 < high <= 1)
-    if scaled or not high <= 255 + OVERSHOOT:
-        raise ValueError(
-            f"Expected pixels from 0 to 255, received an image with {low:.3g} to {high:.3g}. Give unscaled "
-            "images, or transform=None, which leaves them unchanged."
-        )
+    reason = why_no_pixels(image, row)
+    if reason:
+        raise ValueError(f"{reason} Give unscaled images, or transform=None, which leaves them unchanged.")

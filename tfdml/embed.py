@@ -21,9 +21,12 @@ flags.DEFINE_string(
 flags.DEFINE_string("data_dir", "", "Folder of a dataset.")
 flags.DEFINE_enum("split", "test", ["train", "test"], "Split of a dataset.")
 flags.DEFINE_string("out", "", "Folder to write.")
-flags.DEFINE_integer("shard_rows", 4096, "Images of a Parquet file.", lower_bound=1)
+flags.DEFINE_integer("shard_rows", 4096, "Number of images in each Parquet file.", lower_bound=1)
 flags.DEFINE_integer(
-    "batch_size", None, "Images that the model embeds at once. Default: 64 on a GPU, 8 without.", lower_bound=1
+    "batch_size",
+    None,
+    "Number of images that the model embeds at once. Default: 64 on a GPU, 8 without.",
+    lower_bound=1,
 )
 flags.DEFINE_string(
     "runner",

@@ -63,6 +63,10 @@ def main():
         raise ValueError(
             f"Expected one of --run_dir, the folder of a run, --model_file, and --embeddings; received {len(named)}."
         )
+    if named[0] != "embeddings":
+        command.refuse_unused(["labels"], f"--{named[0]} reads the labels of a dataset")
+    if named[0] != "run_dir":
+        command.refuse_unused(["model"], f"--{named[0]} names what is measured")
     source = sources[named[0]](given)
     scores, rows = source.protocol.scores(source.embeddings, source.rows), source.rows
     index = {} if scores.index is None else {"index": scores.index.spec}

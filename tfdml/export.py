@@ -14,7 +14,8 @@ flags.DEFINE_string("out", "", "Folder for the SavedModel; must be empty or not 
 flags.DEFINE_bool(
     "tolerant",
     False,
-    "Return zeros for files that cannot be read, and another output `valid`; otherwise one of them fails the batch.",
+    "Return zeros for files that cannot be read, and another output `valid`; by default one of them is an error of the "
+    "whole batch.",
 )
 flags.DEFINE_integer(
     "dims",
@@ -30,7 +31,9 @@ flags.DEFINE_enum(
     "Also write model.tflite, for LiteRT, with weights of this precision; it takes decoded and resized pixels.",
 )
 flags.DEFINE_bool("onnx", False, "Also write model.onnx, for ONNX Runtime; it takes decoded and resized pixels.")
-flags.DEFINE_bool("whiten", False, "With --dims: keep components in any case, and give all the same variance.")
+flags.DEFINE_bool(
+    "whiten", False, "With --dims: project to principal components in any case, and give them all the same variance."
+)
 
 
 def main():

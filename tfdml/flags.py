@@ -40,7 +40,7 @@ def _path(values, name, help_text):
 
 
 def _data(define):
-    define.string("dataset", "toycars", "Dataset spec: toycars(...), folder, ...; --list shows all.")
+    define.string("dataset", "toycars", "Dataset spec: toycars(...), folder, ...; tfdml.train --list shows all.")
     define.path("data_dir", "Folder of the dataset; empty: the dataset's default, if it has one.")
     define.path("ignore_images", "File that lists images to leave out, from python -m pipelines.check; empty: none.")
 
@@ -141,7 +141,7 @@ def _length(define):
     define.integer(
         "patience",
         -1,
-        "Stop after so many evaluations without improvement; 0: never; -1: 5 on validation classes, none on the test.",
+        "Stop after so many evaluations without improvement; 0: never; -1: 5 with --evaluate_on=validation, else never.",
         lower_bound=-1,
     )
 

@@ -62,10 +62,11 @@ def objective(proxies, features, meta_classes, images, *, block=8192):
     for first in range(0, len(features), block):
         rows, own = features[first : first + block], meta_classes[first : first + block]
         similarities = np.einsum("nl,nl->n", rows, proxies[own].astype(rows.dtype))
-        weights = np.zeros((len(rows), len(proxies)), rows.dtype)
-        weights[np.arange(len(rows)), own] = np.exp(similarities - at_starts[own])
-        sums += np.sum(weights, axis=0, dtype=np.float64)
-        weighted += weights.T @ rows
+        weights = np.exp(similarities - at_starts[own])
+        sums += np.bincount(own, weights, len(proxies))
+        order = np.argsort(own, kind="stable")
+        present, begins = np.unique(own[order], return_index=True)
+        weighted[present] += np.add.reduceat((weights[:, None] * rows)[order], begins, axis=0, dtype=np.float64)
     # The image that gives the proxy is in these sums: its term exp(0) is the 1 of the equation.
     return np.log(sums), weighted / sums[:, None] - starts
 

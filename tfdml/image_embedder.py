@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import math
 import warnings
 from pathlib import Path
 
@@ -13,8 +12,10 @@ import tensorflow as tf
 from pipelines.build import CORES, evaluation_batches
 from pipelines.datasets.dataset import Split
 from pipelines.reading.unreadable import is_of_pipeline, unreadable_error
+from tfdml.argument_checks import expects
+from tfdml.arguments import integer
 from tfdml.evaluation.embed import Embedder
-from tfdml.preprocessing import OVERSHOOT
+from tfdml.preprocessing import why_no_pixels
 from tfdml.progress_bar import ProgressBar
 from tfdml.run.image_data import preprocessor_of
 from tfdml.workers import ALONE
@@ -34,12 +35,14 @@ class ImageEmbedder:
         self.preprocessing = preprocessing or model.preprocessing
         if self.preprocessing is None:
             raise ValueError(
-                f"{source or model.name} has no preprocessing. Give it with "
-                "tfdml.load(file, preprocessing=tfdml.Preprocessing(image_size=...)), or set "
-                "model.preprocessing = tfdml.Preprocessing(...) before saving the model."
+                f"{source or model.name} has no preprocessing. Set model.preprocessing before saving the model: "
+                "tfdml.Preprocessing.of(model) if it has a backbone of tfdml, otherwise "
+                "tfdml.Preprocessing(image_size=..., mean=..., std=...). Or give it with "
+                "tfdml.load(file, preprocessing=...)."
             )
         self._prepare = preprocessor_of(self.preprocessing)
 
+    @expects(batch_size=integer(1))
     def embed(self, images, batch_size=128, verbose="auto"):
         """Returns the embeddings `[N, D]` of images, float32: the same as in evaluation.
 
@@ -128,7 +131,7 @@ class ImageEmbedder:
         if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
             raise ValueError("Expected a finite dataset, received one that repeats forever; use dataset.take(...).")
         for first in dataset.take(1):
-            _warn(_why_no_pixels(np.asarray(first if shape.rank == 3 else first[0]), 0))
+            _warn(why_no_pixels(np.asarray(first if shape.rank == 3 else first[0]), 0))
             dataset = dataset.unbatch() if shape.rank == 4 else dataset
             return self._embed_batches(self._batches(dataset, batch_size), verbose)
         return self._nothing()
@@ -184,28 +187,9 @@ def _split_of(paths):
     return Split(np.array([str(path) for path in paths], dtype=object), np.zeros(len(paths), np.int64))
 
 
-def _why_no_pixels(array, position):
-    """Returns why an array cannot be pixels from 0 to 255, or None; raises a ValueError if it is not an image."""
-    if array.ndim != 3 or array.shape[-1] != 3 or not array.size:
-        raise ValueError(f"Image {position}: expected pixels [height, width, 3], received shape {array.shape}.")
-    if array.dtype == np.uint8:
-        return None
-    low, high = float(np.min(array)), float(np.max(array))
-    if not (math.isfinite(low) and math.isfinite(high)):
-        raise ValueError(f"Image {position} has pixels that are NaN or infinite.")
-    # A nearly black image has integers 0 and 1. Overshoot goes below 0 only where there are bright pixels, too.
-    scaled = low < 0 and high <= OVERSHOOT or high <= 1 and np.any(array != np.round(array))
-    if scaled or low < -OVERSHOOT or high > 255 + OVERSHOOT:
-        return (
-            f"Image {position} has pixels from {low:.3g} to {high:.3g}; expected 0 to 255, before the model's own "
-            "preprocessing."
-        )
-    return None
-
-
 def _why_not_all_pixels(arrays):
     """Returns why the first of arrays that cannot be pixels from 0 to 255 cannot, or None."""
-    reasons = [_why_no_pixels(np.asarray(array), position) for position, array in enumerate(arrays)]
+    reasons = [why_no_pixels(np.asarray(array), position) for position, array in enumerate(arrays)]
     return next(filter(None, reasons), None)
 
 

@@ -47,6 +47,8 @@ def main():
         raise ValueError("Expected one of --images, the images to index, --embeddings, and --delete.")
     if given.embeddings and (given.add or not given.model):
         raise ValueError("--embeddings makes a new index, with --model, which computed them, and without --add.")
+    if given.add:
+        command.refuse_unused(["kind"], "--add goes on with the index that is there")
     if given.delete:
         left = delete_images(given.out, given.delete)
         print(f"Deleted {len(given.delete):,} images from {given.out}; it has {left:,} images.")

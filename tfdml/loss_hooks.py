@@ -14,6 +14,9 @@ class LossHooks:
     batch_parts = 1
     # Number of classes that it was made for; None: any.
     classes = None
+    # How proxies that are features of images are moved, as arguments of `tfdml.hard_proxies`; None: it has none. Only
+    # the callback `ImageProxies` sets them.
+    image_proxies = None
     # Whether it finds `statistics` in its inputs, which are computed for them once more.
     has_statistics = True
     # Whether each device holds a part of its variables.

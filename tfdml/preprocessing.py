@@ -128,3 +128,27 @@ def why_not_prepared(low, high, own):
         if fills and inside and not is_own:
             return f"Pixels seem scaled to {name}, which is not this model's range"
     return None
+
+
+def why_no_pixels(image, position):
+    """Returns why an array cannot be pixels from 0 to 255, or None; raises a ValueError if it is not an image.
+
+    Args:
+        image: array.
+        position: its number among others, for messages.
+    """
+    if image.ndim != 3 or image.shape[-1] != 3 or not image.size:
+        raise ValueError(f"Image {position}: expected pixels [height, width, 3], received shape {image.shape}.")
+    if image.dtype.name == "uint8":
+        return None
+    low, high = float(image.min()), float(image.max())
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"Image {position} has pixels that are NaN or infinite.")
+    # A nearly black image has integers 0 and 1. Overshoot goes below 0 only where there are bright pixels, too.
+    scaled = low < 0 and high <= OVERSHOOT or high <= 1 and (image != image.round()).any()
+    if scaled or low < -OVERSHOOT or high > 255 + OVERSHOOT:
+        return (
+            f"Image {position} has pixels from {low:.3g} to {high:.3g}; expected 0 to 255, before the model's own "
+            "preprocessing."
+        )
+    return None

@@ -17,7 +17,9 @@ from tfdml.run.groups import MOST_GROUPS, groups_of
 PAGE = "page"
 
 tfdml_flags.define_run_dir("Folder of a run.")
-flags.DEFINE_string("run_dirs", "", "Instead: folders of runs to compare, A,B,C, or of several of each, A0,A1:B0,B1.")
+flags.DEFINE_string(
+    "run_dirs", "", "In place of --run_dir: folders of runs to compare, A,B,C, or of several of each, A0,A1:B0,B1."
+)
 flags.DEFINE_string("out", "", "HTML file to write; empty: index.html, or comparison.html, in report/ of the run.")
 tfdml_flags.define_debug()
 flags.DEFINE_list("only", [], "Pictures to draw, such as learners, or page; empty: the page with all that the run has.")
@@ -29,6 +31,7 @@ def main():
     if flags.FLAGS.out and Path(flags.FLAGS.out).is_dir():
         raise ValueError(f"--out={flags.FLAGS.out} is a folder. Give a file in it, such as index.html.")
     if flags.FLAGS.run_dirs:
+        command.refuse_unused(["run_dir", "only", "channels", "learners"], "--run_dirs compares runs")
         compare_runs(flags.FLAGS.run_dirs)
     else:
         report_run(flags.FLAGS.run_dir, flags.FLAGS.only)

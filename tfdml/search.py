@@ -41,6 +41,8 @@ def main(queries):
         raise ValueError("Expected one of: images to search for, --duplicates, and --label.")
     if given.label and (given.threshold is None) == (not given.validation):
         raise ValueError("--label needs --threshold, or --validation, a folder of images with labels.")
+    if not queries:
+        command.refuse_unused(["picture"], "--duplicates and --label print a list")
     command.import_package()
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)

@@ -16,15 +16,21 @@ TOKEN = "TFDML_TOKEN"
 
 flags.DEFINE_string("index", "", "Folder of the index.")
 flags.DEFINE_string("model", "", "Folder of the exported model; empty: the index's own copy.")
-flags.DEFINE_string("host", "127.0.0.1", "Address to listen at. Other machines reach only others than the default.")
-flags.DEFINE_integer("port", 8000, "Port to listen at; 0: one that is free.", 0, 65535)
-flags.DEFINE_integer("batch_size", 32, "Most images that the model embeds at once.", lower_bound=1)
-flags.DEFINE_integer("max_bytes", 20_000_000, "Most bytes of an image file.", lower_bound=1)
-flags.DEFINE_integer("max_pixels", 25_000_000, "Most pixels of an image.", 1, 100_000_000)
-flags.DEFINE_integer("max_waiting", 64, "Most requests that wait; others are told to try again.", lower_bound=1)
-flags.DEFINE_integer("max_connections", 256, "Most open connections; others are told to try again.", lower_bound=1)
+flags.DEFINE_string(
+    "host", "127.0.0.1", "Address to listen on. With the default only this machine reaches it; 0.0.0.0 lets others in."
+)
+flags.DEFINE_integer("port", 8000, "Port to listen on; 0: one that is free.", 0, 65535)
+flags.DEFINE_integer("batch_size", 32, "Number of images that the model embeds at once.", lower_bound=1)
+flags.DEFINE_integer("max_bytes", 20_000_000, "Maximum size of an image file, in bytes.", lower_bound=1)
+flags.DEFINE_integer("max_pixels", 25_000_000, "Maximum number of pixels of an image.", 1, 100_000_000)
+flags.DEFINE_integer("max_waiting", 64, "Maximum number of waiting requests; others get status 503.", lower_bound=1)
+flags.DEFINE_integer(
+    "max_connections", 256, "Maximum number of open connections; others get status 503.", lower_bound=1
+)
 flags.DEFINE_bool(
-    "allow_anonymous", False, f"Let other machines in without a token, which the variable {TOKEN} holds otherwise."
+    "allow_anonymous",
+    False,
+    f"Let other machines in without a token; by default they need the one in the variable {TOKEN}.",
 )
 tfdml_flags.define_debug()
 

@@ -64,13 +64,16 @@ def _table(path, data_dir):
 
 
 def from_anywhere(spec, data_dir):
-    """Returns the spec with an absolute path, so that it is valid in every working directory."""
+    """Returns the spec with absolute paths, so that it is valid in every working directory."""
     ((name, arguments),) = parse(spec)
     path = arguments.get("path")
     if not path or name not in ("csv", "packed") or is_remote(path):
         return spec
-    file = _table(path, data_dir) if name == "csv" else Path(path).expanduser()
+    own = arguments.get("data_dir")
+    file = _table(path, own or data_dir) if name == "csv" else Path(path).expanduser()
     arguments["path"] = str(file.absolute())
+    if own:
+        arguments["data_dir"] = str(Path(own).expanduser().absolute())
     return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
 
 

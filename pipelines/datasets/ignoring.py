@@ -68,13 +68,14 @@ def _name(path, number, line):
 
 def without(dataset, names, data_dir):
     """Returns the dataset without the named images, and how many of the names were found."""
-    paths = {os.path.normpath(os.path.join(_folder(data_dir), name)) for name in names}
+    # Absolute, because a dataset can be told by a relative path once, and by an absolute one another time.
+    paths = {os.path.abspath(os.path.join(_folder(data_dir), name)) for name in names}
     names, parts, found = set(names), {}, 0
     for part, split in dataset.splits().items():
         if split.encoded:
             keep = np.array([name not in names for name in names_in_list(split, part, data_dir)], bool)
         else:
-            keep = np.array([os.path.normpath(path) not in paths for path in split.images], bool)
+            keep = np.array([os.path.abspath(path) not in paths for path in split.images], bool)
         found += int(np.sum(~keep))
         parts[part] = split.where(keep)
     return dataclasses.replace(dataset, **parts), found

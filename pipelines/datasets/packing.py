@@ -87,7 +87,10 @@ def _begin(folder, plan):
     if not (folder / PLAN).exists():
         with _told(folder):
             _write_plan(folder, plan, {})
-    found = json.loads((folder / PLAN).read_text())
+    try:
+        found = json.loads((folder / PLAN).read_text())
+    except ValueError as error:
+        raise ValueError(f"{folder / PLAN} is damaged ({error}); give a new folder.") from None
     written = found.pop("shards", {})
     if found != plan:
         raise ValueError(f"--out={folder} was begun with another dataset or other --shard_images; give a new folder.")

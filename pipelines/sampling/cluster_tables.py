@@ -28,23 +28,28 @@ class ClusterTables:
 
         Returns:
             `(tables, learners, counts, irregular)`: int64 arrays for `draw_rows`, the learner of each cluster that
-            fills a batch, the number of its rows, and `{"left_out": rows in other clusters, "small": []}`.
+            fills a batch, the number of its rows, and `{"left_out": rows that are never drawn, "small": []}`.
         """
         made, errors = {}, {}
         for learner, members in members_of(assignment).items():
             try:
                 made[learner] = members, self.tables_of(members, labels)
             except ValueError as error:
+                if learner == EVERYTHING:
+                    raise
                 errors[len(members)] = error
         if not made:
-            # Of the largest cluster, which comes nearest to a batch.
-            raise errors[max(errors)]
+            largest = max(errors)
+            raise ValueError(
+                f"No cluster fills a batch. The largest one has {largest} rows: {errors[largest]} Or use fewer "
+                "learners."
+            ) from errors[largest]
         rows, tables = zip(*made.values(), strict=True)
         counts = np.array([len(members) for members in rows])
         packed = [part for of_clusters in zip(*tables, strict=True) for part in _packed(of_clusters)]
-        left_out = len(assignment) - int(np.sum(counts))
+        drawn = sum(self.sampler.drawn(labels[members]) for members in rows)
         tables = [np.concatenate(rows), np.cumsum(counts) - counts, *packed]
-        return tables, np.array(list(made)), counts, {"left_out": left_out, "small": []}
+        return tables, np.array(list(made)), counts, {"left_out": len(assignment) - drawn, "small": []}
 
     def tables_of(self, members, labels):
         """Returns the sampler's tables for the rows of a cluster, numbered from 0.

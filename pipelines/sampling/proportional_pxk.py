@@ -50,6 +50,10 @@ class ProportionalPxK(Sampler):
         number = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts)
         return [rows, np.repeat(starts, counts), np.repeat(sizes, counts), number]
 
+    def drawn(self, labels):
+        sizes = group_by_class(labels)[2]
+        return int(np.sum(sizes[sizes > 1]))
+
     def draw_rows(self, seed, steps, by_class, starts, sizes, numbers):
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`, group after group."""
         count = tf.constant(self.groups, tf.int64)

@@ -40,6 +40,10 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method tables_of(labels).")
 
+    def drawn(self, labels):
+        """Returns how many of the rows with these labels `[N]` batches are drawn from."""
+        return len(labels)
+
     def draw_rows(self, seed, steps, *tables):
         """Returns row numbers `[n, batch_size]`, by TensorFlow operations that depend on the arguments alone.
 

@@ -3,11 +3,9 @@
 import tensorflow as tf
 
 from pipelines.images.cut import slice_window
+from pipelines.transforms.colors import BRIGHTNESS_WEIGHTS
 from tfdml.arguments import integer, number
 from tfdml.registry import register
-
-# Of red, green and blue in the brightness of a pixel (ITU-R BT.601).
-BRIGHTNESS = (0.299, 0.587, 0.114)
 
 
 @register("transform", "trim_border", brightness=number(above=0, at_most=255), margin=integer(0))
@@ -24,7 +22,7 @@ def trim_border(brightness=250.0, margin=15):
 
     def step(image, seed):
         del seed
-        dark = tf.tensordot(image, tf.constant(BRIGHTNESS), 1) < brightness
+        dark = tf.tensordot(image, tf.constant(BRIGHTNESS_WEIGHTS), 1) < brightness
         (top, height), (left, width) = (_extent(tf.reduce_any(dark, axis), margin) for axis in (1, 0))
         return slice_window(image, top, left, height, width)
 

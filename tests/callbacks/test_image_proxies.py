@@ -13,7 +13,7 @@ from tests.run_helpers import MODEL_FLAGS, events, pictures, result
 from tfdml.callbacks.image_proxies import ImageProxies
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.hard_proxies import hard_proxies
-from tfdml.losses import ContextualManifold, ProxyNPair, WeightedSum
+from tfdml.losses import ContextualManifold, ProxyNPair, Triplet, WeightedSum
 
 CLASSES = 4
 
@@ -42,9 +42,9 @@ class Log:
 def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps):
     images, labels = batch
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
-    model.compile("sgd", loss=loss(classes=CLASSES, proxies="hard" if steps else "images"))
+    model.compile("sgd", loss=loss(classes=CLASSES, proxies="hard", proxy_steps=steps, proxy_rate=0.1))
     model(images[:1])
-    callback, log = ImageProxies(images, labels, steps=steps, rate=0.1, log=(log := Log())), log
+    callback, log = ImageProxies(images, labels, log=(log := Log())), log
     callback.set_model(model)
     callback.on_epoch_begin(0)
     features = unit(model.predict(images, verbose=0))
@@ -72,7 +72,7 @@ def test_images_of_proxies_are_drawn_once_by_the_seed(batch):
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
     model.compile("sgd", loss=ProxyNPair(classes=CLASSES, proxies="images"))
     model(images[:1])
-    callback = ImageProxies(images, labels, steps=0)
+    callback = ImageProxies(images, labels)
     callback.set_model(model)
     for epoch in range(2):
         callback.on_epoch_begin(epoch)
@@ -86,7 +86,7 @@ def test_a_loss_says_how_far_they_move(batch):
     parts = SimpleNamespace(images=lambda: images, labels=labels, seed=0, of_passes=dict)
     loss = ProxyNPair(classes=CLASSES, proxies="hard", proxy_steps=30, proxy_rate=0.1, proxy_tolerance=100.0)
     (callback,) = loss.callbacks(parts)
-    assert callback.descent == {"steps": 30, "learning_rate": 0.1, "tolerance": 100.0}
+    assert loss.image_proxies == {"steps": 30, "learning_rate": 0.1, "tolerance": 100.0}
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
     model.compile("sgd", loss=loss)
     model(images[:1])
@@ -103,9 +103,10 @@ def test_gradients_do_not_move_them_and_an_epoch_renews_them(batch):
     model(batch[0][:1])
     (layer,) = model.loss_layers.learners
     first = np.array(layer.proxies)
-    model.fit(*batch, batch_size=16, epochs=1, verbose=0)
+    for _ in range(2):
+        model.train_on_batch(*batch)
     np.testing.assert_array_equal(layer.proxies, first)
-    callback = ImageProxies(*batch, steps=0, steps_per_epoch=2)
+    callback = ImageProxies(*batch, steps_per_epoch=2)
     model.fit(*batch, batch_size=16, epochs=2, verbose=0, callbacks=[callback])
     # Two more epochs of two steps each; the last began with these features.
     assert not np.allclose(layer.proxies, first)
@@ -122,7 +123,7 @@ def test_each_learner_has_proxies_of_its_own_features(batch):
     model = tfdml.MultiHead(backbone, embedding_size=8, learners=2, branch="stage1", divergence_weight=0.0)
     model.compile("sgd", loss=ProxyNPair(classes=CLASSES, proxies="images"))
     model(images[:1])
-    callback = ImageProxies(images, labels, steps=0)
+    callback = ImageProxies(images, labels)
     callback.set_model(model)
     callback.on_epoch_begin(0)
     learners = np.asarray(model.learner_embeddings(images))
@@ -137,7 +138,7 @@ def test_in_a_weighted_sum_learnt_proxies_stay(batch):
     model(batch[0][:1])
     (layer,) = model.loss_layers.learners
     learnt = np.array(layer.parts[0].proxies)
-    callback = ImageProxies(*batch, steps=0)
+    callback = ImageProxies(*batch)
     callback.set_model(model)
     callback.on_epoch_begin(0)
     np.testing.assert_array_equal(layer.parts[0].proxies, learnt)
@@ -153,6 +154,28 @@ def test_learners_that_are_merged_later_are_told(batch):
     callback.set_model(model)
     with pytest.raises(ValueError, match="has 3 for 2 learners, because it merges them later"):
         callback.on_epoch_begin(0)
+
+
+def test_proxies_that_nothing_computes_are_told(batch):
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
+    model.compile("sgd", loss=WeightedSum([(1.0, Triplet()), (1.0, ProxyNPair(classes=CLASSES, proxies="hard"))]))
+    with pytest.raises(ValueError, match="which nothing would compute. Pass callbacks=.*ImageProxies"):
+        model.fit(*batch, verbose=0)
+
+
+@pytest.mark.parametrize("loss, words", [("triplet", "with Triplet"), (ProxyNPair(classes=4), "with ProxyNPair")])
+def test_a_loss_without_such_proxies_is_told(batch, loss, words):
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
+    model.compile("sgd", loss=loss)
+    with pytest.raises(ValueError, match=f"proxies='images' or 'hard'; received Single {words}"):
+        ImageProxies(*batch).set_model(model)
+
+
+def test_another_number_of_classes_is_told(batch):
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
+    model.compile("sgd", loss=ProxyNPair(classes=5, proxies="images"))
+    with pytest.raises(ValueError, match="Expected labels of 5 classes, as the loss has; received 4"):
+        ImageProxies(*batch).set_model(model)
 
 
 def test_labels_with_a_gap_are_told(batch):

@@ -108,6 +108,15 @@ def test_plain_epochs_first_and_a_loss_that_merges_before_the_data():
     assert set(learners[3]) == {-1}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("data_split", ["kmeans", "random"])
+def test_training_that_begins_in_the_middle_of_the_plan_is_divided(data_split):
+    """As `fit(initial_epoch=3)` of a loaded model, with a new callback."""
+    recluster, watch, _ = train(make_model(data_split=data_split), epochs=4, first=3)
+    assert len(recluster.history) == 1 and set(watch.epochs[0][0]) == {0, 1, 2}
+    assert set(watch.epochs[0][1]) == {0, 1, 2}
+
+
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_other_divisions_are_made_once():

@@ -24,6 +24,22 @@ def test_equal_to_a_loop_over_pairs(make_batch, size, dim, dtype, tolerance, nor
     np.testing.assert_allclose(plain, np.sqrt(naive_squared(embeddings)), rtol=1e3 * tolerance, atol=1e3 * tolerance)
 
 
+def test_small_distances_of_long_rows_are_not_lost():
+    """Of a network that has collapsed nearly to a point: 1e-3 apart, at unit length and far from the origin."""
+    random = np.random.default_rng(0)
+    embeddings = (random.normal(size=32) + 1e-3 * random.normal(size=(16, 32))).astype("float32")
+    for rows in (embeddings, unit_length(embeddings).numpy(), embeddings + np.float32(10.0)):
+        expected = np.sqrt(naive_squared(rows))
+        np.testing.assert_allclose(distances(rows), expected, rtol=1e-4)
+        variable, factors = tf.Variable(rows), random.normal(size=expected.shape).astype("float32")
+        with tf.GradientTape() as tape:
+            value = tf.reduce_sum(distances(variable) * factors)
+        exact, both = rows.astype(np.float64), factors + factors.T.astype(np.float64)
+        shares = np.divide(both, expected, out=np.zeros_like(both), where=expected > 0)
+        gradient = np.sum(shares[..., None] * (exact[:, None] - exact[None]), axis=1)
+        np.testing.assert_allclose(tape.gradient(value, variable), gradient, rtol=1e-3, atol=1e-3)
+
+
 @settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 9), scale=st.sampled_from([1e-3, 1.0, 1e3]))
 def test_no_negative_no_nan_and_nothing_on_the_diagonal(seed, size, scale):

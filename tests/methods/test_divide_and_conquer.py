@@ -176,12 +176,15 @@ def test_losses_of_learners_are_means_over_their_batches(batch):
     model = make_model(optimizer=keras.optimizers.SGD(0.0))
     losses = []
     for turn in (0, 2, 0, -1):
-        losses.append(model.test_on_batch(images, turn_of(labels, turn), return_dict=True)["loss"])
+        losses.append(model.train_on_batch(images, turn_of(labels, turn), return_dict=True)["loss"])
         model.reset_metrics()
     data = tf.data.Dataset.from_tensor_slices(
         (np.stack([images] * 4), {"label": np.stack([labels] * 4), "learner": np.repeat([[0], [2], [0], [-1]], 16, 1)})
     )
-    model.evaluate(data, verbose=0)
+    # Validation data of a single learner, which do not count.
+    other = tf.data.Dataset.from_tensors((images, turn_of(labels, 1)))
+    history = model.fit(data, validation_data=other, shuffle=False, verbose=0).history
+    assert "val_loss" in history and not any(name.startswith("val_loss_of") for name in history)
     found = model.learner_losses()
     assert [count for _, count in found] == [2, 0, 1, 0]
     assert found[2][0] == pytest.approx(losses[1], rel=1e-5)
@@ -206,4 +209,13 @@ def test_accumulated_gradients_are_refused_where_others_are_held():
     accumulating = keras.optimizers.Adam(gradient_accumulation_steps=2)
     with pytest.raises(ValueError, match="cannot be accumulated"):
         make_model().compile(accumulating, loss="contrastive")
+    with pytest.raises(ValueError, match="cannot be accumulated"):
+        make_model().compile(keras.optimizers.LossScaleOptimizer(accumulating), loss="contrastive")
     make_model(hold_others=False).compile(accumulating, loss="contrastive")
+
+
+@pytest.mark.parametrize("learners", [[0, 1] * 8, [4] * 16])
+def test_a_batch_of_several_learners_or_of_one_too_many_is_refused(batch, learners):
+    images, labels = batch
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Expected (the same learner|learners below 4)"):
+        make_model().train_on_batch(images, {"label": labels, "learner": np.array(learners)})

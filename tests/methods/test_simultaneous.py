@@ -69,6 +69,21 @@ def test_without_learners_the_whole_embedding_learns():
 
 
 @pytest.mark.slow
+def test_plain_labels_train_the_whole_embedding_in_batches_of_any_size():
+    model = make_model()
+    model.compile("sgd", Triplet(mining="all"))
+    rows = LEARNERS * PART - 2
+    assert np.isfinite(model.fit(IMAGES[:rows], LABELS[:rows], batch_size=11, verbose=0).history["loss"][0])
+    assert np.isfinite(model.evaluate(IMAGES[:rows], LABELS[:rows], batch_size=11, verbose=0))
+    assert model.learner_losses() == [(0.0, 0)] * LEARNERS
+
+
+def test_a_part_of_another_learner_is_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match="each of 3 equal parts of the batch, in order"):
+        make_model().train_on_batch(IMAGES, {"label": LABELS, "learner": OF_PARTS[::-1].copy()})
+
+
+@pytest.mark.slow
 def test_learners_losses_and_statistics_are_those_of_their_parts():
     model = make_model()
     model.fit(IMAGES, {"label": LABELS, "learner": OF_PARTS}, batch_size=len(LABELS), shuffle=False, verbose=0)

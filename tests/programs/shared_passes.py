@@ -58,7 +58,7 @@ def passes(divided, single, workers):
     sampler = HardNeighbors(pairs=2)
     sampler.bind(split.labels)
     refresh = begun(SamplerRefresh(batches, sampler, count=len(split)), single, epoch=1)
-    begun(ImageProxies(batches, split.labels, steps=5, rate=0.1), single)
+    begun(ImageProxies(batches, split.labels), single)
     evaluation = begun(RetrievalEvaluation(pixels_of(split), split.labels), single)
     return {
         "embeddings": embeddings,

@@ -24,6 +24,8 @@ def settings(**given):
         ({"steps": 2000, "steps_per_epoch": 40}, 9, 40, 50),
         # Only 1 and 7 divide it.
         ({"steps": 7}, 3, 1, 7),
+        # 1 is nearer, but epochs of one step would be saved all the time.
+        ({"steps": 13}, 5, 13, 1),
         # 2,000 steps where nothing is said, or about as many.
         ({"epochs": 0}, 9, 8, 250),
         ({"epochs": 0, "steps_per_epoch": 30}, 9, 30, 67),
@@ -39,6 +41,12 @@ def test_epochs_are_equally_long_and_make_the_steps(given, batches, steps_per_ep
 def test_steps_that_epochs_do_not_divide_are_told():
     with pytest.raises(ValueError, match="--steps=100 is not a multiple of --steps_per_epoch=30"):
         steps_per_epoch_of(settings(steps=100, steps_per_epoch=30), 9)
+
+
+@pytest.mark.parametrize("steps, instead", [(2003, 1980), (5006, 4980)])
+def test_steps_without_epochs_of_about_a_pass_over_the_images_are_told(steps, instead):
+    with pytest.raises(ValueError, match=f"--steps={steps} cannot be divided .* 60 steps.* Give --steps={instead}"):
+        steps_per_epoch_of(settings(steps=steps), 60)
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,14 @@ import numpy as np
 from tfdml.callbacks.embedding_callback import EmbeddingCallback
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.hard_proxies import hard_proxies
+from tfdml.loss_hooks import hooks_of
 
 
 class ImageProxies(EmbeddingCallback):
     """Sets proxies to the features of one image of each class at the start of every epoch, and hardens them.
 
-    The images are drawn once, from the seed. `steps` of equation (7) of EDMS move their features where the loss is
-    higher; with 0 steps they stay. Each learner has proxies of its own features.
+    The images are drawn once, from the seed. Where the loss has `proxies="hard"`, as many steps of equation (7) of EDMS
+    as it says move their features to where it is higher. Each learner has proxies of its own features.
 
     Example: with `loss=ContextualManifold(classes=50, proxies="hard")`,
     `model.fit(batches, callbacks=[ImageProxies(images, labels)])`.
@@ -20,16 +21,27 @@ class ImageProxies(EmbeddingCallback):
         images: all training images, see `EmbeddingCallback`.
         labels: `[N]` class of each, from 0 to C - 1.
         seed: integer that determines the images of proxies.
-        steps, rate, tolerance: most steps of (7), their learning rate, and the gradient at which they end, see
-            `tfdml.hard_proxies.hard_proxies`.
         **kwargs: other arguments of `EmbeddingCallback`, but for `count`.
     """
 
-    def __init__(self, images, labels, *, seed=0, steps=1000, rate=1e-3, tolerance=1e-3, **kwargs):
+    # What `fit` looks for where a loss has such proxies.
+    computes_proxies = True
+
+    def __init__(self, images, labels, *, seed=0, **kwargs):
         super().__init__(images, len(labels), **kwargs)
         self.labels = np.asarray(labels)
         self.rows = _one_of_each(self.labels, seed)
-        self.descent = {"steps": steps, "learning_rate": rate, "tolerance": tolerance}
+
+    def set_model(self, model):
+        super().set_model(model)
+        loss = hooks_of(getattr(model, "loss", None))
+        if not (hasattr(model, "loss_layers") and loss.image_proxies):
+            raise ValueError(
+                "ImageProxies computes the proxies of a model of tfdml whose loss has proxies='images' or 'hard'; "
+                f"received {type(model).__name__} with {type(getattr(model, 'loss', None)).__name__}."
+            )
+        if loss.classes not in (None, len(self.rows)):
+            raise ValueError(f"Expected labels of {loss.classes} classes, as the loss has; received {len(self.rows)}.")
 
     def begin_epoch(self, epoch, goes_on):
         # Proxies are among the weights, which a resumed run has from its checkpoint.
@@ -49,7 +61,8 @@ class ImageProxies(EmbeddingCallback):
     def _renew(self, layer, embeddings):
         """Assigns the proxies of a learner, and tells how they stand to the images."""
         features = unit_length(embeddings)
-        (proxies,) = self.workers.from_first(lambda: (hard_proxies(features, self.labels, self.rows, **self.descent),))
+        descent = hooks_of(self.model.loss).image_proxies
+        (proxies,) = self.workers.from_first(lambda: (hard_proxies(features, self.labels, self.rows, **descent),))
         layer.assign_image_proxies(proxies)
         return {
             "similarity_to_image": float(np.mean(np.sum(proxies * features[self.rows], axis=1))),

@@ -100,14 +100,19 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self._evaluations_before = len(self.history)
 
     def on_train_batch_end(self, batch, logs=None):
-        if self.unit == "steps" and self._step() % self.every == 0:
+        if self.unit != "steps" or self._step() % self.every:
+            return
+        # Several batches in a row have the same step where their gradients are accumulated.
+        if not self.history or self.history[-1]["step"] != self._step():
             self._evaluate()
 
     def on_epoch_end(self, epoch, logs=None):
         if self.unit == "epochs" and (epoch + 1) % self.every == 0:
             self._evaluate()
         if logs is not None and len(self.history) > self._evaluations_before:
-            values = {name: value for name, value in self.history[-1]["metrics"].items() if name != "queries"}
+            measured = self.history[-1]["metrics"].items()
+            # Keras' progress bar takes means of what stands here, and of None there is none.
+            values = {name: value for name, value in measured if name != "queries" and value is not None}
             logs.update({f"{self.prefix}_{name}": value for name, value in values.items()})
 
     @property

@@ -36,9 +36,9 @@ def diversity(embeddings, labels, count, measure, measure_together=None, weights
         weights: a positive number for each learner, by which its cosine counts together with others; None: all alike.
 
     Returns:
-        Dictionary: `alone`, the metrics of each learner (Table 7); `first`, those of the first m learners together, for
-        m from 1 to K (Figure 10); `correlation` (Table 7); `only_one`, how many images only this learner gets right
-        (Figure 9); `pair_cosines` (Figure 5 of Attention-based Ensemble).
+        Dictionary: `alone`, the metrics of each learner (Table 7), and their `mean` and `deviation`; `first`, those of
+        the first m learners together, for m from 1 to K (Figure 10); `correlation` (Table 7); `only_one`, how many
+        images only this learner gets right (Figure 9); `pair_cosines` (Figure 5 of Attention-based Ensemble).
     """
     learners = learners_of(embeddings, count)
     alone = [measure(learners[:, k]) for k in range(count)]
@@ -46,12 +46,20 @@ def diversity(embeddings, labels, count, measure, measure_together=None, weights
     together = [(measure_together or measure)(_flat(scaled[:, :m])) for m in range(1, count + 1)]
     return {
         "alone": alone,
-        "mean": {name: float(np.mean([each[name] for each in alone])) for name in alone[0]},
-        "deviation": {name: float(np.std([each[name] for each in alone], ddof=1)) for name in alone[0]},
+        **_over(alone),
         "first": together,
         "correlation": correlation(learners),
         "only_one": [len(rows) for rows in only_one_right(learners, labels)],
         "pair_cosines": pair_cosines(learners, labels),
+    }
+
+
+def _over(alone):
+    """Means and standard deviations over learners; None of a metric that has no value for enough of them."""
+    known = {name: [each[name] for each in alone if each[name] is not None] for name in alone[0]}
+    return {
+        "mean": {name: float(np.mean(values)) if values else None for name, values in known.items()},
+        "deviation": {name: float(np.std(values, ddof=1)) if values[1:] else None for name, values in known.items()},
     }
 
 

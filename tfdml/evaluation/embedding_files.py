@@ -138,6 +138,8 @@ def _read_parquet(path):
         if lists.null_count:
             raise ValueError(f"{path}: {lists.null_count} of {len(lists)} embeddings are missing.")
         lengths = np.unique(lists.value_lengths().to_numpy(zero_copy_only=False))
+        if not len(lists):
+            raise ValueError(f"{path} has no embeddings.")
         if len(lengths) > 1:
             raise ValueError(f"{path}: expected embeddings of one length, received {lengths.tolist()[:4]}.")
         columns["embeddings"] = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)

@@ -23,14 +23,13 @@ def own_and_others(labels, similarities, *, scale, classes):
         classes: number of classes in the part, the first of the C; an integer or a tensor.
     """
     rows, columns = ops.shape(similarities)
-    numbers = ops.arange(rows, dtype="int32")
     is_here = ops.logical_and(labels >= 0, labels < classes)
     places = ops.clip(labels, 0, columns - 1)
-    pairs, flat = ops.stack([numbers, places], axis=1), numbers * columns + places
+    pairs = ops.stack([ops.arange(rows, dtype="int32"), places], axis=1)
     is_none = ops.arange(columns, dtype="int32") >= classes
 
     def at_places(values):
-        return ops.take(ops.reshape(values, (-1,)), flat)
+        return ops.take_along_axis(values, places[:, None], axis=1)[:, 0]
 
     @known_gradient
     def summed_up(similarities):

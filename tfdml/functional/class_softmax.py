@@ -42,12 +42,11 @@ def _split(labels, similarities, scale):
     rows, classes = ops.shape(similarities)
     # Indices must be valid; the values of wrong labels are replaced by NaN later.
     columns = ops.clip(ops.cast(labels, "int32"), 0, classes - 1)
-    numbers = ops.arange(rows, dtype="int32")
-    places = ops.stack([numbers, columns], axis=1)
+    places = ops.stack([ops.arange(rows, dtype="int32"), columns], axis=1)
 
     @known_gradient
     def split(similarities):
-        own = ops.take(ops.reshape(similarities, (-1,)), numbers * classes + columns)
+        own = ops.take_along_axis(similarities, columns[:, None], axis=1)[:, 0]
         others = ops.scatter_update(similarities, places, ops.full_like(own, -math.inf))
         highest = ops.max(others, axis=1)
         exponentials = ops.exp(scale * (others - highest[:, None]))

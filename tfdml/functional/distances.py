@@ -14,6 +14,7 @@ def squared_distances(embeddings, constant_gallery=False, queries=None):
     With `constant_gallery`, the gradient of a distance moves only the first of its two rows, the query. With `queries`
     distances are `[queries, B]`, of the first rows to all, and gradients move no others.
     """
+    embeddings = _centered(embeddings)
     others = None if queries is None else ops.stop_gradient(embeddings[queries:])
 
     @known_gradient
@@ -35,6 +36,7 @@ def distances(embeddings, constant_gallery=False, queries=None):
 
     For `constant_gallery` and `queries` see `squared_distances`.
     """
+    embeddings = _centered(embeddings)
     others = None if queries is None else ops.stop_gradient(embeddings[queries:])
 
     @known_gradient
@@ -68,6 +70,14 @@ def both_ways(pulls, others):
         return pulls + ops.transpose(pulls)
     among = pulls[:, : ops.shape(pulls)[0]]
     return ops.concatenate([among + ops.transpose(among), pulls[:, ops.shape(pulls)[0] :]], axis=1)
+
+
+def _centered(embeddings):
+    """Subtracts the mean of the rows, which changes no distance, and no gradient.
+
+    Otherwise rounding would hide distances that are much smaller than the lengths of rows.
+    """
+    return embeddings - ops.stop_gradient(ops.mean(embeddings, axis=0, keepdims=True))
 
 
 def _gallery(rows, others, constant):

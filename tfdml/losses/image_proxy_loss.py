@@ -18,7 +18,7 @@ class ImageProxyLoss(ProxyLoss):
     Args:
         proxies: `learnt` trains them to lower the loss. `images` are the features of a random image of each class,
             drawn once, and computed anew every epoch. `hard` moves these by equation (7) of EDMS to raise the loss, see
-            `tfdml.hard_proxies`. The callback `ImageProxies` computes both; `tfdml.train` adds it.
+            `tfdml.hard_proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train` adds it.
         proxy_steps: most steps of (7) from each epoch's features. The paper does not say how many; very many make
             proxies that stand for no class.
         proxy_rate: learning rate of these steps.
@@ -35,22 +35,20 @@ class ImageProxyLoss(ProxyLoss):
         """Whether gradients move the proxies."""
         return self.proxies == "learnt"
 
+    @property
+    def image_proxies(self):
+        if self.learns_proxies:
+            return None
+        steps = self.proxy_steps if self.proxies == "hard" else 0
+        return {"steps": steps, "learning_rate": self.proxy_rate, "tolerance": self.proxy_tolerance}
+
     def callbacks(self, parts):
         if self.learns_proxies:
             return []
         # Here, because losses run on Keras backends that callbacks do not run on.
         from tfdml.callbacks.image_proxies import ImageProxies
 
-        callback = ImageProxies(
-            parts.images(),
-            parts.labels,
-            seed=parts.seed,
-            steps=self.proxy_steps if self.proxies == "hard" else 0,
-            rate=self.proxy_rate,
-            tolerance=self.proxy_tolerance,
-            **parts.of_passes(),
-        )
-        return [callback]
+        return [ImageProxies(parts.images(), parts.labels, seed=parts.seed, **parts.of_passes())]
 
     def make_layer(self):
         return Proxies(self.known_classes(), trainable=self.learns_proxies)

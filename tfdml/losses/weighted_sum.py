@@ -10,7 +10,6 @@ from tfdml.layers.loss_inputs import LossInputs
 from tfdml.layers.loss_layer import layer_of
 from tfdml.loss_hooks import hooks_of
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.losses.softmax_proxy_loss import check_plain_keras
 from tfdml.registry import register_sum
 
@@ -39,11 +38,17 @@ class WeightedSum(EmbeddingLoss):
         super().__init__(**kwargs)
         self.terms = [(weight, _loss_of(loss)) for weight, loss in terms]
         _check([weight for weight, _ in self.terms])
-        of_images = [loss for _, loss in self.terms if isinstance(loss, ImageProxyLoss) and not loss.learns_proxies]
+        of_images = [hooks for hooks in self._hooks() if hooks.image_proxies]
         if len(of_images) > 1:
             raise ValueError(
                 f"{len(of_images)} losses of the sum have proxies that are features of images, and would set each "
                 "other's. Use proxies='learnt' for all but one."
+            )
+        parts = sorted({hooks.batch_parts for hooks in self._hooks()} - {1})
+        if len(parts) > 1:
+            raise ValueError(
+                f"Losses of the sum take batches in {parts[0]} and in {parts[1]} parts, such as given pairs and given "
+                "triplets, and no batch is both."
             )
         # Made for the shapes that it tells; models make their own.
         self._shapes = self.make_layer()
@@ -65,6 +70,11 @@ class WeightedSum(EmbeddingLoss):
     def batch_parts(self):
         """The most that one of the losses takes."""
         return max(hooks.batch_parts for hooks in self._hooks())
+
+    @property
+    def image_proxies(self):
+        """Those of the one loss that has them, or None."""
+        return next((hooks.image_proxies for hooks in self._hooks() if hooks.image_proxies), None)
 
     @property
     def classes(self):

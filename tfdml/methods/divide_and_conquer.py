@@ -95,12 +95,12 @@ class DivideAndConquer(EmbeddingModel):
 
     def compile(self, optimizer="adam", *args, **kwargs):
         super().compile(optimizer, *args, **kwargs)
-        if self.hold_others and getattr(self.optimizer, "gradient_accumulation_steps", None):
+        optimizer = without_loss_scaling(self.optimizer)
+        if self.hold_others and getattr(optimizer, "gradient_accumulation_steps", None):
             raise ValueError(
                 "Gradients of several learners' turns cannot be accumulated while the others are held. Leave out "
                 "gradient_accumulation_steps, or set hold_others=False."
             )
-        optimizer = without_loss_scaling(self.optimizer)
         count_apart(optimizer, lambda variable: self._of_slices.steps(variable, self.steps))
         if not optimizer.iterations.numpy():
             self.steps.reset()
@@ -169,6 +169,7 @@ class DivideAndConquer(EmbeddingModel):
     def loss_values(self, batch, learners, training=False):
         """Loss `[B]` of the learner whose turn it is, equation (3) with any loss, or of the whole embedding."""
         labels, turns = batch["label"], self._turns.of(batch)
+        self._turns.check(batch)
 
         def of_whole():
             return self.loss.call(labels, self.loss_layers.inputs_of(self.slices, labels, side_by_side(learners)))
@@ -193,8 +194,9 @@ class DivideAndConquer(EmbeddingModel):
         return self.loss.call(labels, self.loss_layers.inputs_of(k, labels, learners[:, k]))
 
     def seen_by_loss(self, batch, learners):
-        labels, learning = batch["label"], tf.unstack(self._turns.learning(self._turns.of(batch))[1])
-        parts = zip(self._turns.seen_by_slices(labels), self._turns.seen_by_slices(learners), strict=True)
+        labels, turns = batch["label"], self._turns.of(batch)
+        learning = tf.unstack(self._turns.learning(turns)[1])
+        parts = zip(*(self._turns.seen_by_slices(values, turns) for values in (labels, learners)), strict=True)
         seen = [(of_part, part[:, k], learning[k]) for k, (of_part, part) in enumerate(parts)]
         return [*seen, (labels, side_by_side(learners), learning[-1])]
 
@@ -222,16 +224,18 @@ class DivideAndConquer(EmbeddingModel):
         self.steps.add(*(steps * tf.cast(each, "int32") for each in (*counted, slices)))
 
     def update_measures(self, batch, measured, values):
-        # With what layers add to the loss, which is the same for all parts.
-        added = measured["loss"] - tf.reduce_mean(values)
-        parts = self._turns.divided(values)
-        losses = [measured["loss"]] if len(parts) == 1 else [tf.reduce_mean(part) + added for part in parts]
-        self._turn_losses.update(self._turns.of(batch), losses)
+        turns = self._turns.of(batch)
+        if turns is not None and not self._evaluates:
+            # With what layers add to the loss, which is the same for all parts.
+            added = measured["loss"] - tf.reduce_mean(values)
+            parts = self._turns.divided(values)
+            losses = [measured["loss"]] if len(parts) == 1 else [tf.reduce_mean(part) + added for part in parts]
+            self._turn_losses.update(turns, losses)
         return super().update_measures(batch, measured, values)
 
     @property
     def metrics(self):
-        return [*super().metrics, *self._turn_losses.means]
+        return [*super().metrics, *([] if self._evaluates else self._turn_losses.means)]
 
     def learner_losses(self):
         """Mean loss of each learner in this epoch, and how many batches it had: `[(loss, batches), ...]`."""

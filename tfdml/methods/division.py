@@ -29,7 +29,7 @@ class Division:
         recluster_every: T, epochs from one clustering to the next.
         data_split: `kmeans` of the embedding; `random` parts of the rows, random parts of the classes
             (`random_classes`), or ranges of class numbers (`labels`), all made once; or `none`: learners take turns on
-            batches of all data. Table 6 compares K-means with parts of the rows and with classes.
+            batches of all data. Table 6 compares K-means with parts of the rows and with groups of similar classes.
         cluster_order: which cluster a batch comes from: `uniform`, `proportional` to its size, or `round_robin`.
         divide_at: the epoch before which all data are one and so is the embedding.
         merge_at: the epoch from which they are again; None never.

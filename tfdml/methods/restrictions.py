@@ -45,7 +45,13 @@ def check_fit_arguments(model, targets, callbacks):
     labels = targets.get("label") if isinstance(targets, dict) else targets
     if isinstance(labels, np.ndarray | list):
         _check_labels(np.asarray(labels), model.loss)
-    for callback in callbacks if isinstance(callbacks, list | tuple) else ():
+    listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
+    if hooks_of(model.loss).image_proxies and not any(getattr(each, "computes_proxies", False) for each in listed):
+        raise ValueError(
+            "The loss has proxies that are features of images, which nothing would compute. Pass "
+            "callbacks=[tfdml.callbacks.ImageProxies(images, labels)], or use proxies='learnt'."
+        )
+    for callback in listed:
         if hasattr(callback, "check_order"):
             callback.check_order(callbacks, model)
 

@@ -12,7 +12,7 @@ class TurnLosses:
 
     def update(self, turns, losses):
         """Adds the loss of each part of a batch; its learner is that of `turns` `[parts]`, or none where it is -1."""
-        for turn, loss in zip(tf.unstack(turns), losses, strict=True) if turns is not None else ():
+        for turn, loss in zip(tf.unstack(turns), losses, strict=True):
             for k, mean in enumerate(self.means):
                 own = tf.equal(turn, k)
                 mean.update_state(tf.where(own, loss, 0.0), sample_weight=tf.cast(own, "float32"))

@@ -26,6 +26,22 @@ class Turns:
         learners = tf.cast(batch["learner"], tf.int32)
         return learners[:1] if self.parts == 1 else tf.reshape(learners, [self.parts, -1])[:, 0]
 
+    def check(self, batch):
+        """Makes a step fail whose targets name more than one learner for a part of the batch, or one there is not."""
+        if "learner" not in batch:
+            return
+        learners = tf.cast(batch["learner"], tf.int32)
+        whose = "the batch" if self.parts == 1 else f"each of {self.parts} equal parts of the batch, in order"
+        message = f"Expected the same learner for all images of {whose}; pipelines.sampling.WithinClusters draws such."
+        tf.debugging.assert_equal(tf.size(learners) % self.parts, 0, message)
+        learners = tf.reshape(learners, [self.parts, -1])
+        tf.debugging.assert_equal(learners, learners[:, :1], message)
+        if self.parts == 1:
+            tf.debugging.assert_less(learners, self.slices, f"Expected learners below {self.slices}.")
+        else:
+            own = learners[:, 0] == tf.range(self.parts)
+            tf.debugging.assert_equal(own | (learners[:, 0] < 0), True, message)
+
     def learning(self, turns):
         """Masks of the slices `[K]`, and of the loss' layers `[K + 1]`, that learn when these learners do."""
         turns = tf.constant([-1]) if turns is None else turns
@@ -37,6 +53,6 @@ class Turns:
         """Returns the rows of each part of `[B, ...]`, a list of tensors."""
         return tf.split(values, self.parts)
 
-    def seen_by_slices(self, values):
+    def seen_by_slices(self, values, turns):
         """Returns the rows of `[B, ...]` that each slice learns from when it does, a list of K tensors."""
-        return [values] * self.slices if self.parts == 1 else self.divided(values)
+        return [values] * self.slices if self.parts == 1 or turns is None else self.divided(values)

@@ -14,7 +14,7 @@ from tfdml.optimizers.step_counts import counting
 class LayerGroups:
     """Adds layer groups to a Keras optimizer: `class SGD(LayerGroups, keras.optimizers.SGD)`.
 
-    A group is `backbone` or `loss` in the models of `tfdml.methods`, or the name of a layer or weight in
+    A group is `backbone`, `embedding` or `loss` in the models of `tfdml.methods`, or the name of a layer or weight in
     `variable.path`, in which `*` matches anything. If a variable is in several groups, the last one applies. With the
     defaults, every step is that of the Keras optimizer, bit for bit.
 

@@ -1,11 +1,12 @@
 """Draws a batch of images on one sheet."""
 
 import textwrap
-from pathlib import Path
 
 import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
+
+from tfdml.reporting.sheet import FONT
 
 # Sizes on the sheet, in pixels.
 SMALLEST_SIDE, LARGEST_SIDE, MOST_COLUMNS = 96, 224, 16
@@ -13,7 +14,6 @@ GAP, BAR, MARGIN = 8, 5, 12
 TEXT, TITLE = 12, 15
 LABEL_LINES = 3
 COLORS = [tuple(round(255 * part) for part in color) for color in matplotlib.colormaps["tab20"].colors]
-FONT = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans.ttf")
 
 
 def draw_batch(pictures, labels, names, path, *, title):

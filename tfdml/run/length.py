@@ -6,6 +6,8 @@ STEPS = 2000
 EVALUATIONS = 10
 # Evaluations on validation classes without improvement after which a run stops that says none.
 PATIENCE = 5
+# How many times longer or shorter than a pass over the training images an epoch may be that follows from --steps.
+MOST_APART = 4
 # Rise of a metric in the last quarter of a run that is told.
 TOLD = 0.01
 
@@ -34,7 +36,18 @@ def steps_per_epoch_of(settings, batches):
     if given or not steps:
         return given or max(batches, 1)
     # Epochs of equal length, of about the batches in the training images.
-    return min(_divisors(steps), key=lambda size: abs(size - batches))
+    batches = max(batches, 1)
+
+    def is_far(size):
+        return max(size, batches) > MOST_APART * min(size, batches)
+
+    size = min(_divisors(steps), key=lambda size: (is_far(size), abs(size - batches)))
+    if is_far(size) and steps > batches:
+        raise ValueError(
+            f"--steps={steps} cannot be divided into epochs of about {batches} steps, a pass over the training "
+            f"images. Give --steps={round(steps / batches) * batches}, or --steps_per_epoch, the length of an epoch."
+        )
+    return size
 
 
 def epochs_of(settings, steps_per_epoch):

@@ -47,10 +47,8 @@ class Record:
 
     @functools.cached_property
     def events(self):
-        """The events of the log; a line that is still being written is left out."""
-        path = self.run.metrics
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True) if path.is_file() else []
-        return [json.loads(line) for line in lines if line.endswith("\n")]
+        """The events of the log, see `RunDirectory.events`."""
+        return self.run.events()
 
     @property
     def step(self):

@@ -136,11 +136,22 @@ class RunDirectory:
         except BlockingIOError:
             raise ValueError(f"Another process is training in --run_dir={self.path}; wait for it.") from None
 
-    def _last_logged_step(self):
-        """The step of the last whole event in the log; 0 if there is none."""
+    def events(self):
+        """The events of the log; a line that is still being written is left out."""
         lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True) if self.metrics.is_file() else []
-        whole = [line for line in lines if line.endswith("\n")]
-        return json.loads(whole[-1])["step"] if whole else 0
+        events = []
+        for number, line in enumerate(lines, 1):
+            if line.endswith("\n"):
+                try:
+                    events.append(json.loads(line))
+                except ValueError as error:
+                    raise ValueError(f"{self.metrics}, line {number}, is damaged ({error}); remove the line.") from None
+        return events
+
+    def _last_logged_step(self):
+        """The step of the last event in the log; 0 if there is none."""
+        events = self.events()
+        return events[-1]["step"] if events else 0
 
     def _clear(self):
         """Removes what a run without a step has left."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfdml.preprocessing import why_no_pixels
 from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index_build import unit_length
@@ -156,12 +157,11 @@ def _contents(image, place):
         except OSError as error:
             raise ValueError(f"{image} cannot be read: {error.strerror or error}.") from None
     pixels = np.asarray(image)
-    if pixels.ndim != 3 or pixels.shape[-1] != 3 or not pixels.size:
-        raise ValueError(f"Image {place}: expected pixels [height, width, 3], received shape {pixels.shape}.")
+    reason = why_no_pixels(pixels, place)
+    if reason:
+        raise ValueError(reason)
     if pixels.dtype != np.uint8:
-        if not (np.isfinite(pixels).all() and pixels.min() >= 0 and 1 < pixels.max() <= 255):
-            raise ValueError(f"Image {place}: expected pixels from 0 to 255, before the model's own preprocessing.")
-        pixels = np.round(pixels).astype(np.uint8)
+        pixels = np.clip(np.round(pixels), 0, 255).astype(np.uint8)
     from PIL import Image
 
     file = io.BytesIO()

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pipelines.sampling import ProportionalPxK, PxK
+from pipelines.sampling import ProportionalPxK, PxK, WithinClusters
 
 # Classes of 1, 2, 3, 4, 9 and 40 images, mixed.
 SIZES = (1, 2, 3, 4, 9, 40)
@@ -66,6 +66,17 @@ def test_batches_depend_on_seed_and_step_alone():
     forward = batches(sampler, [3, 4, 5])
     np.testing.assert_array_equal(batches(sampler, [5, 3])[::-1], forward[[0, 2]])
     assert np.any(batches(sampler, [3, 4, 5], seed=1) != forward)
+
+
+def test_images_alone_in_their_class_within_their_cluster_are_counted():
+    labels, assignment = np.repeat(np.arange(8), 6), np.tile([0, 0, 0, 1, 1, 1], 8)
+    # Of one class two images go to a cluster of their own classes, of another one.
+    assignment[:6], assignment[6:12] = [0, 0, 0, 0, 1, 1], [0, 0, 0, 0, 0, 1]
+    sampler = WithinClusters(ProportionalPxK(groups=4, per_class=2))
+    sampler.bind(labels)
+    assert sampler.assign(assignment)["left_out"] == 1
+    drawn = np.unique(sampler.rows(0, np.arange(200)).numpy())
+    np.testing.assert_array_equal(np.setdiff1d(np.arange(48), drawn), [11])
 
 
 def test_too_many_groups_are_told():
