@@ -141,7 +141,7 @@ def _length(define):
     define.integer(
         "patience",
         -1,
-        "Stop after so many evaluations without improvement; 0: never; -1: 5 with --evaluate_on=validation, else never.",
+        "Stop after so many evaluations without improvement; 0: never; -1: 5 with --evaluate_on=validation, or never.",
         lower_bound=-1,
     )
 
