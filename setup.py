@@ -46,10 +46,10 @@ REQUIRES = [
 # the same module `tensorflow`. pip accepts both: the later overwrites the files of the earlier, and removing either
 # breaks the other. So neither is in REQUIRES.
 CPU = [
-    # 2.21 is the only TensorFlow tested; tensorflow-cpu has no CUDA, and exists for x86 Linux and Windows.
-    "tensorflow-cpu~=2.21.0; sys_platform != 'darwin' and platform_machine in 'x86_64 AMD64'",
+    # 2.21 is the only TensorFlow tested; tensorflow-cpu has no CUDA, and exists for x86 Linux.
+    "tensorflow-cpu~=2.21.0; sys_platform != 'darwin' and platform_machine == 'x86_64'",
     # The same TensorFlow where tensorflow-cpu does not exist (macOS, ARM); it needs no GPU.
-    "tensorflow~=2.21.0; sys_platform == 'darwin' or platform_machine not in 'x86_64 AMD64'",
+    "tensorflow~=2.21.0; sys_platform == 'darwin' or platform_machine != 'x86_64'",
     # K-means and nearest neighbors. We rely on the defaults and the reproducible K-means of 1.15.
     "faiss-cpu>=1.15.1,<2",
 ]
@@ -197,6 +197,9 @@ setup(
         "Development Status :: 3 - Alpha",
         "Intended Audience :: Developers",
         "Intended Audience :: Science/Research",
+        # Locks of folders need what Windows does not have.
+        "Operating System :: POSIX :: Linux",
+        "Operating System :: MacOS",
         "Programming Language :: Python :: 3",
         "Programming Language :: Python :: 3 :: Only",
         "Programming Language :: Python :: 3.11",

@@ -52,7 +52,10 @@ class RunLog:
         return {"events": self._events}
 
     def set_state(self, state):
-        """Takes back the events that came after the state, since the steps that made them come again."""
+        """Takes back the events that came after the state, since the steps that made them come again.
+
+        TensorBoard keeps them, and then has two values of these steps.
+        """
         self._events = state["events"]
         if self.enabled and self.path.exists():
             lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)

@@ -106,7 +106,8 @@ def _scores(facts):
     ]
     before = "Before the projection, m" if facts["embedding"]["projection"] else "M"
     protocol = f"`{data['protocol']}`" if data["protocol"] else "the dataset's protocol"
-    about = f"{before}easured by {protocol} on {data['queries']:,} test queries of the dataset. {honest}"
+    queries = f"{data['queries']:,} test queries" if data["queries"] else "the test images"
+    about = f"{before}easured by {protocol} on {queries} of the dataset. {honest}"
     if intervals:
         about += " Intervals are bootstrap intervals over classes: they resample the classes of the queries."
     return ["## Scores", about, "\n".join(["| metric | value |", "|---|---|", *rows])]
