@@ -31,7 +31,7 @@ def main():
     if flags.FLAGS.out and Path(flags.FLAGS.out).is_dir():
         raise ValueError(f"--out={flags.FLAGS.out} is a folder. Give a file in it, such as index.html.")
     if flags.FLAGS.run_dirs:
-        command.refuse_unused(["run_dir", "only", "channels", "learners"], "--run_dirs compares runs")
+        command.refuse_unused(["channels", "learners"], "--run_dirs compares runs")
         compare_runs(flags.FLAGS.run_dirs)
     else:
         report_run(flags.FLAGS.run_dir, flags.FLAGS.only)

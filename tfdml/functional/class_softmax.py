@@ -59,4 +59,4 @@ def _split(labels, similarities, scale):
 
         return ops.stack([own, highest, ops.log(total)], axis=0), gradient
 
-    return split(similarities)
+    return split(ops.convert_to_tensor(similarities))
