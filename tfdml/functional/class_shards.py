@@ -51,4 +51,4 @@ def own_and_others(labels, similarities, *, scale, classes):
         value = ops.stack([ops.where(is_here, own, 0.0), highest + ops.log(total) / scale], axis=0)
         return value, gradient
 
-    return summed_up(ops.convert_to_tensor(similarities))
+    return summed_up(similarities)

@@ -46,7 +46,8 @@ def _split(labels, similarities, scale):
 
     @known_gradient
     def split(similarities):
-        own = ops.take_along_axis(similarities, columns[:, None], axis=1)[:, 0]
+        # Reshaped, because it may be a variable.
+        own = ops.take_along_axis(ops.reshape(similarities, (-1, classes)), columns[:, None], axis=1)[:, 0]
         others = ops.scatter_update(similarities, places, ops.full_like(own, -math.inf))
         highest = ops.max(others, axis=1)
         exponentials = ops.exp(scale * (others - highest[:, None]))
@@ -59,4 +60,4 @@ def _split(labels, similarities, scale):
 
         return ops.stack([own, highest, ops.log(total)], axis=0), gradient
 
-    return split(ops.convert_to_tensor(similarities))
+    return split(similarities)
