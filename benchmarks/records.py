@@ -38,8 +38,7 @@ def keep(run_dir, file):
     if known and record.get("measured") in (None, known.get("measured")):
         return
     # An ensemble has none: its members have.
-    lines = run.metrics.read_text().splitlines() if run.metrics.exists() else []
-    record["curve"] = _kept(lines)
+    record["curve"] = _kept(run.events())
     path.parent.mkdir(parents=True, exist_ok=True)
     # One write at the end of the file: two studies may have the same records.
     with path.open("a") as records:
@@ -83,9 +82,8 @@ def _is_cut(path):
     return path.stat().st_size > 0 and not path.read_bytes().endswith(b"\n")
 
 
-def _kept(lines):
+def _kept(events):
     """Returns the events of metrics.jsonl that are kept."""
-    events = [json.loads(line) for line in lines]
     curve, found = ([event for event in events if event.get("event") == kind] for kind in (CURVE, AT_THE_END))
     return curve + [event for event in found if event["step"] == found[-1]["step"]]
 

@@ -4,7 +4,6 @@ A run that is complete is not run again, and one that was stopped goes on.
 """
 
 import hashlib
-import json
 import re
 import statistics
 import subprocess
@@ -105,9 +104,7 @@ def recall_of_learners(learners):
 
 def curve(run_dir, metric="recall_at_1"):
     """Returns the values of a metric while a run trained: step to value, in order; of an ensemble none."""
-    metrics = RunDirectory(run_dir).metrics
-    events = [json.loads(line) for line in metrics.read_text().splitlines()] if metrics.exists() else []
-    return {event["step"]: event[metric] for event in events if metric in event}
+    return {event["step"]: event[metric] for event in RunDirectory(run_dir).events() if metric in event}
 
 
 def gained_late(run_dirs):

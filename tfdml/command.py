@@ -61,7 +61,7 @@ def run(main, arguments="", before=None):
 
 
 def refuse_unused(names, reason):
-    """Raises a ValueError for the first of these flags that was given, where the command would not read it.
+    """Raises a ValueError if one of these flags was given, which the command would not read.
 
     Args:
         names: names of flags.

@@ -31,7 +31,6 @@ def main():
     if flags.FLAGS.out and Path(flags.FLAGS.out).is_dir():
         raise ValueError(f"--out={flags.FLAGS.out} is a folder. Give a file in it, such as index.html.")
     if flags.FLAGS.run_dirs:
-        command.refuse_unused(["channels", "learners"], "--run_dirs compares runs")
         compare_runs(flags.FLAGS.run_dirs)
     else:
         report_run(flags.FLAGS.run_dir, flags.FLAGS.only)
@@ -75,7 +74,7 @@ def compare_runs(run_dirs):
     Args:
         run_dirs: value of `--run_dirs`.
     """
-    for name in ("run_dir", "only"):
+    for name in ("run_dir", "only", "channels", "learners"):
         if flags.FLAGS[name].value:
             raise ValueError(f"Expected one of --run_dirs and --{name}.")
     groups = groups_of(run_dirs, MOST_GROUPS)

@@ -92,7 +92,7 @@ def _unpack(archive, partial, produces):
                 f"The archive {archive} does not hold {produces}, so nothing of it was unpacked. It holds {some}: "
                 "unpack it by hand, and rename the files."
             )
-        # What is looked for last of all, because where it stands nothing is unpacked again.
+        # The entry with `produces` last: once it is there, the archive is not unpacked again.
         for entry in sorted(partial.iterdir(), key=lambda entry: (entry.name == Path(produces).parts[0], entry.name)):
             if not (archive.parent / entry.name).exists():
                 os.replace(entry, archive.parent / entry.name)

@@ -68,7 +68,7 @@ def _name(path, number, line):
 
 def without(dataset, names, data_dir):
     """Returns the dataset without the named images, and how many of the names were found."""
-    # Absolute, because a dataset can be told by a relative path once, and by an absolute one another time.
+    # Absolute: a run may name its table by a relative path, and its evaluation by an absolute one.
     paths = {os.path.abspath(os.path.join(_folder(data_dir), name)) for name in names}
     names, parts, found = set(names), {}, 0
     for part, split in dataset.splits().items():

@@ -46,6 +46,30 @@ def test_callbacks_that_watch_other_metrics_may_stand_before_it():
     assert {"val_recall_at_1", "val_positive_distance"} <= history.keys()
 
 
+@pytest.mark.parametrize("is_list_of_keras", [False, True])
+def test_alone_or_in_a_list_of_keras_it_is_taken_by_fit(is_list_of_keras):
+    model, evaluation = single(), RetrievalEvaluation(IMAGES, LABELS)
+    in_list = keras.callbacks.CallbackList([evaluation], add_history=True, model=model)
+    model.fit(IMAGES, LABELS, batch_size=8, callbacks=in_list if is_list_of_keras else evaluation, verbose=0)
+    assert [entry["step"] for entry in evaluation.history] == [0, 1]
+
+
+def test_a_metric_without_a_value_does_not_end_training():
+    """Keras' progress bar averages the logs."""
+    evaluation = RetrievalEvaluation(IMAGES, LABELS, measure=lambda _: {"recall_at_1": 0.5, "distance_ratio": None})
+    history = single().fit(IMAGES, LABELS, batch_size=8, callbacks=[evaluation], verbose=2).history
+    assert history["val_recall_at_1"] == [0.5] and "val_distance_ratio" not in history
+
+
+def test_where_gradients_are_accumulated_a_step_is_evaluated_once():
+    evaluation = RetrievalEvaluation(IMAGES, LABELS, every=1, unit="steps")
+    model = single()
+    model.compile(keras.optimizers.SGD(0.1, gradient_accumulation_steps=2), loss="triplet")
+    model.fit(IMAGES, LABELS, batch_size=4, callbacks=[evaluation], verbose=0)
+    steps = [entry["step"] for entry in evaluation.history]
+    assert steps == sorted(set(steps)) and len(steps) > 1
+
+
 def test_in_plain_keras_keras_warns_of_the_order():
     inputs = keras.Input((4, 4, 3))
     model = keras.Model(inputs, keras.layers.Dense(4)(keras.layers.Flatten()(inputs)))

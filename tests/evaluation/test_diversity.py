@@ -40,6 +40,14 @@ def test_recall_of_each_learner_and_of_the_first_ones():
     assert len(found["only_one"]) == 3
 
 
+def test_metrics_without_a_value_do_not_count_in_the_mean():
+    values = iter([0.2, None, 0.6])
+    measure = lambda each: {"some": next(values, None), "none": None}  # noqa: E731
+    found = diversity(random_learners().reshape(60, 12), np.arange(60) // 4, 3, measure)
+    assert found["mean"] == {"some": pytest.approx(0.4), "none": None}
+    assert found["deviation"] == {"some": pytest.approx(np.std([0.2, 0.6], ddof=1)), "none": None}
+
+
 def test_correlation_is_the_mean_over_dimensions_of_different_learners():
     learners = random_learners(rows=40, count=3, dim=2)
     flat, naive = learners.reshape(40, 6), []

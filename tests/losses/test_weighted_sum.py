@@ -138,6 +138,10 @@ def test_only_losses_are_summed(kind, spec):
             [(1.0, ContextualManifold(classes=3, proxies="hard")), (1.0, ProxyNPair(classes=3, proxies="images"))],
             "2 losses of the sum have proxies that are features of images",
         ),
+        (
+            [(1.0, Contrastive(pairs="given")), (1.0, Triplet(mining="given"))],
+            "in 2 and in 3 parts",
+        ),
     ],
 )
 def test_bad_terms_are_told(terms, message):

@@ -2,11 +2,13 @@
 
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pipelines.datasets import Dataset, Split, load
+from pipelines.datasets.csv import from_anywhere
 from pipelines.datasets.ignoring import names_in_list, read_list, without, write_list
 from pipelines.datasets.loading import missing_files
 from tests.pipelines.tiny_datasets import picture, write_sop
@@ -89,6 +91,26 @@ def test_rows_without_a_file_have_names_too(tmp_path):
     dataset = load(spec, data_dir=str(tmp_path), ignore_images=str(tmp_path / "bad"))
     assert dataset.train.images.tolist() == whole.train.images.tolist()[1:]
     assert dataset.test.images.tolist() == [*whole.test.images[:2], whole.test.images[3]]
+
+
+def test_a_table_named_by_a_relative_path_once_leaves_out_the_same_images(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("mine.csv").write_text("path,label,split\na.jpg,x,test\nb.jpg,x,test\nc.jpg,x,test\n")
+    for name in "abc":
+        picture(tmp_path / f"{name}.jpg", (1, 2, 3))
+    spec = "csv(path='mine.csv')"
+    for each in (spec, from_anywhere(spec, "")):
+        left, found = without(load(each, test_only=True), ["b.jpg"], "")
+        assert found == 1 and [os.path.basename(path) for path in left.test.images] == ["a.jpg", "c.jpg"]
+
+
+def test_a_table_in_its_own_folder_is_found_from_anywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    picture(tmp_path / "photos" / "a.jpg", (1, 2, 3))
+    Path("photos", "mine.csv").write_text("path,label,split\na.jpg,x,test\n")
+    spec = from_anywhere("csv(path='mine.csv', data_dir='photos')", "")
+    monkeypatch.chdir("/")
+    assert load(spec, test_only=True).test.images.tolist() == [str(tmp_path / "photos" / "a.jpg")]
 
 
 def test_ignoring_everything_is_told(photos, tmp_path):

@@ -27,6 +27,7 @@ from tfdml.workers import Workers
 
 # Seven batches, of which the last is filled up: workers have unequal shares.
 CLASSES, PER_CLASS, SIDE, BATCH = 9, 6, 20, 8
+PROXIES = "proxies='hard', proxy_steps=5, proxy_rate=0.1"
 METRICS = ("recall_at_1", "map_at_r", "map", "nmi", "uniformity")
 
 
@@ -124,7 +125,7 @@ def make_models(strategy):
         single = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
         for model in (divided, single):
             model(np.zeros((1, SIDE, SIDE, 3), np.float32))
-            model.compile("sgd", loss=f"proxy_n_pair(classes={CLASSES}, proxies='images')")
+            model.compile("sgd", loss=f"proxy_n_pair(classes={CLASSES}, {PROXIES})")
             model.optimizer.build(model.trainable_variables)
     return divided, single
 

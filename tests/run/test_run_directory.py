@@ -173,6 +173,16 @@ def test_result(run):
         run.result()
 
 
+def test_events(run):
+    run.claim(parsed()[1])
+    assert run.events() == []
+    run.metrics.write_text('{"step": 1}\n{"step": 2}\n{"st')
+    assert run.events() == [{"step": 1}, {"step": 2}]
+    run.metrics.write_text('{"step": 1}\n{"st\n{"step": 3}\n')
+    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged .*; remove the line"):
+        run.events()
+
+
 @pytest.mark.parametrize("which, name", [("best", "model.keras"), ("final", "final.keras")])
 def test_model_file(run, which, name):
     path = run.path / name

@@ -24,7 +24,7 @@ class ImageProxies(EmbeddingCallback):
         **kwargs: other arguments of `EmbeddingCallback`, but for `count`.
     """
 
-    # What `fit` looks for where a loss has such proxies.
+    # `fit` looks for it where the loss has such proxies.
     computes_proxies = True
 
     def __init__(self, images, labels, *, seed=0, **kwargs):

@@ -50,9 +50,9 @@ class Recluster(EmbeddingCallback):
     def begin_epoch(self, epoch, goes_on):
         division, before = self.model.division, self.assignment
         self.model.begin_epoch(epoch, goes_on)
-        # Where training begins in the middle of the plan, nothing was divided before.
-        missing = self.assignment is None and division.divides_data(epoch) and division.data_split != "none"
-        anew = missing or (division.divides_anew(epoch) and not goes_on)
+        # Nothing is divided yet where training begins in the middle of the plan.
+        is_divided = before is not None
+        anew = division.divides_anew(epoch, is_divided) and not (goes_on and is_divided)
         if anew:
             began = time.monotonic()
             self._divide(division)

@@ -111,7 +111,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             self._evaluate()
         if logs is not None and len(self.history) > self._evaluations_before:
             measured = self.history[-1]["metrics"].items()
-            # Keras' progress bar takes means of what stands here, and of None there is none.
+            # Keras' progress bar averages these values, and fails at None.
             values = {name: value for name, value in measured if name != "queries" and value is not None}
             logs.update({f"{self.prefix}_{name}": value for name, value in values.items()})
 

@@ -46,7 +46,7 @@ def diversity(embeddings, labels, count, measure, measure_together=None, weights
     together = [(measure_together or measure)(_flat(scaled[:, :m])) for m in range(1, count + 1)]
     return {
         "alone": alone,
-        **_over(alone),
+        **_mean_and_deviation(alone),
         "first": together,
         "correlation": correlation(learners),
         "only_one": [len(rows) for rows in only_one_right(learners, labels)],
@@ -54,8 +54,8 @@ def diversity(embeddings, labels, count, measure, measure_together=None, weights
     }
 
 
-def _over(alone):
-    """Means and standard deviations over learners; None of a metric that has no value for enough of them."""
+def _mean_and_deviation(alone):
+    """Means and standard deviations over learners; None for a metric without enough values."""
     known = {name: [each[name] for each in alone if each[name] is not None] for name in alone[0]}
     return {
         "mean": {name: float(np.mean(values)) if values else None for name, values in known.items()},

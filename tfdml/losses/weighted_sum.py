@@ -73,7 +73,7 @@ class WeightedSum(EmbeddingLoss):
 
     @property
     def image_proxies(self):
-        """Those of the one loss that has them, or None."""
+        """Those of the loss that has them, or None."""
         return next((hooks.image_proxies for hooks in self._hooks() if hooks.image_proxies), None)
 
     @property

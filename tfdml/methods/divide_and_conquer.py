@@ -233,9 +233,8 @@ class DivideAndConquer(EmbeddingModel):
             self._turn_losses.update(turns, losses)
         return super().update_measures(batch, measured, values)
 
-    @property
-    def metrics(self):
-        return [*super().metrics, *([] if self._evaluates else self._turn_losses.means)]
+    def training_metrics(self):
+        return [*super().training_metrics(), *self._turn_losses.means]
 
     def learner_losses(self):
         """Mean loss of each learner in this epoch, and how many batches it had: `[(loss, batches), ...]`."""

@@ -85,9 +85,9 @@ class Division:
         merged = self.merge_loss_at is not None and epoch >= self.merge_loss_at
         return self.split_embedding and self.divides_data(epoch) and not merged
 
-    def divides_anew(self, epoch):
-        """True where an epoch begins with a new clustering."""
-        first = epoch == self.divide_at
+    def divides_anew(self, epoch, is_divided=True):
+        """True where an epoch begins with a new clustering, always if data that are to be divided are not."""
+        first = epoch == self.divide_at or not is_divided
         again = self.data_split == "kmeans" and (epoch - self.divide_at) % self.recluster_every == 0
         return self.data_split != "none" and self.divides_data(epoch) and (first or again)
 

@@ -145,7 +145,11 @@ class EmbeddingModel(GlobalBatchModel):
     @property
     def metrics(self):
         # Keras resets what stands here before it evaluates, which `fit` does before the end of an epoch.
-        return [*super().metrics, *([] if self._evaluates else self._statistics.metrics)]
+        return [*super().metrics, *([] if self._evaluates else self.training_metrics())]
+
+    def training_metrics(self):
+        """Keras metrics of the last epoch of training, which stay as they are where the model is evaluated."""
+        return self._statistics.metrics
 
     def evaluate(self, *args, **kwargs):
         """Keras' evaluate. What `loss_statistics` says of the last epoch of training stays."""

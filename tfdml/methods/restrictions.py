@@ -45,7 +45,9 @@ def check_fit_arguments(model, targets, callbacks):
     labels = targets.get("label") if isinstance(targets, dict) else targets
     if isinstance(labels, np.ndarray | list):
         _check_labels(np.asarray(labels), model.loss)
-    listed = callbacks if isinstance(callbacks, list | tuple) else [callbacks]
+    # As Keras takes them: a `CallbackList`, a list, or a single one.
+    listed = getattr(callbacks, "callbacks", callbacks)
+    listed = listed if isinstance(listed, list | tuple) else [listed]
     if hooks_of(model.loss).image_proxies and not any(getattr(each, "computes_proxies", False) for each in listed):
         raise ValueError(
             "The loss has proxies that are features of images, which nothing would compute. Pass "
@@ -53,7 +55,7 @@ def check_fit_arguments(model, targets, callbacks):
         )
     for callback in listed:
         if hasattr(callback, "check_order"):
-            callback.check_order(callbacks, model)
+            callback.check_order(listed, model)
 
 
 def check_shards(model, loss):

@@ -27,7 +27,7 @@ class Turns:
         return learners[:1] if self.parts == 1 else tf.reshape(learners, [self.parts, -1])[:, 0]
 
     def check(self, batch):
-        """Makes a step fail whose targets name more than one learner for a part of the batch, or one there is not."""
+        """Raises an error if a part of the batch has several learners, or one that the model does not have."""
         if "learner" not in batch:
             return
         learners = tf.cast(batch["learner"], tf.int32)

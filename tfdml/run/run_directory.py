@@ -124,6 +124,11 @@ class RunDirectory:
         """Returns the dictionary that `record_dataset` wrote; empty if it wrote none."""
         return _read_json(self._dataset, "train again, in another --run_dir") or {}
 
+    def events(self):
+        """Returns the events of the log; a line that is still being written is left out."""
+        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True) if self.metrics.is_file() else []
+        return [self._event(number, line) for number, line in enumerate(lines, 1) if line.endswith("\n")]
+
     @property
     def has_checkpoint(self):
         """Whether the state of training has been saved."""
@@ -136,20 +141,14 @@ class RunDirectory:
         except BlockingIOError:
             raise ValueError(f"Another process is training in --run_dir={self.path}; wait for it.") from None
 
-    def events(self):
-        """The events of the log; a line that is still being written is left out."""
-        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True) if self.metrics.is_file() else []
-        events = []
-        for number, line in enumerate(lines, 1):
-            if line.endswith("\n"):
-                try:
-                    events.append(json.loads(line))
-                except ValueError as error:
-                    raise ValueError(f"{self.metrics}, line {number}, is damaged ({error}); remove the line.") from None
-        return events
+    def _event(self, number, line):
+        try:
+            return json.loads(line)
+        except ValueError as error:
+            raise ValueError(f"{self.metrics}, line {number}, is damaged ({error}); remove the line.") from None
 
     def _last_logged_step(self):
-        """The step of the last event in the log; 0 if there is none."""
+        """Returns the step of the last event in the log, or 0 without events."""
         events = self.events()
         return events[-1]["step"] if events else 0
 
