@@ -53,7 +53,6 @@ class EmbeddingModel(GlobalBatchModel):
         self.loss_layers = LossLayers(name="loss_layers")
         self._learners_shape = None
         self._statistics = LossStatistics()
-        self._evaluates = False
 
     def learner_embeddings(self, images, training=False):
         """Embeddings `[B, K, d]` of images `[B, H, W, 3]`, at unit length in each learner."""
@@ -142,22 +141,8 @@ class EmbeddingModel(GlobalBatchModel):
             return sum(self.past_batches.values(self.loss, k, labels, embeddings) for k, embeddings in each)
         return sum(self.loss.call(labels, self.loss_layers.inputs_of(k, labels, rows)) for k, rows in each)
 
-    @property
-    def metrics(self):
-        # Keras resets what stands here before it evaluates, which `fit` does before the end of an epoch.
-        return [*super().metrics, *([] if self._evaluates else self.training_metrics())]
-
     def training_metrics(self):
-        """Keras metrics of the last epoch of training, which stay as they are where the model is evaluated."""
         return self._statistics.metrics
-
-    def evaluate(self, *args, **kwargs):
-        """Keras' evaluate. What `loss_statistics` says of the last epoch of training stays."""
-        self._evaluates = True
-        try:
-            return super().evaluate(*args, **kwargs)
-        finally:
-            self._evaluates = False
 
     def seen_by_loss(self, batch, learners):
         """Labels `[n]` and embeddings `[n, d]` of each place in `loss_dims`, and whether the loss sees them."""

@@ -34,10 +34,24 @@ class GlobalBatchModel(KerasModel):
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self._measures = Measures()
+        self._evaluates = False
 
     @property
     def metrics(self):
-        return list(self._measures.means.values())
+        # Keras resets what stands here before it evaluates, which `fit` does before the end of an epoch.
+        return [*self._measures.means.values(), *([] if self._evaluates else self.training_metrics())]
+
+    def training_metrics(self):
+        """Returns the Keras metrics of training alone, which keep their values when the model is evaluated."""
+        return []
+
+    def evaluate(self, *args, **kwargs):
+        """Keras' evaluate. Metrics of training alone keep the values of their last epoch."""
+        self._evaluates = True
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            self._evaluates = False
 
     def learning_variables(self):
         """The variables that a step changes."""
