@@ -1,14 +1,18 @@
 """Cached rows: bytes by row number, in memory or in a folder, read by TensorFlow's operations."""
 
+import contextlib
 import os
 import shutil
 import sys
+import time
 import uuid
 
 import tensorflow as tf
 
 # A folder with a file for each of a million rows would be slow on some disks.
 ROWS_IN_FOLDER = 1000
+# Seconds in which a process that still writes has added a folder of rows.
+SURELY_KILLED = 24 * 60 * 60
 
 
 def rows_in_memory(rows):
@@ -44,6 +48,7 @@ def write_rows(folder, rows, count):
         count: number of rows.
     """
     print(f"Caching {count} images in {folder}, for later runs too; remove it when you need the room.", file=sys.stderr)
+    _remove_leftovers(folder.parent)
     unfinished = folder.with_name(f".writing-{uuid.uuid4().hex}")
     try:
         for number, row in enumerate(rows):
@@ -62,3 +67,12 @@ def write_rows(folder, rows, count):
         ) from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def _remove_leftovers(folder):
+    """Removes what killed processes were writing, and nothing of those that still do."""
+    for leftover in folder.glob(".writing-*"):
+        # Another process may remove it at the same time.
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - leftover.stat().st_mtime > SURELY_KILLED:
+                shutil.rmtree(leftover, ignore_errors=True)

@@ -1,6 +1,8 @@
 """A cache gives what reading gives, and reads once."""
 
 import functools
+import os
+import time
 
 import numpy as np
 import pytest
@@ -184,6 +186,17 @@ def test_a_folder_that_cannot_be_written_is_told(split, tmp_path):
     (tmp_path / "kept").write_text("a file")
     with pytest.raises(OSError, match=f"Cannot cache images in {tmp_path / 'kept'}/bytes-.*--cache_dir"):
         Cache("bytes", memory=0, folder=tmp_path / "kept").through(split, prepared(CHAINS[0]))
+
+
+def test_what_a_killed_process_was_writing_is_removed(split, make_cache, tmp_path):
+    """A day later, when no process can be writing it any more."""
+    killed, writing = (tmp_path / "kept" / f".writing-{name}" / "0" for name in ("killed", "now"))
+    for folder in (killed, writing):
+        folder.mkdir(parents=True)
+        (folder / "0").write_bytes(b"half")
+    os.utime(killed.parent, (time.time() - 25 * 60 * 60,) * 2)
+    make_cache("bytes", memory=0).through(split, prepared("warp"))
+    assert not killed.parent.exists() and (writing / "0").is_file()
 
 
 def test_pixels_are_refused_where_a_random_crop_decides_how_they_are_decoded(split, make_cache):
