@@ -104,7 +104,7 @@ def _loss(define):
 
 
 def _optimization(define):
-    define.string("optimizer", "adam(learning_rate=0.001)", "Optimizer spec.")
+    define.string("optimizer", "", "Optimizer spec; empty: adam, at a rate of 1e-4 if pretrained, and of 1e-3 if not.")
     define.string(
         "schedule",
         "constant",
@@ -119,9 +119,9 @@ def _optimization(define):
     define.float("warmup_epochs", 0.0, "Number of first epochs in which the backbone is frozen; 0: none.", 0.0)
     define.enum(
         "freeze_batch_norm",
-        "none",
-        ["none", "statistics", "all"],
-        "What to freeze in the backbone's batch norm: nothing, the moving statistics, or scales and offsets too.",
+        "auto",
+        ["auto", "none", "statistics", "all"],
+        "What of the backbone's batch norm to freeze; all: scales and offsets, too; auto: statistics, if pretrained.",
     )
     define.bool("decay_biases_and_norms", True, "Whether the optimizer's weight_decay applies to biases and norms.")
     define.float("clip_norm", 0.0, "Maximum norm of the gradient of all weights; 0: no limit.", 0.0)

@@ -129,10 +129,11 @@ def test_keras_cv_names_levels_by_layers_and_finds_the_owner_of_a_preset(rescali
     network.config = {**network.config, "include_rescaling": rescaling}
 
     class Base:
-        presets = {}
+        presets = presets_with_weights = {}
 
     class Owner(Base):
-        presets = {"pyramid_imagenet": ...}
+        presets = {"pyramid_imagenet": ..., "pyramid": ...}
+        presets_with_weights = {"pyramid_imagenet": ...}
 
         @staticmethod
         def from_preset(preset):
@@ -144,3 +145,4 @@ def test_keras_cv_names_levels_by_layers_and_finds_the_owner_of_a_preset(rescali
     assert list(backbone.endpoints) == ["P2", "output"]
     assert (backbone.mean, backbone.std, backbone.image_size) == ((0, 0, 0), (std,) * 3, 224)
     np.testing.assert_array_equal(backbone(IMAGES), network(IMAGES))
+    assert backbone.pretrained and not create("backbone", "keras_cv(preset='pyramid')").pretrained

@@ -23,6 +23,8 @@ class Backbone(keras.Model):
 
     # Name to file of the pretrained weights that are included in tfdml.
     shipped_weights = {}
+    # Whether it is made with pretrained weights.
+    pretrained = False
     # Whether `load_imagenet` gets ImageNet weights, from a cache or by a download.
     downloads_imagenet = False
     # Defaults of methods for this backbone, where they differ from those of `method_default`.

@@ -16,7 +16,9 @@ def keras_cv(preset):
     ]
     owner = next((value for value in classes if preset in value.presets), models.Backbone)
     network = load_preset("keras_cv", preset, lambda: owner.from_preset(preset))
-    return Borrowed(network, "keras_cv", _preprocessing(network))
+    backbone = Borrowed(network, "keras_cv", _preprocessing(network))
+    backbone.pretrained = preset not in owner.presets or preset in owner.presets_with_weights
+    return backbone
 
 
 def _preprocessing(network):

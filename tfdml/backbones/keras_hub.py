@@ -27,7 +27,9 @@ def keras_hub(preset, image_size=None):
             "one: keras_hub.layers.ImageConverter(image_size=..., scale=..., offset=...).save_to_preset(folder)."
         )
     converter = load_preset("keras_hub", preset, lambda: package.layers.ImageConverter.from_preset(preset))
-    return Borrowed(network, "keras_hub", _preprocessing(network, converter))
+    backbone = Borrowed(network, "keras_hub", _preprocessing(network, converter))
+    backbone.pretrained = True
+    return backbone
 
 
 def _preprocessing(network, converter):

@@ -9,6 +9,7 @@ from tfdml import registry
 from tfdml.backbones import Backbone
 from tfdml.preprocessing import image_size_of
 from tfdml.run.batch_pairs import check_pairs
+from tfdml.run.fine_tuning import with_defaults
 from tfdml.run.model_files import load_weights
 from tfdml.run.optimizer import check_loss, make_optimizer
 from tfdml.run.sampler import sampler_of
@@ -24,10 +25,12 @@ def build_model(experiment, sampler):
     Returns:
         The model, the sampler as its method wraps it, and the number of steps that make an epoch.
     """
-    settings, train = experiment.settings, experiment.splits.train
-    keras.utils.set_random_seed(settings.seed)
+    train = experiment.splits.train
+    keras.utils.set_random_seed(experiment.settings.seed)
     with experiment.strategy.scope():
-        model = _embedding_model(experiment)
+        backbone = _pretrained_backbone(experiment)
+        settings = with_defaults(experiment.settings, backbone)
+        model = _embedding_model(experiment, settings, backbone)
     # Not under the strategy, which would copy its tables to every replica.
     wrapped, steps_per_epoch = sampler_of(model, sampler, experiment)
     with experiment.strategy.scope():
@@ -57,14 +60,19 @@ def make_backbone(settings):
     return backbone
 
 
-def _embedding_model(experiment):
-    """The method's model of the backbone, with variables."""
+def _pretrained_backbone(experiment):
+    """The backbone with its first weights."""
     settings = experiment.settings
     backbone = make_backbone(settings)
     if settings.initial_weights:
         loaded = load_weights(backbone, settings.initial_weights)
         if experiment.chief:
             print(loaded, flush=True)
+    return backbone
+
+
+def _embedding_model(experiment, settings, backbone):
+    """The method's model of the backbone, with variables."""
     arguments = {"backbone": backbone, "embedding_size": settings.embedding_size}
     if settings.freeze_batch_norm != "none":
         arguments["freeze_batch_norm"] = settings.freeze_batch_norm
