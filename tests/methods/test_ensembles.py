@@ -199,6 +199,15 @@ def test_masks_of_another_resolution_are_refused(monkeypatch):
         make()
 
 
+@pytest.mark.parametrize("kind", ["attention", "heads with attention"])
+def test_masks_begin_around_a_value(kind):
+    model = make(kind, initial_mask=0.9)
+    looked = np.zeros((1, 2, 2, model.masks.kernel.shape[0]), np.float32)
+    np.testing.assert_allclose(model.masks(looked), 0.9, rtol=1e-6)
+    assert type(model).from_config(model.get_config()).masks.initial == 0.9
+    np.testing.assert_array_equal(make(kind).masks(looked), 0.5)
+
+
 def test_copies_without_batch_norm_are_no_hindrance_to_freezing():
     backbone = Small(width=4, stages=2)
     model = MultiHead(backbone, embedding_size=8, learners=2, branch="stage2", freeze_batch_norm="statistics")
@@ -222,5 +231,7 @@ def test_bad_arguments():
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="pool3")
     with pytest.raises(ValueError, match="from 1 to 3 blocks after 'stage1' of small, received 5"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=5)
+    with pytest.raises(ValueError, match="initial_mask to be a number above 0 and below 1; received 1"):
+        AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", initial_mask=1)
     with pytest.raises(ValueError, match="1 or more; received 0"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=0)

@@ -1,15 +1,17 @@
 """Attention masks, one for each learner."""
 
+import math
+
 import keras
 from keras import ops
 
 from tfdml.argument_checks import expects
-from tfdml.arguments import integer
+from tfdml.arguments import integer, number
 from tfdml.layers.sliced import sliced
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(learners=integer(1), channels=integer(1))
+@expects(learners=integer(1), channels=integer(1), initial=number(above=0, below=1))
 class AttentionMasks(keras.layers.Layer):
     """Computes a mask between 0 and 1 for each learner: `[B, h, w, c]` to `[B, K, h, w, channels]`.
 
@@ -19,18 +21,21 @@ class AttentionMasks(keras.layers.Layer):
     Args:
         learners: number K of masks.
         channels: number of channels of the masked features.
+        initial: value around which masks begin, by the convolutions' biases.
     """
 
-    def __init__(self, learners, channels, **kwargs):
+    def __init__(self, learners, channels, initial=0.5, **kwargs):
         super().__init__(**kwargs)
         self.learners = learners
         self.channels = channels
+        self.initial = initial
 
     def build(self, input_shape):
         shape = (input_shape[-1], self.learners * self.channels)
         initializer = sliced(keras.initializers.GlorotUniform, self.learners)
         self.kernel = self.add_weight(name="kernel", shape=shape, initializer=initializer)
-        self.bias = self.add_weight(name="bias", shape=shape[1:], initializer="zeros")
+        bias = keras.initializers.Constant(math.log(self.initial / (1 - self.initial)))
+        self.bias = self.add_weight(name="bias", shape=shape[1:], initializer=bias)
 
     def call(self, features):
         masks = ops.sigmoid(ops.matmul(features, self.kernel) + self.bias)
@@ -41,4 +46,5 @@ class AttentionMasks(keras.layers.Layer):
         return (input_shape[0], self.learners, *input_shape[1:3], self.channels)
 
     def get_config(self):
-        return {**super().get_config(), "learners": self.learners, "channels": self.channels}
+        own = {"learners": self.learners, "channels": self.channels, "initial": self.initial}
+        return {**super().get_config(), **own}

@@ -12,6 +12,7 @@ METHOD = {
     "head": instance(Head, "a head of tfdml.heads"),
     "freeze_batch_norm": one_of(*WHICH),
 }
+MASK = number(above=0, below=1)
 ENSEMBLE = {
     **METHOD,
     "learners": integer(1),

@@ -2,12 +2,12 @@
 
 from tfdml.arguments import integer, optional
 from tfdml.heads.linear import Linear
-from tfdml.methods.arguments import ENSEMBLE, check_endpoints
+from tfdml.methods.arguments import ENSEMBLE, MASK, check_endpoints
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
 
 
-@register("method", "attention_ensemble", attention_depth=optional(integer(1)), **ENSEMBLE)
+@register("method", "attention_ensemble", attention_depth=optional(integer(1)), initial_mask=MASK, **ENSEMBLE)
 class AttentionEnsemble(Ensemble):
     """ABE-M: learners that look at different parts of an image, through masks, and share everything else.
 
@@ -23,6 +23,7 @@ class AttentionEnsemble(Ensemble):
             `pool3`.
         attention_depth: number of the backbone's blocks that attention copies, 1 or more; None: the default of the
             backbone, for `googlenet` the paper's 5.
+        initial_mask: value around which masks begin, the paper's 0.5. Near 1 they change a pretrained network less.
         divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
         head: one of `tfdml.heads`, see `Single`.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
@@ -35,6 +36,7 @@ class AttentionEnsemble(Ensemble):
         learners=8,
         branch=None,
         attention_depth=None,
+        initial_mask=0.5,
         divergence_weight=1.0,
         divergence_margin=1.0,
         head=Linear(),
@@ -50,6 +52,7 @@ class AttentionEnsemble(Ensemble):
             learners,
             branch,
             attention_depth=attention_depth,
+            initial_mask=initial_mask,
             divergence_weight=divergence_weight,
             divergence_margin=divergence_margin,
             head=head,
@@ -57,6 +60,7 @@ class AttentionEnsemble(Ensemble):
             **kwargs,
         )
         self.attention_depth = attention_depth
+        self.initial_mask = initial_mask
 
     def get_config(self):
-        return {**super().get_config(), "attention_depth": self.attention_depth}
+        return {**super().get_config(), "attention_depth": self.attention_depth, "initial_mask": self.initial_mask}

@@ -24,6 +24,7 @@ class Ensemble(EmbeddingModel):
         branch: the endpoint where S ends; None: the default of the backbone.
         shares_first, shares_second: whether S and G are shared.
         attention_depth: blocks of the backbone, behind the branch, whose copy looks at S before the masks; 0: no masks.
+        initial_mask: value around which masks begin.
         divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
         head: one of `tfdml.heads`, see `Single`, of each embedding layer.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
@@ -39,6 +40,7 @@ class Ensemble(EmbeddingModel):
         shares_first=True,
         shares_second=True,
         attention_depth=0,
+        initial_mask=0.5,
         divergence_weight=0.0,
         divergence_margin=1.0,
         head,
@@ -56,7 +58,7 @@ class Ensemble(EmbeddingModel):
         if attention_depth:
             blocks = backbone.blocks_after(branch, attention_depth)
             self.attention = copied(blocks, "attention", keep_resolution=True)
-            self.masks = AttentionMasks(learners, first.output.shape[-1], name="masks")
+            self.masks = AttentionMasks(learners, first.output.shape[-1], initial_mask, name="masks")
         self.firsts = self._parts(first, "first", shares_first)
         for k, copy in enumerate(self.firsts[1:], 1):
             # Equal parts in front of one that is shared would get equal gradients, and stay equal.

@@ -2,12 +2,12 @@
 
 from tfdml.arguments import integer, optional
 from tfdml.heads.linear import Linear
-from tfdml.methods.arguments import ENSEMBLE
+from tfdml.methods.arguments import ENSEMBLE, MASK
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
 
 
-@register("method", "multi_head", attention_depth=optional(integer(1)), **ENSEMBLE)
+@register("method", "multi_head", attention_depth=optional(integer(1)), initial_mask=MASK, **ENSEMBLE)
 class MultiHead(Ensemble):
     """Learners that share the backbone up to `branch`, each with the rest of it and a linear layer of its own.
 
@@ -19,7 +19,7 @@ class MultiHead(Ensemble):
         embedding_size: dimensions of all learners together.
         learners: number M.
         attention: whether each has a mask.
-        branch, attention_depth, divergence_weight, divergence_margin, head, freeze_batch_norm: see
+        branch, attention_depth, initial_mask, divergence_weight, divergence_margin, head, freeze_batch_norm: see
             `AttentionEnsemble`.
     """
 
@@ -31,6 +31,7 @@ class MultiHead(Ensemble):
         attention=False,
         branch=None,
         attention_depth=None,
+        initial_mask=0.5,
         divergence_weight=0.0,
         divergence_margin=1.0,
         head=Linear(),
@@ -46,13 +47,18 @@ class MultiHead(Ensemble):
             branch,
             shares_second=False,
             attention_depth=attention_depth if attention else 0,
+            initial_mask=initial_mask,
             divergence_weight=divergence_weight,
             divergence_margin=divergence_margin,
             head=head,
             freeze_batch_norm=freeze_batch_norm,
             **kwargs,
         )
-        self._attention_options = {"attention": attention, "attention_depth": attention_depth}
+        self._attention_options = {
+            "attention": attention,
+            "attention_depth": attention_depth,
+            "initial_mask": initial_mask,
+        }
 
     def get_config(self):
         return {**super().get_config(), **self._attention_options}
