@@ -52,21 +52,27 @@ CHANGES = {
 }
 # Until they no longer improve.
 FOUR_TIMES = ", four times the steps"
-FOLLOW = {f"{name}{FOUR_TIMES}": name for name in ("ABE-4", "4-heads", "1-head")}
+LONGER = ("ABE-1", "ABE-4", "ABE-8", "ABE-4 without divergence", "1-head", "4-heads", "4-heads+att", "4-tails")
+FOLLOW = {f"{name}{FOUR_TIMES}": name for name in LONGER}
 CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}
 # The second minus the first: what several learners win, and what each part does.
-DIFFERENCES = [
+PARTS = [
     ("ABE-1", "ABE-4"),
     ("ABE-4 without divergence", "ABE-4"),
+    ("1-head", "ABE-1"),
+    ("1-head", "ABE-4"),
     ("4-heads", "ABE-4"),
     ("4-heads+att", "ABE-4"),
     ("4-tails", "ABE-4"),
+    ("ABE-4", "ABE-8"),
     ("1-head", "4-heads"),
+]
+DIFFERENCES = [
+    *PARTS,
     ("ABE-4", "ABE-4, given pairs"),
     ("ABE-1", "ABE-1, masks from 0.95"),
     ("ABE-4", "ABE-4, masks from 0.95"),
-    (f"4-heads{FOUR_TIMES}", f"ABE-4{FOUR_TIMES}"),
-    (f"1-head{FOUR_TIMES}", f"ABE-4{FOUR_TIMES}"),
+    *((f"{first}{FOUR_TIMES}", f"{second}{FOUR_TIMES}") for first, second in PARTS),
 ]
 HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs", "steps to the best", "gained late"]
 
