@@ -104,7 +104,7 @@ def _loss(define):
 
 
 def _optimization(define):
-    define.string("optimizer", "", "Optimizer spec; empty: adam, at a rate of 1e-4 if pretrained, and of 1e-3 if not.")
+    define.string("optimizer", "auto", "Optimizer spec; auto: adam, at a rate of 1e-4 if pretrained, of 1e-3 if not.")
     define.string(
         "schedule",
         "constant",

@@ -1,11 +1,11 @@
-"""What pretrained weights suggest where flags leave it open."""
+"""What `auto` chooses, by whether the backbone is pretrained."""
 
 import keras
 import pytest
 
 from tfdml.backbones import Backbone
 from tfdml.flags import parse
-from tfdml.run.fine_tuning import with_defaults
+from tfdml.run.fine_tuning import without_auto
 
 
 def chosen(flags="", norm=True, pretrained=False):
@@ -15,7 +15,7 @@ def chosen(flags="", norm=True, pretrained=False):
     backbone = Backbone(inputs, {"output": features}, mean=(0.0,) * 3, std=(1.0,) * 3, image_size=8)
     backbone.pretrained = pretrained
     settings, _ = parse(flags)
-    found = with_defaults(settings, backbone)
+    found = without_auto(settings, backbone)
     assert vars(settings) | {name: getattr(found, name) for name in ("optimizer", "freeze_batch_norm")} == vars(found)
     return found.optimizer, found.freeze_batch_norm
 
@@ -32,11 +32,11 @@ FINE, COARSE = "adam(learning_rate=0.0001)", "adam(learning_rate=0.001)"
         ({"pretrained": True, "norm": False}, (FINE, "none")),
     ],
 )
-def test_what_flags_leave_open(arguments, expected):
+def test_what_is_chosen(arguments, expected):
     assert chosen(**arguments) == expected
 
 
 @pytest.mark.parametrize("frozen", ["none", "statistics", "all"])
-def test_flags_decide(frozen):
+def test_what_flags_say_stays(frozen):
     flags = f"--initial_weights=imagenet\n--optimizer=sgd\n--freeze_batch_norm={frozen}"
     assert chosen(flags) == ("sgd", frozen)

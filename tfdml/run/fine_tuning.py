@@ -1,4 +1,4 @@
-"""What pretrained weights suggest where flags leave it open."""
+"""What flags are that say `auto`: it depends on whether the backbone is pretrained."""
 
 from types import SimpleNamespace
 
@@ -8,7 +8,7 @@ from tfdml.layers.frozen_batch_norm import batch_norms
 OPTIMIZERS = {True: "adam(learning_rate=0.0001)", False: "adam(learning_rate=0.001)"}
 
 
-def with_defaults(settings, backbone):
+def without_auto(settings, backbone):
     """Returns settings that name an optimizer, and what to freeze in batch norm.
 
     Args:
@@ -16,8 +16,7 @@ def with_defaults(settings, backbone):
         backbone: `Backbone`, whose weights are loaded.
     """
     pretrained = bool(settings.initial_weights) or backbone.pretrained
-    optimizer, frozen = settings.optimizer, settings.freeze_batch_norm
-    if frozen == "auto":
-        frozen = "statistics" if pretrained and batch_norms(backbone) else "none"
-    chosen = {"optimizer": optimizer or OPTIMIZERS[pretrained], "freeze_batch_norm": frozen}
+    frozen = "statistics" if pretrained and batch_norms(backbone) else "none"
+    chosen = {"optimizer": OPTIMIZERS[pretrained], "freeze_batch_norm": frozen}
+    chosen = {name: value for name, value in chosen.items() if getattr(settings, name) == "auto"}
     return SimpleNamespace(**vars(settings) | chosen)

@@ -9,7 +9,7 @@ from tfdml import registry
 from tfdml.backbones import Backbone
 from tfdml.preprocessing import image_size_of
 from tfdml.run.batch_pairs import check_pairs
-from tfdml.run.fine_tuning import with_defaults
+from tfdml.run.fine_tuning import without_auto
 from tfdml.run.model_files import load_weights
 from tfdml.run.optimizer import check_loss, make_optimizer
 from tfdml.run.sampler import sampler_of
@@ -29,7 +29,7 @@ def build_model(experiment, sampler):
     keras.utils.set_random_seed(experiment.settings.seed)
     with experiment.strategy.scope():
         backbone = _pretrained_backbone(experiment)
-        settings = with_defaults(experiment.settings, backbone)
+        settings = _settings_for(backbone, experiment)
         model = _embedding_model(experiment, settings, backbone)
     # Not under the strategy, which would copy its tables to every replica.
     wrapped, steps_per_epoch = sampler_of(model, sampler, experiment)
@@ -69,6 +69,15 @@ def _pretrained_backbone(experiment):
         if experiment.chief:
             print(loaded, flush=True)
     return backbone
+
+
+def _settings_for(backbone, experiment):
+    """The settings without `auto`; prints what took its place."""
+    before, after = vars(experiment.settings), without_auto(experiment.settings, backbone)
+    chosen = [f"--{name}={value}" for name, value in vars(after).items() if value != before[name]]
+    if chosen and experiment.chief:
+        print(f"Defaults for this backbone: {' '.join(chosen)}", flush=True)
+    return after
 
 
 def _embedding_model(experiment, settings, backbone):
