@@ -55,6 +55,11 @@ FOUR_TIMES = ", four times the steps"
 LONGER = ("ABE-1", "ABE-4", "ABE-8", "ABE-4 without divergence", "1-head", "4-heads", "4-heads+att", "4-tails")
 FOLLOW = {f"{name}{FOUR_TIMES}": name for name in LONGER}
 CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}
+# What begins at random learns faster than what is pretrained.
+FASTER = ", new layers ten times as fast"
+NEW_LAYERS = {"1-head": "embedding=10", "ABE-1": "masks=10,embedding=10", "ABE-4": "masks=10,embedding=10"}
+FOLLOW |= {f"{name}{FASTER}": name for name in NEW_LAYERS}
+CHANGES |= {f"{name}{FASTER}": [*CHANGES[name], f"--lr_multipliers={rates}"] for name, rates in NEW_LAYERS.items()}
 # The second minus the first: what several learners win, and what each part does.
 PARTS = [
     ("ABE-1", "ABE-4"),
@@ -72,6 +77,9 @@ DIFFERENCES = [
     ("ABE-4", "ABE-4, given pairs"),
     ("ABE-1", "ABE-1, masks from 0.95"),
     ("ABE-4", "ABE-4, masks from 0.95"),
+    *((name, f"{name}{FASTER}") for name in NEW_LAYERS),
+    (f"1-head{FASTER}", f"ABE-1{FASTER}"),
+    (f"1-head{FASTER}", f"ABE-4{FASTER}"),
     *((f"{first}{FOUR_TIMES}", f"{second}{FOUR_TIMES}") for first, second in PARTS),
 ]
 HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs", "steps to the best", "gained late"]
