@@ -1,4 +1,4 @@
-"""What the statistics of batch norm are worth: `python -m benchmarks.batch_statistics RUN_DIR...`.
+"""Recall@1 with other statistics of batch norm: `python -m benchmarks.batch_statistics RUN_DIR...`.
 
 Measures the final models of runs with `--freeze_batch_norm=none` on their test classes: as they are, with the moving
 averages of their training, and with the statistics of training images. A run that learns nothing, with
@@ -30,17 +30,18 @@ def recall_of(run_dir):
         return experiment.measure(experiment.embed(model, test), test)["recall_at_1"]
 
     before = recall()
-    images = np.concatenate(list(experiment.images.evaluation(train, model).as_numpy_iterator()))
-    use_statistics_of(model, np.random.default_rng(0).permutation(images)[:MOST_IMAGES])
+    rows = np.random.default_rng(0).permutation(len(train))[:MOST_IMAGES]
+    batches = experiment.images.evaluation(train.where(rows), model)
+    use_statistics_of(model, batches.unbatch().batch(BATCH_SIZE).as_numpy_iterator())
     return before, recall()
 
 
-def use_statistics_of(model, images):
+def use_statistics_of(model, batches):
     """Makes the moving statistics of batch norm the means of those of batches of images."""
-    for number, first in enumerate(range(0, len(images), BATCH_SIZE)):
+    for number, images in enumerate(batches):
         for norm in batch_norms(model):
             norm.momentum = number / (number + 1)
-        model(images[first : first + BATCH_SIZE], training=True)
+        model(images, training=True)
 
 
 def main():

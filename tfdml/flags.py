@@ -121,7 +121,7 @@ def _optimization(define):
         "freeze_batch_norm",
         "auto",
         ["auto", "none", "statistics", "all"],
-        "What of the backbone's batch norm to freeze; all: scales and offsets, too; auto: statistics, if pretrained.",
+        "Freeze in the backbone's batch norm: nothing, statistics, or all; auto: statistics if they are pretrained.",
     )
     define.bool("decay_biases_and_norms", True, "Whether the optimizer's weight_decay applies to biases and norms.")
     define.float("clip_norm", 0.0, "Maximum norm of the gradient of all weights; 0: no limit.", 0.0)

@@ -1,4 +1,4 @@
-"""What `auto` chooses, by whether the backbone is pretrained."""
+"""`auto` chooses by whether the backbone is pretrained."""
 
 import keras
 import pytest

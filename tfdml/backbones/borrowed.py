@@ -32,6 +32,8 @@ class Borrowed(Backbone):
         preprocessing: `mean`, `std` and `image_size`, see `Backbone`.
     """
 
+    pretrained = True
+
     def __init__(self, network, package, preprocessing, **kwargs):
         # Some networks take a dictionary with one input.
         inputs = list(network.input.values()) if isinstance(network.input, dict) else [network.input]

@@ -27,9 +27,7 @@ def keras_hub(preset, image_size=None):
             "one: keras_hub.layers.ImageConverter(image_size=..., scale=..., offset=...).save_to_preset(folder)."
         )
     converter = load_preset("keras_hub", preset, lambda: package.layers.ImageConverter.from_preset(preset))
-    backbone = Borrowed(network, "keras_hub", _preprocessing(network, converter))
-    backbone.pretrained = True
-    return backbone
+    return Borrowed(network, "keras_hub", _preprocessing(network, converter))
 
 
 def _preprocessing(network, converter):

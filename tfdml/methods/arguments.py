@@ -12,7 +12,7 @@ METHOD = {
     "head": instance(Head, "a head of tfdml.heads"),
     "freeze_batch_norm": one_of(*WHICH),
 }
-MASK = number(above=0, below=1)
+ATTENTION = {"attention_depth": optional(integer(1)), "initial_mask": number(above=0, below=1)}
 ENSEMBLE = {
     **METHOD,
     "learners": integer(1),

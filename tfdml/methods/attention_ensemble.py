@@ -1,13 +1,12 @@
 """Attention-based Ensemble for Deep Metric Learning (ECCV 2018)."""
 
-from tfdml.arguments import integer, optional
 from tfdml.heads.linear import Linear
-from tfdml.methods.arguments import ENSEMBLE, MASK, check_endpoints
+from tfdml.methods.arguments import ATTENTION, ENSEMBLE, check_endpoints
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
 
 
-@register("method", "attention_ensemble", attention_depth=optional(integer(1)), initial_mask=MASK, **ENSEMBLE)
+@register("method", "attention_ensemble", **ATTENTION, **ENSEMBLE)
 class AttentionEnsemble(Ensemble):
     """ABE-M: learners that look at different parts of an image, through masks, and share everything else.
 

@@ -1,13 +1,12 @@
 """M-heads, which Attention-based Ensemble is compared with."""
 
-from tfdml.arguments import integer, optional
 from tfdml.heads.linear import Linear
-from tfdml.methods.arguments import ENSEMBLE, MASK
+from tfdml.methods.arguments import ATTENTION, ENSEMBLE
 from tfdml.methods.ensemble import Ensemble
 from tfdml.registry import register
 
 
-@register("method", "multi_head", attention_depth=optional(integer(1)), initial_mask=MASK, **ENSEMBLE)
+@register("method", "multi_head", **ATTENTION, **ENSEMBLE)
 class MultiHead(Ensemble):
     """Learners that share the backbone up to `branch`, each with the rest of it and a linear layer of its own.
 

@@ -1,10 +1,10 @@
-"""What flags are that say `auto`: it depends on whether the backbone is pretrained."""
+"""Replaces flags that say `auto`, by whether the backbone is pretrained."""
 
 from types import SimpleNamespace
 
 from tfdml.layers.frozen_batch_norm import batch_norms
 
-# Pretrained, and not: docs/choosing.md has measured what a higher rate does to ImageNet weights.
+# With pretrained weights, and without: docs/choosing.md tells how much a higher rate costs.
 OPTIMIZERS = {True: "adam(learning_rate=0.0001)", False: "adam(learning_rate=0.001)"}
 
 

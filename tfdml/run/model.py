@@ -87,7 +87,8 @@ def _embedding_model(experiment, settings, backbone):
         arguments["freeze_batch_norm"] = settings.freeze_batch_norm
     if settings.head != "linear":
         arguments["head"] = registry.create("head", settings.head)
-    demanded = {name: f"--{name}" for name in arguments}
+    # What `auto` chose is an offer, which a method may not take, or set itself.
+    demanded = {name: f"--{name}" for name in arguments if vars(experiment.settings)[name] != "auto"}
     model = registry.create("method", settings.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
     size = image_size_of(backbone, settings.image_size)
