@@ -1,0 +1,49 @@
+"""Losses and methods on the Omniglot set: `python -m benchmarks.omniglot --data_dir=data/omniglot`.
+
+Trains configs/omniglot.flags with losses and methods of the studies on emoji, to see what carries over to classes of
+twenty images. Validation chooses among four settings of each row, as many as there, with one seed and 400 steps. Prints
+a Markdown table of all settings, and one of the best models of all seeds: mean ± standard deviation, in percent, on
+test classes, steps to the best model, and what Recall@1 on the validation alphabet gained in the last quarter of the
+steps, near 0 where a run is finished. Below the table are differences between rows. Runs are kept; see
+`benchmarks.runs`. docs/omniglot.md is about the images.
+"""
+
+from benchmarks import emoji_ensembles, emoji_losses
+from benchmarks.divide_and_conquer import divided
+from benchmarks.emoji_losses import HEADS, row
+from benchmarks.rows import compare
+
+FLAGFILE = "configs/omniglot.flags"
+SEARCHING = ("--steps=400",)
+FIRST = "triplet, semi-hard"
+OF_LOSSES = (FIRST, "N-pair", "contrastive", "Proxy-NCA", "SoftTriple", "NormSoftmax", "Proxy-Anchor")
+OF_ENSEMBLES = ("1-head", "4-heads", "4-heads+att", "ABE-1", "ABE-4")
+TRIPLET = "--loss=triplet(margin=0.1)"
+DIVIDED = {
+    "K = 4": divided(),
+    "K = 4, turns on all data": divided("data_split='none'"),
+    "K = 4, embedding not split": divided("split_embedding=False"),
+}
+CHANGES = {name: emoji_losses.CHANGES[name] for name in OF_LOSSES}
+CHANGES |= {name: emoji_ensembles.CHANGES[name] for name in OF_ENSEMBLES}
+CHANGES |= {name: [*change, TRIPLET] for name, change in DIVIDED.items()}
+SETTINGS = {name: emoji_losses.settings_of(name) for name in OF_LOSSES}
+SETTINGS |= {name: emoji_ensembles.settings_of(*emoji_ensembles.METHODS[name]) for name in OF_ENSEMBLES}
+SETTINGS |= {
+    name: [[f"--optimizer=adam(learning_rate={rate})"] for rate in emoji_ensembles.MORE_RATES] for name in DIVIDED
+}
+# The second minus the first.
+DIFFERENCES = [
+    (FIRST, "SoftTriple"),
+    (FIRST, "K = 4"),
+    (FIRST, "K = 4, embedding not split"),
+    ("K = 4, turns on all data", "K = 4"),
+    ("1-head", "4-heads"),
+    ("1-head", "ABE-1"),
+    ("1-head", "ABE-4"),
+    ("4-heads", "ABE-4"),
+]
+
+if __name__ == "__main__":
+    more = {"settings": SETTINGS, "searching": SEARCHING, "differences": DIFFERENCES}
+    compare(__doc__, FLAGFILE, CHANGES, "runs/omniglot", HEADS, row, **more)
