@@ -235,3 +235,6 @@ def test_bad_arguments():
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", initial_mask=1)
     with pytest.raises(ValueError, match="1 or more; received 0"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="stage1", attention_depth=0)
+    for option in ({"attention_depth": 2}, {"initial_mask": 0.95}):
+        with pytest.raises(ValueError, match="have no effect without masks. Pass attention=True"):
+            MultiHead(Small(width=4), embedding_size=6, learners=3, branch="stage1", **option)

@@ -39,6 +39,11 @@ class MultiHead(Ensemble):
     ):
         if attention and attention_depth is None:
             attention_depth = backbone.method_default("attention_depth")
+        if not attention and (attention_depth is not None or initial_mask != 0.5):
+            raise ValueError(
+                f"attention_depth={attention_depth} and initial_mask={initial_mask} have no effect without masks. "
+                "Pass attention=True, or leave them out."
+            )
         super().__init__(
             backbone,
             embedding_size,
