@@ -2,12 +2,12 @@
 
 Trains configs/emoji.flags with each of the changes below: one embedding, K slices of it that each learn from a cluster
 of the data, and what lies between these, one thing changed at a time. Validation chooses the learning rate of each row
-with one seed and 400 steps; a row with four times the steps has that of the row without. Prints a Markdown table of all
-rates, and one of the best models of all seeds: mean ± standard deviation, in percent, of Recall@1 on test classes, of
-its learners alone, how these correlate, the steps that a learner learned in, the mean distances of negative pairs
-within clusters and between them (Figure 8 of the paper), both at the end of the run, steps to the best model, and what
-Recall@1 on validation classes gained in the last quarter of the steps, near 0 where a run is finished. Below the table
-are differences between rows. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the images.
+with one seed and 400 steps; a row with four times the steps, or of larger images, has that of the row without. Prints a
+Markdown table of all rates, and one of the best models of all seeds: mean ± standard deviation, in percent, of Recall@1
+on test classes, of its learners alone, how these correlate, the steps that a learner learned in, the mean distances of
+negative pairs within clusters and between them (Figure 8 of the paper), both at the end of the run, steps to the best
+model, and what Recall@1 on validation classes gained in the last quarter of the steps, near 0 where a run is finished.
+Below the table are differences between rows. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the images.
 """
 
 from benchmarks.divide_and_conquer import OF_LEARNERS, SLICES, divided, of_learners
@@ -51,6 +51,14 @@ CHANGES = {
 }
 FOLLOW = {f"{name}{FOUR_TIMES}": name for name in ("one embedding", "K = 4", "K = 4, turns on all data")}
 CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}
+# The images of 64 px, enlarged, which a network from ImageNet sees better.
+LARGER = ", at 96 px"
+ENLARGED = {
+    f"{name}{LARGER}": name
+    for name in ("one embedding", "K = 4", "K = 4, turns on all data", "K = 4, embedding not split")
+}
+FOLLOW |= ENLARGED
+CHANGES |= {name: [*CHANGES[smaller], "--image_size=96"] for name, smaller in ENLARGED.items()}
 # The second minus the first: what dividing wins, and what each part of it does.
 DIFFERENCES = [
     ("one embedding", "K = 4"),
@@ -63,6 +71,9 @@ DIFFERENCES = [
     ("K = 4, random classes", "K = 4"),
     ("K = 4, clusters of neighboring subgroups", "K = 4"),
     ("one embedding", "K = 4, embedding not split"),
+    (f"one embedding{LARGER}", f"K = 4{LARGER}"),
+    (f"one embedding{LARGER}", f"K = 4, embedding not split{LARGER}"),
+    (f"K = 4, turns on all data{LARGER}", f"K = 4{LARGER}"),
     ("one embedding", "K = 4, every slice on every batch"),
     ("K = 4, at once on all data", "K = 4, at once"),
     ("K = 4, every slice on every batch of 256", "K = 4, at once"),

@@ -55,6 +55,11 @@ FOUR_TIMES = ", four times the steps"
 LONGER = ("ABE-1", "ABE-4", "ABE-8", "ABE-4 without divergence", "1-head", "4-heads", "4-heads+att", "4-tails")
 FOLLOW = {f"{name}{FOUR_TIMES}": name for name in LONGER}
 CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}
+# The images of 64 px, enlarged, which a network from ImageNet sees better.
+LARGER = ", at 96 px"
+ENLARGED = {f"{name}{LARGER}": name for name in ("1-head", "4-heads", "ABE-4")}
+FOLLOW |= ENLARGED
+CHANGES |= {name: [*CHANGES[smaller], "--image_size=96"] for name, smaller in ENLARGED.items()}
 # What begins at random learns faster than what is pretrained.
 FASTER = ", new layers ten times as fast"
 NEW_LAYERS = {"1-head": "embedding=10", "ABE-1": "masks=10,embedding=10", "ABE-4": "masks=10,embedding=10"}
@@ -81,6 +86,7 @@ DIFFERENCES = [
     (f"1-head{FASTER}", f"ABE-1{FASTER}"),
     (f"1-head{FASTER}", f"ABE-4{FASTER}"),
     *((f"{first}{FOUR_TIMES}", f"{second}{FOUR_TIMES}") for first, second in PARTS),
+    *((f"1-head{LARGER}", f"{name}{LARGER}") for name in ("4-heads", "ABE-4")),
 ]
 HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs", "steps to the best", "gained late"]
 
