@@ -76,6 +76,7 @@ PARTS = [
     ("4-tails", "ABE-4"),
     ("ABE-4", "ABE-8"),
     ("1-head", "4-heads"),
+    ("4-heads", "4-heads+att"),
 ]
 DIFFERENCES = [
     *PARTS,
