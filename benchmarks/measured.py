@@ -41,14 +41,29 @@ def measure(run_dir, which, learners=0):
         "queries": [each["queries"] for each in classes.values()],
         "right": [round(each["recall_at_1"] * each["queries"]) for each in classes.values()],
     }
+    groups = groups_of_test(experiment.splits)
+    if groups:
+        found["groups"] = groups
     if learners:
         count = learners if model.learner_count == 1 else model.learner_count
         found["learners"] = diversity_of(experiment, embeddings, count) if count > 1 else None
     path.write_text(json.dumps(found) + "\n")
 
 
+def groups_of_test(splits):
+    """Returns the number of each test class' group, or None where they have none, or training has the same ones."""
+    train, test = splits.train, splits.test
+    if test.class_groups is None or set(test.class_groups.values()) & set((train.class_groups or {}).values()):
+        return None
+    _, groups = np.unique([test.class_groups[label] for label in np.unique(test.labels).tolist()], return_inverse=True)
+    return groups.tolist()
+
+
 def measured(run_dir):
-    """Returns what `measure` kept of a run: the queries of each test class, how many were right, and learners."""
+    """Returns what `measure` kept of a run.
+
+    That is the queries of each test class, how many were right, groups of the classes if there are, and learners.
+    """
     path = Path(run_dir) / FILE
     if not path.exists():
         raise FileNotFoundError(
@@ -62,7 +77,7 @@ def difference(first, second):
     """Returns how much higher Recall@1 of the second runs is, with its 95 % interval, in percent.
 
     Args:
-        first, second: lists of run directories, each of one row's seeds, in the same order.
+        first, second: runs of each seed, as `interval` takes them.
     """
     mean, low, high = interval(first, second)
     return f"{100 * mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
@@ -71,11 +86,13 @@ def difference(first, second):
 def interval(first, second, samples=2000):
     """Returns how much higher Recall@1 of the second runs is, and the ends of its 95 % interval.
 
-    A resample draws test classes, and seeds, with replacement. Runs with one seed have the same batches, so they are
-    drawn together. With one seed the interval is over test classes alone.
+    A resample draws test classes with replacement; of test classes in groups that training has not seen, it draws whole
+    groups. Errors of seeds are added, see `_errors_of_seeds`. With one seed the interval is over test classes alone;
+    two or three tell little about others, so that it is approximate.
 
     Args:
-        first, second: lists of run directories, each of one row's seeds, in the same order.
+        first, second: lists of a run directory for each seed, in the same order; or of a list of them, the folds of the
+            seed, whose mean counts.
         samples: number of resamples.
     """
     means, resampled = _recalls([first, second], samples)
@@ -86,17 +103,20 @@ def apart(rows, samples=2000):
     """Returns which rows are better than which by more than chance: `[rows, rows]`, True where the first is better.
 
     With a probability of 95 % none of all pairs is called apart by chance: their intervals are as many standard errors
-    wide as the largest error of a resample is in 95 % of them.
+    wide as the largest error of a resample is in 95 % of them. No standard error is taken to be less than the root mean
+    square of all, because two or three seeds may agree by chance.
 
     Args:
-        rows: for each row its run directories, each of one seed, in the same order.
+        rows: for each row its runs, as `interval` takes them.
         samples: number of resamples, drawn as in `interval`.
     """
     means, resampled = _recalls(rows, samples)
     errors = resampled - means
     differences = means[:, None] - means[None, :]
     scales = np.array([np.std(errors - errors[:, [row]], axis=0) for row in range(len(rows))])
-    # Of a row and itself, and of rows that are equal in every class.
+    pairs = ~np.eye(len(rows), dtype=bool)
+    scales[pairs] = np.maximum(scales[pairs], np.sqrt(np.sum(scales**2) / max(pairs.sum(), 1)))
+    # Of a row and itself, and where all rows are equal in every class.
     known = np.where(scales > 1e-12, scales, np.inf)
     largest = np.max(
         [np.max(np.abs(errors - errors[:, [row]]) / known[row], axis=1) for row in range(len(rows))], axis=0
@@ -106,25 +126,52 @@ def apart(rows, samples=2000):
 
 def recall(run_dirs):
     """Returns the mean Recall@1 of runs."""
-    return _right(run_dirs).mean(axis=0).sum() / np.sum(measured(run_dirs[0])["queries"])
+    return _right(run_dirs).mean(axis=0).sum() / np.sum(_folds(run_dirs[0])[0]["queries"])
 
 
 def _recalls(rows, samples):
     """Mean Recall@1 of each row, `[rows]`, and of each resample of test classes and seeds, `[samples, rows]`."""
-    queries = [measured(run_dir)["queries"] for run_dirs in rows for run_dir in run_dirs]
-    if len({len(run_dirs) for run_dirs in rows}) > 1 or any(each != queries[0] for each in queries):
+    every = [fold for run_dirs in rows for run in run_dirs for fold in _folds(run)]
+    queries, groups = every[0]["queries"], every[0].get("groups")
+    if len({len(run_dirs) for run_dirs in rows}) > 1 or any(
+        each["queries"] != queries or each.get("groups") != groups for each in every
+    ):
         raise ValueError("Expected rows with as many runs each, on the same test classes.")
-    queries, right = np.array(queries[0]), np.array([_right(run_dirs) for run_dirs in rows])
+    queries, right = np.array(queries), np.array([_right(run_dirs) for run_dirs in rows])
+    if groups:
+        of_group = np.eye(max(groups) + 1)[groups]
+        queries, right = queries @ of_group, right @ of_group
     random = np.random.default_rng(0)
     classes = random.multinomial(len(queries), np.full(len(queries), 1 / len(queries)), samples)
-    seeds = random.multinomial(right.shape[1], np.full(right.shape[1], 1 / right.shape[1]), samples) / right.shape[1]
-    resampled = np.einsum("bs,rsc,bc->br", seeds, right, classes, optimize=True) / (classes @ queries)[:, None]
-    return right.mean(axis=1).sum(axis=1) / queries.sum(), resampled
+    means = right.mean(axis=1)
+    resampled = means @ classes.T + _errors_of_seeds(right, classes, random)
+    return means.sum(axis=1) / queries.sum(), (resampled / (classes @ queries)).T
+
+
+def _errors_of_seeds(right, classes, random):
+    """Random errors of sums over resampled classes, as wide as those of means of as many seeds: `[rows, samples]`.
+
+    Seeds are two or three, of which draws with replacement would vary too little and have too few combinations. So each
+    row's deviations have random factors; not those that all rows have in common, which differences do not have.
+    """
+    rows, seeds, _ = right.shape
+    if seeds == 1 or rows == 1:
+        return 0.0
+    own = right - right.mean(axis=1, keepdims=True) - right.mean(axis=0) + right.mean(axis=(0, 1))
+    factors = random.normal(size=(rows, seeds, len(classes)))
+    factors -= factors.mean(axis=1, keepdims=True)
+    width = np.sqrt(rows / (rows - 1) / (seeds * (seeds - 1)))
+    return width * np.sum(factors * (own @ classes.T), axis=1)
 
 
 def _right(run_dirs):
-    """How many queries of each test class were right in each run: `[runs, classes]`."""
-    return np.array([measured(run_dir)["right"] for run_dir in run_dirs])
+    """How many queries of each test class were right in the runs of each seed: `[seeds, classes]`."""
+    return np.array([np.mean([fold["right"] for fold in _folds(run)], axis=0) for run in run_dirs])
+
+
+def _folds(run):
+    """What was measured of a run, or of each of its folds."""
+    return [measured(run_dir) for run_dir in (run if isinstance(run, list | tuple) else [run])]
 
 
 def _has_models(run_dir):

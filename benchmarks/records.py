@@ -35,7 +35,8 @@ def keep(run_dir, file):
     if measured.exists():
         record["measured"] = _rounded(json.loads(measured.read_text()))
     known = read(path).get(name)
-    if known and record.get("measured") in (None, known.get("measured")):
+    same = known and known["result"] == _rounded(record["result"])
+    if same and record.get("measured") in (None, known.get("measured")):
         return
     # An ensemble has none: its members have.
     record["curve"] = _kept(run.events())
@@ -52,14 +53,14 @@ def restore(record, run_dir, flags):
         record: one of what `read` gives.
         run_dir: path that there is not.
         flags: `{name: "--name=value"}` of the run now: those of `PLACES` replace the recorded ones, which are names
-            without folders.
+            without folders. `imagenet` stands for a file of such weights.
     """
     path = Path(run_dir)
     run = RunDirectory(path)
     here = {place: flags[place.removeprefix("--")] for place in PLACES}
     for flag in record["flags"]:
         now = here.get(flag.partition("=")[0], flag)
-        if bool(flag.partition("=")[2]) != bool(now.partition("=")[2]):
+        if not _are_equal(flag, _without_folders(now)):
             raise ValueError(
                 f"The record of {record['run']} is of a run with {flag}; received {now}. Give the same, or a file of "
                 "--records of its own."
@@ -69,6 +70,12 @@ def restore(record, run_dir, flags):
     if "measured" in record:
         (path / MEASURED).write_text(json.dumps(record["measured"]) + "\n")
     run.write_result(record["result"])
+
+
+def _are_equal(recorded, now):
+    """Whether two flags are of one file or folder, by its name; `imagenet` is one of any file with such a name."""
+    names = {flag.partition("=")[2] for flag in (recorded, now)}
+    return recorded == now or ("imagenet" in names and all("imagenet" in name for name in names))
 
 
 def _without_folders(flag):

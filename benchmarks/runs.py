@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+
 from benchmarks.records import PLACES, keep, read, restore
 from tfdml.flags import resolve
 from tfdml.run.run_directory import RunDirectory
@@ -113,7 +115,8 @@ def gained_late(run_dirs):
     for path in run_dirs:
         values = curve(path)
         end = max(values)
-        gains.append(values[end] - values[min(values, key=lambda step: abs(step - 0.75 * end))])
+        # Between two evaluations as if it rose evenly.
+        gains.append(values[end] - np.interp(0.75 * end, list(values), list(values.values())))
     return gains
 
 

@@ -5,6 +5,7 @@
 run, and a seed's scores are their means. Comparisons in the docs are made by it.
 """
 
+import itertools
 import re
 import statistics
 from functools import partial
@@ -49,8 +50,10 @@ def main(flagfiles):
     chosen = chosen_by_validation(results, values.metrics[0])
     if chosen:
         print(f"\nChosen by {short(values.metrics[0])} on validation classes: {chosen}")
+    # Of each flagfile, and of each seed, its folds.
     run_dirs = {
-        Path(flagfile).stem: [run.path for runs in folds for run in runs] for flagfile, folds in planned.items()
+        Path(flagfile).stem: [[run.path for run in of_a_seed] for of_a_seed in zip(*folds, strict=True)]
+        for flagfile, folds in planned.items()
     }
     if values.intervals:
         print_differences(run_dirs)
@@ -58,7 +61,8 @@ def main(flagfiles):
         # Only here, because it loads what draws.
         from benchmarks.curves import draw_curves
 
-        draw_curves(run_dirs, values.curves, values.metrics[0])
+        every = {name: list(itertools.chain.from_iterable(of_seeds)) for name, of_seeds in run_dirs.items()}
+        draw_curves(every, values.curves, values.metrics[0])
 
 
 def check_metrics(flagfile, changes, metrics):

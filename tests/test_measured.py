@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -47,12 +48,12 @@ def test_measures_are_those_of_the_run(tmp_path):
     np.testing.assert_allclose(numbers[1:], 100 * np.array(expected[1:]), atol=0.5)
 
 
-def measured_runs(folder, right):
+def measured_runs(folder, right, **more):
     """Run directories with so many right of 10 queries of each class: one for each list."""
     for number, counts in enumerate(right):
         run_dir = folder / str(number)
         run_dir.mkdir(parents=True)
-        (run_dir / measured.FILE).write_text(json.dumps({"queries": [10] * len(counts), "right": counts}))
+        (run_dir / measured.FILE).write_text(json.dumps({"queries": [10] * len(counts), "right": counts, **more}))
     return sorted(folder.iterdir())
 
 
@@ -62,13 +63,51 @@ def test_intervals_are_over_classes_and_seeds(tmp_path):
     mean, *ends = measured.interval(first, measured_runs(tmp_path / "all_agree", [[6] * 40, [6] * 40]))
     np.testing.assert_allclose([mean, *ends], 0.1)
     mean, *ends = measured.interval(first, measured_runs(tmp_path / "seeds_differ", [[8] * 40, [4] * 40]))
-    # A quarter of the resamples has one seed twice.
-    np.testing.assert_allclose([mean, *ends], [0.1, -0.1, 0.3])
+    # The standard error of two seeds, 0.2 above and below their mean, is 0.2 * 2**0.5 / 2**0.5.
+    np.testing.assert_allclose([mean, *ends], [0.1, 0.1 - 1.96 * 0.2, 0.1 + 1.96 * 0.2], atol=0.02)
     classes = [7] * 20 + [5] * 20
     mean, *ends = measured.interval(first, measured_runs(tmp_path / "classes_differ", [classes, classes]))
     # The standard error of 40 draws of 0 or 0.2.
     error = 0.1 / 40**0.5
     np.testing.assert_allclose([mean, *ends], [0.1, 0.1 - 1.96 * error, 0.1 + 1.96 * error], atol=0.004)
+
+
+def test_whole_groups_are_drawn(tmp_path):
+    """Classes of a group are as one class of all their queries; groups have other sizes."""
+    of_class, groups = np.repeat([4, 9, 6, 8, 5, 3, 7, 5], np.arange(1, 9)), np.repeat(np.arange(8), np.arange(1, 9))
+    intervals = {}
+    for name, more in (("classes", {}), ("groups", {"groups": groups.tolist()})):
+        first = measured_runs(tmp_path / name / "first", [[5] * len(groups)], **more)
+        intervals[name] = measured.interval(
+            first, measured_runs(tmp_path / name / "second", [of_class.tolist()], **more)
+        )
+    mean, *ends = intervals["groups"]
+    assert mean == pytest.approx(intervals["classes"][0])
+    sums, sizes = np.bincount(groups, of_class - 5) / 10, np.bincount(groups)
+    drawn = np.random.default_rng(1).integers(0, 8, (20000, 8))
+    expected = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), [0.025, 0.975])
+    np.testing.assert_allclose(ends, expected, atol=0.01)
+    assert ends[1] - ends[0] > 1.5 * (intervals["classes"][2] - intervals["classes"][1])
+
+
+def test_groups_that_training_has_are_not_drawn():
+    def split(**groups):
+        return SimpleNamespace(labels=np.array([3, 1, 1, 2]), class_groups=groups["groups"])
+
+    birds = SimpleNamespace(train=split(groups={0: "owl"}), test=split(groups={1: "jay", 2: "auk", 3: "jay"}))
+    assert measured.groups_of_test(birds) == [1, 0, 1]
+    birds.train = split(groups={0: "jay"})
+    assert measured.groups_of_test(birds) is None
+    birds.test = split(groups=None)
+    assert measured.groups_of_test(birds) is None
+
+
+def test_a_seed_is_the_mean_of_its_folds(tmp_path):
+    first = measured_runs(tmp_path / "first", [[5] * 4, [5] * 4])
+    folds = measured_runs(tmp_path / "folds", [[5, 5, 6, 4], [7, 7, 6, 8], [6] * 4, [6] * 4])
+    mean, *ends = measured.interval(first, [folds[:2], folds[2:]])
+    np.testing.assert_allclose([mean, *ends], 0.1)
+    assert measured.recall([folds[:2], folds[2:]]) == pytest.approx(0.6)
 
 
 def test_rows_with_other_runs_are_not_compared(tmp_path):
@@ -90,6 +129,17 @@ def test_rows_that_are_equal_but_for_chance_are_seldom_apart(tmp_path):
     expected = np.zeros([21, 21], bool)
     expected[20, :20] = True
     np.testing.assert_array_equal(measured.apart([*rows, better]), expected)
+
+
+def test_seeds_make_no_equal_rows_apart(tmp_path):
+    """Rows of three seeds whose differences are mostly of seeds are called apart in about 5 % of the studies."""
+    random, wrong = np.random.default_rng(0), 0
+    for study in range(40):
+        of_seeds = random.normal(0.5, 0.03, (12, 3, 1))
+        right = (random.binomial(30, of_seeds, (12, 3, 100)) / 3).tolist()
+        rows = [measured_runs(tmp_path / f"{study}-{row}", counts) for row, counts in enumerate(right)]
+        wrong += measured.apart(rows, samples=500).any()
+    assert wrong <= 4, wrong
 
 
 def test_a_row_is_not_apart_from_itself(tmp_path):

@@ -84,11 +84,11 @@ def test_runs_that_are_there_stay(trained, monkeypatch, tmp_path, capsys):
 
 
 def test_files_may_lie_elsewhere_on_another_machine(trained, monkeypatch, tmp_path):
-    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain", f"--data_dir={tmp_path / 'here'}")
-    study(monkeypatch, tmp_path, "second", "--seeds=0", "--row=plain", f"--data_dir={tmp_path / 'there'}")
+    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain", f"--data_dir={tmp_path / 'here' / 'cars'}")
+    study(monkeypatch, tmp_path, "second", "--seeds=0", "--row=plain", f"--data_dir={tmp_path / 'there' / 'cars'}")
     assert trained == ["plain-seed0"]
     flags = (tmp_path / "second" / "plain-seed0" / "flags.txt").read_text().splitlines()
-    assert f"--data_dir={tmp_path / 'there'}" in flags
+    assert f"--data_dir={tmp_path / 'there' / 'cars'}" in flags
     assert str(tmp_path) not in (tmp_path / "kept" / "study.jsonl").read_text()
 
 
@@ -97,6 +97,23 @@ def test_random_weights_are_not_those_of_a_file(trained, monkeypatch, tmp_path):
     study(monkeypatch, tmp_path, "second", "--seeds=0", "--row=plain", "--initial_weights=weights/imagenet.weights.h5")
     with pytest.raises(ValueError, match="--initial_weights=imagenet; received --initial_weights=. Give the same"):
         study(monkeypatch, tmp_path, "third", "--seeds=0", "--row=plain")
+
+
+def test_other_images_and_weights_are_refused(trained, monkeypatch, tmp_path):
+    first = ["--data_dir=photos/birds", "--initial_weights=weights/a.weights.h5"]
+    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain", *first)
+    for number, other in enumerate(("--data_dir=photos/cars", "--initial_weights=weights/b.weights.h5")):
+        with pytest.raises(ValueError, match=f"received {other.split('=')[0]}=.*{other.split('/')[-1]}. Give the same"):
+            study(monkeypatch, tmp_path, str(number), "--seeds=0", "--row=plain", *first, other)
+
+
+def test_a_run_that_is_trained_again_replaces_its_record(trained, monkeypatch, tmp_path, capsys):
+    study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain")
+    run_dir = tmp_path / "first" / "plain-seed0"
+    (run_dir / "result.json").write_text('{"metrics": {"recall_at_1": 0.5}}')
+    (run_dir / "measured.json").unlink()
+    records.keep(run_dir, tmp_path / "kept" / "study.jsonl")
+    assert records.read(tmp_path / "kept" / "study.jsonl")["plain-seed0"]["result"]["metrics"]["recall_at_1"] == 0.5
 
 
 def test_a_record_that_was_cut_is_passed_over(trained, monkeypatch, tmp_path, capsys):

@@ -142,9 +142,9 @@ def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, caps
     lines = capsys.readouterr().out.splitlines()
     assert asked == [("final", 3)] * 4
     assert lines[0] == "|  | Recall@1 | Recall@1 beside triplet |"
-    # Half a query of 20. Some resamples do not have the first class, and none is negative.
+    # Half a query of 20, of one seed of two: as likely none.
     difference = lines[3].split("|")[3].strip()
-    assert difference.startswith("+2.5 (+0.0 to +") and lines[2].endswith("|  |")
+    assert difference.startswith("+2.5 (-") and lines[2].endswith("|  |")
     assert lines[4:] == ["", f"margin minus triplet: {difference}"]
 
 
@@ -174,6 +174,13 @@ def test_curves_end_where_the_first_run_of_a_row_ends(monkeypatch, tmp_path):
     curves.draw_curves({"row": ["a", "b"]}, tmp_path / "curves.svg")
     assert drawn[:2] == [([10, 20], [0.1, 0.2]), ([10, 20, 30], [0.3, 0.4, 0.5])]
     assert drawn[2][0] == [10, 20] and drawn[2][1] == pytest.approx([0.2, 0.3])
+
+
+@pytest.mark.parametrize("steps", [range(0, 81, 8), range(0, 81, 20), (0, 80)])
+def test_what_a_run_gained_in_the_last_quarter(steps, monkeypatch):
+    """Of a straight line a quarter, wherever it was evaluated."""
+    monkeypatch.setattr(runs, "curve", lambda path: {step: step / 80 for step in steps})
+    assert runs.gained_late(["run"]) == pytest.approx([0.25])
 
 
 def test_ensembles_have_no_curve(monkeypatch, tmp_path, capsys):
