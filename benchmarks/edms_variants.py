@@ -52,6 +52,8 @@ CHANGES = {name: [f"--members={10 if name == MORE else 2}"] for name in LOSSES}
 CHANGES |= {f"{FULL}, K = {count}": ["--members=2", f"--meta_classes={count}"] for count in (10, 100)}
 CHANGES |= {f"{FULL}, {size} dimensions": ["--members=2", f"--embedding_size={size}"] for size in (32, 128)}
 FOLLOW = {name: FULL for name in CHANGES if name not in LOSSES}
+# The second minus the first: what proxies, hard ones and contextual losses win.
+DIFFERENCES = [("EDMS (RW)", "EDMS (RW, P)"), ("EDMS (RW, P)", FULL), ("EDMS (RW-int, P*)", FULL)]
 SEARCHING = ("--members=0", "--evaluate_on=validation")
 MEMBERS = (1, 2, 5, 10)
 HEADS = ["", *(f"Recall@1 of {count}" for count in MEMBERS), "a member's", "NMI", "correlation"]
@@ -69,4 +71,5 @@ def row(results, run_dirs):
 
 if __name__ == "__main__":
     more = {"settings": SETTINGS, "searching": SEARCHING, "follow": FOLLOW, "which": "final", "learners": 1}
+    more["differences"] = DIFFERENCES
     compare(__doc__, FLAGFILE, CHANGES, "runs/edms", HEADS, row, **more)

@@ -77,6 +77,7 @@ PARTS = [
     ("ABE-4", "ABE-8"),
     ("1-head", "4-heads"),
     ("4-heads", "4-heads+att"),
+    ("4-heads", "4-tails"),
 ]
 DIFFERENCES = [
     *PARTS,

@@ -134,6 +134,7 @@ def test_long_names_of_runs_differ():
     "study, differences",
     [
         (divide_and_conquer, divide_and_conquer.GAINS),
+        (edms_variants, edms_variants.DIFFERENCES),
         (emoji_divide, emoji_divide.DIFFERENCES),
         (emoji_ensembles, emoji_ensembles.DIFFERENCES),
     ],
