@@ -57,7 +57,7 @@ CHANGES = {name: [] for name in LOSSES}
 # As in its article.
 CHANGES["lifted structure"] = ["--method=single(normalize=False)", "--protocol=self_retrieval(distance='euclidean')"]
 # On pairs and on proxies, until they no longer improve; with triplets it is a row of `benchmarks.emoji_training`.
-FOLLOW = {f"{name}, four times the steps": name for name in ("N-pair", "Proxy-Anchor", "NormSoftmax")}
+FOLLOW = {f"{name}, four times the steps": name for name in ("contrastive", "N-pair", "Proxy-Anchor", "NormSoftmax")}
 CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}
 HEADS = ["", "Recall@1", "MAP@R", "steps to the best", "gained late"]
 

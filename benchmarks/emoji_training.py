@@ -39,8 +39,15 @@ FOLLOWING = {
 }
 CHANGES = {name: [LOSS, *change] for name, change in (SEARCHED | FOLLOWING).items()}
 FOLLOW = dict.fromkeys(FOLLOWING, FIRST)
+# Whether the best batch of short runs is that of long ones.
+PAIRS = "32 × 2 images"
+FOLLOW[f"{PAIRS}, 3,200 steps"] = PAIRS
+CHANGES[f"{PAIRS}, 3,200 steps"] = [*CHANGES[PAIRS], "--steps=3200"]
+
+# The second minus the first.
+DIFFERENCES = [(FIRST, PAIRS), ("3,200 steps", f"{PAIRS}, 3,200 steps")]
 
 if __name__ == "__main__":
     settings = {name: SETTINGS for name in SEARCHED}
-    more = {"settings": settings, "searching": SEARCHING, "follow": FOLLOW}
+    more = {"settings": settings, "searching": SEARCHING, "follow": FOLLOW, "differences": DIFFERENCES}
     compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_training", HEADS, row, **more)

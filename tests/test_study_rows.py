@@ -137,6 +137,7 @@ def test_long_names_of_runs_differ():
         (edms_variants, edms_variants.DIFFERENCES),
         (emoji_divide, emoji_divide.DIFFERENCES),
         (emoji_ensembles, emoji_ensembles.DIFFERENCES),
+        (emoji_training, emoji_training.DIFFERENCES),
     ],
 )
 def test_differences_are_between_rows(study, differences):
