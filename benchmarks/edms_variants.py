@@ -71,5 +71,4 @@ def row(results, run_dirs):
 
 if __name__ == "__main__":
     more = {"settings": SETTINGS, "searching": SEARCHING, "follow": FOLLOW, "which": "final", "learners": 1}
-    more["differences"] = DIFFERENCES
-    compare(__doc__, FLAGFILE, CHANGES, "runs/edms", HEADS, row, **more)
+    compare(__doc__, FLAGFILE, CHANGES, "runs/edms", HEADS, row, differences=DIFFERENCES, **more)

@@ -11,7 +11,7 @@ Below the table are differences between rows. Runs are kept; see `benchmarks.run
 """
 
 from benchmarks.divide_and_conquer import OF_LEARNERS, SLICES, divided, of_learners
-from benchmarks.rows import compare
+from benchmarks.rows import add_rows, compare
 from benchmarks.runs import gained_late, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
@@ -49,16 +49,12 @@ CHANGES = {
     "K = 4, at once on all data": [*divided("simultaneous=True, data_split='none'"), TRIPLET],
     "K = 4, every slice on every batch of 256": [*MULTI_HEAD, TRIPLET, FOUR_BATCHES],
 }
-FOLLOW = {f"{name}{FOUR_TIMES}": name for name in ("one embedding", "K = 4", "K = 4, turns on all data")}
-CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}
+FOLLOW = {}
+MAIN = ("one embedding", "K = 4", "K = 4, turns on all data")
+add_rows(CHANGES, FOLLOW, MAIN, FOUR_TIMES, "--steps=3200")
 # The images of 64 px, enlarged, which a network from ImageNet sees better.
 LARGER = ", at 96 px"
-ENLARGED = {
-    f"{name}{LARGER}": name
-    for name in ("one embedding", "K = 4", "K = 4, turns on all data", "K = 4, embedding not split")
-}
-FOLLOW |= ENLARGED
-CHANGES |= {name: [*CHANGES[smaller], "--image_size=96"] for name, smaller in ENLARGED.items()}
+add_rows(CHANGES, FOLLOW, (*MAIN, "K = 4, embedding not split"), LARGER, "--image_size=96")
 # The second minus the first: what dividing wins, and what each part of it does.
 DIFFERENCES = [
     ("one embedding", "K = 4"),

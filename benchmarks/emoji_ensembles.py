@@ -12,7 +12,7 @@ Below the table are differences between rows. Runs are kept; see `benchmarks.run
 import itertools
 import statistics
 
-from benchmarks.rows import compare
+from benchmarks.rows import add_rows, compare
 from benchmarks.runs import gained_late, recall_of_learners, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
@@ -53,18 +53,16 @@ CHANGES = {
 # Until they no longer improve.
 FOUR_TIMES = ", four times the steps"
 LONGER = ("ABE-1", "ABE-4", "ABE-8", "ABE-4 without divergence", "1-head", "4-heads", "4-heads+att", "4-tails")
-FOLLOW = {f"{name}{FOUR_TIMES}": name for name in LONGER}
-CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}
+FOLLOW = {}
+add_rows(CHANGES, FOLLOW, LONGER, FOUR_TIMES, "--steps=3200")
 # The images of 64 px, enlarged, which a network from ImageNet sees better.
 LARGER = ", at 96 px"
-ENLARGED = {f"{name}{LARGER}": name for name in ("1-head", "4-heads", "ABE-4")}
-FOLLOW |= ENLARGED
-CHANGES |= {name: [*CHANGES[smaller], "--image_size=96"] for name, smaller in ENLARGED.items()}
+add_rows(CHANGES, FOLLOW, ("1-head", "4-heads", "ABE-4"), LARGER, "--image_size=96")
 # What begins at random learns faster than what is pretrained.
 FASTER = ", new layers ten times as fast"
 NEW_LAYERS = {"1-head": "embedding=10", "ABE-1": "masks=10,embedding=10", "ABE-4": "masks=10,embedding=10"}
-FOLLOW |= {f"{name}{FASTER}": name for name in NEW_LAYERS}
-CHANGES |= {f"{name}{FASTER}": [*CHANGES[name], f"--lr_multipliers={rates}"] for name, rates in NEW_LAYERS.items()}
+for name, rates in NEW_LAYERS.items():
+    add_rows(CHANGES, FOLLOW, [name], FASTER, f"--lr_multipliers={rates}")
 # The second minus the first: what several learners win, and what each part does.
 PARTS = [
     ("ABE-1", "ABE-4"),

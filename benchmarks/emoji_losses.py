@@ -11,7 +11,7 @@ lengths. --intervals compares each loss with the first one, and --curves=curves.
 
 import itertools
 
-from benchmarks.rows import compare
+from benchmarks.rows import add_rows, compare
 from benchmarks.runs import gained_late, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
@@ -57,8 +57,9 @@ CHANGES = {name: [] for name in LOSSES}
 # As in its article.
 CHANGES["lifted structure"] = ["--method=single(normalize=False)", "--protocol=self_retrieval(distance='euclidean')"]
 # On pairs and on proxies, until they no longer improve; with triplets it is a row of `benchmarks.emoji_training`.
-FOLLOW = {f"{name}, four times the steps": name for name in ("contrastive", "N-pair", "Proxy-Anchor", "NormSoftmax")}
-CHANGES |= {name: [*CHANGES[shorter], "--steps=3200"] for name, shorter in FOLLOW.items()}
+FOLLOW = {}
+LONGER = ("contrastive", "N-pair", "Proxy-Anchor", "NormSoftmax")
+add_rows(CHANGES, FOLLOW, LONGER, ", four times the steps", "--steps=3200")
 HEADS = ["", "Recall@1", "MAP@R", "steps to the best", "gained late"]
 
 

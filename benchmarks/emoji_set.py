@@ -5,21 +5,21 @@ public repositories, which have to be checked out at the revisions that docs/emo
 `folder` with a table `classes.csv`; the last line says whether its pixels are those of the studies.
 """
 
-import argparse
-import csv
 import hashlib
 import io
 import json
 import re
 import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from PIL import Image
 
+from benchmarks.image_set import put_together, write_table
+
 SIDE = 64
 FEWEST = 5  # drawings of a class
+COLUMNS = ("split", "class", "name", "group", "subgroup", "n", "vendors")
 # Of all pixels, class by class and vendor by vendor.
 CHECKSUM = "fa0c1e2436429cf8690c20b213a2ebbe9cc51950dcd7c069e56ec3a2a9dae9a0"
 # Names, groups and subgroups of all emoji, from Unicode's emoji-test.txt.
@@ -59,17 +59,7 @@ GENDERED, JOINED = {"1f468", "1f469", "2640", "2642"}, "200d"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sources", required=True, type=Path, help="folder of the checkouts")
-    parser.add_argument("--out", required=True, type=Path, help="folder of the set; must not exist")
-    arguments = parser.parse_args()
-    if arguments.out.exists():
-        sys.exit(f"--out={arguments.out} exists; give a new folder.")
-    images, classes, checksum = write_set(arguments.sources, arguments.out)
-    print(f"Wrote {images:,} images of {classes:,} classes to {arguments.out}.")
-    if checksum != CHECKSUM:
-        sys.exit(f"They are not those of the studies, in pixels or parts: checksum {checksum}, expected {CHECKSUM}.")
-    print("Their pixels, and the parts that they are in, are those of the studies.")
+    put_together(__doc__, "sources", "folder of the checkouts", write_set, CHECKSUM)
 
 
 def write_set(sources, out):
@@ -88,7 +78,7 @@ def write_set(sources, out):
             checksum.update(f"{split}/{emoji['subgroup']}/{code}/{vendor}".encode() + drawing.tobytes())
         about = [emoji["name"], emoji["group"], emoji["subgroup"]]
         rows.append([split, code, *about, len(drawings), " ".join(drawings)])
-    write_table(out / "classes.csv", rows)
+    write_table(out / "classes.csv", COLUMNS, rows)
     return sum(row[5] for row in rows), len(rows), checksum.hexdigest()
 
 
@@ -159,13 +149,6 @@ def content_of(drawing):
     down, across = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
     box = (across[0], down[0], across[-1] + 1, down[-1] + 1)
     return np.asarray(drawing.crop(box).resize((48, 48), Image.Resampling.BILINEAR), np.float64)
-
-
-def write_table(path, rows):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["split", "class", "name", "group", "subgroup", "n", "vendors"])
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ docs/emoji.md is about the images.
 """
 
 from benchmarks.emoji_losses import HEADS, row
-from benchmarks.rows import compare
+from benchmarks.rows import add_rows, compare
 
 FLAGFILE = "configs/emoji.flags"
 SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003", "0.001")]
@@ -41,9 +41,7 @@ CHANGES = {name: [LOSS, *change] for name, change in (SEARCHED | FOLLOWING).item
 FOLLOW = dict.fromkeys(FOLLOWING, FIRST)
 # Whether the best batch of short runs is that of long ones.
 PAIRS = "32 × 2 images"
-FOLLOW[f"{PAIRS}, 3,200 steps"] = PAIRS
-CHANGES[f"{PAIRS}, 3,200 steps"] = [*CHANGES[PAIRS], "--steps=3200"]
-
+add_rows(CHANGES, FOLLOW, [PAIRS], ", 3,200 steps", "--steps=3200")
 # The second minus the first.
 DIFFERENCES = [(FIRST, PAIRS), ("3,200 steps", f"{PAIRS}, 3,200 steps")]
 

@@ -126,18 +126,20 @@ def apart(rows, samples=2000):
 
 def recall(run_dirs):
     """Returns the mean Recall@1 of runs."""
-    return _right(run_dirs).mean(axis=0).sum() / np.sum(_folds(run_dirs[0])[0]["queries"])
+    seeds = _read(run_dirs)
+    return _right(seeds).mean(axis=0).sum() / np.sum(seeds[0][0]["queries"])
 
 
 def _recalls(rows, samples):
     """Mean Recall@1 of each row, `[rows]`, and of each resample of test classes and seeds, `[samples, rows]`."""
-    every = [fold for run_dirs in rows for run in run_dirs for fold in _folds(run)]
+    rows = [_read(run_dirs) for run_dirs in rows]
+    every = [fold for seeds in rows for folds in seeds for fold in folds]
     queries, groups = every[0]["queries"], every[0].get("groups")
-    if len({len(run_dirs) for run_dirs in rows}) > 1 or any(
+    if len({len(seeds) for seeds in rows}) > 1 or any(
         each["queries"] != queries or each.get("groups") != groups for each in every
     ):
         raise ValueError("Expected rows with as many runs each, on the same test classes.")
-    queries, right = np.array(queries), np.array([_right(run_dirs) for run_dirs in rows])
+    queries, right = np.array(queries), np.array([_right(seeds) for seeds in rows])
     if groups:
         of_group = np.eye(max(groups) + 1)[groups]
         queries, right = queries @ of_group, right @ of_group
@@ -164,14 +166,14 @@ def _errors_of_seeds(right, classes, random):
     return width * np.sum(factors * (own @ classes.T), axis=1)
 
 
-def _right(run_dirs):
-    """How many queries of each test class were right in the runs of each seed: `[seeds, classes]`."""
-    return np.array([np.mean([fold["right"] for fold in _folds(run)], axis=0) for run in run_dirs])
+def _read(run_dirs):
+    """Reads the measures of the runs of each seed: for each seed a list, of one run or of its folds."""
+    return [[measured(fold) for fold in (run if isinstance(run, list | tuple) else [run])] for run in run_dirs]
 
 
-def _folds(run):
-    """What was measured of a run, or of each of its folds."""
-    return [measured(run_dir) for run_dir in (run if isinstance(run, list | tuple) else [run])]
+def _right(seeds):
+    """How many queries of each test class were right with each seed: `[seeds, classes]`."""
+    return np.array([np.mean([fold["right"] for fold in folds], axis=0) for folds in seeds])
 
 
 def _has_models(run_dir):

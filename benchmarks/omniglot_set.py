@@ -5,36 +5,27 @@ archives of Omniglot's repository, which docs/omniglot.md names. The set is a da
 `classes.csv`; the last line says whether its pixels are those of the studies.
 """
 
-import argparse
-import csv
 import hashlib
 import sys
 import zipfile
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from PIL import Image
+
+from benchmarks.image_set import put_together, write_table
 
 # Five alphabets each, of which Greek and Latin are the same in both.
 ARCHIVES = ("images_background_small1.zip", "images_background_small2.zip")
 # Whole alphabets, so that no alphabet is in both parts.
 TEST_ALPHABETS = {"Korean", "Latin", "Sanskrit", "Tagalog"}
 NOT_IN_NAMES = str.maketrans("", "", "()")
+COLUMNS = ("split", "class", "group")
 # Of all files and pixels, class by class.
 CHECKSUM = "caad1ae5fb6d030d16d04ce3dfc83487ef3d52153343240db5001a4df1340e03"
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--source", required=True, type=Path, help="folder of the checkout")
-    parser.add_argument("--out", required=True, type=Path, help="folder of the set; must not exist")
-    arguments = parser.parse_args()
-    if arguments.out.exists():
-        sys.exit(f"--out={arguments.out} exists; give a new folder.")
-    images, classes, checksum = write_set(arguments.source, arguments.out)
-    print(f"Wrote {images:,} images of {classes:,} classes to {arguments.out}.")
-    if checksum != CHECKSUM:
-        sys.exit(f"They are not those of the studies, in pixels or parts: checksum {checksum}, expected {CHECKSUM}.")
-    print("Their pixels, and the parts that they are in, are those of the studies.")
+    put_together(__doc__, "source", "folder of the checkout", write_set, CHECKSUM)
 
 
 def write_set(source, out):
@@ -47,7 +38,7 @@ def write_set(source, out):
             checksum.update(path.as_posix().encode() + image.convert("L").tobytes())
         split, name, _ = path.parts
         classes[split, name] = name.partition("__")[0]
-    write_table(out / "classes.csv", [[*key, alphabet] for key, alphabet in classes.items()])
+    write_table(out / "classes.csv", COLUMNS, [[*key, alphabet] for key, alphabet in classes.items()])
     return len(images), len(classes), checksum.hexdigest()
 
 
@@ -66,13 +57,6 @@ def drawings_of(source):
                     path = PurePosixPath(split, f"{alphabet}__{character}", entry.name)
                     drawings[path] = archived.read(str(entry))
     return drawings
-
-
-def write_table(path, rows):
-    with open(path, "w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["split", "class", "group"])
-        writer.writerows(rows)
 
 
 if __name__ == "__main__":

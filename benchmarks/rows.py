@@ -78,6 +78,20 @@ def compare(
         print(f"Learning curves: {curves}", file=sys.stderr)
 
 
+def add_rows(changes, follow, names, more, *flags):
+    """Adds rows that change others further, and have their settings.
+
+    Args:
+        changes, follow: as `compare` takes them; both grow.
+        names: names of the rows that are changed further.
+        more: what is added to their names.
+        flags: flags that are added to theirs.
+    """
+    for name in names:
+        changes[f"{name}{more}"] = [*changes[name], *flags]
+        follow[f"{name}{more}"] = name
+
+
 def _check_flags(changes, flags):
     """Refuses a flag for all rows that a row sets itself, which would no longer be what its name says."""
     given = {flag.partition("=")[0] for flag in flags}

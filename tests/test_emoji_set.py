@@ -111,21 +111,6 @@ def test_the_rules(sources, monkeypatch, tmp_path):
     assert written(sources, tmp_path / "changed")[1] != checksum
 
 
-@pytest.mark.parametrize(
-    "checksum, ends",
-    [(emoji_set.CHECKSUM, None), ("abc", "not those of the studies, in pixels or parts: checksum abc")],
-)
-def test_it_tells_whether_the_set_is_that_of_the_studies(checksum, ends, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(emoji_set, "write_set", lambda sources, out: (8039, 1226, checksum))
-    monkeypatch.setattr("sys.argv", ["emoji_set", f"--sources={tmp_path}", f"--out={tmp_path / 'emoji'}"])
-    if ends:
-        with pytest.raises(SystemExit, match=ends):
-            emoji_set.main()
-    else:
-        emoji_set.main()
-    assert ("are those of the studies" in capsys.readouterr().out) == (ends is None)
-
-
 def test_drawings_are_in_the_middle_of_a_white_square(tmp_path):
     path = tmp_path / "wide.png"
     path.write_bytes(drawing(0, width=128, height=64))

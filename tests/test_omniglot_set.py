@@ -64,21 +64,6 @@ def test_the_checksum_depends_on_pixels(source, tmp_path):
     assert omniglot_set.write_set(source, tmp_path / "changed")[2] != checksum
 
 
-@pytest.mark.parametrize(
-    "checksum, ends",
-    [(omniglot_set.CHECKSUM, None), ("abc", "not those of the studies, in pixels or parts: checksum abc")],
-)
-def test_it_tells_whether_the_set_is_that_of_the_studies(checksum, ends, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(omniglot_set, "write_set", lambda source, out: (4840, 242, checksum))
-    monkeypatch.setattr("sys.argv", ["omniglot_set", f"--source={tmp_path}", f"--out={tmp_path / 'omniglot'}"])
-    if ends:
-        with pytest.raises(SystemExit, match=ends):
-            omniglot_set.main()
-    else:
-        omniglot_set.main()
-    assert ("are those of the studies" in capsys.readouterr().out) == (ends is None)
-
-
 def test_a_missing_archive_is_named(tmp_path):
     with pytest.raises(SystemExit, match="There is no file .*images_background_small1.zip; docs/omniglot.md says"):
         omniglot_set.write_set(tmp_path, tmp_path / "out")
