@@ -135,10 +135,13 @@ def _recalls(rows, samples):
     rows = [_read(run_dirs) for run_dirs in rows]
     every = [fold for seeds in rows for folds in seeds for fold in folds]
     queries, groups = every[0]["queries"], every[0].get("groups")
-    if len({len(seeds) for seeds in rows}) > 1 or any(
-        each["queries"] != queries or each.get("groups") != groups for each in every
-    ):
+    if len({len(seeds) for seeds in rows}) > 1 or any(each["queries"] != queries for each in every):
         raise ValueError("Expected rows with as many runs each, on the same test classes.")
+    if any(each.get("groups") != groups for each in every):
+        raise ValueError(
+            f"Expected the same groups of test classes in every {FILE}. Delete the runs that have others or none, and "
+            "their records, so that they are trained again."
+        )
     queries, right = np.array(queries), np.array([_right(seeds) for seeds in rows])
     if groups:
         of_group = np.eye(max(groups) + 1)[groups]

@@ -116,6 +116,8 @@ def test_rows_with_other_runs_are_not_compared(tmp_path):
         measured.interval(first, second)
     with pytest.raises(ValueError, match="as many runs each, on the same test classes"):
         measured.interval(first, measured_runs(tmp_path / "c", [[5] * 5]))
+    with pytest.raises(ValueError, match="the same groups of test classes in every measured.json"):
+        measured.interval(first, measured_runs(tmp_path / "d", [[5] * 4], groups=[0, 0, 1, 1]))
 
 
 def test_rows_that_are_equal_but_for_chance_are_seldom_apart(tmp_path):

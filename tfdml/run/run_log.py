@@ -54,7 +54,7 @@ class RunLog:
     def set_state(self, state):
         """Takes back the events that came after the state, since the steps that made them come again.
 
-        TensorBoard keeps them, and then has two values of these steps.
+        TensorBoard drops them where an earlier step follows; with `--load_fast=false` it shows both.
         """
         self._events = state["events"]
         if self.enabled and self.path.exists():
