@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tfdml
-from docs import list_parts
+from docs import list_parts, list_recipes
 from tests.backbones.test_backbones import BACKBONES
 from tests.commands import Command
 from tests.run_helpers import result
@@ -169,6 +169,19 @@ def test_the_example_with_proxies_trains():
 def test_the_page_of_all_parts_is_written_anew():
     page = list_parts.PAGE.read_text(encoding="utf-8")
     assert page == list_parts.written(page), "run: python -m docs.list_parts"
+
+
+def test_the_page_of_all_recipes_is_written_anew():
+    page = list_recipes.PAGE.read_text(encoding="utf-8")
+    assert page == list_recipes.written(page), "run: python -m docs.list_recipes"
+    assert all(f"| `{path.stem}` | " in page for path in (REPOSITORY / "configs").glob("*.flags"))
+
+
+def test_a_recipe_is_described_by_the_first_sentence_of_its_comment():
+    paper = "Ranked List Loss for Deep Metric Learning (Wang et al., CVPR 2019, extended version)"
+    flagfile = f"# {paper}, T = 5: Recall@1 is\n# 55.0. More.\n#   python -m tfdml.train\n--loss=a|b\n# of the loss\n"
+    assert list_recipes.summary(flagfile) == "[Ranked List Loss](ranked_list.md), T = 5: Recall@1 is 55.0."
+    assert list_recipes.summary("# With a|b.\n#   python -m tfdml.train\n--steps=1\n") == "With a&#124;b."
 
 
 def test_a_new_kind_and_a_new_part_are_on_the_page_of_all_parts(monkeypatch):

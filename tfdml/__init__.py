@@ -20,9 +20,18 @@ if startup.begin():
     # Losses, layers and backbones run on any Keras backend; the rest needs TensorFlow.
     if keras.backend.backend() == "tensorflow":
         from tfdml import callbacks, evaluation, methods, optimizers
-        from tfdml.methods import AttentionEnsemble, DivideAndConquer, EmbeddingModel, MultiHead, MultiTail, Single
+        from tfdml.methods import (
+            AttentionEnsemble,
+            DivideAndConquer,
+            EmbeddingModel,
+            MultiHead,
+            Multilevel,
+            MultiTail,
+            Single,
+        )
 
-        __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Single"]
+        __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Multilevel"]
+        __all__ += ["Single"]
         __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers", "reporting"]
 
 

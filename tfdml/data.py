@@ -71,7 +71,7 @@ def pxk(
 
     ```python
     batches = tfdml.data.pxk(paths, labels, classes=8, per_class=4, backbone=model)
-    model.fit(batches, epochs=10)
+    model.fit(batches, epochs=10, shuffle=False)
     ```
     """
     source, labels = _source_and_labels(images, labels)

@@ -8,7 +8,7 @@ class LossHooks:
     `hooks_of`.
     """
 
-    # Whether it learns nothing from an image without another one of its class in the batch.
+    # Whether each image needs another image of its class in the batch.
     needs_pairs = False
     # In how many equal parts it takes the batch, row i of one with row i of the others, as `Sampler.parts` says.
     batch_parts = 1
@@ -17,7 +17,7 @@ class LossHooks:
     # How proxies that are features of images are moved, as arguments of `tfdml.hard_proxies`; None: it has none. Only
     # the callback `ImageProxies` sets them.
     image_proxies = None
-    # Whether it finds `statistics` in its inputs, which are computed for them once more.
+    # Whether `statistics` returns anything; if not, its input is not computed a second time.
     has_statistics = True
     # Whether each device holds a part of its variables.
     sharded = False

@@ -64,8 +64,8 @@ class WithinClusters(Sampler):
         Args:
             assignment: `[N]` learner of each row, or None: all rows are one cluster.
             turns: whether batches have learners; if not, they come from the clusters, but their learner is -1.
-            learners: number of learners, which all rows, where they are one cluster, need to have learners at all.
-                Default: one more than the highest in `assignment`.
+            learners: number of learners. Default: one more than the highest in `assignment`; without an assignment,
+                batches have learners only if it is given.
 
         Returns:
             Dictionary of irregular rows and learners: `left_out`, number of rows that are never drawn: alone in their

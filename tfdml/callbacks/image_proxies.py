@@ -15,7 +15,7 @@ class ImageProxies(EmbeddingCallback):
     as it says move their features to where it is higher. Each learner has proxies of its own features.
 
     Example: with `loss=ContextualManifold(classes=50, proxies="hard")`,
-    `model.fit(batches, callbacks=[ImageProxies(images, labels)])`.
+    `model.fit(batches, shuffle=False, callbacks=[ImageProxies(images, labels)])`.
 
     Args:
         images: all training images, see `EmbeddingCallback`.

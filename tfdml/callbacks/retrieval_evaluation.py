@@ -18,7 +18,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
     It adds `val_recall_at_1` and so on to the epoch logs, so that Keras' own callbacks can monitor them. List it before
     those callbacks.
 
-    Example: `model.fit(batches, callbacks=[RetrievalEvaluation(test_images, test_labels)])`.
+    Example: `model.fit(batches, shuffle=False, callbacks=[RetrievalEvaluation(test_images, test_labels)])`.
 
     Args:
         images: dataset of full batches of images, or an array `[N, H, W, 3]`.

@@ -12,7 +12,7 @@ class SamplerRefresh(EmbeddingCallback):
     The first time is after so many epochs. No dataset is rebuilt and no function is traced again.
 
     Example: after `sampler = HardNeighbors(pairs=8)` and `sampler.bind(labels)`,
-    `model.fit(batches, callbacks=[SamplerRefresh(images, sampler)])`.
+    `model.fit(batches, shuffle=False, callbacks=[SamplerRefresh(images, sampler)])`.
 
     Args:
         images: all training images in the order of the sampler's rows, see `EmbeddingCallback`.

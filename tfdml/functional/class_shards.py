@@ -11,7 +11,7 @@ LOWEST = -2.0
 
 
 def own_and_others(labels, similarities, *, scale, classes):
-    """Computes `[2, B]`: similarities to the own class, and `log sum_j exp(scale s_j) / scale` over all other classes.
+    """Computes `[2, B]`: similarities to each row's class, and `log sum_j exp(scale s_j) / scale` over the others.
 
     These are what `own_against_others` needs of a part of the classes: the second stands for all its other classes in
     one. They are 0 where a row's class is not in the part, and minus infinity where no other class is.

@@ -18,7 +18,7 @@ def own_against_others(labels, similarities, *, scale=1.0, own=lambda cosines: c
         labels: `[B]` class numbers.
         similarities: `[B, C]`.
         scale: factor of all similarities.
-        own: function that replaces the similarities to the own classes, `[B]`.
+        own: function that replaces the similarities to the anchors' classes, `[B]`.
     """
     if similarities.shape[1] == 1:
         return nan_outside(labels, 1, 0.0 * similarities[:, 0])

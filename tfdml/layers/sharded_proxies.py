@@ -18,7 +18,7 @@ class ShardedProxies(Proxies):
 
     The layer is made in the scope of the strategy, and belongs to a model of `tfdml.methods`, whose training step knows
     that each device has the whole gradient of its proxies. In a step of several devices each takes the embeddings and
-    labels of all of them. The output `[B, 1, 1 + devices]` begins with the similarity to the own class. Of its other
+    labels of all of them. The output `[B, 1, 1 + devices]` begins with the similarity to its class. Of its other
     classes each device gives `log sum_j exp(scale s_j) / scale`, which stands for them in a softmax as one class. No
     device sees the similarities to the classes of another. The output is NaN for a label that is no class.
 

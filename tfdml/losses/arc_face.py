@@ -14,7 +14,7 @@ from tfdml.registry import register
 
 @expects(scale=number(above=0), margin=number(at_least=0, below=math.pi, noun="angle in radians"))
 def arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, monotonic=True):
-    """ArcFace loss of each anchor: a softmax of `scale cos θ_j` with `scale cos(θ_y + margin)` for the own class y.
+    """ArcFace loss of each anchor: a softmax of `scale cos θ_j` with `scale cos(θ_y + margin)` for its class y.
 
     `-log(exp(s cos(θ_y + m)) / (exp(s cos(θ_y + m)) + sum_j exp(s cos θ_j)))`, j over the other classes: equation (3)
     of Deng et al., ArcFace: Additive Angular Margin Loss for Deep Face Recognition, 2019.
@@ -23,7 +23,7 @@ def arc_face_loss(labels, similarities, *, scale=64.0, margin=0.5, monotonic=Tru
         labels: `[B]` class numbers from 0 to C - 1.
         similarities: `[B, C]` cosines of the anchors to the proxies.
         scale: factor s of all cosines.
-        margin: m in radians, by how much the own angle shall be smaller than the others.
+        margin: m in radians, by how much the angle to its class shall be smaller than those to others.
         monotonic: whether `cos θ_y - m sin m` takes the place of `cos(θ_y + m)` where `θ_y + m` is more than a half
             turn, as the authors' code has it. Without it the equation holds there, too: it rises again, and anchors
             are pushed to the far side of their proxy.
@@ -53,7 +53,7 @@ def _widened(cosine, margin, monotonic):
 
 @register("loss", "arc_face")
 class ArcFace(SoftmaxProxyLoss):
-    """ArcFace: cross-entropy of scaled cosines to the proxies of classes, the own angle wider by a margin.
+    """ArcFace: cross-entropy of scaled cosines to class proxies, with a wider angle to an image's own class.
 
     Example: `model.compile(loss=tfdml.losses.ArcFace(classes=100))`.
     """

@@ -24,7 +24,7 @@ def binomial_deviance_loss(labels, embeddings, queries=None, *, alpha=2.0, beta=
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         alpha: sharpness of the hinge.
         beta: cosine at which the hinge bends.
         negative_cost: how much sharper it is for negative pairs.

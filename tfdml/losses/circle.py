@@ -23,7 +23,7 @@ def circle_loss(labels, embeddings, queries=None, *, margin=0.4, scale=80.0, dif
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         margin: relaxation m; positives are drawn to 1 - m, negatives to m. The paper has 0.4 with a scale of 80 for
             retrieval, 0.25 with 256 for faces.
         scale: factor γ of the exponents.
@@ -47,7 +47,7 @@ def circle_loss(labels, embeddings, queries=None, *, margin=0.4, scale=80.0, dif
 
 @register("loss", "circle")
 class Circle(EmbeddingLoss):
-    """Circle loss: pairs weigh the more, the farther their cosine is from where it should be.
+    """Circle loss: each pair has a weight by how far its cosine is from its optimum.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Circle(margin=0.4, scale=80.0))`.
     """

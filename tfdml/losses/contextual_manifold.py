@@ -17,7 +17,7 @@ def contextual_manifold_loss(labels, similarities, *, margin=5e-4, scale=1.0):
         labels: `[B]` class numbers from 0 to C - 1.
         similarities: `[B, C]` of the anchors to the proxies, of
             `tfdml.functional.manifold.manifold_similarities(embeddings, proxies, view="contextual")`.
-        margin: by how much the own proxy shall be more similar than the others.
+        margin: by how much the proxy of the anchor's class shall be more similar than the others.
         scale: see `proxy_n_pair_loss`; similarities along the manifold differ by far less than dot products.
 
     Returns:
@@ -28,7 +28,7 @@ def contextual_manifold_loss(labels, similarities, *, margin=5e-4, scale=1.0):
 
 @register("loss", "contextual_manifold")
 class ContextualManifold(ManifoldLoss):
-    """Contextual manifold loss: an image sees the proxies along the manifold as the proxy of its class sees them.
+    """Contextual manifold loss: an image's similarities to all proxies shall be like those of the proxy of its class.
 
     Example: `model.compile(loss=tfdml.losses.ContextualManifold(classes=50))`.
     """

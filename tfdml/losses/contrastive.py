@@ -38,9 +38,9 @@ def contrastive_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         margin: distance from which another class is left alone.
-        positive_margin: distance up to which the own class is left alone; what is beyond it counts as its distance.
+        positive_margin: positives nearer than this have loss 0; of farther ones the excess counts.
         squared_positives: whether distances within a class are squared, or linear as those between classes are.
         squared_negatives: whether what is missing to the margin is squared.
         pairs: `all` of the batch, or `given`, see `contrastive_loss`.

@@ -10,7 +10,7 @@ from tfdml.registry import register
 
 @expects(scale=number(above=0), margin=number(at_least=0))
 def cos_face_loss(labels, similarities, *, scale=64.0, margin=0.35):
-    """CosFace loss of each anchor: a softmax of `scale cos_j` with `scale (cos_y - margin)` for the own class y.
+    """CosFace loss of each anchor: a softmax of `scale cos_j` with `scale (cos_y - margin)` for its class y.
 
     `-log(exp(s (cos_y - m)) / (exp(s (cos_y - m)) + sum_j exp(s cos_j)))`, j over the other classes: Wang et al.,
     CosFace: Large Margin Cosine Loss for Deep Face Recognition, 2018.
@@ -19,7 +19,7 @@ def cos_face_loss(labels, similarities, *, scale=64.0, margin=0.35):
         labels: `[B]` class numbers from 0 to C - 1.
         similarities: `[B, C]` cosines of the anchors to the proxies.
         scale: factor s of all cosines.
-        margin: m, by how much the own cosine shall be higher than the others.
+        margin: m, by how much the cosine to its class shall be higher than those to others.
 
     Returns:
         `[B]`; 0 where there is only one class.
@@ -30,7 +30,7 @@ def cos_face_loss(labels, similarities, *, scale=64.0, margin=0.35):
 
 @register("loss", "cos_face")
 class CosFace(SoftmaxProxyLoss):
-    """CosFace: cross-entropy of scaled cosines to the proxies of classes, the own one less a margin.
+    """CosFace: cross-entropy of scaled cosines to class proxies, with a margin less for an image's own class.
 
     Example: `model.compile(loss=tfdml.losses.CosFace(classes=100))`.
     """

@@ -22,7 +22,7 @@ def fast_ap_loss(labels, embeddings, queries=None, *, bins=10):
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         bins: steps of the histograms between 0 and 4, which have `bins + 1` nodes.
 
     Returns:

@@ -17,7 +17,7 @@ def intrinsic_manifold_loss(labels, similarities, *, margin=5e-4, scale=1.0):
         labels: `[B]` class numbers from 0 to C - 1.
         similarities: `[B, C]` of the anchors to the proxies, of
             `tfdml.functional.manifold.manifold_similarities(embeddings, proxies, view="intrinsic")`.
-        margin: by how much the own proxy shall be more similar than the others.
+        margin: by how much the proxy of the anchor's class shall be more similar than the others.
         scale: see `proxy_n_pair_loss`; similarities along the manifold differ by far less than dot products.
 
     Returns:

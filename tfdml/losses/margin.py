@@ -46,13 +46,13 @@ def margin_loss(
       with one positive; fewer where there are fewer, and then each positive counts by its share of them.
     - `all`: every positive with every negative; a pair counts once for each triplet that it is in.
 
-    The paper sums. As in its authors' code, the sum is divided by the number of pairs whose hinge is not 0, or by 1 if
-    it is less; without such pairs, the loss is 0. Values are scaled so that their mean is this quotient.
+    The paper sums. As in its authors' code, the loss of a batch is the sum over pairs divided by the number of pairs
+    whose hinge is not 0, at least by 1. Anchors' values are scaled so that their mean is this loss.
 
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         beta: boundary between the distances of positives and negatives: one number, or each anchor's, `[B]`.
         margin: how far from the boundary distances shall keep.
         nu: weight of the boundary itself, for one that is learned; above 0 it is drawn downwards.

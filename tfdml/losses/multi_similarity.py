@@ -28,7 +28,7 @@ def multi_similarity_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         alpha: sharpness of the positives' sum.
         beta: sharpness of the negatives' sum.
         base: the cosine λ from which pairs count more. The paper prints 1 with a beta of 50, with which only negatives

@@ -42,7 +42,7 @@ def n_pair_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         margin: by how much a positive shall be more similar than negatives are.
         scale: factor of all similarities; none of the papers has one. At unit length dot products are at most 1, and
             with a scale of 1 anchors that are right are pulled nearly as much as others.

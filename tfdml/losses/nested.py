@@ -32,7 +32,7 @@ def nested_loss(labels, embeddings, queries=None, *, loss, dims):
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, D]`, of any length; their first d dimensions are brought to unit length.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         loss: the loss L, or its spec: one on pairs, without variables.
         dims: the numbers d of first dimensions, increasing, at most D.
 

@@ -21,7 +21,7 @@ def nt_xent_loss(labels, embeddings, queries=None, *, temperature=0.1):
     Args:
         labels: `[B]` class numbers; the number of the image where rows are views of images.
         embeddings: `[B, d]` of any length.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         temperature: divides the cosines; lower makes the hardest pairs count more.
 
     Returns:

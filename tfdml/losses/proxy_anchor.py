@@ -24,7 +24,7 @@ def proxy_anchor_loss(labels, similarities, *, scale=32.0, margin=0.1):
         labels: `[B]` class numbers from 0 to C - 1.
         similarities: `[B, C]` cosines of the images to the proxies.
         scale: factor α of the exponents.
-        margin: δ; the own cosine shall be above it, the others below its negative.
+        margin: δ; cosines to an image's class shall be above it, those to others below its negative.
 
     Returns:
         `[B]`; the single values depend on the batch, whose mean is meant.

@@ -18,7 +18,7 @@ def proxy_n_pair_loss(labels, similarities, *, margin=5e-4, scale=1.0):
     Args:
         labels: `[B]` class numbers from 0 to C - 1.
         similarities: `[B, C]` of the anchors to the proxies.
-        margin: by how much the own proxy shall be more similar than the others.
+        margin: by how much the proxy of the anchor's class shall be more similar than the others.
         scale: factor of all similarities, and of the margin. With 1 anchors that are far on the right side are pulled
             nearly as much as others, because similarities differ by less than 1.
 
@@ -31,7 +31,7 @@ def proxy_n_pair_loss(labels, similarities, *, margin=5e-4, scale=1.0):
 
 @register("loss", "proxy_n_pair")
 class ProxyNPair(ImageProxyLoss):
-    """Proxy N-pair loss: a softmax in which the proxy of the own class wins over the other proxies, by a margin.
+    """Proxy N-pair loss: a softmax in which the proxy of an image's class wins over the other proxies, by a margin.
 
     Example: `model.compile(loss=tfdml.losses.ProxyNPair(classes=100))`.
     """

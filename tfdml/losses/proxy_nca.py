@@ -23,7 +23,7 @@ def proxy_nca_loss(labels, similarities, *, scale=1.0, exclude_positive=True):
             loss is a softmax over all proxies (Teh et al., ProxyNCA++, 2020).
 
     Returns:
-        `[B]`; below 0 where the own proxy is nearer than all others by more than their number makes up for.
+        `[B]`; below 0 where the class's proxy is nearer than all others by more than their number makes up for.
     """
     labels, similarities = check_similarities_input(labels, similarities)
     # Of a difference of distances, 2 - 2 cos, the cosines remain. With one class there is nothing to compare with.

@@ -43,7 +43,7 @@ def ranked_list_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`; unit length in the paper.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         alpha: distance that negatives shall keep.
         margin: how much nearer positives shall be; `alpha - margin` is the diameter of a class.
         positive_temperature: T_p, how much more the farther positives weigh; below 0 the nearer ones do.

@@ -25,7 +25,7 @@ def ranked_list_simpler_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`; unit length in the paper.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         margin, negative_temperature, differentiate_weights, differentiate_gallery: see `ranked_list_loss`.
 
     Returns:

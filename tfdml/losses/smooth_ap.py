@@ -26,7 +26,7 @@ def smooth_ap_loss(labels, embeddings, queries=None, *, temperature=0.01, includ
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         temperature: τ, the width of the sigmoids; lower is nearer to average precision, with fewer gradients.
         include_query: whether the anchor itself is among its positives, as in the authors' code: first in its own
             ranking, which makes the loss smaller.

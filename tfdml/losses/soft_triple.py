@@ -27,7 +27,7 @@ def soft_triple_loss(labels, similarities, *, scale=20.0, center_temperature=0.1
         similarities: `[B, C, n]` cosines of the anchors to n centers of each class, or `[B, C]`.
         scale: factor λ of the similarities to classes.
         center_temperature: γ; smaller makes the nearest center count alone.
-        margin: δ, by how much the own similarity shall be higher than the others.
+        margin: δ, by how much the similarity to the anchor's class shall be higher than those to others.
 
     Returns:
         `[B]`; 0 where there is only one class.

@@ -12,7 +12,7 @@ from tfdml.sharded_variable import shards_in_step
 
 @expects(sampled_classes=optional(integer(2)), sampling=one_of("corrected", "partial_fc"))
 class SoftmaxProxyLoss(ProxyLoss):
-    """Base of losses that compare the own class with the others in a sum of exponentials, which a sample can stand for.
+    """Base of losses that compare a class with the others in a sum of exponentials, which a sample can stand for.
 
     With `sampled_classes` the layer of `make_layer` is `SampledProxies`, and the loss takes what it computes. Where
     there are no more classes than that, all are taken. With `sharded` the layer is `ShardedProxies`.
@@ -54,7 +54,7 @@ class SoftmaxProxyLoss(ProxyLoss):
         of_shards = self.sharded and len(similarities.shape) == 3 and similarities.shape[1] == 1
         if of_shards:
             similarities = similarities[:, 0]
-        # The own class comes first.
+        # The image's class comes first.
         return super().call(ops.zeros_like(labels) if of_shards or self._samples else labels, similarities)
 
     def make_layer(self):

@@ -27,7 +27,7 @@ def sup_con_loss(labels, embeddings, queries=None, *, temperature=0.1, form="out
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         temperature: divides the cosines; lower makes the hardest pairs count more.
         form: whether the positives' sum is out of the logarithm or in it.
 

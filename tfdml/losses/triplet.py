@@ -49,7 +49,7 @@ def triplet_loss(
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
-        queries: how many rows are anchors, the first; None: all. See `positive_pairs`.
+        queries: number of anchors, which are the first rows; None: every row is one.
         margin: by how much the distances shall differ.
         mining: `all`, `semi_hard`, `hard`, `batch_hard`, `distance_weighted` or `given`, see `triplet_loss`.
         squared: whether distances are squared, as in the equation, or not, which collapses less easily (Wu et al.,

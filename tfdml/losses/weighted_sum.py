@@ -58,42 +58,42 @@ class WeightedSum(EmbeddingLoss):
 
     @property
     def needs_pairs(self):
-        """Whether one of the losses does."""
+        """Whether any loss needs pairs."""
         return any(hooks.needs_pairs for hooks in self._hooks())
 
     @property
     def refuses_memory(self):
-        """Why the first of the losses that does."""
+        """The reason of the first loss that refuses a memory, or None."""
         return next((hooks.refuses_memory for hooks in self._hooks() if hooks.refuses_memory), None)
 
     @property
     def batch_parts(self):
-        """The most that one of the losses takes."""
+        """The parts of the losses that take a batch in parts, or 1."""
         return max(hooks.batch_parts for hooks in self._hooks())
 
     @property
     def image_proxies(self):
-        """Those of the loss that has them, or None."""
+        """Arguments of the loss that has image proxies, or None."""
         return next((hooks.image_proxies for hooks in self._hooks() if hooks.image_proxies), None)
 
     @property
     def classes(self):
-        """The fewest that one of the losses was made for."""
+        """The fewest classes that any loss was made for, or None."""
         return min((hooks.classes for hooks in self._hooks() if hooks.classes is not None), default=None)
 
     @property
     def has_statistics(self):
-        """Whether one of the losses has."""
+        """Whether any loss has statistics."""
         return any(hooks.has_statistics for hooks in self._hooks())
 
     @property
     def sharded(self):
-        """Whether one of the losses is."""
+        """Whether any loss is sharded."""
         return any(hooks.sharded for hooks in self._hooks())
 
     @property
     def nested_dims(self):
-        """Those of any loss."""
+        """The first dimensions that any loss trains as embeddings, in ascending order."""
         return tuple(sorted({dim for hooks in self._hooks() for dim in hooks.nested_dims}))
 
     def __call__(self, labels, taken, sample_weight=None):

@@ -121,10 +121,10 @@ class DivideAndConquer(EmbeddingModel):
         return {"clusters": callback}
 
     def begin_epoch(self, epoch, goes_on=False):
-        """Does what the plan says of the beginning of an epoch.
+        """Applies the plan of the division at the beginning of an epoch.
 
-        Where learners are joined, what the loss has for the whole embedding begins as theirs side by side; where the
-        embedding is split, it is the other way round.
+        Where learners are joined, the loss's variables for the whole embedding, such as proxies, begin as those of the
+        learners side by side; where the embedding is split, those of the learners begin as slices.
 
         Args:
             epoch: number of the epoch, from 0.

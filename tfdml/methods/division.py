@@ -31,8 +31,8 @@ class Division:
             (`random_classes`), or ranges of class numbers (`labels`), all made once; or `none`: learners take turns on
             batches of all data. Table 6 compares K-means with parts of the rows and with groups of similar classes.
         cluster_order: which cluster a batch comes from: `uniform`, `proportional` to its size, or `round_robin`.
-        divide_at: the epoch before which all data are one and so is the embedding.
-        merge_at: the epoch from which they are again; None never.
+        divide_at: the first epoch with clusters and separate learners.
+        merge_at: the first epoch that trains the whole embedding on all data again; None: never.
         merge_loss_at: the epoch from which the loss sees the whole embedding while batches still come from clusters;
             None: at `merge_at`.
         finetune: what learns from `merge_at` on: `all`, or the `embedding` layer alone, with what the loss learns; the
@@ -86,7 +86,7 @@ class Division:
         return self.split_embedding and self.divides_data(epoch) and not merged
 
     def divides_anew(self, epoch, is_divided=True):
-        """True where an epoch begins with a new clustering, always if data that are to be divided are not."""
+        """True where an epoch begins with a new clustering; always where the data should be divided but are not yet."""
         first = epoch == self.divide_at or not is_divided
         again = self.data_split == "kmeans" and (epoch - self.divide_at) % self.recluster_every == 0
         return self.data_split != "none" and self.divides_data(epoch) and (first or again)

@@ -23,10 +23,10 @@ from tfdml.methods.restrictions import check_targets
 class GlobalBatchModel(KerasModel):
     """Trains and tests on the loss of the global batch.
 
-    `EmbeddingModel` adds the embeddings, `loss_values`, and what the loss has of variables.
+    `EmbeddingModel` adds the embeddings, `loss_values`, and the variables of the loss.
     """
 
-    # Of how many pieces a batch is made, whose activations are in memory one after the other.
+    # Number of pieces in which a batch is embedded, one after the other, to save memory.
     pieces = 1
     # `PastBatches` that batches are compared with in training, or None.
     past_batches = None

@@ -21,7 +21,7 @@ class RunDirectory:
         path: the folder; it need not exist.
     """
 
-    # How names begin of what may be in a folder before it is a run's: what a kill in the middle of `claim` left.
+    # Prefixes of files that a folder may have before it is a run's: a kill in the middle of `claim` leaves them.
     beside_a_run = (".writing-", LOCK)
 
     def __init__(self, path):
