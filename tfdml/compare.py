@@ -44,7 +44,7 @@ def print_table(found):
     for name, *cells in rows:
         print("  ".join([f"{name:{widths[0]}}", *map(str.rjust, cells, widths[1:])]).rstrip())
     alone = found["right_alone"]
-    print(f"\nOf {found['queries']} queries, A has the better Recall@1 for {alone['a']}, B for {alone['b']}.\n")
+    print(f"\nOf {found['queries']} queries, only A gets {alone['a']} right at rank 1, and only B {alone['b']}.\n")
 
 
 def row_of(name, each):

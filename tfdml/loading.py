@@ -9,7 +9,6 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import one_of
 from tfdml.image_embedder import ImageEmbedder
 from tfdml.methods import EmbeddingModel
-from tfdml.preprocessing import Preprocessing
 from tfdml.run.run_directory import RunDirectory, damage_of
 
 
@@ -33,7 +32,7 @@ def load(run_or_file, model="best", preprocessing=None):
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist: expected a run directory, or a .keras file.")
     folder = path if path.is_dir() else path.parent
-    # The flags name modules that register parts of the model. Files of older models also lack their preprocessing.
+    # The flags name modules that register parts of the model.
     settings = RunDirectory(folder).settings() if path.is_dir() or (folder / "flags.txt").is_file() else None
     registry.import_modules(settings.import_modules if settings else ())
     file = RunDirectory(path).model_file(model) if path.is_dir() else path
@@ -42,10 +41,5 @@ def load(run_or_file, model="best", preprocessing=None):
     loaded = keras.models.load_model(file, compile=False)
     if not isinstance(loaded, EmbeddingModel):
         raise ValueError(f"Expected a model of tfdml.methods, but {file} contains a {type(loaded).__name__}.")
-    preprocessing = preprocessing or loaded.preprocessing
-    if preprocessing is None and settings:
-        preprocessing = Preprocessing.of(
-            loaded, settings.image_size, transform=settings.test_transform, shrink=settings.shrink_decoding
-        )
-    loaded.preprocessing = preprocessing
+    loaded.preprocessing = preprocessing or loaded.preprocessing
     return ImageEmbedder(loaded, source=file)

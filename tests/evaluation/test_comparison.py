@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tfdml.evaluation.comparison import compare, right_alone
+from tfdml.evaluation.comparison import compare, right_alone, right_by_all
 from tfdml.evaluation.metrics import RankMetric, metric_of
 from tfdml.evaluation.scores import Scores
 
@@ -31,14 +31,14 @@ def test_seeds_are_averaged_for_each_query():
     # Each of A's models has 2, 1 and 2 of 3 right; each of B's 1 and 2.
     assert found["a_std"] == pytest.approx(np.std([2, 1, 2], ddof=1) / 3)
     assert found["b_std"] == pytest.approx(np.std([1, 2], ddof=1) / 3)
-    # By query A has 1/3, 1, 1/3, and B 1/2, 1/2, 1/2.
-    assert right_alone(a, b) == {"a": 1, "b": 2}
 
 
-def test_equal_means_of_seeds_are_no_difference():
-    """0.1 + 0.2 + 0.3 rounds differently in another order."""
-    a, b = ([scores(value, 1) for value in values] for values in ((0.1, 0.2, 0.3), (0.3, 0.2, 0.1)))
-    assert right_alone(a, b) == {"a": 0, "b": 0}
+def test_a_query_is_right_alone_if_all_runs_of_one_group_and_none_of_the_others_get_it_right():
+    a, b = [scores(1, 1, 1, 0), scores(1, 1, 0, 0)], [scores(0, 1, 0, 1)]
+    right, alone = right_by_all({"A": a, "B": b})
+    assert right["A"].tolist() == [True, True, False, False] and right["B"].tolist() == [False, True, False, True]
+    assert alone["A"].tolist() == [True, False, False, False] and alone["B"].tolist() == [False, False, False, True]
+    assert right_alone(a, b) == {"a": 1, "b": 1}
 
 
 class FirstRank(RankMetric):

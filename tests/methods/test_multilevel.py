@@ -176,13 +176,6 @@ def test_which_levels_are_auxiliary_can_be_said(batch):
         make_model(endpoints=("stage1",), auxiliary=("stage2",))
 
 
-def test_models_of_before_are_what_they_were():
-    """They were saved without saying which levels are auxiliary: the last never was."""
-    config = make_model(endpoints=LEVELS[:2]).get_config()
-    assert config.pop("auxiliary") == LEVELS[:2]
-    assert tfdml.methods.Multilevel.from_config(config).auxiliary == LEVELS[:1]
-
-
 def test_what_is_behind_the_deepest_level_does_not_learn(batch):
     model = make_model(endpoints=LEVELS[:1], embedding_size=8)
     model(batch[0])

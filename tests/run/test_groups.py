@@ -1,10 +1,8 @@
 """Groups of runs on the page that compares them."""
 
-import numpy as np
 import pytest
 
-from tfdml.evaluation.scores import Scores
-from tfdml.run.comparison_page import mean_curve, merged, right_by_all
+from tfdml.run.comparison_page import mean_curve, merged
 from tfdml.run.groups import groups_of
 
 
@@ -22,15 +20,6 @@ def test_malformed_groups(text):
 def test_a_run_is_in_one_group_once():
     with pytest.raises(ValueError, match="Expected different runs in --run_dirs, received a more than once"):
         groups_of("a,b:c,a")
-
-
-def test_a_query_is_right_in_all_runs_of_a_group_and_alone_in_none_of_another():
-    def scores(*right):
-        return Scores({}, np.arange(4), {"recall_at_1": np.array(right, float)})
-
-    right, alone = right_by_all({"A": [scores(1, 1, 1, 0), scores(1, 1, 0, 0)], "B": [scores(0, 1, 0, 1)]})
-    assert right["A"].tolist() == [True, True, False, False] and alone["A"].tolist() == [True, False, False, False]
-    assert right["B"].tolist() == [False, True, False, True] and alone["B"].tolist() == [False, False, False, True]
 
 
 def test_curves_of_seeds_become_their_mean_where_all_have_been():

@@ -5,9 +5,6 @@ import numpy as np
 from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.evaluation.scores import Scores
 
-# Values that differ by less are equal: what means over runs and galleries round to.
-ROUNDING = 1e-9
-
 
 def compare(first, second, metrics, clusters=None, *, samples=2000, seed=0):
     """Compares A and B, each one model or several that differ in their seed, by the same queries.
@@ -43,7 +40,7 @@ def compare(first, second, metrics, clusters=None, *, samples=2000, seed=0):
 
 
 def right_alone(first, second):
-    """Counts the queries whose nearest image is right for one of A and B alone; of several models, for more of them.
+    """Counts the queries that A alone gets right, and B alone, see `right_by_all`.
 
     Args:
         first, second: lists of `Scores`, of A and of B, with `recall_at_1`.
@@ -51,8 +48,23 @@ def right_alone(first, second):
     Returns:
         `{"a": number, "b": number}`.
     """
-    a, b = (Scores.mean(several).per_query["recall_at_1"] for several in (first, second))
-    return {"a": int(np.sum(a - b > ROUNDING)), "b": int(np.sum(b - a > ROUNDING))}
+    _, alone = right_by_all({"a": first, "b": second})
+    return {name: int(each.sum()) for name, each in alone.items()}
+
+
+def right_by_all(scores):
+    """Returns which queries each group gets right, in all its runs, and which no run of another group does.
+
+    Args:
+        scores: name of a group to the `Scores` of its runs, with `recall_at_1`.
+
+    Returns:
+        Two dictionaries of the groups' names to booleans `[Q]`: right, and right alone.
+    """
+    found = {name: np.array([each.per_query["recall_at_1"] > 0.5 for each in group]) for name, group in scores.items()}
+    right = {name: each.all(axis=0) for name, each in found.items()}
+    groups = np.sum([each.any(axis=0) for each in found.values()], axis=0)
+    return right, {name: each & (groups == 1) for name, each in right.items()}
 
 
 def _better(interval, larger_is_better):

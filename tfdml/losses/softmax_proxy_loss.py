@@ -26,7 +26,7 @@ class SoftmaxProxyLoss(ProxyLoss):
             nothing. For the models of `tfdml.methods`, not for plain Keras.
     """
 
-    # First, as it was the last argument before there were others.
+    # Declared here once more, so that it comes before these arguments, as in other losses on proxies.
     classes: int | None = None
     sampled_classes: int | None = None
     sampling: str = "corrected"

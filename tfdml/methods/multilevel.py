@@ -86,12 +86,6 @@ class Multilevel(EmbeddingModel):
         own = {"embedding_size": self.embedding_size, "endpoints": self.endpoints, "auxiliary": self.auxiliary}
         return {**super().get_config(), **own, **self._branch_options}
 
-    @classmethod
-    def from_config(cls, config, custom_objects=None):
-        # Models were saved without it when all levels but the last were auxiliary.
-        config = {"auxiliary": config["endpoints"][:-1], **config}
-        return super().from_config(config, custom_objects)
-
     def _auxiliary_levels(self, names):
         """The names of the endpoints whose levels are auxiliary."""
         if names is None:

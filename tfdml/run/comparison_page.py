@@ -5,14 +5,15 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.evaluation.comparison import compare
+from tfdml.evaluation.comparison import compare, right_by_all
 from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.scores import Scores
 from tfdml.reporting import page
 from tfdml.reporting.training import training_curves
 from tfdml.run.comparison import check_alike, means_over_queries
+from tfdml.run.environment import environment
 from tfdml.run.gallery import gallery_of_several
-from tfdml.run.page import environment, state, subject_of, write_text
+from tfdml.run.page import state, subject_of, write_text
 from tfdml.run.record import Record
 from tfdml.run.score_tables import intervals_of
 
@@ -67,18 +68,6 @@ def write_comparison(groups, path):
 def merged(several):
     """Returns the flags of several runs as those of one, values that differ beside each other."""
     return {name: ", ".join(dict.fromkeys(str(each[name]) for each in several)) for name in several[0]}
-
-
-def right_by_all(scores):
-    """Returns name of a group to booleans `[Q]`: whether all its runs get a query right, and no run of another does.
-
-    Args:
-        scores: name of a group to the `Scores` of its runs, with `recall_at_1`.
-    """
-    found = {name: np.array([each.per_query["recall_at_1"] > 0.5 for each in group]) for name, group in scores.items()}
-    right = {name: each.all(axis=0) for name, each in found.items()}
-    groups = np.sum([each.any(axis=0) for each in found.values()], axis=0)
-    return right, {name: each & (groups == 1) for name, each in right.items()}
 
 
 def mean_curve(curves):

@@ -114,6 +114,4 @@ def _opened(run_dir, which, changes):
     vars(settings).update({"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", **changes})
     strategy = set_up(settings)
     model = keras.models.load_model(run.model_file(which), compile=False)
-    # Models of older runs do not say it themselves.
-    model.preprocessing = model.preprocessing or ImageData(settings, strategy).preprocessing(model)
     return settings, strategy, model, recorded.get("classes")
