@@ -34,7 +34,7 @@ def test_evaluate_gives_the_best_of_the_result():
 
 def test_evaluate_a_models_file():
     dataset = "toycars(classes=16, images_per_class=8, image_size=24)"
-    found = last_json(run("tfdml.evaluate", f"--model_file={straight_run()}/model.keras", f"--dataset={dataset}"))
+    found = last_json(run("tfdml.evaluate", f"--model={straight_run()}/model.keras", f"--dataset={dataset}"))
     best = result(straight_run())["best"]
     assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
     assert found["split"] == "test" and found["protocol"] == "self_retrieval"
@@ -42,7 +42,7 @@ def test_evaluate_a_models_file():
 
 @pytest.mark.slow
 def test_evaluate_the_final_model():
-    found = last_json(run("tfdml.evaluate", f"--run_dir={straight_run()}", "--model=final"))
+    found = last_json(run("tfdml.evaluate", f"--run_dir={straight_run()}", "--which=final"))
     assert {key: found[key] for key in METRICS} == result(straight_run())["metrics"]
     assert found["model"] == "final"
 
@@ -59,8 +59,8 @@ def test_evaluate_on_another_dataset(photos):
 def test_evaluate_bad_input(finished, damaged_photos, tmp_path):
     here = f"--run_dir={finished}"
     assert_one_error(run("tfdml.evaluate"), "--run_dir")
-    assert_one_error(run("tfdml.evaluate", here, "--modle=final"), "'modle'", "model")
-    assert_one_error(run("tfdml.evaluate", here, "--model=worst"), "worst", "best|final")
+    assert_one_error(run("tfdml.evaluate", here, "--wich=final"), "'wich'", "which")
+    assert_one_error(run("tfdml.evaluate", here, "--which=worst"), "worst", "best|final")
     assert_one_error(run("tfdml.evaluate", here, "--dataset=folder(x=1)"), "'x'", "data_dir")
     assert_one_error(run("tfdml.evaluate", here, "--dataset=folder", "--data_dir=/none"), "/none/train")
     folder, path = damaged_photos("test/fox/1.jpg", half)

@@ -70,10 +70,10 @@ def test_two_runs():
 @pytest.mark.slow
 def test_several_seeds_over_classes():
     a, noisy = straight_run(), [noisy_run(0), noisy_run(1)]
-    flags = ["--resample=classes", "--samples=300", "--seed=3", "--metrics=map_at_r"]
+    flags = ["--bootstrap=classes", "--samples=300", "--seed=3", "--metrics=map_at_r"]
     table, found = compare(f"--run_dirs={noisy[0]},{noisy[1]}:{a}", *flags)
     assert (found["a"], found["b"]) == ([str(each) for each in noisy], [str(a)])
-    assert (found["resample"], found["samples"], found["seed"]) == ("classes", 300, 3)
+    assert (found["bootstrap"], found["samples"], found["seed"]) == ("classes", 300, 3)
     (values,) = found["metrics"].values()
     assert values["b"] == pytest.approx(best(a)["map_at_r"]) and "b_std" not in values
     first = compare(f"--run_dirs={a},{noisy[0]}")[1]["metrics"]["map_at_r"]["b"]
@@ -93,7 +93,7 @@ def test_run_dirs_must_be_two_or_two_groups(run_dirs):
 def test_runs_that_cannot_be_compared(tmp_path):
     a = straight_run()
     copy = copy_of(a, "copy")
-    done = run("tfdml.compare", f"--run_dirs={a},{copy}", "--model=final")
+    done = run("tfdml.compare", f"--run_dirs={a},{copy}", "--which=final")
     assert_one_error(done, f"{copy}/final.keras does not exist")
     (copy / "result.json").unlink()
     assert_one_error(run("tfdml.compare", f"--run_dirs={a},{copy}"), f"The run in {copy} is not complete")

@@ -83,7 +83,7 @@ def test_an_ensemble_embeds_images_as_its_members_do():
 def test_the_folder_of_an_ensemble_is_a_run(tmp_path):
     """It is evaluated, drawn and exported as one."""
     out, _ = joined()
-    done = run("tfdml.evaluate", f"--run_dir={out}", "--model=final")
+    done = run("tfdml.evaluate", f"--run_dir={out}", "--which=final")
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     assert {name: found[name] for name in METRICS} == pytest.approx(result(out)["metrics"])

@@ -68,7 +68,7 @@ def test_other_folders_and_signatures_are_told(tmp_path):
 
 def test_a_folder_without_a_model_is_told(tmp_path):
     done = run(
-        "tfdml.evaluate", f"--model_file={tmp_path}", "--dataset=toycars(classes=16, images_per_class=8, image_size=24)"
+        "tfdml.evaluate", f"--model={tmp_path}", "--dataset=toycars(classes=16, images_per_class=8, image_size=24)"
     )
     assert_one_error(done, str(tmp_path), "no saved_model.pb", ".keras")
 
@@ -77,7 +77,7 @@ def test_a_folder_without_a_model_is_told(tmp_path):
 def test_evaluate_measures_what_is_served(tmp_path):
     run("tfdml.export", f"--run_dir={straight_run()}", f"--out={tmp_path}/exported")
     dataset = "toycars(classes=16, images_per_class=8, image_size=24)"
-    done = run("tfdml.evaluate", f"--model_file={tmp_path}/exported", f"--dataset={dataset}")
+    done = run("tfdml.evaluate", f"--model={tmp_path}/exported", f"--dataset={dataset}")
     found, best = json.loads(done.stdout.splitlines()[-1]), result(straight_run())["best"]
     names = ("recall_at_1", "map_at_r", "queries")
     assert {name: found[name] for name in names} == pytest.approx({name: best[name] for name in names}, abs=0.02)

@@ -19,7 +19,7 @@ from tfdml.run.comparison import compare_runs
 for run_dir in sys.argv[1:]:
     measure(run_dir, "final", learners=2)
 first, second = ([run_dir] for run_dir in sys.argv[1:])
-found = compare_runs(first, second, "final", ["recall_at_1"], resample="classes")
+found = compare_runs(first, second, "final", ["recall_at_1"], bootstrap="classes")
 print(json.dumps(found["metrics"]["recall_at_1"]))
 """
 

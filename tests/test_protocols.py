@@ -32,7 +32,7 @@ def test_inshop_is_measured_by_its_queries_and_gallery(tmp_path):
     assert set(metrics) == {*METRICS, "queries"}
     assert metrics["queries"] == 2 and metrics["recall_at_10"] == 1.0
     assert [event["queries"] for event in events(run_dir) if event["event"] == "evaluation"] == [2, 2]
-    found = evaluate(run_dir, "--model=final")
+    found = evaluate(run_dir, "--which=final")
     assert found["protocol"] == f"query_gallery(metrics={METRICS})"
     assert {name: found[name] for name in metrics} == metrics
     (titles,) = [line for line in done.stdout.splitlines() if "Recall@1 " in line]

@@ -15,7 +15,7 @@ flags.DEFINE_string("run_dirs", "", "Folders of two runs, A,B, or of several of 
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
 flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map; empty: the protocol's that are means over queries.")
-flags.DEFINE_enum("resample", "queries", ["queries", "classes"], "What the bootstrap draws.")
+flags.DEFINE_enum("bootstrap", "queries", ["queries", "classes"], "What the bootstrap draws.")
 flags.DEFINE_integer("samples", 2000, "Number of bootstrap resamples.", lower_bound=100)
 flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 
@@ -25,8 +25,8 @@ def main():
     # Here, because it takes seconds.
     from tfdml.run.comparison import compare_runs
 
-    about = {name: flags.FLAGS[name].value for name in ("metrics", "resample", "samples", "seed")}
-    found = compare_runs(first, second, flags.FLAGS.model, **about)
+    about = {name: flags.FLAGS[name].value for name in ("metrics", "bootstrap", "samples", "seed")}
+    found = compare_runs(first, second, flags.FLAGS.which, **about)
     print_table(found)
     print(json.dumps(found))
 

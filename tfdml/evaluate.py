@@ -1,7 +1,7 @@
 """Evaluates a run, a model's file, or embeddings of any software. Prints one line of JSON, last.
 
 python -m tfdml.evaluate --run_dir=runs/quickstart
-python -m tfdml.evaluate --model_file=model.keras --dataset=toycars
+python -m tfdml.evaluate --model=model.keras --dataset=toycars
 python -m tfdml.evaluate --embeddings=embeddings.npy --labels=labels.npy --metrics=recall_at_1,map_at_r,nmi
 """
 
@@ -27,7 +27,7 @@ flags.DEFINE_string(
     "How the gallery is searched: exact; for millions of images approximately by ivf(...) or hnsw(...). Empty: as the "
     "protocol says.",
 )
-flags.DEFINE_string("model_file", "", "Instead of a run: .keras file or SavedModel, to evaluate on --dataset.")
+flags.DEFINE_string("model", "", "Instead of a run: .keras file or SavedModel, to evaluate on --dataset.")
 flags.DEFINE_string(
     "embeddings", "", "Instead of a run: .npy, .npz or .parquet file with embeddings, or folder of tfdml.embed."
 )
@@ -57,16 +57,16 @@ class Source(NamedTuple):
 
 def main():
     given = flags.FLAGS
-    sources = {"run_dir": _of_run, "model_file": _of_model_file, "embeddings": _of_files}
+    sources = {"run_dir": _of_run, "model": _of_model, "embeddings": _of_files}
     named = [name for name in sources if given[name].value]
     if len(named) != 1:
         raise ValueError(
-            f"Expected one of --run_dir, the folder of a run, --model_file, and --embeddings; received {len(named)}."
+            f"Expected one of --run_dir, the folder of a run, --model, and --embeddings; received {len(named)}."
         )
     if named[0] != "embeddings":
         command.refuse_unused(["labels"], f"--{named[0]} reads the labels of a dataset")
     if named[0] != "run_dir":
-        command.refuse_unused(["model"], f"--{named[0]} names what is measured")
+        command.refuse_unused(["which"], f"--{named[0]} names what is measured")
     source = sources[named[0]](given)
     scores, rows = source.protocol.scores(source.embeddings, source.rows), source.rows
     index = {} if scores.index is None else {"index": scores.index.spec}
@@ -92,39 +92,39 @@ def _of_run(given):
     if "dataset" in changes:
         # These settings of the run are only for its own dataset.
         changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}
-    experiment, model = trained(given.run_dir, given.model, changes)
+    experiment, model = trained(given.run_dir, given.which, changes)
     split, settings = experiment.splits.test, experiment.settings
     protocol = protocol_of(experiment.protocol_spec, settings.metrics, given.index)
-    about = {"run_dir": given.run_dir, "model": given.model, "dataset": settings.dataset, "split": "test"}
+    about = {"run_dir": given.run_dir, "model": given.which, "dataset": settings.dataset, "split": "test"}
     about["protocol"] = experiment.protocol_spec
     return Source(about, protocol, experiment.embed(model, split), split)
 
 
-def _of_model_file(given):
+def _of_model(given):
     """Returns the `Source` of a model's file and a dataset's test split."""
     from pipelines.datasets import load as load_dataset
     from tfdml.evaluation.protocols import protocol_of
 
     if not given.dataset:
-        raise ValueError("--model_file needs --dataset, the spec of the dataset to evaluate on.")
+        raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
     dataset = load_dataset(given.dataset, data_dir=given.data_dir, test_only=True)
     spec = given.protocol or dataset.protocol
     protocol = protocol_of(spec, given.metrics, given.index)
-    embeddings = _embedder(given.model_file).embed_split(dataset.test)
-    about = {"model_file": given.model_file, "dataset": given.dataset, "split": "test", "protocol": spec}
+    embeddings = _embedder(given.model).embed_split(dataset.test)
+    about = {"model": given.model, "dataset": given.dataset, "split": "test", "protocol": spec}
     return Source(about, protocol, embeddings, dataset.test)
 
 
-def _embedder(model_file):
-    if (Path(model_file) / "saved_model.pb").is_file():
+def _embedder(model):
+    if (Path(model) / "saved_model.pb").is_file():
         from tfdml.serving.exported_model import ExportedModel
 
-        return ExportedModel(model_file)
+        return ExportedModel(model)
     from tfdml.loading import load
 
-    if Path(model_file).is_dir() and not (Path(model_file) / "flags.txt").is_file():
-        raise ValueError(f"--model_file={model_file} has no saved_model.pb: expected a .keras file or a SavedModel.")
-    return load(model_file)
+    if Path(model).is_dir() and not (Path(model) / "flags.txt").is_file():
+        raise ValueError(f"--model={model} has no saved_model.pb: expected a .keras file or a SavedModel.")
+    return load(model)
 
 
 def _of_files(given):

@@ -54,7 +54,7 @@ def main():
     logging.set_verbosity(logging.WARNING)
     lite = None if given.lite == "none" else given.lite
     about = {"tolerant": given.tolerant, "dims": given.dims, "whiten": given.whiten, "lite": lite, "onnx": given.onnx}
-    export_run(given.run_dir, given.model, out, **about)
+    export_run(given.run_dir, given.which, out, **about)
     print(f"Exported {given.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
 
 

@@ -216,7 +216,7 @@ def define_run_dir(help_text, values=flags.FLAGS):
 
 
 def define_which():
-    flags.DEFINE_enum("model", "best", ["best", "final"], "Model of the run to use.")
+    flags.DEFINE_enum("which", "best", ["best", "final"], "Which model of the run to use.")
 
 
 def define_debug():

@@ -121,4 +121,4 @@ def test_broken_files_are_named(tmp_path, embeddings, labels, words):
 @pytest.mark.slow
 def test_the_command_wants_a_run_or_files():
     done = run("tfdml.evaluate")
-    assert done.returncode == 1 and "Expected one of --run_dir, the folder of a run, --model_file" in done.stderr
+    assert done.returncode == 1 and "Expected one of --run_dir, the folder of a run, --model" in done.stderr

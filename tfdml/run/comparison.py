@@ -13,14 +13,14 @@ from tfdml.run.run_directory import RunDirectory
 COLUMNS = ("labels", "class_names", "cameras", "groups", "is_query", "is_gallery")
 
 
-def compare_runs(first, second, which="best", metrics=(), *, resample="queries", samples=2000, seed=0):
+def compare_runs(first, second, which="best", metrics=(), *, bootstrap="queries", samples=2000, seed=0):
     """Compares the runs A and B, or several of each, query by query.
 
     Args:
         first, second: lists of run directories, of A and of B.
         which: `best` or `final` model.
         metrics: metric specs; empty for those of the protocol that are means over queries.
-        resample: `queries` or `classes`.
+        bootstrap: `queries` or `classes`.
         samples, seed: as `bootstrap_intervals` takes them.
 
     Returns:
@@ -41,7 +41,7 @@ def compare_runs(first, second, which="best", metrics=(), *, resample="queries",
     scores = {run_dir: _scores(*each, list(by_name.values())) for run_dir, each in opened.items()}
     a, b = ([scores[run_dir] for run_dir in run_dirs] for run_dirs in (first, second))
     queries = a[0].queries
-    classes = experiment.splits.test.labels[queries] if resample == "classes" else None
+    classes = experiment.splits.test.labels[queries] if bootstrap == "classes" else None
     return {
         "a": first,
         "b": second,
@@ -50,7 +50,7 @@ def compare_runs(first, second, which="best", metrics=(), *, resample="queries",
         "split": "test",
         "protocol": experiment.protocol_spec,
         "queries": len(queries),
-        "resample": resample,
+        "bootstrap": bootstrap,
         "samples": samples,
         "seed": seed,
         "metrics": compare(a, b, compared, classes, samples=samples, seed=seed),
