@@ -97,3 +97,9 @@ def test_sizes_that_the_flag_takes(size):
 def test_sizes_that_the_flag_refuses(size):
     with pytest.raises(Exception, match="image_size"):
         flags.resolve([f"--image_size={size}"])
+
+
+@pytest.mark.parametrize("size", [0, -1, 8.0, (8, 8), None])
+def test_a_size_that_is_no_side_is_refused(size):
+    with pytest.raises(ValueError, match="Expected image_size to be an integer of 1 or more"):
+        tfdml.Preprocessing(image_size=size)

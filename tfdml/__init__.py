@@ -1,6 +1,7 @@
 """tfdml: deep metric learning for TensorFlow and Keras 3."""
 
 import importlib
+import sys
 
 from tfdml import startup
 
@@ -44,4 +45,8 @@ def __getattr__(name):
         return importlib.import_module(f"tfdml.{name}")
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = sys.modules.get("keras")
+    needs = ""
+    if found is not None and found.backend.backend() != "tensorflow":
+        needs = f" on Keras' {found.backend.backend()} backend. Models and callbacks need KERAS_BACKEND=tensorflow"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{needs}")

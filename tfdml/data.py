@@ -60,7 +60,7 @@ def pxk(
             scaled; they may then have any shape.
         steps_per_epoch: batches in a pass; None: N divided by the batch size.
         initial_step: number of steps taken before, a multiple of `steps_per_epoch`; for a loaded model,
-            `int(model.optimizer.iterations)`.
+            `int(model.optimizer.iterations)`, times `gradient_accumulation_steps` if gradients are accumulated.
         seed: determines batches and random transforms.
 
     Returns:

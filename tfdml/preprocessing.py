@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import numbers
 
 # How far the minimum and maximum of a batch scaled to 0 ... 1 or -1 ... 1 may be from these; and, as a fraction of a
 # model's range, how far pixels may be outside of it.
@@ -31,8 +32,13 @@ class Preprocessing:
     shrink: bool = False
 
     def __post_init__(self):
-        for name, numbers in scaling(self.mean, self.std).items():
-            object.__setattr__(self, name, numbers)
+        if not isinstance(self.image_size, numbers.Integral) or self.image_size < 1:
+            raise ValueError(
+                f"Expected image_size to be an integer of 1 or more, the side of square images; received "
+                f"{self.image_size!r}."
+            )
+        for name, values in scaling(self.mean, self.std).items():
+            object.__setattr__(self, name, values)
         if self.channels not in ("rgb", "bgr"):
             raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {self.channels!r}.")
 
@@ -64,13 +70,13 @@ def scaling(mean, std):
         mean, std: one number per channel, for pixels from 0 to 255.
     """
     found = {}
-    for name, numbers in (("mean", mean), ("std", std)):
+    for name, values in (("mean", mean), ("std", std)):
         try:
-            found[name] = tuple(map(float, numbers))
+            found[name] = tuple(map(float, values))
         except (TypeError, ValueError):
             found[name] = ()
         if len(found[name]) != 3 or not all(map(math.isfinite, found[name])):
-            raise ValueError(f"Expected {name} to be three numbers, one per channel; received {numbers!r}.")
+            raise ValueError(f"Expected {name} to be three numbers, one per channel; received {values!r}.")
     low, high = min(found["std"]), max(found["std"])
     if low <= 0:
         raise ValueError(f"Expected std above 0, received {std!r}.")

@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tfdml
 from tfdml.callbacks import RetrievalEvaluation
@@ -116,3 +117,27 @@ def test_embeddings_in_bfloat16_are_measured():
     evaluation.set_model(model)
     evaluation.on_train_begin()
     assert evaluation.embeddings.dtype == np.float32 and evaluation.history[0]["metrics"]["queries"] == 8
+
+
+def test_where_steps_are_executed_together_none_is_passed_over():
+    model, evaluation = single(), RetrievalEvaluation(IMAGES, LABELS, every=3, unit="steps")
+    model.compile("sgd", loss="triplet(mining='all')", steps_per_execution=2)
+    model.fit(IMAGES, LABELS, batch_size=4, epochs=6, callbacks=[evaluation], verbose=0)
+    assert [entry["step"] for entry in evaluation.history] == [0, 4, 6, 10, 12]
+
+
+def test_patience_begins_anew_in_another_fit_and_the_best_with_another_model():
+    model, best = single(), iter([0.9, 0.5, 0.5, 0.5, 0.4])
+    evaluation = RetrievalEvaluation(IMAGES, LABELS, patience=2, measure=lambda _: {"recall_at_1": next(best)})
+    data = {"batch_size": 8, "callbacks": [evaluation], "verbose": 0}
+    assert len(model.fit(IMAGES, LABELS, epochs=5, **data).epoch) == 2
+    assert len(model.fit(IMAGES, LABELS, epochs=1, **data).epoch) == 1 and not evaluation.exhausted
+    single().fit(IMAGES, LABELS, epochs=0, **data)
+    assert evaluation.best["metrics"]["recall_at_1"] == 0.4
+
+
+def test_a_tensor_of_images_has_a_label_each():
+    with pytest.raises(ValueError, match="received 8 images and 4 labels"):
+        single().fit(
+            IMAGES, LABELS, callbacks=[RetrievalEvaluation(tf.constant(IMAGES), LABELS[:4])], batch_size=8, verbose=0
+        )

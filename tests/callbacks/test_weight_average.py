@@ -126,3 +126,16 @@ def test_plain_keras_models_in_half_precision():
 def test_decays_that_average_nothing_are_refused(decay):
     with pytest.raises(ValueError, match=f"between 0 and 1.*received {decay}"):
         WeightAverage(decay)
+
+
+def test_what_it_cannot_average_is_told(batch):
+    average = WeightAverage(0.9)
+    with pytest.raises(ValueError, match="no average yet. List it before the callbacks that use it"), average.applied():
+        pass
+    average.make(make_model(batch))
+    other = make_model(batch)
+    with pytest.raises(ValueError, match="the weights of another model"):
+        average.make(other)
+    other.compile("sgd", "triplet", steps_per_execution=2)
+    with pytest.raises(ValueError, match="steps_per_execution=2 executes several at once"):
+        other.fit(*batch, batch_size=8, callbacks=[WeightAverage(0.9)], verbose=0)

@@ -103,3 +103,10 @@ def test_every_metric_says_what_it_is():
         metric = metric_of(name.replace("_at_k", "_at_3"))
         assert metric.name == name.replace("_at_k", "_at_3")
         assert not (metric.while_training and isinstance(metric, ClusterMetric))
+
+
+def test_bfloat16_is_read_as_float32():
+    """What `predict` of a model in mixed_bfloat16 gives."""
+    embeddings = np.random.default_rng(0).normal(size=(12, 4)).astype("bfloat16")
+    labels = np.arange(12) % 4
+    assert evaluate(embeddings, labels) == evaluate(embeddings.astype(np.float32), labels)

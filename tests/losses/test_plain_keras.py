@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.losses import ArcFace, IntrinsicManifold, Margin, NormSoftmax, ProxyAnchor, ProxyNCA, SoftTriple
+from tfdml.losses import ArcFace, IntrinsicManifold, Margin, NormSoftmax, ProxyAnchor, ProxyNCA, ProxyNPair, SoftTriple
 
 IMAGES = np.random.default_rng(0).normal(size=(8, 4, 4, 3)).astype(np.float32)
 LABELS = np.repeat(np.arange(4), 2)
@@ -51,6 +51,12 @@ def test_the_way_out_trains(loss):
     before = np.array(variable)
     history = model.fit([IMAGES, LABELS] if needs_labels else IMAGES, LABELS, batch_size=8, verbose=0).history
     assert np.isfinite(history["loss"][0]) and np.abs(variable - before).max() > 0
+
+
+def test_proxies_that_nothing_sets_are_told():
+    loss = ProxyNPair(classes=4, proxies="images")
+    with pytest.warns(UserWarning, match=r"nothing sets the proxies of ProxyNPair\(proxies='images'\)"):
+        loss(np.arange(4), np.eye(4, dtype=np.float32))
 
 
 def test_without_a_number_of_classes_there_is_a_warning():

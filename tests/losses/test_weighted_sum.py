@@ -132,6 +132,7 @@ def test_only_losses_are_summed(kind, spec):
         ([(float("nan"), Triplet())], "number of 0 or more, received nan"),
         ([(float("inf"), Triplet())], "number of 0 or more, received inf"),
         ([("1", Triplet())], "number of 0 or more, received '1'"),
+        ([Triplet(), Contrastive()], r"Expected pairs of a weight and a loss, such as \(1.0, Triplet\(\)\)"),
         ([(1.0, "triplet")], "keras.losses.Loss in each term, received 'triplet'"),
         ([(1.0, ProxyAnchor())], "needs the number of training classes"),
         (

@@ -118,3 +118,8 @@ def test_a_positive_weight_for_each_member(weights):
     one = member()
     with pytest.raises(ValueError, match="Expected a positive weight for each of 2 members, received"):
         MemberEnsemble([one, one], weights)
+
+
+def test_members_are_models_of_methods():
+    with pytest.raises(ValueError, match="Expected members of tfdml.methods, received a Sequential"):
+        MemberEnsemble([keras.Sequential()])

@@ -142,3 +142,12 @@ def test_batches_that_do_not_fit_are_told():
     ((labels, rows),) = batches(1)
     with pytest.raises(tf.errors.InvalidArgumentError, match="holds 3 embeddings, fewer than a batch has"):
         past.values(Contrastive(), 0, labels, tf.constant(rows))
+
+
+def test_a_model_that_is_loaded_goes_on_with_a_memory_and_pieces(tmp_path):
+    model = tfdml.Single(keras.Sequential([keras.layers.Flatten()]), embedding_size=4)
+    model(np.zeros((1, 2, 2, 3), np.float32))
+    model.compile("sgd", "contrastive", pieces=2, memory="xbm(size=12, start=3)")
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    assert loaded.pieces == 2 and loaded.past_batches.memory == tfdml.memories.XBM(size=12, start=3)

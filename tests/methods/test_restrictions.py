@@ -40,6 +40,26 @@ def test_a_missing_loss_is_named(batch, use):
         getattr(model, use)(*batch, batch_size=16, verbose=0)
 
 
+def test_a_missing_optimizer_and_unknown_dimensions_are_named(batch):
+    model = small_model()
+    model.compile(None, loss="triplet")
+    with pytest.raises(ValueError, match="compiled without an optimizer: expected compile"):
+        model.fit(*batch, batch_size=16, verbose=0)
+    model.compile("sgd", loss="triplet")
+    unknown = tf.data.Dataset.from_tensors(batch).map(
+        lambda *of: tf.py_function(lambda *each: each, of, ("float32", "int64"))
+    )
+    with pytest.raises(ValueError, match="does not say how many dimensions its images have"):
+        model.fit(unknown, verbose=0)
+
+
+def test_labels_with_a_second_axis_are_checked(batch):
+    model = small_model()
+    model.compile("sgd", loss="proxy_nca(classes=3)")
+    with pytest.raises(ValueError, match="made for 3 classes from 0 to 2; label 3, at position 12"):
+        model.fit(batch[0], batch[1][:, None], batch_size=16, verbose=0)
+
+
 @pytest.mark.parametrize("as_dataset", [False, True])
 @pytest.mark.parametrize(
     "make, message",

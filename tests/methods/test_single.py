@@ -212,3 +212,32 @@ def test_mixed_precision_keeps_the_loss_in_float32(precision, batch):
         assert np.isfinite(logs["loss"]) and 0 < logs["gradient_norm"] < 10
     finally:
         keras.config.set_dtype_policy(before)
+
+
+def test_a_functional_model_with_it_inside_comes_back_from_a_file(batch, tmp_path):
+    embedder = small_model()
+    embedder(batch[0])
+    first, second = (keras.Input(batch[0].shape[1:]) for _ in range(2))
+    siamese = keras.Model([first, second], keras.layers.Dot(axes=1)([embedder(first), embedder(second)]))
+    siamese.save(tmp_path / "siamese.keras")
+    loaded = keras.models.load_model(tmp_path / "siamese.keras")
+    images = [batch[0], batch[0][::-1]]
+    np.testing.assert_array_equal(loaded.predict(images, verbose=0), siamese.predict(images, verbose=0))
+
+
+def test_evaluate_weighs_batches_by_their_images_and_measures_no_gradient(batch):
+    model = small_model()
+    model.compile("sgd", loss=tfdml.losses.NormSoftmax(classes=4))
+    whole = model.evaluate(*batch, batch_size=16, return_dict=True, verbose=0)
+    parts = model.evaluate(*batch, batch_size=15, return_dict=True, verbose=0)
+    assert parts["loss"] == pytest.approx(whole["loss"], rel=1e-5) and "gradient_norm" not in whole
+    history = model.fit(*batch, batch_size=16, validation_data=batch, verbose=0).history
+    assert "gradient_norm" in history and "val_gradient_norm" not in history
+
+
+def test_what_is_no_preprocessing_is_refused():
+    model = small_model()
+    with pytest.raises(ValueError, match="Expected a tfdml.Preprocessing or None, received 224"):
+        model.preprocessing = 224
+    model.preprocessing = {"image_size": 12}
+    assert model.preprocessing == tfdml.Preprocessing(image_size=12)

@@ -74,6 +74,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         # Of the last evaluation; not in the state, so None after a resume.
         self.embeddings = None
         self._waited = 0
+        self._ended = False
         self._step = step or (lambda: steps_taken(self.model))
 
     def set_model(self, model):
@@ -93,17 +94,26 @@ class RetrievalEvaluation(keras.callbacks.Callback):
                 )
 
     def on_train_begin(self, logs=None):
+        # Of an earlier `fit`, maybe of another model.
+        if self._ended:
+            self._waited = 0
         if self._step() == 0:
+            self.history, self.best, self._waited = [], None, 0
             self._evaluate()
+        self._passed = self._step()
+
+    def on_train_end(self, logs=None):
+        self._ended = True
 
     def on_epoch_begin(self, epoch, logs=None):
         self._evaluations_before = len(self.history)
 
     def on_train_batch_end(self, batch, logs=None):
-        if self.unit != "steps" or self._step() % self.every:
-            return
-        # Several batches in a row have the same step where their gradients are accumulated.
-        if not self.history or self.history[-1]["step"] != self._step():
+        # Several steps are one batch here if they are executed together, and several batches one step if gradients are
+        # accumulated.
+        step, passed = self._step(), self._passed
+        self._passed = step
+        if self.unit == "steps" and step // self.every > passed // self.every:
             self._evaluate()
 
     def on_epoch_end(self, epoch, logs=None):

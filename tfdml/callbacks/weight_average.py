@@ -32,6 +32,11 @@ class WeightAverage(keras.callbacks.Callback):
         self._update = tf.function(self._move, autograph=False)
 
     def on_train_begin(self, logs=None):
+        if self.model.steps_per_execution != 1:
+            raise ValueError(
+                "WeightAverage moves after every step, and steps_per_execution="
+                f"{self.model.steps_per_execution} executes several at once. Leave it out."
+            )
         self.make()
 
     def make(self, model=None):
@@ -39,6 +44,8 @@ class WeightAverage(keras.callbacks.Callback):
         if model is not None:
             self.set_model(model)
         if self.variables:
+            if self._averaged[0] is not self.model.variables[0]:
+                raise ValueError("WeightAverage averages the weights of another model. Make a new one for each model.")
             return
         if not self.model.built:
             raise ValueError("WeightAverage needs a model with weights: call it on a batch before it is trained.")
@@ -55,6 +62,8 @@ class WeightAverage(keras.callbacks.Callback):
     @contextlib.contextmanager
     def applied(self):
         """Returns a context in which the model has the averaged weights."""
+        if not self.variables:
+            raise ValueError("WeightAverage has no average yet. List it before the callbacks that use it.")
         trained = [variable.numpy() for variable in self._averaged]
         _assign(self._averaged, [average.numpy() for average in self.variables])
         try:

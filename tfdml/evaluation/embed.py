@@ -39,7 +39,8 @@ class Embedder:
                 `evaluation_batches(share=workers.share)`; shares are joined in the order of the workers.
             count: number of images; what a dataset has beyond is left out. None: all.
         """
-        if isinstance(images, np.ndarray) and count is not None and len(images) != count:
+        is_array = isinstance(images, np.ndarray) or tf.is_tensor(images)
+        if is_array and count is not None and len(images) != count:
             raise ValueError(f"Expected a label for each image, received {len(images)} images and {count} labels.")
         lines = self.verbose == 2
         callbacks, bar = [ProgressLines()] if lines else [], 0 if lines else self.verbose

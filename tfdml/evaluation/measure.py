@@ -35,6 +35,8 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
     if distance not in DISTANCES:
         raise ValueError(f"Expected distance {' or '.join(map(repr, DISTANCES))}, received {distance!r}.")
     embeddings = np.asanyarray(embeddings)
+    if embeddings.dtype.name == "bfloat16":
+        embeddings = embeddings.astype(np.float32)
     search.check(embeddings)
     rows = np.union1d(search.queries, search.gallery)
     if not len(rows):

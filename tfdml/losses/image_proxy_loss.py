@@ -1,5 +1,7 @@
 """Base of proxy losses whose proxies can be features of images."""
 
+import warnings
+
 from tfdml.argument_checks import expects
 from tfdml.arguments import integer, number, one_of
 from tfdml.layers.proxies import Proxies
@@ -29,6 +31,16 @@ class ImageProxyLoss(ProxyLoss):
     proxy_steps: int = 1000
     proxy_rate: float = 1e-3
     proxy_tolerance: float = 1e-3
+
+    def __call__(self, labels, similarities, sample_weight=None):
+        if not self.learns_proxies:
+            warnings.warn(
+                f"In plain Keras nothing sets the proxies of {type(self).__name__}(proxies={self.proxies!r}): they "
+                "stay random unless you call assign_image_proxies of the loss's layer. Use proxies='learnt', or a "
+                "model of tfdml.methods with tfdml.callbacks.ImageProxies.",
+                stacklevel=2,
+            )
+        return super().__call__(labels, similarities, sample_weight=sample_weight)
 
     @property
     def learns_proxies(self):

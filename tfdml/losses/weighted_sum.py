@@ -36,6 +36,8 @@ class WeightedSum(EmbeddingLoss):
 
     def __init__(self, terms, **kwargs):
         super().__init__(**kwargs)
+        if not all(isinstance(term, list | tuple) and len(term) == 2 for term in terms):
+            raise ValueError(f"Expected pairs of a weight and a loss, such as (1.0, Triplet()); received {terms!r}.")
         self.terms = [(weight, _loss_of(loss)) for weight, loss in terms]
         _check([weight for weight, _ in self.terms])
         of_images = [hooks for hooks in self._hooks() if hooks.image_proxies]

@@ -48,11 +48,23 @@ class EmbeddingModel(GlobalBatchModel):
         self.backbone = backbone
         self.freeze_batch_norm = freeze_batch_norm
         self._head = head
-        self.preprocessing = Preprocessing(**preprocessing) if isinstance(preprocessing, dict) else preprocessing
+        self.preprocessing = preprocessing
         self._check_pixels = PixelCheck(self)
         self.loss_layers = LossLayers(name="loss_layers")
         self._learners_shape = None
         self._statistics = LossStatistics()
+
+    @property
+    def preprocessing(self):
+        """`tfdml.Preprocessing` of the images, or None."""
+        return self._preprocessing
+
+    @preprocessing.setter
+    def preprocessing(self, value):
+        value = Preprocessing(**value) if isinstance(value, dict) else value
+        if not isinstance(value, Preprocessing | None):
+            raise ValueError(f"Expected a tfdml.Preprocessing or None, received {value!r}.")
+        self._preprocessing = value
 
     def learner_embeddings(self, images, training=False):
         """Embeddings `[B, K, d]` of images `[B, H, W, 3]`, at unit length in each learner."""

@@ -39,7 +39,9 @@ class GlobalBatchModel(KerasModel):
     @property
     def metrics(self):
         # Keras resets what stands here before it evaluates, which `fit` does before the end of an epoch.
-        return [*self._measures.means.values(), *([] if self._evaluates else self.training_metrics())]
+        if self._evaluates:
+            return self._measures.of_evaluation()
+        return [*self._measures.means.values(), *self.training_metrics()]
 
     def training_metrics(self):
         """Returns the Keras metrics of training alone, which keep their values when the model is evaluated."""
@@ -52,6 +54,12 @@ class GlobalBatchModel(KerasModel):
             return super().evaluate(*args, **kwargs)
         finally:
             self._evaluates = False
+
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        # A model that was loaded goes on with an empty memory.
+        more = {"pieces": self.pieces, "memory": self.past_batches and self.past_batches.spec}
+        return config and {**config, **more}
 
     def learning_variables(self):
         """The variables that a step changes."""
@@ -133,10 +141,10 @@ class GlobalBatchModel(KerasModel):
 
     def update_measures(self, batch, measured, values):
         """Adds what a batch measured to the epoch's means, and gives these; `values` is the loss `[B]` of its rows."""
-        del batch, values
+        del batch
         # With loss scaling a step whose gradient overflows is skipped; its norm is not counted.
         skips = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
-        return self._measures.update(measured, skips)
+        return self._measures.update(measured, tf.shape(values)[0], skips)
 
 
 def side_by_side(learners):

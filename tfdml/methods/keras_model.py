@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 from tfdml.devices import is_multi_worker
-from tfdml.keras_internals import batch_spec, spec_of_one_replica
+from tfdml.keras_internals import batch_spec, forget_calls, spec_of_one_replica
 from tfdml.methods.replicas import mean_of_replicas
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.replicated import prepare_for_replicas
@@ -47,6 +47,7 @@ class KerasModel(keras.Model):
     def build_from_config(self, config):
         if config:
             self(keras.KerasTensor(config["input_shape"]))
+            forget_calls(self)
 
     def compile_from_config(self, config):
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -88,4 +89,9 @@ def _of_one_replica(specs):
 
 
 def _symbolic(values):
+    if tf.TensorShape(values.shape).rank is None:
+        raise ValueError(
+            "The dataset does not say how many dimensions its images have. Call the model on a batch before fit, or "
+            "set the shape in the dataset: image.set_shape((None, height, width, 3))."
+        )
     return keras.KerasTensor(values.shape, keras.backend.standardize_dtype(values.dtype))

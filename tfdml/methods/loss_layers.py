@@ -17,14 +17,22 @@ class LossLayers(VariableHolder):
         self.learners = []
 
     def make(self, loss, dims):
-        """Makes the layers of a loss, each for embeddings of one of these dimensions, in place of those before."""
-        self.learners.clear()
+        """Makes the layers of a loss, each for embeddings of one of these dimensions, in place of those before.
+
+        They keep the values of those before if these are like them: compiling again changes no weights.
+        """
+        made = []
         for dim in dims:
             layer = layer_of(loss)
             if layer is not None:
                 layer.build((None, dim))
                 layer.built = True
-                self.learners.append(layer)
+                made.append(layer)
+        if _shapes(made) == _shapes(self.learners):
+            for layer, before in zip(made, self.learners, strict=True):
+                layer.set_weights(before.get_weights())
+        self.learners.clear()
+        self.learners.extend(made)
 
     def join(self):
         """Lets the last layer, that of the whole embedding, begin as what those of its slices come to.
@@ -56,6 +64,11 @@ class LossLayers(VariableHolder):
         with tf.control_dependencies(_known_classes(labels, layer)):
             labels = tf.identity(labels)
         return layer(embeddings, labels)
+
+
+def _shapes(layers):
+    """Kinds of layers, and the shapes of their variables."""
+    return [(type(layer), [variable.shape for variable in layer.weights]) for layer in layers]
 
 
 def _known_classes(labels, layer):

@@ -19,12 +19,20 @@ class Measures:
     def __init__(self):
         self.means = {name: keras.metrics.Mean(name=name) for name in METRICS}
 
-    def update(self, measured, skips_infinite):
-        """Adds a batch's values, name to scalar, and gives the means; infinite and NaN values may be left out."""
+    def of_evaluation(self):
+        """Returns the metrics that a batch has without a step: all but the gradient's."""
+        return [mean for name, mean in self.means.items() if name != "gradient_norm"]
+
+    def update(self, measured, rows, skips_infinite):
+        """Adds the values of a batch of so many rows, name to scalar, and returns their means over rows.
+
+        Infinite and NaN values may be left out.
+        """
         for name, value in measured.items():
             counts = tf.math.is_finite(value) | (name not in DISTANCES and not skips_infinite)
-            self.means[name].update_state(tf.where(counts, value, 0.0), sample_weight=tf.cast(counts, "float32"))
-        return {name: mean.result() for name, mean in self.means.items()}
+            weight = tf.cast(rows, "float32") * tf.cast(counts, "float32")
+            self.means[name].update_state(tf.where(counts, value, 0.0), sample_weight=weight)
+        return {name: self.means[name].result() for name in measured}
 
 
 def measure(labels, embeddings, values):

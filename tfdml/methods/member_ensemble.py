@@ -28,6 +28,9 @@ class MemberEnsemble(EmbeddingModel):
     """
 
     def __init__(self, members, member_weights=None, preprocessing=None, **kwargs):
+        for member in members:
+            if not isinstance(member, EmbeddingModel):
+                raise ValueError(f"Expected members of tfdml.methods, received a {type(member).__name__}.")
         # What members compute is kept as it is: a policy of half precision would round the images for all of them.
         super().__init__(preprocessing=preprocessing or members[0].preprocessing, **{"dtype": "float32", **kwargs})
         self.members = list(members)

@@ -26,6 +26,11 @@ class PastBatches:
         self._embeddings, self._labels, self._steps = [], [], []
 
     @property
+    def spec(self):
+        """The memory as text, which `compile` takes."""
+        return f"xbm(size={self.memory.size}, start={self.memory.start})"
+
+    @property
     def variables(self):
         """All variables of the queues."""
         return [*self._embeddings, *self._labels, *self._steps]

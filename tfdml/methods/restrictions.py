@@ -42,6 +42,10 @@ def check_fit_arguments(model, targets, callbacks):
         targets: labels `[N]`, or a dictionary with the key `label`, where these are arrays.
         callbacks: what `fit` was given as callbacks.
     """
+    if model.compiled and model.optimizer is None:
+        raise ValueError(
+            "The model was compiled without an optimizer: expected compile(optimizer=...), such as 'adam'."
+        )
     labels = targets.get("label") if isinstance(targets, dict) else targets
     if isinstance(labels, np.ndarray | list):
         _check_labels(np.asarray(labels), model.loss)
@@ -96,6 +100,8 @@ _TEXT = (
 def _check_labels(labels, loss):
     if labels.dtype.kind in "USO":
         raise ValueError(_TEXT.format(name="label"))
+    if labels.shape[1:] == (1,):
+        labels = labels.reshape(-1)
     layer = layer_of(loss)
     classes = 1 if layer is None else layer.classes
     if classes > 1 and labels.ndim == 1 and labels.size and not 0 <= labels.min() <= labels.max() < classes:
