@@ -1,8 +1,8 @@
 """Time and memory of a training step of ensembles: `python -m benchmarks.attention_ensemble`, with the extra cpu.
 
 ABE-M of Attention-based Ensemble with GoogLeNet for M = 1, 2, 4, 8, beside 8-heads and beside the same eight learners
-in eight forward passes of their own, each in a process of its own and in turn. Prints a Markdown table: time beside
-ABE-1's, the median of the ratio over rounds, seconds, and the peak of the process's memory.
+in eight forward passes of their own, each in a process of its own and in turn. Prints a Markdown table: time relative
+to ABE-1's, the median of the ratio over rounds, seconds, and the peak of the process's memory.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def main():
         )
         seconds = statistics.median(one["seconds"] for one in found)
         rows.append([name, f"{ratio:.2f}", f"{seconds:.2f}", f"{found[-1]['peak']:.2f}", str(found[-1]["traces"])])
-    print(markdown(["", "time beside ABE-1", "seconds", "peak GiB", "traces"], rows))
+    print(markdown(["", "time relative to ABE-1", "seconds", "peak GiB", "traces"], rows))
 
 
 if __name__ == "__main__":

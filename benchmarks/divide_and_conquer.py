@@ -58,7 +58,7 @@ CHANGES = {
     "K = 4, every slice on every batch of 128": ["--method=multi_head(learners=4, branch='stage4')", FOUR_BATCHES],
 }
 OF_LEARNERS = ["a learner's Recall@1", "correlation", "a learner's steps", "negatives within, between"]
-HEADS = ["", "Recall@1", "Recall@8", *OF_LEARNERS, "gained late"]
+HEADS = ["", "Recall@1", "Recall@8", *OF_LEARNERS, "gain in the last quarter"]
 
 
 KINDS = ("mean_within", "mean_between")

@@ -77,7 +77,7 @@ DIFFERENCES = [
     ("K = 4, at once on all data", "K = 4, at once"),
     ("K = 4, every slice on every batch of 256", "K = 4, at once"),
 ]
-HEADS = ["", "Recall@1", *OF_LEARNERS, "steps to the best", "gained late"]
+HEADS = ["", "Recall@1", *OF_LEARNERS, "steps to the best", "gain in the last quarter"]
 
 
 def row(results, run_dirs):

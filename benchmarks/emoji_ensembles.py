@@ -88,7 +88,14 @@ DIFFERENCES = [
     *((f"{first}{FOUR_TIMES}", f"{second}{FOUR_TIMES}") for first, second in PARTS),
     *((f"1-head{LARGER}", f"{name}{LARGER}") for name in ("4-heads", "ABE-4")),
 ]
-HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs", "steps to the best", "gained late"]
+HEADS = [
+    "",
+    "Recall@1",
+    "a learner's Recall@1",
+    "cosine of self pairs",
+    "steps to the best",
+    "gain in the last quarter",
+]
 
 
 def settings_of(method, diverges):

@@ -60,7 +60,7 @@ CHANGES["lifted structure"] = ["--method=single(normalize=False)", "--protocol=s
 FOLLOW = {}
 LONGER = ("contrastive", "N-pair", "Proxy-Anchor", "NormSoftmax")
 add_rows(CHANGES, FOLLOW, LONGER, ", four times the steps", "--steps=3200")
-HEADS = ["", "Recall@1", "MAP@R", "steps to the best", "gained late"]
+HEADS = ["", "Recall@1", "MAP@R", "steps to the best", "gain in the last quarter"]
 
 
 def settings_of(name):

@@ -25,7 +25,7 @@ CHANGES = {
     ],
     "triplet, given triplets": ["--loss=triplet(margin=1.0, mining='given')", "--sampler=triplets(triplets=10)"],
 }
-HEADS = ["", "Recall@1", "NMI", "F1", "gained late"]
+HEADS = ["", "Recall@1", "NMI", "F1", "gain in the last quarter"]
 
 
 def row(results, run_dirs):

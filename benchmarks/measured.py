@@ -99,10 +99,10 @@ def interval(first, second, samples=2000):
     return means[1] - means[0], *np.quantile(resampled[:, 1] - resampled[:, 0], [0.025, 0.975])
 
 
-def apart(rows, samples=2000):
+def significantly_better(rows, samples=2000):
     """Returns which rows are better than which by more than chance: `[rows, rows]`, True where the first is better.
 
-    With a probability of 95 % none of all pairs is called apart by chance: their intervals are as many standard errors
+    With a probability of 95 % no pair of all is called different by chance: their intervals are as many standard errors
     wide as the largest error of a resample is in 95 % of them. No standard error is taken to be less than the root mean
     square of all, because two or three seeds may agree by chance.
 

@@ -32,7 +32,7 @@ def main():
         pairs = zip(found, answers[numbers[0]], strict=True)
         ratio = statistics.median(one["seconds"] / other["seconds"] for one, other in pairs)
         rows.append([str(pieces), f"{found[-1]['step']:,.0f}", f"{ratio:.2f}"])
-    print(markdown(["pieces", "MiB in a step", "time beside the first"], rows))
+    print(markdown(["pieces", "MiB in a step", "time relative to the first"], rows))
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ CHANGES = {
     # As many dimensions as three levels have.
     "H, 192 dimensions": [levels("H")[0], "--embedding_size=192"],
 }
-HEADS = ["", "Recall@1", "a level's Recall@1", "gained late"]
+HEADS = ["", "Recall@1", "a level's Recall@1", "gain in the last quarter"]
 
 
 def row(results, run_dirs):

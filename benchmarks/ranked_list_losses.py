@@ -32,7 +32,7 @@ CHANGES["lifted structure"] = [
 ]
 SETTINGS = {name: [[f"--loss={loss}"] for loss in LOSSES[name]] for name in ROWS}
 SEARCHING = ("--evaluate_on=validation", "--epochs=12", "--eval_every=4", "--patience=0")
-HEADS = ["", "Recall@1", "gained late"]
+HEADS = ["", "Recall@1", "gain in the last quarter"]
 
 
 def row(results, run_dirs):

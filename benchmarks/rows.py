@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from benchmarks.measured import apart, difference, measure, recall
+from benchmarks.measured import difference, measure, recall, significantly_better
 from benchmarks.runs import complete, markdown, runs_of
 from benchmarks.searches import search
 
@@ -61,15 +61,15 @@ def compare(
     run_dirs = {name: [run.path for run in several] for name, several in runs.items()}
     rows = {name: [name, *row([next(results) for _ in paths], paths)] for name, paths in run_dirs.items()}
     if arguments.intervals:
-        heads = [*heads, f"Recall@1 beside {names[0]}"]
+        heads = [*heads, f"difference from {names[0]}"]
         for name in names:
             rows[name].append("" if name == names[0] else difference(run_dirs[names[0]], run_dirs[name]))
     print(markdown(heads, list(rows.values())))
     for first, second in differences:
         if first in names and second in names:
             print(f"\n{second} minus {first}: {difference(run_dirs[first], run_dirs[second])}")
-    if arguments.apart:
-        print(f"\n{_apart(run_dirs)}")
+    if arguments.pairwise:
+        print(f"\n{_pairwise(run_dirs)}")
     # Only here, because it loads what draws.
     from benchmarks.curves import draw_curves
 
@@ -103,14 +103,14 @@ def _check_flags(changes, flags):
             )
 
 
-def _apart(run_dirs):
+def _pairwise(run_dirs):
     """For each row, best first, the rows that it is better than by more than chance: Markdown."""
     order = sorted(run_dirs, key=lambda name: -recall(run_dirs[name]))
-    better = apart([run_dirs[name] for name in order])
+    better = significantly_better([run_dirs[name] for name in order])
     lines = [
         [name, ", ".join(itertools.compress(order, row)) or "none"] for name, row in zip(order, better, strict=True)
     ]
-    return markdown(["row, best first", "apart from, by 95 % intervals of all pairs together"], lines)
+    return markdown(["row, best first", "significantly better than"], lines)
 
 
 def _parsed(about, changes, folder):
@@ -123,6 +123,6 @@ def _parsed(about, changes, folder):
     parser.add_argument("--records", help="file that keeps complete runs' results, and goes on from those it has")
     parser.add_argument("--row", action="append", choices=list(changes), help="as often as wanted; all if not at all")
     parser.add_argument("--intervals", action="store_true", help="compare each row with the first")
-    parser.add_argument("--apart", action="store_true", help="tell which rows are apart from which")
+    parser.add_argument("--pairwise", action="store_true", help="list which rows differ significantly from which")
     parser.add_argument("--curves", help="image file of the learning curves of all rows; default: RUNS/curves.svg")
     return parser.parse_known_args()

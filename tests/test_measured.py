@@ -120,33 +120,33 @@ def test_rows_with_other_runs_are_not_compared(tmp_path):
         measured.interval(first, measured_runs(tmp_path / "d", [[5] * 4], groups=[0, 0, 1, 1]))
 
 
-def test_rows_that_are_equal_but_for_chance_are_seldom_apart(tmp_path):
+def test_rows_that_are_equal_but_for_chance_seldom_differ_significantly(tmp_path):
     """Of 20 rows, 190 pairs, one of these by one interval is no rare thing, and here it is; one that is better is."""
     random = np.random.default_rng(0)
     rows = [measured_runs(tmp_path / str(row), random.binomial(10, 0.5, (3, 100)).tolist()) for row in range(20)]
     lows = [measured.interval(rows[a], rows[b])[1] for a in range(20) for b in range(20) if a != b]
     assert max(lows) > 0
-    assert not measured.apart(rows).any()
+    assert not measured.significantly_better(rows).any()
     better = measured_runs(tmp_path / "better", random.binomial(10, 0.7, (3, 100)).tolist())
     expected = np.zeros([21, 21], bool)
     expected[20, :20] = True
-    np.testing.assert_array_equal(measured.apart([*rows, better]), expected)
+    np.testing.assert_array_equal(measured.significantly_better([*rows, better]), expected)
 
 
-def test_seeds_make_no_equal_rows_apart(tmp_path):
-    """Rows of three seeds whose differences are mostly of seeds are called apart in about 5 % of the studies."""
+def test_seeds_make_no_equal_rows_different(tmp_path):
+    """Rows of three seeds whose differences are mostly of seeds are called different in about 5 % of the studies."""
     random, wrong = np.random.default_rng(0), 0
     for study in range(40):
         of_seeds = random.normal(0.5, 0.03, (12, 3, 1))
         right = (random.binomial(30, of_seeds, (12, 3, 100)) / 3).tolist()
         rows = [measured_runs(tmp_path / f"{study}-{row}", counts) for row, counts in enumerate(right)]
-        wrong += measured.apart(rows, samples=500).any()
+        wrong += measured.significantly_better(rows, samples=500).any()
     assert wrong <= 4, wrong
 
 
-def test_a_row_is_not_apart_from_itself(tmp_path):
+def test_a_row_is_not_better_than_itself(tmp_path):
     row = measured_runs(tmp_path / "a", [[5, 3], [4, 2]])
-    assert not measured.apart([row, row]).any()
+    assert not measured.significantly_better([row, row]).any()
 
 
 def test_what_another_study_measured_is_said(tmp_path):

@@ -141,14 +141,14 @@ def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, caps
     rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row, **more)
     lines = capsys.readouterr().out.splitlines()
     assert asked == [("final", 3)] * 4
-    assert lines[0] == "|  | Recall@1 | Recall@1 beside triplet |"
+    assert lines[0] == "|  | Recall@1 | difference from triplet |"
     # Half a query of 20, of one seed of two: as likely none.
     difference = lines[3].split("|")[3].strip()
     assert difference.startswith("+2.5 (-") and lines[2].endswith("|  |")
     assert lines[4:] == ["", f"margin minus triplet: {difference}"]
 
 
-def test_rows_that_are_apart(flagfile, trained, monkeypatch, tmp_path, capsys):
+def test_rows_that_differ_significantly(flagfile, trained, monkeypatch, tmp_path, capsys):
     right = {"0.1": [1, 4, 8], "0.3": [2, 5, 9], "0.2": [1, 5, 8]}
 
     def measure(run_dir, which, learners):
@@ -156,7 +156,7 @@ def test_rows_that_are_apart(flagfile, trained, monkeypatch, tmp_path, capsys):
         (run_dir / "measured.json").write_text(json.dumps({"queries": [4, 6, 10], "right": counts}))
 
     monkeypatch.setattr(rows, "measure", measure)
-    monkeypatch.setattr("sys.argv", ["study", "--seeds=0", "--apart"])
+    monkeypatch.setattr("sys.argv", ["study", "--seeds=0", "--pairwise"])
     changes = {margin: [f"--loss=triplet(margin={margin})"] for margin in right}
     rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row)
     # 0.3 is better in each class, 0.2 in one, which a resample may not have.
