@@ -76,11 +76,6 @@ class Contrastive(EmbeddingLoss):
     function = staticmethod(contrastive_loss)
 
     @property
-    def refuses_memory(self):
-        """Why it does, where the sampler gives its pairs."""
-        return "its pairs are those that the sampler draws" if self.pairs == "given" else None
-
-    @property
     def batch_parts(self):
         return 2 if self.pairs == "given" else 1
 

@@ -77,7 +77,9 @@ class EmbeddingLoss(LossHooks, keras.losses.Loss):
 
     @property
     def refuses_memory(self):
-        """None if the function takes `queries`; see `LossHooks`."""
+        """None if the function takes `queries`, and the batch no pairs of the sampler; see `LossHooks`."""
+        if self.batch_parts > 1:
+            return "its pairs are those that the sampler draws"
         takes = self.function is not None and QUERIES in inspect.signature(self.function).parameters
         return None if takes else "it compares more than each anchor with the other rows"
 

@@ -162,11 +162,6 @@ class Triplet(EmbeddingLoss):
         return found
 
     @property
-    def refuses_memory(self):
-        """Why it does, where the sampler gives its pairs."""
-        return "its pairs are those that the sampler draws" if self.mining == "given" else None
-
-    @property
     def batch_parts(self):
         return 3 if self.mining == "given" else 1
 
