@@ -56,10 +56,23 @@ def test_evaluate_on_another_dataset(photos):
 
 
 @pytest.mark.slow
+def test_the_folder_of_a_run_is_of_datasets_of_its_name(finished, photos):
+    """Another dataset, such as toy cars, puts nothing among the photos."""
+    before = sorted(photos.rglob("*"))
+    flags = (finished / "flags.txt").read_text()
+    moved = flags.replace("--data_dir=", f"--data_dir={photos}").replace("--dataset=toycars", "--dataset=csv")
+    (finished / "flags.txt").write_text(moved)
+    found = last_json(
+        run("tfdml.evaluate", f"--run_dir={finished}", "--dataset=toycars(classes=4, images_per_class=4)")
+    )
+    assert found["queries"] == 8 and sorted(photos.rglob("*")) == before
+
+
+@pytest.mark.slow
 def test_evaluate_bad_input(finished, damaged_photos, tmp_path):
     here = f"--run_dir={finished}"
     assert_one_error(run("tfdml.evaluate"), "--run_dir")
-    assert_one_error(run("tfdml.evaluate", here, "--wich=final"), "'wich'", "which")
+    assert_one_error(run("tfdml.evaluate", here, "--metrcs=map"), "'metrcs'", "metrics")
     assert_one_error(run("tfdml.evaluate", here, "--which=worst"), "worst", "best|final")
     assert_one_error(run("tfdml.evaluate", here, "--dataset=folder(x=1)"), "'x'", "data_dir")
     assert_one_error(run("tfdml.evaluate", here, "--dataset=folder", "--data_dir=/none"), "/none/train")

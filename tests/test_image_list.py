@@ -64,3 +64,10 @@ def test_lists_of_images(tmp_path):
     }.items():
         with pytest.raises(ValueError, match=words):
             ImageList.of(source)
+
+
+def test_what_is_a_dataset(tmp_path):
+    (tmp_path / "list.txt").write_text("a.jpg")
+    specs = {"toycars": True, "folder(test_classes=0.3)": True, "photos/*.jpg": False, tmp_path: False}
+    assert {source: ImageList.is_dataset(source) for source in specs} == specs
+    assert not ImageList.is_dataset(tmp_path / "list.txt")

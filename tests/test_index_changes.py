@@ -36,7 +36,7 @@ def test_added_and_deleted_images(kind, photos, expected, tmp_path):
     found = {each.path: each.id for each in searcher.search(paths[:1], k=COUNT)[0]}
     assert {path: found[path] for path in ids} == ids and len(set(found.values())) == COUNT
 
-    assert delete_images(out, [paths[0], paths[9]]) == COUNT - 2
+    assert delete_images(out, [paths[0], paths[9], paths[0]]) == (2, COUNT - 2)
     left = [row for row in rows if row not in (0, 9)]
     searcher = assert_finds(out, [paths[row] for row in left], embeddings[left])
     assert {path: number for path, number in found.items() if path not in (paths[0], paths[9])} == {
@@ -57,7 +57,7 @@ def test_added_and_deleted_images_of_compressed_vectors(photos, expected, tmp_pa
     index_images(out, ImageList.of(photos / "odd"), model=exported(), kind="pq(subvectors=8, bits=2)")
     index_images(out, ImageList.of(photos / "even"), add=True)
     assert_finds_most(out, paths, embeddings)
-    assert delete_images(out, paths[:3]) == COUNT - 3
+    assert delete_images(out, paths[:3]) == (3, COUNT - 3)
     assert_finds_most(out, paths[3:], embeddings[3:])
 
 

@@ -137,6 +137,15 @@ def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):
         index_images(tmp_path / "index", ImageList.of(photos / "odd"), model=exported())
 
 
+def test_what_could_not_be_read_of_another_list_is_forgotten(photos, tmp_path, monkeypatch):
+    monkeypatch.setattr(indexing, "build", lambda *_: 1 / 0)
+    (tmp_path / "wrong.txt").write_text("nowhere/00.png")
+    with pytest.raises(ZeroDivisionError):
+        index_images(tmp_path / "index", ImageList.of(tmp_path / "wrong.txt"), model=exported())
+    monkeypatch.undo()
+    assert index_images(tmp_path / "index", ImageList.of(photos), model=exported()) == (13, {})
+
+
 def test_images_that_cannot_be_read_are_listed_and_left_out(photos, tmp_path):
     shutil.copytree(photos, tmp_path / "photos")
     bad = {"even/00.png": b"no image", "odd/01.png": b"", "odd/03.png": picture(3)[:100]}
@@ -175,7 +184,7 @@ def test_images_in_memory_become_files_of_the_index(tmp_path):
     assert [file.read_bytes() for file in files] == contents.tolist()
     found = Searcher(tmp_path / "moved").search(files, k=1)
     assert [neighbors[0].path for neighbors in found] == list(map(str, files))
-    assert delete_images(tmp_path / "moved", [str(files[1])]) == 2 and not files[1].exists()
+    assert delete_images(tmp_path / "moved", [str(files[1])]) == (1, 2) and not files[1].exists()
 
 
 def test_what_an_index_is_not_made_of(photos, index, tmp_path):
@@ -187,6 +196,10 @@ def test_what_an_index_is_not_made_of(photos, index, tmp_path):
         index_images(photos, ImageList.of(photos), model=exported())
     with pytest.raises(ValueError, match="--model is missing"):
         index_images(tmp_path / "out", ImageList.of(photos))
+    damaged = shutil.copytree(index, tmp_path / "damaged")
+    shutil.rmtree(damaged / "model")
+    with pytest.raises(ValueError, match="damaged is damaged: .*/damaged/model is missing. Make the index again"):
+        index_images(damaged, ImageList.of(photos), model=exported(), add=True)
     with pytest.raises(ValueError, match="is no tfdml index: it has no manifest.json"):
         index_images(tmp_path / "none", ImageList.of(photos), add=True)
     with pytest.raises(FileNotFoundError, match="no such folder or file"):

@@ -59,3 +59,8 @@ def test_arguments_need_names(text):
 def test_bare_words_get_a_hint(written, hint):
     with pytest.raises(ValueError, match=f"not a literal.*Did you mean mining={hint}\\?"):
         registry.parse(f"triplet(mining={written})")
+
+
+def test_quotes_of_a_shell_are_told():
+    with pytest.raises(ValueError, match="Leave out the quotes around it: a flagfile is not read by a shell"):
+        registry.parse('"triplet(margin=0.3)"')

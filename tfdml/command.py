@@ -1,5 +1,6 @@
 """Runs a command: help, one-line errors and exit statuses, shared by all commands."""
 
+import errno
 import logging
 import os
 import signal
@@ -46,7 +47,9 @@ def run(main, arguments="", before=None):
             print(stopped, file=sys.stderr)
             sys.exit(STOPPED_STATUS)
         except (ValueError, OSError, ImportError, TrainingDiverged, WorkerFailed) as error:
-            _end(str(error))
+            # Who caught it where a file was written has named the file.
+            full = getattr(error, "errno", None) == errno.ENOSPC and not error.filename
+            _end(f"{error}. Make room, then give the same command again." if full else str(error))
         except _tensorflow_errors() as error:
             from pipelines.images.errors import reason_of
 

@@ -16,6 +16,7 @@ tfdml_flags.define_which()
 tfdml_flags.define_debug()
 flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map; empty: the protocol's that are means over queries.")
 flags.DEFINE_enum("bootstrap", "queries", ["queries", "classes"], "What the bootstrap draws.")
+flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
 flags.DEFINE_integer("samples", 2000, "Number of bootstrap resamples.", lower_bound=100)
 flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 
@@ -25,7 +26,7 @@ def main():
     # Here, because it takes seconds.
     from tfdml.run.comparison import compare_runs
 
-    about = {name: flags.FLAGS[name].value for name in ("metrics", "bootstrap", "samples", "seed")}
+    about = {name: flags.FLAGS[name].value for name in ("metrics", "bootstrap", "samples", "seed", "data_dir")}
     found = compare_runs(first, second, flags.FLAGS.which, **about)
     print_table(found)
     print(json.dumps(found))

@@ -50,6 +50,8 @@ def main(others):
 
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
+    if not ImageList.is_dataset(given.images):
+        command.refuse_unused(["data_dir", "split"], "--images reads files from the working folder")
     images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
     beam = [f"--runner={given.runner}", *others] if given.runner else None
     options = {"shard_rows": given.shard_rows, "batch_size": given.batch_size, "beam": beam}

@@ -113,6 +113,14 @@ class EmbeddingShards:
         changes = {"next_id": first + len(paths), "next_shard": number + 1, "shards": shards, "bad": reasons}
         self._change(changes)
 
+    def forget_bad(self, paths):
+        """Forgets that these images could not be read.
+
+        Args:
+            paths: set of texts.
+        """
+        self._change({"bad": {path: why for path, why in self.bad.items() if path not in paths}})
+
     def remove(self, paths):
         """Removes rows by their paths, from the disk, too.
 

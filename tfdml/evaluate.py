@@ -18,7 +18,7 @@ tfdml_flags.define_run_dir("Folder of a run.")
 tfdml_flags.define_which()
 tfdml_flags.define_debug()
 flags.DEFINE_string("dataset", "", "Dataset spec to evaluate on; empty: the run's own.")
-flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own.")
+flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own, for a dataset of its name.")
 flags.DEFINE_string("protocol", "", "Protocol spec; empty: the run's own, or the dataset's.")
 flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map_at_r,nmi; empty: the run's own, or the protocol's.")
 flags.DEFINE_string(
@@ -86,18 +86,25 @@ def _of_run(given):
     """Returns the `Source` of a run's test split."""
     from tfdml.evaluation.protocols import protocol_of
     from tfdml.run.experiment import trained
+    from tfdml.run.run_directory import RunDirectory
 
     replaced = ("dataset", "data_dir", "protocol", "metrics")
     changes = {name: given[name].value for name in replaced if given[name].value}
     if "dataset" in changes:
-        # These settings of the run are only for its own dataset.
+        # These settings of the run are only for its own dataset, and its folder for datasets of that name.
         changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}
+        if _name(changes["dataset"]) != _name(RunDirectory(given.run_dir).settings().dataset):
+            changes = {"data_dir": "", **changes}
     experiment, model = trained(given.run_dir, given.which, changes)
     split, settings = experiment.splits.test, experiment.settings
     protocol = protocol_of(experiment.protocol_spec, settings.metrics, given.index)
     about = {"run_dir": given.run_dir, "model": given.which, "dataset": settings.dataset, "split": "test"}
     about["protocol"] = experiment.protocol_spec
     return Source(about, protocol, experiment.embed(model, split), split)
+
+
+def _name(spec):
+    return spec.partition("(")[0].strip()
 
 
 def _of_model(given):

@@ -31,6 +31,9 @@ flags.DEFINE_enum(
     "Also write model.tflite, for LiteRT, with weights of this precision; it takes decoded and resized pixels.",
 )
 flags.DEFINE_bool("onnx", False, "Also write model.onnx, for ONNX Runtime; it takes decoded and resized pixels.")
+flags.DEFINE_string(
+    "data_dir", "", "Folder of the dataset, which --dims may need, if it has moved; empty: the run's own."
+)
 flags.DEFINE_bool(
     "whiten", False, "With --dims: project to principal components in any case, and give them all the same variance."
 )
@@ -54,6 +57,7 @@ def main():
     logging.set_verbosity(logging.WARNING)
     lite = None if given.lite == "none" else given.lite
     about = {"tolerant": given.tolerant, "dims": given.dims, "whiten": given.whiten, "lite": lite, "onnx": given.onnx}
+    about["data_dir"] = given.data_dir
     export_run(given.run_dir, given.which, out, **about)
     print(f"Exported {given.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
 

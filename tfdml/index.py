@@ -50,8 +50,8 @@ def main():
     if given.add:
         command.refuse_unused(["kind"], "--add goes on with the index that is there")
     if given.delete:
-        left = delete_images(given.out, given.delete)
-        print(f"Deleted {len(given.delete):,} images from {given.out}; it has {left:,} images.")
+        deleted, left = delete_images(given.out, given.delete)
+        print(f"Deleted {deleted:,} images from {given.out}; it has {left:,} images.")
         return
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
@@ -59,6 +59,8 @@ def main():
     if given.embeddings:
         count, bad = index_embeddings(given.out, given.embeddings, **about)
     else:
+        if not ImageList.is_dataset(given.images):
+            command.refuse_unused(["data_dir", "split"], "--images reads files from the working folder")
         images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
         count, bad = index_images(given.out, images, add=given.add, batch_size=given.batch_size, **about)
     if bad:

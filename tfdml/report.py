@@ -20,6 +20,7 @@ tfdml_flags.define_run_dir("Folder of a run.")
 flags.DEFINE_string(
     "run_dirs", "", "In place of --run_dir: folders of runs to compare, A,B,C, or of several of each, A0,A1:B0,B1."
 )
+flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
 flags.DEFINE_string("out", "", "HTML file to write; empty: index.html, or comparison.html, in report/ of the run.")
 tfdml_flags.define_debug()
 flags.DEFINE_list("only", [], "Pictures to draw, such as learners, or page; empty: the page with all that the run has.")
@@ -60,12 +61,17 @@ def report_run(run_dir, only):
         print(f"Wrote {page}")
         return
     record = Record.of(run_dir)
-    subject = subject_of(record)
+    subject = subject_of(record, _changes())
     wanted = only or [name for name, pictures in PICTURES.items() if not pictures.if_named]
     pictures = draw_pictures(record, subject, [name for name in wanted if name != PAGE], asked=only)
     if PAGE in only or not only:
         write_page(record, subject, pictures, page)
         print(f"Wrote {page}")
+
+
+def _changes():
+    """Settings that the command replaces."""
+    return {"data_dir": flags.FLAGS.data_dir} if flags.FLAGS.data_dir else {}
 
 
 def compare_runs(run_dirs):
@@ -81,7 +87,7 @@ def compare_runs(run_dirs):
     from tfdml.run.comparison_page import write_comparison
 
     page = Path(flags.FLAGS.out or Path(groups[0][0]) / "report" / "comparison.html")
-    write_comparison(groups, page)
+    write_comparison(groups, page, _changes())
     print(f"Wrote {page}")
 
 

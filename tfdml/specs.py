@@ -60,7 +60,9 @@ def _parse_step(node, text, taking_first):
     if isinstance(node, ast.Name):
         return node.id, {}
     if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)):
-        raise ValueError(f"Cannot read the spec {text!r}. Expected name or name(argument=value, ...).")
+        quoted = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        hint = " Leave out the quotes around it: a flagfile is not read by a shell." if quoted else ""
+        raise ValueError(f"Cannot read the spec {text!r}. Expected name or name(argument=value, ...).{hint}")
     name = node.func.id
     first = node.args[:1] if name in taking_first else []
     if len(node.args) > len(first) or any(keyword.arg is None for keyword in node.keywords):

@@ -1,6 +1,6 @@
 """Trains an embedding: `python -m tfdml.train --flagfile=configs/quickstart.flags`."""
 
-import time
+import datetime
 
 from absl import flags
 
@@ -31,7 +31,8 @@ def main():
     if flags.FLAGS.devices == "workers" and not flags.FLAGS.run_dir:
         raise ValueError("--devices=workers needs --run_dir, a folder that all workers share.")
     settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
-    run_dir = flags.FLAGS.run_dir or time.strftime("runs/%Y%m%d-%H%M%S")
+    # To the millisecond: several may be started at once.
+    run_dir = flags.FLAGS.run_dir or f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
     if settings.members:
         _train_members(settings, run_dir, serialized)
     elif flags.FLAGS.member is not None:

@@ -64,14 +64,16 @@ def _table(path, data_dir):
 
 
 def from_anywhere(spec, data_dir):
-    """Returns the spec with absolute paths, so that it is valid in every working directory."""
+    """Returns the spec with paths that are valid in every working directory: absolute, or relative to `data_dir`."""
     ((name, arguments),) = parse(spec)
     path = arguments.get("path")
     if not path or name not in ("csv", "packed") or is_remote(path):
         return spec
     own = arguments.get("data_dir")
-    file = _table(path, own or data_dir) if name == "csv" else Path(path).expanduser()
-    arguments["path"] = str(file.absolute())
+    base = own or data_dir
+    # A table in the folder of the images is found there wherever they are moved.
+    if name == "packed" or not base or not Path(base, path).expanduser().is_file():
+        arguments["path"] = str(Path(path).expanduser().absolute())
     if own:
         arguments["data_dir"] = str(Path(own).expanduser().absolute())
     return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"

@@ -49,7 +49,8 @@ def folder(data_dir, test_classes=None, seed=0, class_groups=None):
         )
     root = Path(data_dir).expanduser()
     if not root.is_dir():
-        raise FileNotFoundError(f"No folder {root}. Expected images at {root}/train/<class>/*.jpg and {root}/test/.")
+        layout = f"{root}/train/<class>/*.jpg and {root}/test/" if test_classes is None else f"{root}/<class>/*.jpg"
+        raise FileNotFoundError(f"No folder {root}. Expected images at {layout}. If they have moved, give --data_dir.")
     groups = None if class_groups is None else read_class_groups(root / "classes.csv", class_groups)
     if test_classes is not None:
         return _divided(root, test_classes, seed, groups)
@@ -109,9 +110,10 @@ def _read_split(classes, first_label, groups):
     paths, labels, left_out = [], [], []
     for label, class_folder in enumerate(classes.values(), start=first_label):
         entries = sorted(class_folder.iterdir())
-        found = [path for path in entries if path.suffix.lower() in ENDINGS]
-        left_out += [path for path in entries if path.suffix.lower() in OTHER_IMAGES]
-        left_out += [path for path in entries if path.is_dir() and path.name[0] != "."]
+        # A name that begins with a dot is no photo of yours: macOS writes ._photo.jpg beside photo.jpg.
+        entries = [path for path in entries if path.name[0] != "."]
+        found = [path for path in entries if path.suffix.lower() in ENDINGS and not path.is_dir()]
+        left_out += [path for path in entries if path.suffix.lower() in OTHER_IMAGES or path.is_dir()]
         if not found:
             raise ValueError(
                 f"The class folder {class_folder} has no images. Expected files ending in {', '.join(ENDINGS)}; "

@@ -46,7 +46,7 @@ class PxK(Sampler):
         if len(sizes) < self.classes:
             raise ValueError(
                 f"pxk(classes={self.classes}) needs that many classes with two images or more; the training rows "
-                f"have {len(sizes)}. Lower classes."
+                f"have {len(sizes)}.{' Lower classes.' if len(sizes) else ''}"
             )
         return [rows, starts, sizes]
 

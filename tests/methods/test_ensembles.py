@@ -227,6 +227,8 @@ def test_bad_arguments():
         MultiHead(Small(width=4), embedding_size=6, learners=3, branch="stage1", attention=True, attention_depth=0)
     with pytest.raises(ValueError, match="size 10 cannot be split into 3 equal"):
         AttentionEnsemble(Small(width=4), embedding_size=10, learners=3, branch="stage1")
+    with pytest.raises(ValueError, match="4 learners of 4 dimensions have one each, which is 1 or -1 at unit length"):
+        AttentionEnsemble(Small(width=4), embedding_size=4, learners=4, branch="stage1")
     with pytest.raises(ValueError, match="Unknown endpoint 'pool3' of small. Known: stage1"):
         AttentionEnsemble(Small(width=4), embedding_size=8, learners=2, branch="pool3")
     with pytest.raises(ValueError, match="from 1 to 3 blocks after 'stage1' of small, received 5"):

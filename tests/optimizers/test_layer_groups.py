@@ -201,6 +201,14 @@ def test_groups_without_variables_are_named(arguments, parts):
         assert part in str(error.value)
 
 
+def test_a_group_of_the_model_without_variables_is_named():
+    """As of a loss without proxies."""
+    optimizer = SGD(lr_multipliers={"loss": 10})
+    optimizer.name_groups(lambda: {"loss": []})
+    with pytest.raises(ValueError, match="The layer group 'loss' of this model has no trainable variables"):
+        optimizer.build(list(make_variables().values()))
+
+
 @pytest.mark.parametrize(
     "arguments, message",
     [

@@ -45,6 +45,9 @@ def test_other_files_and_hidden_folders_are_left_alone(birds):
     (birds / "train/wren/notes.txt").write_text("seen in May")
     (birds / "train/readme.md").write_text("birds")
     (birds / "train/.cache").mkdir()
+    # As macOS writes them to other file systems.
+    (birds / "train/wren/._a.jpg").write_bytes(b"")
+    (birds / "train/wren/._a.gif").write_bytes(b"")
     assert folder(birds).train.class_names == {0: "robin", 1: "wren"}
     assert len(folder(birds).train) == 3
 
@@ -52,7 +55,7 @@ def test_other_files_and_hidden_folders_are_left_alone(birds):
 def test_images_that_are_not_read_are_told_of(birds, caplog):
     for name in ("fax.gif", "paint.bmp", "scan.TIF"):
         (birds / f"train/wren/{name}").write_bytes(b"")
-    (birds / "train/wren/more").mkdir()
+    (birds / "train/wren/more.jpg").mkdir()
     (birds / "train/wren/.cache").mkdir()
     assert len(folder(birds).train) == 3
     assert f"4 entries of class folders are left out, first {birds}/train/wren/" in caplog.text

@@ -96,10 +96,15 @@ def test_paths_mean_the_same_in_every_working_directory(run, tmp_path, monkeypat
     found = run.settings()
     assert (found.data_dir, found.cache_dir) == (str(tmp_path / "photos"), str(tmp_path / "cache"))
     assert found.ignore_images == str(tmp_path.parent / "bad.jsonl")
-    # Other photos, so another run.
+
+
+def test_a_run_goes_on_with_other_flags_that_change_no_result(run):
+    run.claim(parsed("--data_dir=photos", "--ignore_images=photos/bad.jsonl", "--keep_checkpoints=2")[1])
     (run.checkpoints / "step-00000001").mkdir(parents=True)
-    with pytest.raises(ValueError, match=f"--data_dir={tmp_path}/photos there, --data_dir=/photos now"):
-        run.check_claim(parsed(*relative)[1])
+    given = parsed("--data_dir=moved", "--ignore_images=moved/bad.jsonl", "--cache=bytes", "--checkpoint_every=9")[1]
+    run.check_claim(given)
+    run.claim(given)
+    assert run.serialized() == given
 
 
 @pytest.mark.parametrize("path", ["", "~/photos", "gs://bucket/photos", "/photos"])

@@ -32,13 +32,17 @@ def test_the_same_flags_claim_it_again(run):
 
 
 def test_other_flags_are_refused_and_named(run):
-    run.claim(parsed("--epochs=3", "--seed=1", "--noprojector")[1])
+    run.claim(parsed("--epochs=3", "--seed=1", "--nodeterministic")[1])
     (run.checkpoints / "step-00000001").mkdir(parents=True)
     with pytest.raises(ValueError) as caught:
         run.check_claim(parsed("--epochs=4", "--seed=1", "--loss=contrastive")[1])
     message = str(caught.value)
     assert str(run.path) in message and "another --run_dir" in message
-    for words in ("--epochs=3 there, --epochs=4 now", "--noprojector there, --projector now", "--loss=contrastive now"):
+    for words in (
+        "--epochs=3 there, --epochs=4 now",
+        "--nodeterministic there, --deterministic now",
+        "--loss=contrastive now",
+    ):
         assert words in message
     assert "--seed" not in message and "--dataset" not in message
     assert "--epochs=3" in (run.path / "flags.txt").read_text()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tfdml import flags
+from tfdml.run.experiment import _moved
 from tfdml.run.splits import Splits, check_images, to_record
 
 
@@ -55,3 +56,9 @@ def test_a_resumed_run_has_as_many_images_as_when_it_began(photos):
         ValueError, match="The test split of folder has 3 images, and had .* when the run in runs/a began"
     ):
         check_images(record, fewer, "runs/a")
+
+
+def test_a_file_below_the_folder_of_the_images_moves_with_it():
+    assert _moved("/photos/lists/bad.jsonl", "/photos", "/moved") == "/moved/lists/bad.jsonl"
+    assert _moved("/other/bad.jsonl", "/photos", "/moved") == "/other/bad.jsonl"
+    assert _moved("", "/photos", "/moved") == "" and _moved("/photos/bad.jsonl", "", "/moved") == "/photos/bad.jsonl"

@@ -7,6 +7,11 @@ def size_of_slice(embedding_size, learners):
     """Returns the number of dimensions of each learner."""
     if learners < 1 or embedding_size < 1 or embedding_size % learners:
         raise ValueError(f"An embedding of size {embedding_size} cannot be split into {learners} equal learners.")
+    if embedding_size == learners > 1:
+        raise ValueError(
+            f"{learners} learners of {embedding_size} dimensions have one each, which is 1 or -1 at unit length and "
+            "learns nothing. Take fewer learners, or a larger embedding_size."
+        )
     return embedding_size // learners
 
 

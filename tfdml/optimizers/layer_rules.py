@@ -74,6 +74,8 @@ def _matches(pattern, path):
 def _no_member(group, variables, named):
     paths = [variable.path.split("/") for variable in variables]
     layers = list(dict.fromkeys(word for path in paths for word in path[:-1]))
+    if group in named:
+        return f"The layer group {group!r} of this model has no trainable variables, so nothing can be set for it."
     close = difflib.get_close_matches(group, [*named, *layers], n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     shown = ", ".join([*layers[-MOST_NAMES:], *(["..."] if len(layers) > MOST_NAMES else [])])

@@ -26,15 +26,16 @@ OF_SEVERAL = (
 )
 
 
-def write_comparison(groups, path):
+def write_comparison(groups, path, changes=()):
     """Writes the page that compares runs, all of them measured as the first one says.
 
     Args:
         groups: lists of run directories, all of one dataset; of each list the page shows means.
         path: the HTML file.
+        changes: settings to replace, name to value.
     """
     records = {name: list(map(Record.of, group)) for name, group in zip(_names(groups), groups, strict=True)}
-    subjects = _subjects(records)
+    subjects = _subjects(records, dict(changes))
     firsts = {name: group[0] for name, group in subjects.items()}
     metrics = means_over_queries(next(iter(firsts.values())).experiment.splits.protocol)
     scores = _scores(subjects, metrics)
@@ -90,10 +91,11 @@ def _each(groups):
     return [(name, member) for name, group in groups.items() for member in group]
 
 
-def _subjects(records):
+def _subjects(records, changes):
     first = next(iter(records.values()))[0].settings
     # TensorFlow is set up once for all of them.
-    changes = {"deterministic": True, "jit_compile": False, "protocol": first.protocol, "metrics": first.metrics}
+    changes = {"deterministic": True, "jit_compile": False, **changes}
+    changes |= {"protocol": first.protocol, "metrics": first.metrics}
     subjects = {name: [subject_of(record, changes) for record in group] for name, group in records.items()}
     for (_, record), (_, subject) in zip(_each(records), _each(subjects), strict=True):
         if subject is None:

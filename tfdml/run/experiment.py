@@ -1,6 +1,7 @@
 """A run's data and devices, made from its settings."""
 
 import dataclasses
+from pathlib import Path
 from types import SimpleNamespace
 
 import keras
@@ -110,8 +111,16 @@ def _opened(run_dir, which, changes):
         logging.warning("The run in %s is not complete: its best model so far is used.", run.path)
     recorded = {} if "dataset" in changes else run.recorded_dataset()
     changes = {**recorded.get("flags", {}), **changes}
+    if "data_dir" in changes and "ignore_images" not in changes:
+        changes["ignore_images"] = _moved(settings.ignore_images, settings.data_dir, changes["data_dir"])
     # A cache is of use where images are seen more than once.
     vars(settings).update({"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", **changes})
     strategy = set_up(settings)
     model = keras.models.load_model(run.model_file(which), compile=False)
     return settings, strategy, model, recorded.get("classes")
+
+
+def _moved(path, before, now):
+    """The path of a file that is below the folder `before`, below the folder `now`; any other path as it is."""
+    inside = path and before and Path(path).is_relative_to(before)
+    return str(Path(now) / Path(path).relative_to(before)) if inside else path

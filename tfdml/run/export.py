@@ -25,7 +25,7 @@ from tfdml.serving.projection import Projection
 NO_SCORES = ("queries", "step")
 
 
-def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lite=None, onnx=False):
+def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lite=None, onnx=False, data_dir=""):
     """Writes the SavedModel of a run's `best` or `final` model, and its card, to a folder that must not exist.
 
     Args:
@@ -38,9 +38,10 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lit
         whiten: whether to keep components in any case, and give them the same variance.
         lite: precision of a file for LiteRT, see `tfdml.serving.lite`; None: there is none.
         onnx: whether there is a file for ONNX Runtime, too.
+        data_dir: folder of the dataset, which components need; empty: the run's own.
     """
     out, model = Path(out), trained_model(run_dir, which)
-    projection = _projection(model, run_dir, which, dims, whiten) if dims else None
+    projection = _projection(model, run_dir, which, dims, whiten, data_dir) if dims else None
     # Fails at once and names the path; TensorFlow would fail with a traceback, after much work.
     out.mkdir(parents=True, exist_ok=True)
     unfinished = out.with_name(f".writing-{out.name}")
@@ -58,7 +59,7 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lit
     unfinished.rename(out)
 
 
-def _projection(model, run_dir, which, dims, whiten):
+def _projection(model, run_dir, which, dims, whiten, data_dir):
     """Returns what keeps some dimensions of the embedding: its first ones, or its principal components."""
     nested = _nested_dims(model, run_dir)
     if dims in nested and not whiten:
@@ -66,7 +67,8 @@ def _projection(model, run_dir, which, dims, whiten):
     if nested and not whiten:
         known = ", ".join(map(str, nested))
         logging.warning("--dims=%d is none of %s, trained nested: it projects to principal components.", dims, known)
-    experiment, model = trained(run_dir, which, test_only=False)
+    changes = {"data_dir": data_dir} if data_dir else {}
+    experiment, model = trained(run_dir, which, changes, test_only=False)
     return Projection.fit(experiment.embed(model, experiment.splits.train), dims, whiten)
 
 

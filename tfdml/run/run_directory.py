@@ -12,6 +12,10 @@ from tfdml import flags
 from tfdml.checked_files import open_locked, write_atomically
 
 LOCK = ".lock"
+# Flags with other values of which a run goes on: they change no result, or say where images are, whose numbers are
+# compared with those at its beginning.
+MAY_CHANGE = {"cache", "cache_dir", "cache_memory", "checkpoint_every", "keep_checkpoints", "projector"}
+MAY_CHANGE |= {"data_dir", "ignore_images"}
 
 
 class RunDirectory:
@@ -176,7 +180,11 @@ class RunDirectory:
 
     def _refuse_other_flags(self, serialized):
         _, saved = self._saved_flags()
-        different = [f"{saved[name]} there, {line} now" for name, line in serialized.items() if saved[name] != line]
+        different = [
+            f"{saved[name]} there, {line} now"
+            for name, line in serialized.items()
+            if saved[name] != line and name not in MAY_CHANGE
+        ]
         if different and self.has_begun():
             raise ValueError(
                 f"--run_dir={self.path} holds a run with other flags ({'; '.join(different)}). Give the same flags "

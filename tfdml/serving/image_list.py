@@ -46,6 +46,7 @@ class ImageList:
                 Parquet file with the column path, and perhaps label; a text file with a path in each line, and
                 perhaps a tab and a label; or the spec of a dataset. In a folder, the label is the name of the folder
                 that an image is in, but for the first; the first one of a pattern is the last that it names in full.
+                Paths in files are relative to the working folder.
             data_dir, split: of a dataset, its folder, and `train` or `test`.
         """
         found = cls._of(source, data_dir, split)
@@ -53,13 +54,19 @@ class ImageList:
         check_names(found.paths)
         return found
 
+    @staticmethod
+    def is_dataset(source):
+        """Whether `of` takes a source for the spec of a dataset, and not for files."""
+        is_pattern = glob.has_magic(str(source)) and not SPEC.fullmatch(str(source))
+        return not (is_pattern or Path(source).is_dir() or Path(source).is_file())
+
     @classmethod
     def _of(cls, source, data_dir, split):
         if Path(source).is_dir():
             return cls._of_folder(Path(source))
         if Path(source).is_file():
             return cls._of_file(Path(source))
-        if glob.has_magic(str(source)) and not SPEC.fullmatch(str(source)):
+        if not cls.is_dataset(source):
             return cls._of_pattern(str(source))
         if source.partition("(")[0] not in registry.names("dataset"):
             raise FileNotFoundError(f"{source}: no such folder or file, and no dataset of that name.")

@@ -78,7 +78,7 @@ def index_embeddings(out, source, *, model, kind="flat"):
 
 
 def delete_images(out, paths):
-    """Deletes images from an index, with their embeddings; returns how many images are left.
+    """Deletes images from an index, with their embeddings; returns how many were deleted, and how many are left.
 
     Args:
         out: folder of the index.
@@ -104,7 +104,7 @@ def delete_images(out, paths):
         build(folder, shards, manifest["spec"], manifest["metric"], anew=True)
         for file in files:
             file.unlink(missing_ok=True)
-        return len(shards)
+        return len(names), len(shards)
 
 
 def _check_size(spec, count):
@@ -142,7 +142,10 @@ def _opened(folder, model, add):
     """Returns the shards and the model of an index; puts both there if it is new."""
     begun = folder.embeddings.is_dir() and folder.model.is_dir()
     if not begun:
-        if add or not model:
+        if add:
+            gone = folder.model if folder.embeddings.is_dir() else folder.embeddings
+            raise ValueError(f"The index {folder.path} is damaged: {gone} is missing. Make the index again.")
+        if not model:
             raise ValueError(f"--model is missing: the exported model that {folder.path} is made with.")
         embedder = ExportedModel(model)
         shutil.rmtree(folder.embeddings, ignore_errors=True)
@@ -180,3 +183,6 @@ def _check_same(folder, shards, images):
             f"{folder.path} holds an indexing of other images that was interrupted, such as {min(others)}. Repeat its "
             "command, or give another --out."
         )
+    gone = shards.bad.keys() - set(images.paths)
+    if gone:
+        shards.forget_bad(gone)
