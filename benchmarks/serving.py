@@ -118,12 +118,12 @@ def asked_by_hey(port, file, count, seconds):
         sent.flush()
         kind, address = "multipart/form-data; boundary=end", f"http://127.0.0.1:{port}/search"
         command = ["hey", f"-z={seconds:g}s", f"-c={count}", "-m=POST", f"-T={kind}", f"-D={sent.name}", address]
-        told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", told)[1])
+        output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    rate = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])
     # Of few requests it tells no 99th percentile.
-    found = [re.search(rf"{each}% in ([\d.]+)", told) for each in (50, 99)]
+    found = [re.search(rf"{each}% in ([\d.]+)", output) for each in (50, 99)]
     quantiles = [1000 * float(each[1]) if each else float("nan") for each in found]
-    others = [int(found) for status, found in re.findall(r"\[(\d+)\]\s+(\d+) ", told) if status != "200"]
+    others = [int(found) for status, found in re.findall(r"\[(\d+)\]\s+(\d+) ", output) if status != "200"]
     return rate, *quantiles, sum(others)
 
 
@@ -162,8 +162,8 @@ def print_indexing(arguments, files):
 def _numbers_of(program, *words):
     """Returns the numbers in the last line that a program prints."""
     command = [sys.executable, "-c", program, *map(str, words)]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
-    return [float(each) for each in told.splitlines()[-1].split()]
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return [float(each) for each in output.splitlines()[-1].split()]
 
 
 def rows(arguments, service, port, files, alone):

@@ -49,7 +49,7 @@ def test_iterations_that_take_long_are_told(monkeypatch):
             bars[-1].append(count)
 
     monkeypatch.setattr(clustering, "ProgressBar", Bar)
-    with clustering._told(done, 6):
+    with clustering._progress_shown(done, 6):
         assert reached.wait(PATIENCE)
     (bar,) = bars
     # No more than there are, and all of them at the end.

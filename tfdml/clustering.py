@@ -44,7 +44,7 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
     search = faiss.Kmeans(embeddings.shape[1], clusters, **options)
     # As `search.train` does; its own could not be asked how far it is.
     clustering = faiss.Clustering(embeddings.shape[1], clusters, search.cp)
-    with _told(lambda: clustering.iteration_stats.size(), iterations * restarts):
+    with _progress_shown(lambda: clustering.iteration_stats.size(), iterations * restarts):
         clustering.train(embeddings, search.index)
     _, assignment = search.index.search(embeddings, 1)
     centroids = faiss.vector_float_to_array(clustering.centroids)
@@ -122,7 +122,7 @@ def check_finite(embeddings):
 
 
 @contextlib.contextmanager
-def _told(done, total):
+def _progress_shown(done, total):
     """A context that tells how many iterations are done, where they take long.
 
     Args:
@@ -134,13 +134,13 @@ def _told(done, total):
     def tell():
         if ended.wait(SOON):
             return
-        told = min(done(), total)
-        bar = ProgressBar(total, "K-means iteration", done=told)
+        shown = min(done(), total)
+        bar = ProgressBar(total, "K-means iteration", done=shown)
         while not ended.wait(EVERY):
             now = min(done(), total)
-            bar.add(max(now - told, 0))
-            told = max(now, told)
-        bar.add(total - told)
+            bar.add(max(now - shown, 0))
+            shown = max(now, shown)
+        bar.add(total - shown)
 
     teller = threading.Thread(target=tell, daemon=True)
     teller.start()

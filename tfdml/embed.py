@@ -39,8 +39,8 @@ tfdml_flags.define_debug()
 def main(others):
     given = flags.FLAGS
     if others and (not given.runner or not others[0].startswith("--")):
-        told = "" if given.runner else "; options of Apache Beam need --runner"
-        raise ValueError(f"Unexpected argument {others[0]!r}{told}.")
+        hint = "" if given.runner else "; options of Apache Beam need --runner"
+        raise ValueError(f"Unexpected argument {others[0]!r}{hint}.")
     for name, what in {"model": "an exported model", "images": "the images", "out": "the folder to write"}.items():
         if not given[name].value:
             raise ValueError(f"--{name} is missing: {what}.")

@@ -170,10 +170,10 @@ def _naming_unreadable(split):
     try:
         yield
     except tf.errors.OpError as error:
-        told = unreadable_error(split) if is_of_pipeline(error) else None
-        if told is None:
+        named = unreadable_error(split) if is_of_pipeline(error) else None
+        if named is None:
             raise
-        raise told from error
+        raise named from error
 
 
 def _split_of(paths):

@@ -27,15 +27,15 @@ class ProgressBar:
         self._bar = keras.utils.Progbar(total, verbose=int(self.verbose == 1), unit_name=unit)
         self._bar.add(done)
         self._before, self._begun = done, time.monotonic()
-        self._told = self._begun
+        self._printed = self._begun
 
     def add(self, count):
         """Counts `count` more as done."""
         self.done += count
         self._bar.add(count)
         now = time.monotonic()
-        if self.verbose == 2 and now - self._told >= self.every:
-            self._told = now
+        if self.verbose == 2 and now - self._printed >= self.every:
+            self._printed = now
             print(self._line(now - self._begun), flush=True)
 
     def end(self):
@@ -59,8 +59,8 @@ def speed_and_rest(done, rest, seconds):
         seconds: the time that it took.
     """
     speed = done / max(seconds, 1e-9)
-    told = f"{speed:,.3g} a second"
+    speed_text = f"{speed:,.3g} a second"
     if rest is None or not speed:
-        return told
+        return speed_text
     left = rest / speed
-    return f"{told}, {left / 60:,.0f} min left" if left > 90 else f"{told}, {left:,.0f} s left"
+    return f"{speed_text}, {left / 60:,.0f} min left" if left > 90 else f"{speed_text}, {left:,.0f} s left"

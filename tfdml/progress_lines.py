@@ -32,11 +32,11 @@ class ProgressLines(keras.callbacks.Callback):
         self._tell("embedded batch", batch, "")
 
     def _begin(self):
-        self._begun = self._told = time.monotonic()
+        self._begun = self._printed = time.monotonic()
 
     def _tell(self, what, batch, more):
         now, steps = time.monotonic(), self.params["steps"]
-        if now - self._told >= self.every:
-            self._told = now
-            told = speed_and_rest(batch + 1, steps and steps - batch - 1, now - self._begun)
-            print(f"{what} {batch + 1}/{steps or '?'}, {told}{more}", flush=True)
+        if now - self._printed >= self.every:
+            self._printed = now
+            progress = speed_and_rest(batch + 1, steps and steps - batch - 1, now - self._begun)
+            print(f"{what} {batch + 1}/{steps or '?'}, {progress}{more}", flush=True)

@@ -75,8 +75,8 @@ def main():
     with listen(given.host, given.port) as bound:
         name = f"[{given.host}]" if ":" in given.host else given.host
         address = f"http://{name}:{bound.getsockname()[1]}/"
-        told = f"{len(searcher):,} images at {address}; Ctrl-C ends the service."
-        Server(app, limits, lambda: print(told)).run([bound])
+        message = f"{len(searcher):,} images at {address}; Ctrl-C ends the service."
+        Server(app, limits, lambda: print(message)).run([bound])
 
 
 def _is_local(host):

@@ -13,7 +13,7 @@ from tfdml.errors import WorkerFailed
 
 # Bytes that a worker sends at once: TensorFlow holds several copies of what all send, and larger pieces are no faster.
 PIECE = 2**22
-# Characters of an error that are told to other workers.
+# Characters of an error that other workers get.
 MOST_TOLD = 4000
 
 
@@ -75,7 +75,7 @@ class Workers:
     def _notices(self, parts, error):
         """Tells all workers what arrays this one has, or its error; returns what each tells, in exchange order."""
         arrays = [(part.dtype.name, part.shape) for part in parts]
-        line = json.dumps({"worker": self.index, "arrays": arrays, "error": error and _told(error)}) + "\n"
+        line = json.dumps({"worker": self.index, "arrays": arrays, "error": error and _message_of(error)}) + "\n"
         # Collective operations exchange no bytes.
         codes = self.exchange(np.frombuffer(line.encode(), np.uint8).astype(np.int32))
         return [json.loads(line) for line in codes.astype(np.uint8).tobytes().decode().splitlines()]
@@ -119,7 +119,7 @@ def _exchange_of(strategy):
     return lambda vector: gathered(vector.dtype)(tf.convert_to_tensor(vector)).numpy()
 
 
-def _told(error):
+def _message_of(error):
     """Returns what other workers must know of an error."""
     if isinstance(error, tf.errors.OpError):
         return {"code": error.error_code, "text": error.message[:MOST_TOLD]}

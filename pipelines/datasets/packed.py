@@ -88,8 +88,10 @@ def _table(folder, name, expected, columns=None):
 def _check_size(path, expected):
     size = _size(path)
     if size != expected:
-        told = "is missing" if size is None else f"is damaged: it has {size:,} bytes, and was written with {expected:,}"
-        raise ValueError(f"{path} {told}. Copy it again, or pack the dataset anew.")
+        why = (
+            "is missing" if size is None else f"is damaged: it has {size:,} bytes, and was written with {expected:,}"
+        )
+        raise ValueError(f"{path} {why}. Copy it again, or pack the dataset anew.")
 
 
 def _size(path):

@@ -60,18 +60,18 @@ def pack(dataset, folder, images, on_images=lambda count: None):
             check_names(split.images)
     folder, shards = Path(local(folder, "--out=")), shards_of(dataset, images)
     plan = {"images": images, "protocol": dataset.protocol, "rows": _digest(dataset)}
-    with _told(folder):
+    with _naming(folder):
         _check_target(folder)
         folder.mkdir(parents=True, exist_ok=True)
     with locked(folder, "packed dataset"):
         written = _begin(folder, plan)
         for shard in shards:
-            with _told(folder):
+            with _naming(folder):
                 if not _is_whole(folder, shard, written.get(shard.name)):
                     written[shard.name] = _write_shard(folder, shard, dataset.splits()[shard.part])
                     _write_plan(folder, plan, written)
             on_images(len(shard.rows))
-        with _told(folder):
+        with _naming(folder):
             _write_classes(dataset, folder / CLASSES)
             write_manifest(folder / MANIFEST, FORMAT, VERSION, _content(dataset, folder, shards, written))
 
@@ -85,7 +85,7 @@ def _check_target(folder):
 def _begin(folder, plan):
     """Makes the folder this plan's, and returns name to entry of the shards written; an error if it is another's."""
     if not (folder / PLAN).exists():
-        with _told(folder):
+        with _naming(folder):
             _write_plan(folder, plan, {})
     try:
         found = json.loads((folder / PLAN).read_text())
@@ -116,13 +116,15 @@ def _digest(dataset):
 
 
 @contextlib.contextmanager
-def _told(folder):
+def _naming(folder):
     """Says where and why nothing could be written."""
     try:
         yield
     except OSError as error:
-        told = f"Cannot pack into {folder}: {error.strerror or error}. Repeat the command to go on from what is there."
-        raise OSError(told) from error
+        text = (
+            f"Cannot pack into {folder}: {error.strerror or error}. Repeat the command to go on from what is there."
+        )
+        raise OSError(text) from error
 
 
 def _is_whole(folder, shard, entry):

@@ -61,13 +61,13 @@ class Embedder:
     def _embeddings(self, batches, callbacks, bar):
         """Returns what `predict` would, which shares each batch with other workers; `()` without a batch."""
         steps = int(batches.cardinality())
-        told = keras.callbacks.CallbackList(callbacks, add_progbar=bool(bar), verbose=bar, epochs=1, steps=steps)
+        listed = keras.callbacks.CallbackList(callbacks, add_progbar=bool(bar), verbose=bar, epochs=1, steps=steps)
         found = []
-        told.on_predict_begin()
+        listed.on_predict_begin()
         for step, images in enumerate(batches):
             found.append(self._checked(self._forward(images).numpy()))
-            told.on_predict_batch_end(step)
-        told.on_predict_end()
+            listed.on_predict_batch_end(step)
+        listed.on_predict_end()
         return (np.concatenate(found),) if found else ()
 
     def _checked(self, embeddings):

@@ -152,14 +152,14 @@ def _read_folder(path):
     with tempfile.TemporaryFile() as file:
         first = 0
         for block in shards.blocks():
-            with _told(path):
+            with _naming(path):
                 file.write(np.ascontiguousarray(block.embeddings))
             labels[first : first + len(block.ids)] = [numbers.setdefault(label, len(numbers)) for label in block.labels]
             unlabeled += block.labels.count(None)
             first += len(block.ids)
         if unlabeled:
             raise ValueError(f"{path}: {unlabeled:,} of {first:,} images have no label. Embed them with labels.")
-        with _told(path):
+        with _naming(path):
             file.flush()
         shape = (first, shards.dimension)
         # It is on the disk until the array is gone.
@@ -171,7 +171,7 @@ def _read_folder(path):
 
 
 @contextlib.contextmanager
-def _told(path):
+def _naming(path):
     """Says where there is no room for a copy of embeddings."""
     try:
         yield

@@ -95,8 +95,8 @@ class EmbeddingLoss(LossHooks, keras.losses.Loss):
         defaults = _keyword_arguments(self.function)
         for name in names:
             if getattr(self, name) != defaults[name]:
-                told = f"{name}={getattr(self, name)!r} has no effect with {given}={getattr(self, given)!r}"
-                warnings.warn(f"{type(self).__name__}: {told}.", stacklevel=2)
+                unused = f"{name}={getattr(self, name)!r} has no effect with {given}={getattr(self, given)!r}"
+                warnings.warn(f"{type(self).__name__}: {unused}.", stacklevel=2)
 
     def check_input(self, labels, embeddings):
         """Returns both as `call` computes with them, or raises a ValueError; a loss may take other than embeddings."""

@@ -80,10 +80,10 @@ def _sum(first, second):
 def _divided(whole, pieces):
     """`[B, ...]` as `[pieces, B / pieces, ...]`."""
     size = whole.shape[0]
-    told = f"Expected batches that divide into {pieces} equal pieces, received {size or 'another number of'} images."
+    message = f"Expected batches that divide into {pieces} equal pieces, received {size or 'another number of'} images."
     if size is not None and size % pieces:
-        raise ValueError(told)
-    check = tf.debugging.assert_equal(tf.shape(whole)[0] % pieces, 0, message=told)
+        raise ValueError(message)
+    check = tf.debugging.assert_equal(tf.shape(whole)[0] % pieces, 0, message=message)
     with tf.control_dependencies([check] if size is None else []):
         shape = tf.concat([[pieces, tf.shape(whole)[0] // pieces], tf.shape(whole)[1:]], axis=0)
         divided = tf.reshape(whole, shape)

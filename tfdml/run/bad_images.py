@@ -17,22 +17,22 @@ class BadImages(keras.callbacks.Callback):
     def __init__(self, unreadable, *, most, describe):
         super().__init__()
         self.unreadable, self.most, self.describe = unreadable, most, describe
-        self._told = []
+        self._logged = []
 
     def on_train_batch_end(self, batch, logs=None):
         rows = np.flatnonzero(self.unreadable.numpy()).tolist()
-        for row in sorted(set(rows) - set(self._told)):
-            self._told.append(row)
+        for row in sorted(set(rows) - set(self._logged)):
+            self._logged.append(row)
             logging.warning(
                 "Cannot read %s. Other images of its class stand in for it. (%d of at most %d.)",
                 self.describe(row),
-                len(self._told),
+                len(self._logged),
                 self.most,
             )
         if len(rows) > self.most:
             raise ValueError(
                 f"{len(rows)} training images cannot be read, more than --max_bad_images={self.most}: "
-                f"{', '.join(self.describe(row) for row in self._told)}. Replace or remove them."
+                f"{', '.join(self.describe(row) for row in self._logged)}. Replace or remove them."
             )
 
     def finding(self):
@@ -40,11 +40,11 @@ class BadImages(keras.callbacks.Callback):
         return int(np.count_nonzero(self.unreadable.numpy()))
 
     def get_state(self):
-        return {"rows": self._told}
+        return {"rows": self._logged}
 
     def set_state(self, state):
-        """Goes on with the images of a state, which have been told of."""
-        self._told = list(state["rows"])
+        """Goes on with the images of a state, which have been logged."""
+        self._logged = list(state["rows"])
         known = np.zeros(self.unreadable.shape, bool)
-        known[self._told] = True
+        known[self._logged] = True
         self.unreadable.assign(known)

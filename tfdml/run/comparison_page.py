@@ -61,9 +61,9 @@ def write_comparison(groups, path, changes=()):
             page.pairs(environment()),
         ),
     }
-    told = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in _each(records)}
-    title = f"Comparison of {len(told)} runs on {next(iter(records.values()))[0].settings.dataset}"
-    write_text(page.document(title, told, sections, {"gallery": gallery}), path)
+    states = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in _each(records)}
+    title = f"Comparison of {len(states)} runs on {next(iter(records.values()))[0].settings.dataset}"
+    write_text(page.document(title, states, sections, {"gallery": gallery}), path)
 
 
 def merged(several):

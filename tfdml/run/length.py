@@ -8,8 +8,8 @@ EVALUATIONS = 10
 PATIENCE = 5
 # How many times longer or shorter than a pass over the training images an epoch may be that follows from --steps.
 MOST_APART = 4
-# Rise of a metric in the last quarter of a run that is told.
-TOLD = 0.01
+# Rise of a metric in the last quarter of a run from which the command says so.
+NOTEWORTHY = 0.01
 
 
 def steps_of(settings):
@@ -93,7 +93,7 @@ def late_rise(history, metric):
     earlier = [entry["metrics"][metric] for entry in history if entry["step"] <= 0.75 * last]
     late = [entry["metrics"][metric] for entry in history if entry["step"] > 0.75 * last]
     rise = max(late) - max(earlier) if earlier and late else 0.0
-    if rise < TOLD:
+    if rise < NOTEWORTHY:
         return None
     return (
         f"{metric} still rose by {rise:.3f} in the last quarter of the steps: train longer, such as --steps={2 * last}."

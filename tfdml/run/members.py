@@ -80,9 +80,9 @@ def train_ensemble(settings, run, serialized, more=()):
         write_hparams(run, result)
         print_ensemble(result, run)
     if failed:
-        told = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
+        reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
         again = AGAIN.format(number=next(iter(failed)))
-        raise ValueError(f"{len(failed)} of {settings.members} members failed: {told.rstrip('.')}. {again}")
+        raise ValueError(f"{len(failed)} of {settings.members} members failed: {reasons.rstrip('.')}. {again}")
 
 
 def _train_missing(settings, run, serialized, more):
@@ -129,7 +129,7 @@ def run_member(arguments):
                 process.terminate()
             for line in process.stderr:
                 last = line.strip() or last
-                # It is told with the name of the member.
+                # Its error is printed with the name of the member.
                 if not line.startswith(ERROR):
                     sys.stderr.write(line)
     status = process.returncode

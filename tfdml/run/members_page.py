@@ -8,7 +8,7 @@ from tfdml.run.comparison_page import overlaid
 from tfdml.run.page import write_text
 from tfdml.run.record import Record
 
-TOLD = (
+TEXT = (
     "The ensemble in {path} is not joined yet: {complete} of {count} members that have begun are complete. When "
     "all are, repeat the command that trains them, and it has scores, queries and pictures like every run. Until then "
     "--run_dir={path}/{first} reports a member alone."
@@ -24,7 +24,7 @@ def write_members_page(run, path):
     """
     records = {member.path.name: Record.of(member.path) for member in run.begun()}
     complete = sum(bool(record.result) for record in records.values())
-    told = TOLD.format(path=run.path, complete=complete, count=len(records), first=next(iter(records)))
+    text = TEXT.format(path=run.path, complete=complete, count=len(records), first=next(iter(records)))
     about = page.compared_runs(
         {name: record.main() for name, record in records.items()},
         {name: record.flags() for name, record in records.items()},
@@ -35,7 +35,7 @@ def write_members_page(run, path):
         "What was run": about,
     }
     title = f"{run.path.resolve().name}: members of an ensemble"
-    write_text(page.document(title, {told: True}, sections, {"gallery": None}), path)
+    write_text(page.document(title, {text: True}, sections, {"gallery": None}), path)
 
 
 def _members_table(records):

@@ -30,7 +30,7 @@ def write_page(record, subject, pictures, path):
         "Training": page.curve_figures(_curves(record.events)),
         "Queries and neighbors": gallery and page.gallery(gallery),
         "Learners": subject and _learners(subject.learners, record.result),
-        "Pictures": page.picture_figures({each: told for each, told in pictures.items() if each.stem not in OWN}),
+        "Pictures": page.picture_figures({each: caption for each, caption in pictures.items() if each.stem not in OWN}),
         "What was run": page.about_run(record.main(), record.changed()),
         "How to reproduce": page.reproduce(record.command(), _environment(record)),
     }

@@ -61,7 +61,7 @@ class RunDirectory:
             raise PermissionError(f"Cannot write to --run_dir={self.path}: {nearest} is read-only.")
 
     def check_free(self):
-        """Raises if another process is training in the folder now. To be told at once; `claim` asks again."""
+        """Raises if another process is training in the folder now. A first check; `claim` asks again."""
         if (self.path / LOCK).exists():
             self._lock().close()
 

@@ -21,8 +21,8 @@ def make_sampler(settings, splits):
         sampler.bind(splits.train.labels)
     except ValueError as error:
         reasons = held_out(settings, splits.dataset, splits.evaluation)
-        told = f"--sampler={settings.sampler}: {error}"
-        raise ValueError(" ".join([told, *reasons, *["Or hold out fewer."] * bool(reasons)])) from None
+        message = f"--sampler={settings.sampler}: {error}"
+        raise ValueError(" ".join([message, *reasons, *["Or hold out fewer."] * bool(reasons)])) from None
     return sampler
 
 

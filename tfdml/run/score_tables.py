@@ -17,8 +17,8 @@ def score_tables(record, subject):
     measured = means_over_queries(subject) if subject else Scores({})
     intervals = intervals_of(measured)
     tables = _of_result(record.result, intervals) if record.result else _of_log(record, subject, measured, intervals)
-    told = element("p", "Small numbers are 95% bootstrap intervals over queries.") if intervals else None
-    return joined(*tables, told) if tables else None
+    note = element("p", "Small numbers are 95% bootstrap intervals over queries.") if intervals else None
+    return joined(*tables, note) if tables else None
 
 
 def means_over_queries(subject):

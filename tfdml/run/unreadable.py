@@ -22,11 +22,11 @@ def naming_unreadable(train, others, *, tolerant):
         if not is_of_pipeline(error):
             raise
         # Of bad images that are tolerated, those are to blame for which no other can stand in.
-        told = _about_class(train) if tolerant and train else None
-        told = told or _about_image(others if tolerant else [train, *others])
-        if told is None:
+        message = _about_class(train) if tolerant and train else None
+        message = message or _about_image(others if tolerant else [train, *others])
+        if message is None:
             raise
-        raise ValueError(told) from error
+        raise ValueError(message) from error
 
 
 def _about_class(split):

@@ -47,12 +47,12 @@ def check_all(valid):
         valid: `[B]` booleans.
     """
     first = tf.argmin(tf.cast(valid, tf.int32))
-    told = [
+    message = [
         "Image",
         first,
         f"of the batch cannot be read: expected a JPEG, PNG or still WebP of at most {MOST_PIXELS} pixels.",
     ]
-    return tf.raw_ops.Assert(condition=tf.reduce_all(valid), data=told)
+    return tf.raw_ops.Assert(condition=tf.reduce_all(valid), data=message)
 
 
 def _options():

@@ -34,11 +34,11 @@ class WatchedWorker(SubprocessSdkWorkerHandler):
         try:
             self.worker.run()
         except RuntimeError as error:
-            told = f"{error}. Complete shards stay; repeat the command for the others."
+            message = f"{error}. Complete shards stay; repeat the command for the others."
             # Also what is asked after its end.
             while not self._closed.wait(EVERY):
-                self._fail(told)
+                self._fail(message)
 
-    def _fail(self, told):
+    def _fail(self, message):
         for number, future in list(self.control_conn._futures_by_id.items()):
-            future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=told))
+            future.set(beam_fn_api_pb2.InstructionResponse(instruction_id=number, error=message))

@@ -130,9 +130,9 @@ class EmbeddingJob:
         return EmbeddingShards(self.folder)
 
     def _check(self, found):
-        for name, told in PLANNED.items():
+        for name, what in PLANNED.items():
             if found.get(name) != self.plan[name]:
-                raise ValueError(f"--out={self.folder} has {told.format(found.get(name))}. Give a new folder.")
+                raise ValueError(f"--out={self.folder} has {what.format(found.get(name))}. Give a new folder.")
 
     def _reopen(self, images, manifest):
         """Makes a complete folder one that is being made, if shards are missing or damaged."""

@@ -90,8 +90,8 @@ def _read(images, row):
         return images.read(row), None
     except OSError as error:
         if error.errno not in OF_A_FILE:
-            told = f"{images.paths[row]} cannot be read now: {error.strerror}. Repeat the command to go on."
-            raise OSError(told) from error
+            message = f"{images.paths[row]} cannot be read now: {error.strerror}. Repeat the command to go on."
+            raise OSError(message) from error
         return b"", error.strerror or str(error)
 
 

@@ -79,10 +79,10 @@ class ExportedModel:
                 embeddings.append(found)
                 bar.add(len(found))
         except READING_ERRORS as error:
-            told = unreadable_error(split)
-            if told is None:
+            named = unreadable_error(split)
+            if named is None:
                 raise
-            raise told from error
+            raise named from error
         return np.concatenate(embeddings)
 
     def _embedded(self, contents):

@@ -32,11 +32,11 @@ def differences_table(first, found):
     metrics = list(next(iter(found.values())))
     rows = [[name, *(_difference(of_run[metric]) for metric in metrics)] for name, of_run in found.items()]
     caption = f"Difference from {first}, query by query"
-    told = (
+    explanation = (
         "Small numbers are 95% bootstrap intervals of the mean difference over queries. A run is better or worse where "
         "the interval does not contain 0."
     )
-    return joined(table(["Run", *map(titled, metrics)], rows, caption, class_="numbers"), element("p", told))
+    return joined(table(["Run", *map(titled, metrics)], rows, caption, class_="numbers"), element("p", explanation))
 
 
 def right_table(right, queries):

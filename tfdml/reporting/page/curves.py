@@ -29,8 +29,8 @@ def _figure(title, curves):
         return None
     place = _Scale.around([point for points in curves.values() for point in points])
     drawn = joined(*(_curve(number, points, place) for number, points in enumerate(curves.values())))
-    told = "; ".join(_told(name, points) for name, points in curves.items())
-    about = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria_label": f"{title} by step. {told}."}
+    described = "; ".join(_described(name, points) for name, points in curves.items())
+    about = {"viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria_label": f"{title} by step. {described}."}
     chart = element("svg", place.axes(), drawn, **about)
     names = [element("li", _key(number), name) for number, name in enumerate(curves)]
     legend = element("ul", *names, class_="legend") if len(curves) > 1 else None
@@ -98,7 +98,7 @@ def _finite(steps, values):
     return [*points[:-1:every], *points[-1:]]
 
 
-def _told(name, points):
+def _described(name, points):
     (first, start), (last, end) = points[0], points[-1]
     return f"{name}: {start:.4g} at step {first:,}, {end:.4g} at step {last:,}"
 

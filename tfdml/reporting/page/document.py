@@ -27,7 +27,7 @@ def document(title, state, sections, data):
     return string.Template(parts["page.html"]).substitute(
         title=joined(title),
         style=parts["page.css"],
-        state=joined(*(element("p", told, class_=f"state{' going' * going}") for told, going in state.items())),
+        state=joined(*(element("p", text, class_=f"state{' going' * going}") for text, going in state.items())),
         links=joined(*links),
         sections=joined(*(section(name, content) for name, content in shown.items())),
         data=json_in_html(data),

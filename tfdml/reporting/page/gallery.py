@@ -89,12 +89,12 @@ def gallery(data):
         _choice("class", "Class", {"": "all", **{name: name for name in classes}}),
         _choice("right", "Nearest neighbor", {"": "right or wrong", "right": right, "wrong": wrong}),
     ]
-    told = f", for {data['models'][0]}" if several else ""
+    of_which = f", for {data['models'][0]}" if several else ""
     explained = element(
         "p",
         "Each row shows a query and its nearest neighbors. A neighbor of the query’s class has a solid frame and ✓, "
         "another one a dashed frame and ✗. Choose a row to see the images large"
-        + (f", and which of their places make them similar{told}." if "grid" in data else "."),
+        + (f", and which of their places make them similar{of_which}." if "grid" in data else "."),
     )
     return joined(
         explained,

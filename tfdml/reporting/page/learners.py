@@ -22,12 +22,12 @@ def learners_tables(learners, names=None, cost=None):
         [name, *(number(alone[k][column]) for column in columns), number(first[k][monitor]), learners["only_one"][k]]
         for k, name in enumerate(names or range(len(alone)))
     ]
-    told = (
+    caption = (
         f"The mean absolute correlation of dimensions of different learners is {learners['correlation']:.3f}. "
         "“Right alone” counts the images that only this learner gets right."
     )
     costs = element("p", _cost(cost)) if cost else None
-    return joined(table(head, rows, "Each learner alone", class_="numbers"), element("p", told), costs)
+    return joined(table(head, rows, "Each learner alone", class_="numbers"), element("p", caption), costs)
 
 
 def _cost(cost):

@@ -25,8 +25,8 @@ class BodyLimits:
         if scope["type"] != "http" or scope["method"] != "POST":
             return await self.app(scope, receive, send)
         if self._metrics.waiting >= self._limits.waiting:
-            told = f"{self._limits.waiting} requests wait already. Try again in a second."
-            return await refusal(503, told, Retry_After="1", Connection="close")(scope, receive, send)
+            reason = f"{self._limits.waiting} requests wait already. Try again in a second."
+            return await refusal(503, reason, Retry_After="1", Connection="close")(scope, receive, send)
         self._metrics.waiting += 1
         try:
             await self._pass_on(scope, receive, send)
@@ -39,13 +39,13 @@ class BodyLimits:
             async with asyncio.timeout(self._limits.seconds):
                 body, length = await self._read(scope, receive)
         except TimeoutError:
-            told = f"The body did not arrive within {self._limits.seconds:g} seconds."
-            return await refusal(408, told, Connection="close")(scope, receive, send)
+            reason = f"The body did not arrive within {self._limits.seconds:g} seconds."
+            return await refusal(408, reason, Connection="close")(scope, receive, send)
         if length is None:
             return None
         if length > limit:
-            told = f"The body has more than {limit:,} bytes; images may have {self._limits.image_bytes:,}."
-            return await refusal(413, told, Connection="close")(scope, receive, send)
+            reason = f"The body has more than {limit:,} bytes; images may have {self._limits.image_bytes:,}."
+            return await refusal(413, reason, Connection="close")(scope, receive, send)
         unread = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive_again():

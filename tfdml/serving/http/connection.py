@@ -29,8 +29,8 @@ class Connection(H11Protocol):
         if len(self.connections) > 2 * most:
             return transport.abort()
         if len(self.connections) > most:
-            told = f"{most} connections are open already. Try again in a second."
-            self.app = refusal(503, told, Retry_After="1", Connection="close")
+            message = f"{most} connections are open already. Try again in a second."
+            self.app = refusal(503, message, Retry_After="1", Connection="close")
         # `pause_writing` is to tell of every byte that the client does not take.
         transport.set_write_buffer_limits(0)
         self._header_timer = self.loop.call_later(self._limits.seconds, self._no_header)
@@ -60,8 +60,8 @@ class Connection(H11Protocol):
     def _no_header(self):
         # One that has sent nothing may be a browser's, opened in advance.
         if self.conn.trailing_data[0]:
-            told = f"The header did not arrive within {self._limits.seconds:g} seconds."
-            body = json.dumps({"error": told}).encode()
+            message = f"The header did not arrive within {self._limits.seconds:g} seconds."
+            body = json.dumps({"error": message}).encode()
             head = f"HTTP/1.1 408 Request Timeout\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
             self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
         self.transport.close()

@@ -20,8 +20,8 @@ def answer_errors(app):
 
     @app.exception_handler(RequestValidationError)
     async def of_validation(request, error):
-        told = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
-        return refusal(422, told)
+        reasons = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
+        return refusal(422, reasons)
 
     @app.exception_handler(Exception)
     async def of_the_service(request, error):

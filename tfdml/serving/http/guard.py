@@ -33,8 +33,8 @@ class Guard:
             if self._hosts and host not in self._hosts:
                 return refusal(403, f"The service is not called {host!r}; expected {', '.join(sorted(self._hosts))}.")
         elif scope["path"] not in OPEN and not hmac.compare_digest(headers.get(b"authorization", b""), self._expected):
-            told = "Expected the header Authorization: Bearer TOKEN, with the token of the service."
-            return refusal(401, told, WWW_Authenticate="Bearer", Connection="close")
+            message = "Expected the header Authorization: Bearer TOKEN, with the token of the service."
+            return refusal(401, message, WWW_Authenticate="Bearer", Connection="close")
         return None
 
 
