@@ -121,9 +121,7 @@ def _naming(folder):
     try:
         yield
     except OSError as error:
-        text = (
-            f"Cannot pack into {folder}: {error.strerror or error}. Repeat the command to go on from what is there."
-        )
+        text = f"Cannot pack into {folder}: {error.strerror or error}. Repeat the command to go on from what is there."
         raise OSError(text) from error
 
 
