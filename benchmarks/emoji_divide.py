@@ -25,6 +25,8 @@ MARGIN = "--loss=margin(beta=1.2)"
 AUTHORS = "hold_others=False, cluster_order='round_robin', merge_loss_at=6, merge_at=15"
 # Rows in which each of four learners has as many steps as the one embedding.
 FOUR_TIMES = ", four times the steps"
+# From clusters as many images of a class as it has there, and not equally many of each class.
+BY_IMAGES = "--sampler=proportional_pxk(groups=16, per_class=4)"
 # As many images in a step as four learners have that learn at once.
 FOUR_BATCHES = "--sampler=pxk(classes=64, per_class=4)"
 CHANGES = {
@@ -36,6 +38,7 @@ CHANGES = {
     "K = 4, random images": [*divided("data_split='random'"), TRIPLET],
     "K = 4, random classes": [*divided("data_split='random_classes'"), TRIPLET],
     "K = 4, clusters of neighboring subgroups": [*divided("data_split='labels'"), TRIPLET],
+    "K = 4, in proportion to images": [*divided(), TRIPLET, BY_IMAGES],
     "K = 4, embedding not split": [*divided("split_embedding=False"), TRIPLET],
     "K = 4, turns on all data": [*divided("data_split='none'"), TRIPLET],
     "K = 4, the authors' schedule": [*divided(AUTHORS), TRIPLET],
@@ -67,6 +70,8 @@ DIFFERENCES = [
     ("K = 4, random classes", "K = 4"),
     ("K = 4, clusters of neighboring subgroups", "K = 4"),
     ("K = 4, turns on all data", "K = 4, random classes"),
+    ("K = 4", "K = 4, in proportion to images"),
+    ("one embedding", "K = 4, in proportion to images"),
     ("K = 4", "K = 4, the authors' schedule"),
     ("K = 4", "K = 4, at once"),
     ("one embedding", "K = 4, embedding not split"),
