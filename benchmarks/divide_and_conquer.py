@@ -70,6 +70,7 @@ GAINS = [
     ("K = 4, random clusters, in proportion to images", "K = 4, in proportion to images"),
     ("one embedding", "K = 4, in proportion to images"),
     ("K = 4, turns on all data", "K = 4"),
+    ("K = 4", "K = 4, embedding not split"),
     ("K = 4, turns on all data, four times the steps", "K = 4, four times the steps"),
     ("K = 4, at once on all data", "K = 4, at once"),
 ]
