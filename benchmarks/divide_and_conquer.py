@@ -5,8 +5,8 @@ size, unless a row says another, and prints a Markdown table: mean ± standard d
 Recall@1 of the final model, of its learners alone, how they correlate, the steps that a learner learned in, the mean
 distances of negative pairs within clusters and between them (Figure 8 of the paper), and what Recall@1 gained in the
 last quarter of the steps, near 0 where a run is finished. Of the one embedding as many slices stand for learners as
-most rows have learners, as in the paper's Table 7. Below the table is how much better K-means clusters are than some
-rows. Runs are kept; see `benchmarks.runs`. Classes whose groups differ in other parts of the picture each:
+most rows have learners, as in the paper's Table 7. Below the table are differences between rows. Runs are kept; see
+`benchmarks.runs`. Classes whose groups differ in other parts of the picture each:
 `python -m benchmarks.divide_and_conquer "--dataset=toycars(grouped=True)"`.
 """
 
@@ -62,7 +62,7 @@ HEADS = ["", "Recall@1", "Recall@8", *OF_LEARNERS, "gain in the last quarter"]
 
 
 KINDS = ("mean_within", "mean_between")
-# What K-means wins beside others.
+# The second minus the first: what K-means wins, and what sampling and splitting do.
 GAINS = [
     ("one embedding", "K = 4"),
     ("K = 4, random clusters", "K = 4"),

@@ -84,6 +84,7 @@ def main():
 
 def _of_run(given):
     """Returns the `Source` of a run's test split."""
+    from tfdml import registry
     from tfdml.evaluation.protocols import protocol_of
     from tfdml.run.experiment import trained
     from tfdml.run.run_directory import RunDirectory
@@ -93,7 +94,8 @@ def _of_run(given):
     if "dataset" in changes:
         # These settings of the run are only for its own dataset, and its folder for datasets of that name.
         changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}
-        if _name(changes["dataset"]) != _name(RunDirectory(given.run_dir).settings().dataset):
+        own = RunDirectory(given.run_dir).settings().dataset
+        if registry.parse(given.dataset)[0][0] != registry.parse(own)[0][0]:
             changes = {"data_dir": "", **changes}
     experiment, model = trained(given.run_dir, given.which, changes)
     split, settings = experiment.splits.test, experiment.settings
@@ -101,10 +103,6 @@ def _of_run(given):
     about = {"run_dir": given.run_dir, "model": given.which, "dataset": settings.dataset, "split": "test"}
     about["protocol"] = experiment.protocol_spec
     return Source(about, protocol, experiment.embed(model, split), split)
-
-
-def _name(spec):
-    return spec.partition("(")[0].strip()
 
 
 def _of_model(given):

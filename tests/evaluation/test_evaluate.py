@@ -106,7 +106,7 @@ def test_every_metric_says_what_it_is():
 
 
 def test_bfloat16_is_read_as_float32():
-    """What `predict` of a model in mixed_bfloat16 gives."""
+    """Models in mixed_bfloat16 predict such embeddings."""
     embeddings = np.random.default_rng(0).normal(size=(12, 4)).astype("bfloat16")
     labels = np.arange(12) % 4
     assert evaluate(embeddings, labels) == evaluate(embeddings.astype(np.float32), labels)

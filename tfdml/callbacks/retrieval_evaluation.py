@@ -109,11 +109,13 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self._evaluations_before = len(self.history)
 
     def on_train_batch_end(self, batch, logs=None):
+        if self.unit != "steps":
+            return
         # Several steps are one batch here if they are executed together, and several batches one step if gradients are
         # accumulated.
         step, passed = self._step(), self._passed
         self._passed = step
-        if self.unit == "steps" and step // self.every > passed // self.every:
+        if step // self.every > passed // self.every:
             self._evaluate()
 
     def on_epoch_end(self, epoch, logs=None):

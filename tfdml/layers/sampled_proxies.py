@@ -19,8 +19,8 @@ class SampledProxies(Proxies):
     and gradients move the proxies of drawn classes only. The layer needs the labels, so in plain Keras they are an
     input of the model, too.
 
-    The output `[B, 1 + sampled]` begins with the similarity to its class; where this comes among the others, it is
-    minus infinity. It is NaN for a label that is no class, and where a batch has more classes than are sampled.
+    The output `[B, 1 + sampled]` begins with the similarity to an image's class; where this comes among the others, it
+    is minus infinity. It is NaN for a label that is no class, and where a batch has more classes than are sampled.
 
     Example: `SampledProxies(classes=1_000_000, sampled=10_000)(embeddings, labels)`.
 
