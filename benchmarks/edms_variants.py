@@ -9,6 +9,7 @@ and of a member alone, of NMI of all members, and their correlation. Runs are ke
 (left): `python -m benchmarks.edms_variants --row="EDMS (RW, P*), 10 members"`.
 """
 
+import itertools
 import statistics
 
 from benchmarks.measured import measured
@@ -40,12 +41,15 @@ FULL = "EDMS (RW, P*)"
 MORE = f"{FULL}, 10 members"
 LOSSES[MORE] = LOSSES[FULL]
 RATES = ("3e-4", "1e-3")
-SETTINGS = {
-    name: [
-        [f"--loss={loss}", f"--optimizer=adam(learning_rate={rate}, epsilon=1e-8)"] for loss in losses for rate in RATES
-    ]
-    for name, losses in LOSSES.items()
-}
+
+
+def settings_of(losses, rates=RATES):
+    """The settings of a row: each loss with each learning rate."""
+    tried = itertools.product(losses, rates)
+    return [[f"--loss={loss}", f"--optimizer=adam(learning_rate={rate}, epsilon=1e-8)"] for loss, rate in tried]
+
+
+SETTINGS = {name: settings_of(losses) for name, losses in LOSSES.items()}
 # Two members show what several gain, and ten how it goes on.
 CHANGES = {name: [f"--members={10 if name == MORE else 2}"] for name in LOSSES}
 # Figure 4 (right): 50 meta-classes and 64 dimensions are the flagfile's. There are 100 classes.
@@ -59,14 +63,22 @@ MEMBERS = (1, 2, 5, 10)
 HEADS = ["", *(f"Recall@1 of {count}" for count in MEMBERS), "a member's", "NMI", "correlation"]
 
 
-def row(results, run_dirs):
+def of_members(run_dirs, numbers):
+    """Returns cells of Recall@1 of the first members together, for each number of them, of a member's, and correlation.
+
+    The cells of more members than there are stay empty.
+    """
     learners = [measured(run_dir)["learners"] for run_dir in run_dirs]
     trained = len(learners[0]["first"])
-    first = [[each["first"][count - 1]["recall_at_1"] for each in learners] for count in MEMBERS if count <= trained]
-    cells = [spread(recalls) for recalls in first] + [""] * (len(MEMBERS) - len(first))
-    nmi = spread([result["metrics"]["nmi"] for result in results])
+    first = [[each["first"][count - 1]["recall_at_1"] for each in learners] for count in numbers if count <= trained]
+    cells = [spread(recalls) for recalls in first] + [""] * (len(numbers) - len(first))
     correlation = f"{statistics.mean(each['correlation'] for each in learners):.3f}"
-    return [*cells, spread(recall_of_learners(learners)), nmi, correlation]
+    return [*cells, spread(recall_of_learners(learners)), correlation]
+
+
+def row(results, run_dirs):
+    *recalls, correlation = of_members(run_dirs, MEMBERS)
+    return [*recalls, spread([result["metrics"]["nmi"] for result in results]), correlation]
 
 
 if __name__ == "__main__":

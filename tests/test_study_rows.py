@@ -8,8 +8,11 @@ from benchmarks import (
     divide_and_conquer,
     edms_variants,
     emoji_divide,
+    emoji_edms,
     emoji_ensembles,
+    emoji_lifted,
     emoji_losses,
+    emoji_ranked_list,
     emoji_training,
     ensembles,
     lifted,
@@ -36,14 +39,17 @@ STUDIES = {
         searched(emoji_divide),
         {name: emoji_divide.SETTINGS for name in searched(emoji_divide)},
     ),
+    emoji_edms: (searched(emoji_edms), emoji_edms.SETTINGS),
     emoji_ensembles: (
         searched(emoji_ensembles),
         {name: emoji_ensembles.settings_of(*method) for name, method in emoji_ensembles.METHODS.items()},
     ),
+    emoji_lifted: (emoji_lifted.CHANGES, emoji_lifted.SETTINGS),
     emoji_losses: (
         searched(emoji_losses),
         {name: emoji_losses.settings_of(name) for name in searched(emoji_losses)},
     ),
+    emoji_ranked_list: (emoji_ranked_list.CHANGES, emoji_ranked_list.SETTINGS),
     emoji_training: (
         searched(emoji_training),
         {name: emoji_training.SETTINGS for name in searched(emoji_training)},
@@ -55,7 +61,7 @@ STUDIES = {
     ranked_list_boundaries: (ranked_list_boundaries.CHANGES, None),
     ranked_list_losses: (ranked_list_losses.CHANGES, ranked_list_losses.SETTINGS),
 }
-FOLLOWED = [edms_variants, emoji_divide, emoji_ensembles, emoji_losses, emoji_training]
+FOLLOWED = [edms_variants, emoji_divide, emoji_edms, emoji_ensembles, emoji_losses, emoji_training]
 # As users give them behind a study's command.
 MORE = ["--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))", "--patience=5"]
 
@@ -109,7 +115,9 @@ def test_the_authors_schedule_is_scaled_to_the_epochs_that_there_are():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("study", [edms_variants, emoji_divide, emoji_ensembles], ids=lambda study: study.__name__)
+@pytest.mark.parametrize(
+    "study", [edms_variants, emoji_divide, emoji_ensembles, emoji_ranked_list], ids=lambda study: study.__name__
+)
 def test_methods_fit_the_backbone(study, monkeypatch, request):
     monkeypatch.chdir(request.config.rootpath)
     changes, settings = STUDIES[study]
@@ -136,7 +144,10 @@ def test_long_names_of_runs_differ():
         (divide_and_conquer, divide_and_conquer.GAINS),
         (edms_variants, edms_variants.DIFFERENCES),
         (emoji_divide, emoji_divide.DIFFERENCES),
+        (emoji_edms, emoji_edms.DIFFERENCES),
         (emoji_ensembles, emoji_ensembles.DIFFERENCES),
+        (emoji_lifted, emoji_lifted.DIFFERENCES),
+        (emoji_ranked_list, emoji_ranked_list.DIFFERENCES),
         (emoji_training, emoji_training.DIFFERENCES),
     ],
 )

@@ -1,0 +1,38 @@
+"""EDMS on the emoji set, the variants of its Table 2 and its members: `python -m benchmarks.emoji_edms`.
+
+Trains configs/emoji.flags with some variants of `benchmarks.edms_variants`, two members each, and one with five.
+Validation chooses among four settings of each row with a single member, one seed and 400 steps: two learning rates,
+and a factor of all similarities or the α of random walks. Prints a Markdown table of all settings, and another: mean ±
+standard deviation over seeds, in percent, of Recall@1 of the best models of the first members together and of a member
+alone, and how members correlate. Below the table are differences between rows. Runs are kept; see `benchmarks.runs`.
+docs/emoji.md is about the images; --data_dir says where they are.
+"""
+
+from benchmarks import edms_variants
+from benchmarks.edms_variants import of_members, settings_of
+from benchmarks.emoji_losses import FLAGFILE, RATES
+from benchmarks.rows import compare
+
+WITHOUT, WALKS, IMAGES, HARD = "EDMS (w/o)", "EDMS (RW)", "EDMS (RW, P)", "EDMS (RW, P*)"
+MORE = f"{WITHOUT}, 5 members"
+LOSSES = {name: edms_variants.LOSSES[name] for name in (WITHOUT, WALKS, IMAGES, HARD)}
+# As in the paper: 50 meta-classes, here of 543 classes, and batches drawn from all images.
+COMMON = ["--sampler=uniform(batch_size=64)", "--meta_classes=50"]
+CHANGES = {name: [*COMMON, "--members=2"] for name in LOSSES}
+CHANGES[MORE] = [*COMMON, "--members=5"]
+FOLLOW = {MORE: WITHOUT}
+SETTINGS = {name: settings_of(losses, RATES) for name, losses in LOSSES.items()}
+# The second minus the first: what walks, proxies, hard ones, and members win.
+DIFFERENCES = [(WITHOUT, WALKS), (WALKS, IMAGES), (IMAGES, HARD), (WITHOUT, HARD), (WITHOUT, MORE)]
+SEARCHING = ("--members=0", "--steps=400")
+MEMBERS = (1, 2, 5)
+HEADS = ["", *(f"Recall@1 of {count}" for count in MEMBERS), "a member's", "correlation"]
+
+
+def row(_, run_dirs):
+    return of_members(run_dirs, MEMBERS)
+
+
+if __name__ == "__main__":
+    more = {"settings": SETTINGS, "searching": SEARCHING, "follow": FOLLOW, "learners": 1}
+    compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_edms", HEADS, row, differences=DIFFERENCES, **more)

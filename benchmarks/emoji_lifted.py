@@ -1,0 +1,29 @@
+"""Lifted Structure on the emoji set, with and without hard neighbors: `python -m benchmarks.emoji_lifted`.
+
+Trains configs/emoji.flags with the lifted structure loss and each of the batches below, of as many images. Validation
+chooses among four settings of each row with one seed and 400 steps: two margins and two learning rates. Prints a
+Markdown table of all settings, and one of the best models of all seeds: mean ± standard deviation, in percent, on test
+classes, steps to the best model, and what Recall@1 on validation classes gained in the last quarter of the steps, near
+0 where a run is finished. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the images; --data_dir says
+where they are.
+"""
+
+from benchmarks import emoji_losses
+from benchmarks.emoji_losses import FLAGFILE, HEADS, SEARCHING, row
+from benchmarks.rows import compare
+
+LOSS = "lifted structure"
+BATCHES = {
+    "hard neighbors": "hard_neighbors(pairs=16)",
+    # More passes than any run has: the neighbors stay random.
+    "random negatives": "hard_neighbors(pairs=16, refresh_every=1000000)",
+    "P×K": "pxk(classes=16, per_class=4)",
+}
+CHANGES = {name: [*emoji_losses.CHANGES[LOSS], f"--sampler={sampler}"] for name, sampler in BATCHES.items()}
+SETTINGS = {name: emoji_losses.settings_of(LOSS) for name in CHANGES}
+# The second minus the first.
+DIFFERENCES = [("random negatives", "hard neighbors"), ("P×K", "hard neighbors"), ("random negatives", "P×K")]
+
+if __name__ == "__main__":
+    more = {"settings": SETTINGS, "searching": SEARCHING, "differences": DIFFERENCES}
+    compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_lifted", HEADS, row, **more)

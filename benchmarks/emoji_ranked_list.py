@@ -1,0 +1,42 @@
+"""Ranked List Loss on the emoji set, its levels and boundaries: `python -m benchmarks.emoji_ranked_list`.
+
+Trains configs/emoji.flags with ranked list loss and each of the changes below. Validation chooses among four learning
+rates for each row with one seed and 400 steps. Prints a Markdown table of them, and one of the best models of all
+seeds: mean ± standard deviation, in percent, on test classes, steps to the best model, and what Recall@1 on validation
+classes gained in the last quarter of the steps, near 0 where a run is finished. Runs are kept; see `benchmarks.runs`.
+docs/emoji.md is about the images; --data_dir says where they are.
+"""
+
+from benchmarks.emoji_ensembles import MORE_RATES
+from benchmarks.emoji_losses import FLAGFILE, HEADS, SEARCHING, row
+from benchmarks.rows import compare
+
+# At an eighth, a sixteenth and a 32nd of the images' sides, as in the paper.
+LOW, MIDDLE, HIGH = "block_5_add", "block_12_add", "output"
+BACKBONE = f"--backbone=keras_applications(name='MobileNetV2', alpha=0.35, endpoints=('{LOW}', '{MIDDLE}'))"
+LEVELS = f"--method=multilevel(endpoints=('{LOW}', '{MIDDLE}', '{HIGH}'))"
+# As many for each of three levels as one embedding has.
+WIDER = "--embedding_size=384"
+RANKED_LIST = "--loss=ranked_list"
+# Rows of Tables VI, VII, IX and XI of the paper in small.
+CHANGES = {
+    "H": [RANKED_LIST],
+    "L, M, H": [RANKED_LIST, BACKBONE, LEVELS, WIDER],
+    "H, as many dimensions": [RANKED_LIST, WIDER],
+    "H, no margin": ["--loss=ranked_list(margin=0.0)"],
+    "H, no diameter": ["--loss=ranked_list(margin=1.2)"],
+    "H, negatives weighted equally": ["--loss=ranked_list(negative_temperature=0.0)"],
+}
+SETTINGS = {name: [[f"--optimizer=adam(learning_rate={rate})"] for rate in MORE_RATES] for name in CHANGES}
+# The second minus the first.
+DIFFERENCES = [
+    ("H", "L, M, H"),
+    ("H, as many dimensions", "L, M, H"),
+    ("H, no margin", "H"),
+    ("H, no diameter", "H"),
+    ("H, negatives weighted equally", "H"),
+]
+
+if __name__ == "__main__":
+    more = {"settings": SETTINGS, "searching": SEARCHING, "differences": DIFFERENCES}
+    compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_ranked_list", HEADS, row, **more)
