@@ -2,11 +2,11 @@
 
 Trains configs/emoji.flags with each loss below in four settings, two of the loss and two learning rates, with one seed
 and 400 steps; of proxies the rates differ, and the network has one. What is best on validation classes is trained with
-all seeds, and some with four times the steps as well. Prints a Markdown table of all settings, and one of the best
-models of all seeds: mean ± standard deviation, in percent, on test classes, steps to the best model and what Recall@1
-on validation classes gained in the last quarter of the steps, near 0 where a run is finished. Lifted structure keeps
-lengths. --intervals compares each loss with the first one, and --curves=curves.svg draws all runs. Runs are kept; see
-`benchmarks.runs`. docs/emoji.md is about the images.
+all seeds, and some with four times the steps, or with other batches, as well. Prints a Markdown table of all settings,
+and one of the best models of all seeds: mean ± standard deviation, in percent, on test classes, steps to the best model
+and what Recall@1 on validation classes gained in the last quarter of the steps, near 0 where a run is finished. Lifted
+structure keeps lengths. --intervals compares each loss with the first one, and --curves=curves.svg draws all runs. Runs
+are kept; see `benchmarks.runs`. docs/emoji.md is about the images.
 """
 
 import itertools
@@ -59,7 +59,14 @@ CHANGES["lifted structure"] = ["--method=single(normalize=False)", "--protocol=s
 # On pairs and on proxies, until they no longer improve; with triplets it is a row of `benchmarks.emoji_training`.
 FOLLOW = {}
 LONGER = ("contrastive", "N-pair", "Proxy-Anchor", "NormSoftmax")
-add_rows(CHANGES, FOLLOW, LONGER, ", four times the steps", "--steps=3200")
+FOUR_TIMES = ", four times the steps"
+add_rows(CHANGES, FOLLOW, LONGER, FOUR_TIMES, "--steps=3200")
+# Two images of a class in place of four, so that each image has one partner.
+PAIRS = f"{FOUR_TIMES}, 32 × 2 images"
+ON_PAIRS = ("contrastive", "N-pair")
+add_rows(CHANGES, FOLLOW, ON_PAIRS, PAIRS, "--steps=3200", "--sampler=pxk(classes=32, per_class=2)")
+# The second minus the first.
+DIFFERENCES = [(f"{name}{FOUR_TIMES}", f"{name}{PAIRS}") for name in ON_PAIRS]
 HEADS = ["", "Recall@1", "MAP@R", "steps to the best", "gain in the last quarter"]
 
 
@@ -79,5 +86,5 @@ def row(results, run_dirs):
 
 if __name__ == "__main__":
     settings = {name: settings_of(name) for name in LOSSES}
-    more = {"settings": settings, "searching": SEARCHING, "follow": FOLLOW}
+    more = {"settings": settings, "searching": SEARCHING, "follow": FOLLOW, "differences": DIFFERENCES}
     compare(__doc__, FLAGFILE, CHANGES, "runs/emoji_losses", HEADS, row, **more)

@@ -146,6 +146,7 @@ def test_long_names_of_runs_differ():
         (emoji_divide, emoji_divide.DIFFERENCES),
         (emoji_edms, emoji_edms.DIFFERENCES),
         (emoji_ensembles, emoji_ensembles.DIFFERENCES),
+        (emoji_losses, emoji_losses.DIFFERENCES),
         (emoji_lifted, emoji_lifted.DIFFERENCES),
         (emoji_ranked_list, emoji_ranked_list.DIFFERENCES),
         (emoji_training, emoji_training.DIFFERENCES),
