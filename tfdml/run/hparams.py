@@ -5,14 +5,10 @@ import shutil
 import tensorflow as tf
 
 from tfdml.run.record import Record
+from tfdml.run.run_directory import MAY_CHANGE
 
 # Where and how a run computes, which changes no result, or only what is measured.
-LEFT_OUT = {
-    "cache",
-    "cache_dir",
-    "cache_memory",
-    "checkpoint_every",
-    "data_dir",
+LEFT_OUT = (MAY_CHANGE - {"ignore_images"}) | {
     "deterministic",
     "devices",
     "eval_batch_size",
@@ -20,9 +16,7 @@ LEFT_OUT = {
     "eval_unit",
     "import_modules",
     "jit_compile",
-    "keep_checkpoints",
     "metrics",
-    "projector",
 }
 # What `result.json` calls the scores, to what the tab calls them.
 SCORES = {"best": "best", "metrics": "final"}
