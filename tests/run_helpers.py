@@ -5,6 +5,7 @@ import functools
 import io
 import json
 import os
+import re
 import zipfile
 from pathlib import Path
 
@@ -143,6 +144,12 @@ def newest_arrays(run_dir):
     """Bytes of every variable in the newest checkpoint: weights, optimizer, seeds."""
     with load_newest(run_dir) as stored:
         return {name: (stored[name].shape, str(stored[name].dtype), stored[name].tobytes()) for name in stored}
+
+
+def assert_went_on(run_dir, done):
+    """The command went on from a checkpoint; one that starts anew leaves the same bits."""
+    found = re.search(rf"Going on with {re.escape(str(run_dir))} after step (\d+)\.", done.stdout)
+    assert found and int(found[1]) > 0, done.stdout
 
 
 def assert_same_run(run_dir, expected):

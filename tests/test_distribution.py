@@ -5,7 +5,7 @@ import pytest
 
 from tests.commands import Forked
 from tests.programs.three_steps import CASES, IN_FLOAT32
-from tests.run_helpers import assert_same_run, steps, train_flags
+from tests.run_helpers import assert_same_run, assert_went_on, steps, train_flags
 from tests.worker_processes import PROGRAMS, config_of, finish, free_ports, start
 
 pytestmark = pytest.mark.slow
@@ -85,26 +85,29 @@ def has_gone_on_to(run_dir, step):
     return lambda: max(steps(run_dir), default=0) >= step
 
 
-def assert_complete(*commands):
-    for command in commands:
-        done = command.wait()
+def completed(*commands):
+    """What the first of these commands has printed, when all have ended well."""
+    ended = [command.wait() for command in commands]
+    for done in ended:
         assert done.returncode == 0, done.stderr
+    return ended[0]
 
 
 @pytest.mark.nightly
 def test_two_replicas_go_on_exactly(tmp_path):
     """With batch normalisation, whose statistics each replica measures on its own share."""
     straight, killed = tmp_path / "straight", tmp_path / "killed"
-    assert_complete(start_run(straight, "cpu:2"))
-    start_run(killed, "cpu:2").until(has_gone_on_to(killed, 25)).kill()
-    assert_complete(start_run(killed, "cpu:2"))
+    completed(start_run(straight, "cpu:2"))
+    stopped = start_run(killed, "cpu:2").until(has_gone_on_to(killed, 25)).kill()
+    assert stopped.returncode == -9
+    assert_went_on(killed, completed(start_run(killed, "cpu:2")))
     assert_same_run(killed, straight)
 
 
 @pytest.mark.nightly
 def test_lost_worker_ends_the_others_and_all_go_on_exactly(tmp_path):
     straight, killed = tmp_path / "straight", tmp_path / "killed"
-    assert_complete(*start_workers(straight))
+    completed(*start_workers(straight))
 
     first, second = start_workers(killed)
     second.until(has_gone_on_to(killed, 25)).kill()
@@ -112,5 +115,5 @@ def test_lost_worker_ends_the_others_and_all_go_on_exactly(tmp_path):
     assert done.returncode == 1
     assert "Error: Another worker was lost" in done.stderr and "Traceback" not in done.stderr
 
-    assert_complete(*start_workers(killed))
+    assert_went_on(killed, completed(*start_workers(killed)))
     assert_same_run(killed, straight)

@@ -4,7 +4,7 @@ import pytest
 from PIL import Image
 
 from tests.commands import Forked, run
-from tests.run_helpers import assert_same_run, events, result, steps, train, train_flags
+from tests.run_helpers import assert_same_run, assert_went_on, events, result, steps, train, train_flags
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +55,7 @@ def test_it_ends_with_the_same_bits(tmp_path):
     assert 42 <= max(steps(killed)) < 50
     done = train(killed, *MORE)
     assert done.returncode == 0, done.stderr
+    assert_went_on(killed, done)
     assert_same_run(killed, straight)
 
     metadata.unlink()
@@ -81,6 +82,7 @@ def test_hard_neighbors_within_clusters_end_with_the_same_bits(tmp_path):
     assert 22 <= max(steps(killed)) < 30
     done = train(killed, *more)
     assert done.returncode == 0, done.stderr
+    assert_went_on(killed, done)
     assert_same_run(killed, straight)
 
 

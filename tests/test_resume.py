@@ -9,6 +9,7 @@ from tests.run_helpers import (
     EPOCHS,
     STEPS_PER_EPOCH,
     assert_same_run,
+    assert_went_on,
     events,
     result,
     steps,
@@ -119,6 +120,7 @@ def test_killed_between_the_last_checkpoint_and_the_result(tmp_path):
     (run_dir / "final.keras").unlink()
     done = run("tfdml.train", *straight_flags(run_dir))
     assert done.returncode == 0, done.stderr
+    assert_went_on(run_dir, done)
     assert_same_run(run_dir, straight_run())
 
 
@@ -143,6 +145,7 @@ def test_patience_stops_and_stays_stopped(tmp_path):
     (again / "result.json").unlink()
     done = train(again, *more)
     assert done.returncode == 0, done.stderr
+    assert_went_on(again, done)
     assert_same_run(again, run_dir)
 
 

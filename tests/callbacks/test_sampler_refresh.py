@@ -10,7 +10,7 @@ from pipelines.sampling import HardNeighbors
 from tests.commands import Forked
 from tests.loss_specs import LOSS_SPECS
 from tests.methods.test_every_method import OPTIONS
-from tests.run_helpers import assert_same_run, events, result, steps, train, train_flags
+from tests.run_helpers import assert_same_run, assert_went_on, events, result, steps, train, train_flags
 from tfdml.backbones import Small
 from tfdml.callbacks import SamplerRefresh
 from tfdml.neighbors import nearest_negatives
@@ -153,6 +153,7 @@ def test_a_killed_run_ends_with_the_same_bits(tmp_path):
     assert 33 <= max(steps(killed)) < 40
     done = train(killed, *more)
     assert done.returncode == 0, done.stderr
+    assert_went_on(killed, done)
     assert_same_run(killed, straight)
 
 

@@ -54,6 +54,17 @@ def test_an_anchor_has_the_part_of_its_own_negatives(make_batch):
         assert values[anchor] == pytest.approx(9 * part)
 
 
+def test_of_some_anchors_only_their_pairs_count(make_batch):
+    labels, embeddings = make_batch(9, 3, dtype="float64")
+    similarities = {True: [], False: []}
+    for i in range(6):
+        for j in set(range(9)) - {i}:
+            similarities[bool(labels[i] == labels[j])].append(cosine(embeddings[i], embeddings[j]))
+    positive, negative = (np.array(histogram(similarities[same], 10)) for same in (True, False))
+    values = histogram_loss(labels, embeddings, 6, bins=10)
+    assert values.shape == (6,) and np.mean(values) == pytest.approx(negative @ np.cumsum(positive))
+
+
 def test_by_hand():
     # Cosines on nodes: of the positive pair 0, of the negative pairs -1 and 0; nodes -1, 0, 1, of which 0 is the first
     # that the positive pair reaches.

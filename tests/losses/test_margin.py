@@ -25,12 +25,13 @@ def triplets(labels, shares):
             yield from ((anchor, positive, negative, time) for negative, time in zip(negatives, times, strict=True))
 
 
-def naive(labels, embeddings, shares, beta=1.2, margin=0.2, nu=0.0):
+def naive(labels, embeddings, shares, beta=1.2, margin=0.2, nu=0.0, queries=None):
     """Every triplet in a loop: a sum of costs over a sum of costly pairs, as in the authors' code."""
-    size, distance = len(labels), pairwise(embeddings)
+    size, distance = queries or len(labels), pairwise(embeddings)
     beta = np.broadcast_to(beta, size)
+    of_anchors = (each for each in triplets(labels, shares) if each[0] < size)
     costs, active = [0.0] * size, 0.0
-    for anchor, positive, negative, times in triplets(labels, shares):
+    for anchor, positive, negative, times in of_anchors:
         pull = max(0.0, margin + (distance[anchor][positive] - beta[anchor]))
         push = max(0.0, margin - (distance[anchor][negative] - beta[anchor]))
         costs[anchor] += times * (pull + push + nu * beta[anchor])
@@ -74,6 +75,14 @@ def test_equal_to_a_loop_over_triplets(
         assert values.dtype == dtype
         expected = naive(labels, embeddings, shares_of(embeddings, mining), beta, margin, nu)
         np.testing.assert_allclose(values, expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("mining", MININGS)
+def test_of_some_anchors_only_their_triplets_count(make_batch, shares_of, mining):
+    labels, embeddings = make_batch(13, 4, dtype="float64")
+    values = margin_loss(labels, embeddings, 8, mining=mining)
+    expected = naive(labels, embeddings, shares_of(embeddings, mining), queries=8)
+    np.testing.assert_allclose(values, expected, rtol=1e-10, atol=1e-12)
 
 
 @pytest.mark.parametrize("limits", [{"cutoff": 1.0}, {"nonzero_loss_cutoff": 1.2}, {"nonzero_loss_cutoff": None}])

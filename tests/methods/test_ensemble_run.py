@@ -3,7 +3,7 @@
 import pytest
 
 from tests.commands import Forked, run
-from tests.run_helpers import assert_same_run, result, steps, train, train_flags
+from tests.run_helpers import assert_same_run, assert_went_on, result, steps, train, train_flags
 
 
 @pytest.mark.slow
@@ -18,6 +18,7 @@ def test_by_the_command_line_killed_and_taken_up_again_with_pairs_and_pictures(t
     assert not (killed / "result.json").exists()
     done = train(killed, *more)
     assert done.returncode == 0, done.stderr
+    assert_went_on(killed, done)
     assert_same_run(killed, run_dir)
     found = result(run_dir)
     assert found["learners"]["pair_cosines"]["mean_self"] < 1

@@ -9,7 +9,7 @@ import pytest
 
 import tfdml
 from tests.commands import Forked
-from tests.run_helpers import assert_same_run, steps, train, train_flags
+from tests.run_helpers import assert_same_run, assert_went_on, steps, train, train_flags
 from tfdml.evaluation import cost
 from tfdml.losses import RankedListSimpler
 
@@ -208,4 +208,5 @@ def test_a_killed_run_goes_on_with_its_levels_and_temperatures(endpoints, tmp_pa
     assert max(steps(killed)) < max(steps(straight))
     done = train(killed, *more, "--checkpoint_every=3")
     assert done.returncode == 0, done.stderr
+    assert_went_on(killed, done)
     assert_same_run(killed, straight)

@@ -90,6 +90,26 @@ def test_a_gallery_of_the_batch_alone_changes_nothing(pair_loss_spec, make_batch
     np.testing.assert_allclose(*gradients, rtol=1e-9, atol=1e-12)
 
 
+# Their values depend on the whole batch; loops in their own tests compare what is in one.
+OF_THE_BATCH = ("Histogram", "Margin")
+
+
+@pytest.mark.slow
+def test_anchors_are_compared_with_the_gallery_whose_rows_are_constant(pair_loss_spec, make_batch):
+    loss = tfdml.registry.create("loss", pair_loss_spec)
+    if loss.refuses_memory:
+        return
+    labels, embeddings = make_batch(12, 3, dtype="float64")
+    rows = tf.Variable(embeddings)
+    with tf.GradientTape() as tape:
+        values = loss.call(labels, tf.convert_to_tensor(rows), 8)
+    gradient = tf.convert_to_tensor(tape.gradient(values, rows)).numpy()
+    assert np.any(gradient[:8]) and not np.any(gradient[8:])
+    assert not np.allclose(values, loss.call(labels[:8], embeddings[:8]))
+    if type(loss).__name__ not in OF_THE_BATCH:
+        np.testing.assert_allclose(values, loss.call(labels, embeddings)[:8], rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.slow
 def test_training_fills_the_queue_and_evaluation_leaves_it(batch):
     images, labels = np.clip(batch[0], -2.0, 2.0), batch[1]
