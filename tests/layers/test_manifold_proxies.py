@@ -17,8 +17,8 @@ def embeddings():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"view": "contextual"}, {"restart": 0.3}, {"affinity": "shifted"}],
-    ids=["defaults", "contextual", "restart", "shifted"],
+    [{}, {"view": "contextual"}, {"restart": 0.3}, {"affinity": "shifted"}, {"neighbors": 2}],
+    ids=["defaults", "contextual", "restart", "shifted", "neighbors"],
 )
 def test_similarities_are_those_along_the_manifold(embeddings, dtype, arguments):
     layer = ManifoldProxies(5, **arguments)
@@ -28,7 +28,7 @@ def test_similarities_are_those_along_the_manifold(embeddings, dtype, arguments)
         tf.constant(embeddings, "float64"), tf.cast(layer.proxies.value, "float64"), **arguments
     )
     np.testing.assert_allclose(similarities, expected, rtol=1e-4 if dtype == "float32" else 1e-12)
-    others = [{"view": "contextual"}, {"restart": 0.4}, {"affinity": "shifted"}]
+    others = [{"view": "contextual"}, {"restart": 0.4}, {"affinity": "shifted"}, {"neighbors": 2}]
     for other in others:
         if not other.items() <= arguments.items():
             own = ManifoldProxies(5, **{**arguments, **other})
@@ -60,11 +60,13 @@ def test_proxies_can_be_given_and_held(embeddings):
 
 
 def test_config_survives_json():
-    own = ManifoldProxies(7, view="contextual", restart=0.25, affinity="shifted", initializer="ones", name="own")
+    walk = {"restart": 0.25, "affinity": "shifted", "neighbors": 4}
+    own = ManifoldProxies(7, view="contextual", **walk, initializer="ones", name="own")
     written = json.loads(json.dumps(keras.saving.serialize_keras_object(own)))
     read = keras.saving.deserialize_keras_object(written)
     assert type(read) is ManifoldProxies and read.get_config() == own.get_config()
-    assert (read.classes, read.view, read.restart, read.affinity) == (7, "contextual", 0.25, "shifted")
+    assert (read.classes, read.view) == (7, "contextual")
+    assert {name: getattr(read, name) for name in walk} == walk
 
 
 def test_saved_and_loaded_with_a_model(embeddings, tmp_path):

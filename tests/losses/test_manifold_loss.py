@@ -14,21 +14,25 @@ LOSSES = {
 of_each_view = pytest.mark.parametrize("view", LOSSES)
 
 
-def walked(embeddings, proxies, restart, affinity):
+def walked(embeddings, proxies, restart, affinity, neighbors):
     """Equation (9) of EDMS with an inverse, in float64; the proxies' columns."""
     nodes = np.concatenate([embeddings, proxies]).astype(np.float64)
     nodes /= np.linalg.norm(nodes, axis=1, keepdims=True)
     cosines = nodes @ nodes.T
     weights = np.maximum(cosines, 0) if affinity == "clipped" else (1 + cosines) / 2
+    if neighbors:
+        others = np.where(np.eye(len(nodes), dtype=bool), -1.0, weights)
+        near = others >= np.sort(others, axis=1)[:, -min(neighbors, len(nodes) - 1), None]
+        weights = np.where(near | near.T | np.eye(len(nodes), dtype=bool), weights, 0.0)
     degrees = weights.sum(axis=1)
     steps = weights / np.sqrt(np.outer(degrees, degrees))
     np.fill_diagonal(steps, 0)
     return ((1 - restart) * np.linalg.inv(np.eye(len(nodes)) - restart * steps))[:, len(embeddings) :]
 
 
-def naive(view, labels, embeddings, proxies, margin=5e-4, scale=1.0, restart=0.8, affinity="clipped"):
+def naive(view, labels, embeddings, proxies, margin=5e-4, scale=1.0, restart=0.8, affinity="clipped", neighbors=None):
     """Equation (11) of EDMS, or (12) of what is seen of all proxies, image by image and proxy by proxy."""
-    reached = walked(embeddings, proxies, restart, affinity)
+    reached = walked(embeddings, proxies, restart, affinity, neighbors)
     of_proxies = reached[len(embeddings) :]
 
     def alike(n, j):
@@ -57,8 +61,15 @@ def given(loss, size, classes, dim, dtype, normalised):
 @of_each_view
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"margin": 0.5}, {"scale": 300.0}, {"restart": 0.3}, {"affinity": "shifted", "restart": 0.5}],
-    ids=["defaults", "margin", "scale", "restart", "shifted"],
+    [
+        {},
+        {"margin": 0.5},
+        {"scale": 300.0},
+        {"restart": 0.3},
+        {"affinity": "shifted", "restart": 0.5},
+        {"neighbors": 3},
+    ],
+    ids=["defaults", "margin", "scale", "restart", "shifted", "neighbors"],
 )
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-10)])
 @pytest.mark.parametrize("size, classes, dim", [(1, 2, 2), (7, 3, 3), (13, 20, 8), (40, 5, 2)])
@@ -83,8 +94,9 @@ def test_by_hand(view):
 
 @of_each_view
 def test_the_layer_has_the_arguments_of_the_walk(view):
-    layer = LOSSES[view][0](classes=9, restart=0.4, affinity="shifted").make_layer()
-    assert (layer.classes, layer.view, layer.restart, layer.affinity) == (9, view, 0.4, "shifted")
+    layer = LOSSES[view][0](classes=9, restart=0.4, affinity="shifted", neighbors=3).make_layer()
+    arguments = (layer.classes, layer.view, layer.restart, layer.affinity, layer.neighbors)
+    assert arguments == (9, view, 0.4, "shifted", 3)
 
 
 @of_each_view

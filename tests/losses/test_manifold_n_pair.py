@@ -6,11 +6,13 @@ import pytest
 from tfdml.losses import manifold_n_pair_loss
 
 
-def walked(embeddings, restart, affinity):
+def walked(embeddings, restart, affinity, neighbors):
     """Equation (9) of EDMS on a batch alone: a walk step by step from every row, in float64."""
     rows = [row / math.sqrt(sum(row * row)) for row in np.asarray(embeddings, np.float64)]
     change = {"clipped": lambda cosine: max(0.0, cosine), "shifted": lambda cosine: (1 + cosine) / 2}[affinity]
     weights = [[change(sum(one * other)) for other in rows] for one in rows]
+    if neighbors:
+        weights = of_neighbors(weights, neighbors)
     degrees = [sum(row) for row in weights]
     steps = np.zeros((len(rows), len(rows)))
     for i, j in np.ndindex(steps.shape):
@@ -24,9 +26,20 @@ def walked(embeddings, restart, affinity):
     return reached
 
 
-def naive(labels, embeddings, margin=5e-4, scale=1.0, restart=0.8, affinity="clipped"):
+def of_neighbors(weights, count):
+    """The affinities of a row and itself, and of rows one of which is among the other's nearest."""
+    size = len(weights)
+
+    def near(i, j):
+        others = sorted((weights[i][k] for k in range(size) if k != i), reverse=True)
+        return weights[i][j] >= others[:count][-1]
+
+    return [[weights[i][j] * (i == j or near(i, j) or near(j, i)) for j in range(size)] for i in range(size)]
+
+
+def naive(labels, embeddings, margin=5e-4, scale=1.0, restart=0.8, affinity="clipped", neighbors=None):
     """Equation (3) of EDMS with these similarities, pair by pair."""
-    reached, size, values = walked(embeddings, restart, affinity), len(labels), []
+    reached, size, values = walked(embeddings, restart, affinity, neighbors), len(labels), []
     for a in range(size):
         positives = [p for p in range(size) if labels[p] == labels[a] and p != a]
         negatives = [n for n in range(size) if labels[n] != labels[a]]
@@ -40,8 +53,15 @@ def naive(labels, embeddings, margin=5e-4, scale=1.0, restart=0.8, affinity="cli
 
 @pytest.mark.parametrize(
     "arguments",
-    [{}, {"margin": 0.5}, {"margin": 0.1, "scale": 50.0}, {"restart": 0.3}, {"affinity": "shifted", "restart": 0.5}],
-    ids=["defaults", "margin", "scale", "restart", "shifted"],
+    [
+        {},
+        {"margin": 0.5},
+        {"margin": 0.1, "scale": 50.0},
+        {"restart": 0.3},
+        {"affinity": "shifted", "restart": 0.5},
+        {"neighbors": 2, "scale": 50.0},
+    ],
+    ids=["defaults", "margin", "scale", "restart", "shifted", "neighbors"],
 )
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-10)])
 @pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)])
