@@ -10,6 +10,7 @@ import pytest
 import tfdml
 from tests.commands import run
 from tests.run_helpers import MODEL_FLAGS, events, pictures, result
+from tfdml.callbacks import image_proxies
 from tfdml.callbacks.image_proxies import ImageProxies
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.hard_proxies import hard_proxies
@@ -54,8 +55,11 @@ def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps):
     np.testing.assert_allclose(layer.proxies, expected, atol=1e-6)
     assert np.allclose(expected, features[callback.rows], atol=1e-6) == (steps == 0)
     ((event, step, found),) = log.events
-    assert (event, step) == ("proxies", 0) and 0 <= found["nearest_is_own"] <= 1
+    assert (event, step) == ("proxies", 0)
     proxies = np.array(layer.proxies)
+    nearest = [max(range(CLASSES), key=lambda k: row @ proxies[k]) for row in features]
+    assert found["nearest_is_own"] == np.mean(nearest == labels)
+    np.testing.assert_array_equal(image_proxies._nearest(features, proxies, block=7), nearest)
     cosines = [first @ second for first, second in itertools.combinations(proxies, 2)]
     assert found["similarity_to_each_other"] == pytest.approx(np.mean(cosines), abs=1e-6)
     assert found["similarity_to_image"] == pytest.approx(np.mean(np.sum(expected * features[callback.rows], axis=1)))

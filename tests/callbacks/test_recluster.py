@@ -76,6 +76,18 @@ def train(model, epochs, state=None, first=0):
     return recluster, watch, log
 
 
+def test_k_means_has_the_iterations_and_restarts_of_the_method(monkeypatch):
+    given = []
+
+    def noted(*arguments, **options):
+        given.append(options)
+        return kmeans(*arguments, **options)
+
+    monkeypatch.setattr("tfdml.callbacks.recluster.kmeans", noted)
+    train(make_model(iterations=2, restarts=3), epochs=1)
+    assert given == [{"seed": 5, "iterations": 2, "restarts": 3}]
+
+
 @pytest.mark.slow
 def test_algorithm_1():
     recluster, watch, log = train(make_model(recluster_every=2, merge_at=4), epochs=5)
@@ -190,7 +202,8 @@ def test_random_classes_stay_whole():
 
 @pytest.mark.nightly
 @pytest.mark.slow
-def test_time_spent_on_clustering_is_told_of(caplog, monkeypatch):
-    monkeypatch.setattr("tfdml.callbacks.recluster.MOST_TIME", 0.0)
-    train(make_model(recluster_every=1), epochs=2)
-    assert "Raise recluster_every, now 1" in caplog.text
+@pytest.mark.parametrize("most, told", [(0.0, 1), (1.0, 0)])
+def test_time_spent_on_clustering_is_told_of_once(most, told, caplog, monkeypatch):
+    monkeypatch.setattr("tfdml.callbacks.recluster.MOST_TIME", most)
+    train(make_model(recluster_every=1), epochs=3)
+    assert caplog.text.count("Raise recluster_every, now 1") == told

@@ -174,12 +174,14 @@ def test_without_split_embedding_the_layer_is_one(batch):
 def test_losses_of_learners_are_means_over_their_batches(batch):
     images, labels = batch
     model = make_model(optimizer=keras.optimizers.SGD(0.0))
+    batches = np.stack([images, images, np.roll(images, 1, axis=0), images])
     losses = []
-    for turn in (0, 2, 0, -1):
-        losses.append(model.train_on_batch(images, turn_of(labels, turn), return_dict=True)["loss"])
+    for taken, turn in zip(batches, (0, 2, 0, -1), strict=True):
+        losses.append(model.train_on_batch(taken, turn_of(labels, turn), return_dict=True)["loss"])
         model.reset_metrics()
+    assert abs(losses[0] - losses[2]) > 1e-3
     data = tf.data.Dataset.from_tensor_slices(
-        (np.stack([images] * 4), {"label": np.stack([labels] * 4), "learner": np.repeat([[0], [2], [0], [-1]], 16, 1)})
+        (batches, {"label": np.stack([labels] * 4), "learner": np.repeat([[0], [2], [0], [-1]], 16, 1)})
     )
     # Validation data of a single learner, which do not count.
     other = tf.data.Dataset.from_tensors((images, turn_of(labels, 1)))
@@ -187,6 +189,7 @@ def test_losses_of_learners_are_means_over_their_batches(batch):
     assert "val_loss" in history and not any(name.startswith("val_loss_of") for name in history)
     found = model.learner_losses()
     assert [count for _, count in found] == [2, 0, 1, 0]
+    assert found[0][0] == pytest.approx((losses[0] + losses[2]) / 2, rel=1e-5)
     assert found[2][0] == pytest.approx(losses[1], rel=1e-5)
 
 
