@@ -13,12 +13,12 @@ from tfdml.preprocessing import preprocessing_of
 # Every batch is the whole training split, without augmentation and dropout: what falls, falls because it is learned.
 CLASSES, PER_CLASS, STEPS = 8, 8, 4
 # The manifold losses stay near log(classes) for long, their similarities being small: they fall by the least.
-FALLS_BY = 0.9999
+MANIFOLD = ("manifold_n_pair", "intrinsic_manifold", "contextual_manifold")
 
 
-def assert_falls(losses):
+def assert_falls(losses, name):
     first, second = losses
-    assert second < FALLS_BY * first, losses
+    assert second < (0.9999 if name in MANIFOLD else 0.995) * first, losses
 
 
 @functools.cache
@@ -54,7 +54,7 @@ def test_loss_falls_from_the_first_epoch_to_the_second(name):
     model(images[:1])
     model.optimizer.build(model.trainable_variables)
     data = [np.concatenate([array] * STEPS) for array in (images, labels)]
-    assert_falls(model.fit(*data, batch_size=len(labels), epochs=2, shuffle=False, verbose=0).history["loss"])
+    assert_falls(model.fit(*data, batch_size=len(labels), epochs=2, shuffle=False, verbose=0).history["loss"], name)
 
 
 @pytest.mark.slow
@@ -71,4 +71,4 @@ def test_loss_with_proxies_falls_through_the_command_line(tmp_path):
     ]
     done = train(tmp_path / "run", *setting, "--loss=proxy_nca")
     assert done.returncode == 0, done.stderr
-    assert_falls([event["loss"] for event in events(tmp_path / "run") if event["event"] == "train"])
+    assert_falls([event["loss"] for event in events(tmp_path / "run") if event["event"] == "train"], "proxy_nca")

@@ -103,7 +103,11 @@ def test_rows_with_four_times_the_steps_change_nothing_else(study):
     longer = {name: other for name, other in study.FOLLOW.items() if name.endswith(", four times the steps")}
     assert len(longer) >= 2
     for name, other in longer.items():
-        assert study.CHANGES[name] == [*study.CHANGES[other], "--steps=3200"]
+        once, longer_run = (
+            flags.resolve([f"--flagfile={study.FLAGFILE}", *study.CHANGES[row]]) for row in (other, name)
+        )
+        assert once | {"steps": longer_run["steps"]} == longer_run
+        assert [int(run["steps"].partition("=")[2]) for run in (once, longer_run)] == [800, 3200]
 
 
 def test_the_authors_schedule_is_scaled_to_the_epochs_that_there_are():

@@ -137,6 +137,10 @@ def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     np.testing.assert_array_equal(loaded.predict(images, verbose=0), model.predict(images, verbose=0))
     assert loaded.loss.margin == 0.3 and loaded.head.features.dropout.rate == 0.2
     assert int(loaded.optimizer.iterations) == 1
+    moments = [[variable.numpy() for variable in each.optimizer.variables[2:]] for each in (loaded, model)]
+    assert all(np.any(first) for first in moments[0]) and len(moments[0]) == 2 * len(model.trainable_variables)
+    for restored, saved in zip(*moments, strict=True):
+        np.testing.assert_array_equal(restored, saved)
     loaded.fit(images, labels, batch_size=16, verbose=0)
     assert int(loaded.optimizer.iterations) == 2
 
