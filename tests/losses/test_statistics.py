@@ -86,6 +86,14 @@ def test_the_loss_of_an_anchor_is_active_or_0(pair_loss_spec, batch):
         assert float(found[name]) == pytest.approx(np.mean(each.call(*batch) > 0))
 
 
+def test_lengths_that_change_no_loss_change_no_statistics(pair_loss_spec, batch):
+    """Of half of the losses, which compare embeddings at unit length."""
+    loss, (labels, rows) = create("loss", pair_loss_spec), batch
+    longer = rows * np.linspace(0.5, 3.0, ROWS)[:, None]
+    if np.allclose(loss.call(labels, longer), loss.call(labels, rows), rtol=1e-9):
+        assert_says(loss, (labels, longer), {name: value.numpy() for name, value in loss.statistics(*batch).items()})
+
+
 @pytest.mark.parametrize(
     "loss, alpha, margin, temperature",
     [

@@ -48,6 +48,34 @@ def test_every_method_takes_the_same_step(method):
     check_same(stepped(method, 1, two_layers), stepped(method, 4, two_layers))
 
 
+class Watch(keras.layers.Layer):
+    """Notes how many images it sees in a compiled step."""
+
+    def __init__(self, note):
+        super().__init__()
+        self.note = note
+
+    def call(self, images):
+        if not tf.executing_eagerly():
+            self.note(images.shape[0])
+        return images
+
+    def compute_output_shape(self, shape):
+        return shape
+
+
+def test_the_network_never_sees_more_than_a_piece():
+    """So its activations need so much less memory."""
+    seen = set()
+    model = make("single", keras.Sequential([Watch(seen.add), two_layers()]))
+    model.compile("sgd", loss="contrastive", pieces=4)
+    model(IMAGES)
+    # Until here it was built, by whole batches.
+    seen.clear()
+    model.train_on_batch(IMAGES, LABELS)
+    assert seen == {2}
+
+
 @pytest.mark.slow
 def test_pairs_within_the_batch_and_with_past_ones():
     """Of a pair, the images may be in two pieces."""
