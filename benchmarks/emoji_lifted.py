@@ -17,13 +17,20 @@ BATCHES = {
     "hard neighbors": ["--sampler=hard_neighbors(pairs=16)"],
     # More passes than any run has: the neighbors stay random.
     "random negatives": ["--sampler=hard_neighbors(pairs=16, refresh_every=1000000)"],
+    # Twice as many positive pairs, whose images are the negatives.
+    "32 pairs": ["--sampler=pairs(images=32)"],
     # Those of the flagfile, so that its runs are those of `benchmarks.emoji_losses`.
     "P×K": [],
 }
 CHANGES = {name: [*emoji_losses.CHANGES[LOSS], *batches] for name, batches in BATCHES.items()}
 SETTINGS = {name: emoji_losses.settings_of(LOSS) for name in CHANGES}
 # The second minus the first.
-DIFFERENCES = [("random negatives", "hard neighbors"), ("P×K", "hard neighbors"), ("random negatives", "P×K")]
+DIFFERENCES = [
+    ("random negatives", "hard neighbors"),
+    ("P×K", "hard neighbors"),
+    ("random negatives", "32 pairs"),
+    ("32 pairs", "P×K"),
+]
 
 if __name__ == "__main__":
     more = {"settings": SETTINGS, "searching": SEARCHING, "differences": DIFFERENCES}
