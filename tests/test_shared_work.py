@@ -66,5 +66,8 @@ def test_hard_neighbors_are_those_of_one_process(memory):
     def task(workers):
         return nearest_negatives(EMBEDDINGS, LABELS, 4, memory=memory, workers=workers)
 
-    for found in together(task)[0]:
+    results, exchange = together(task)
+    for found in results:
         np.testing.assert_array_equal(found, alone)
+    # Behind what the three tell each other: each row is found by one of them.
+    assert sum(exchange.sizes[3:]) == alone.nbytes

@@ -50,7 +50,10 @@ def passes(divided, single, workers):
     """Name to array: all that is made from the embeddings of all images."""
     split = random_split()
     batches = batches_of(split, workers)
-    embeddings = Embedder(single, verbose=0)(batches, len(split))
+    embedder, seen = Embedder(single, verbose=0), []
+    forward = embedder._forward
+    embedder._forward = lambda images: seen.append(len(images)) or forward(images)
+    embeddings = embedder(batches, len(split))
     scores = protocol_of("self_retrieval", METRICS).scores(embeddings, split, workers=workers)
     neighbors = nearest_negatives(embeddings, split.labels, 3, memory=10_000, workers=workers)
     clusters = WithinClusters(PxK(classes=2, per_class=2))
@@ -62,6 +65,7 @@ def passes(divided, single, workers):
     begun(ImageProxies(batches, split.labels), single)
     evaluation = begun(RetrievalEvaluation(pixels_of(split), split.labels), single)
     return {
+        "seen by this worker": sum(seen),
         "embeddings": embeddings,
         "values": list(scores.values.values()),
         **{f"{name} of queries": values for name, values in scores.per_query.items()},
