@@ -62,6 +62,12 @@ def test_a_metric_without_a_value_does_not_end_training():
     assert history["val_recall_at_1"] == [0.5] and "val_distance_ratio" not in history
 
 
+def test_every_other_epoch():
+    evaluation = RetrievalEvaluation(IMAGES, LABELS, every=2)
+    single().fit(IMAGES, LABELS, batch_size=4, epochs=5, callbacks=[evaluation], verbose=0)
+    assert [entry["step"] for entry in evaluation.history] == [0, 4, 8]
+
+
 def test_where_gradients_are_accumulated_a_step_is_evaluated_once():
     evaluation = RetrievalEvaluation(IMAGES, LABELS, every=1, unit="steps")
     model = single()
