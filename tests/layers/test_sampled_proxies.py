@@ -143,6 +143,11 @@ def test_in_plain_keras():
         loss(LABELS, np.zeros((3, 6)))
 
 
+def test_classes_of_a_batch_that_are_not_drawn_give_nan():
+    found = SampledProxies(CLASSES, sampled=2, seed=0)(np.eye(4, 3), np.arange(4)).numpy()[:, 0]
+    assert np.isnan(found).sum() == 2 and np.isfinite(found).sum() == 2
+
+
 def test_more_than_the_classes_are_all_classes():
     layer = losses.NormSoftmax(classes=4, sampled_classes=4).make_layer()
     assert type(layer) is Proxies
