@@ -12,17 +12,27 @@ from benchmarks.emoji_losses import FLAGFILE, HEADS, SEARCHING, row
 from benchmarks.rows import compare
 
 # At an eighth, a sixteenth and a 32nd of the images' sides, as in the paper.
-LOW, MIDDLE, HIGH = "block_5_add", "block_12_add", "output"
-BACKBONE = f"--backbone=keras_applications(name='MobileNetV2', alpha=0.35, endpoints=('{LOW}', '{MIDDLE}'))"
-LEVELS = f"--method=multilevel(endpoints=('{LOW}', '{MIDDLE}', '{HIGH}'))"
-# As many for each of three levels as one embedding has.
-WIDER = "--embedding_size=384"
+LEVELS = {"L": "block_5_add", "M": "block_12_add", "H": "output"}
+# Dimensions of each level, and of one embedding.
+SIZE = 128
 RANKED_LIST = "--loss=ranked_list"
+
+
+def levels(names):
+    """Flags of several levels; the backbone has its output without asking."""
+    endpoints = tuple(LEVELS[name] for name in names)
+    asked = tuple(endpoint for endpoint in endpoints if endpoint != LEVELS["H"])
+    backbone = f"--backbone=keras_applications(name='MobileNetV2', alpha=0.35, endpoints={asked})"
+    return [backbone, f"--method=multilevel(endpoints={endpoints})", f"--embedding_size={len(names) * SIZE}"]
+
+
 # Rows of Tables VI, VII, IX and XI of the paper in small.
 CHANGES = {
     "H": [RANKED_LIST],
-    "L, M, H": [RANKED_LIST, BACKBONE, LEVELS, WIDER],
-    "H, as many dimensions": [RANKED_LIST, WIDER],
+    "L, H": [RANKED_LIST, *levels("LH")],
+    "L, M, H": [RANKED_LIST, *levels("LMH")],
+    # As many dimensions as three levels have.
+    "H, 384 dimensions": [RANKED_LIST, f"--embedding_size={len(LEVELS) * SIZE}"],
     "H, no margin": ["--loss=ranked_list(margin=0.0)"],
     "H, no diameter": ["--loss=ranked_list(margin=1.2)"],
     "H, negatives weighted equally": ["--loss=ranked_list(negative_temperature=0.0)"],
@@ -30,8 +40,10 @@ CHANGES = {
 SETTINGS = {name: [[f"--optimizer=adam(learning_rate={rate})"] for rate in MORE_RATES] for name in CHANGES}
 # The second minus the first.
 DIFFERENCES = [
+    ("H", "L, H"),
+    ("L, H", "L, M, H"),
     ("H", "L, M, H"),
-    ("H, as many dimensions", "L, M, H"),
+    ("H, 384 dimensions", "L, M, H"),
     ("H, no margin", "H"),
     ("H, no diameter", "H"),
     ("H, negatives weighted equally", "H"),
