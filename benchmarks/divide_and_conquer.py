@@ -52,6 +52,7 @@ CHANGES = {
     # As many for each learner as the one embedding has.
     "K = 4, four times the steps": [*divided(), "--epochs=32"],
     "K = 4, turns on all data, four times the steps": [*divided("data_split='none'"), "--epochs=32"],
+    "one embedding, four times the steps": ["--method=single", "--epochs=32"],
     "one embedding, batches of 128": ["--method=single", FOUR_BATCHES],
     "K = 4, at once": divided("simultaneous=True"),
     "K = 4, at once on all data": divided("simultaneous=True, data_split='none'"),
@@ -72,6 +73,9 @@ GAINS = [
     ("K = 4, turns on all data", "K = 4"),
     ("K = 4", "K = 4, embedding not split"),
     ("K = 4, turns on all data, four times the steps", "K = 4, four times the steps"),
+    ("one embedding, four times the steps", "K = 4, four times the steps"),
+    ("one embedding, batches of 128", "K = 4, four times the steps"),
+    ("K = 4, every slice on every batch of 128", "K = 4, at once"),
     ("K = 4, at once on all data", "K = 4, at once"),
 ]
 
