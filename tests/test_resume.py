@@ -75,6 +75,7 @@ def test_killed_twice_with_a_damaged_checkpoint(tmp_path):
 def test_killed_with_events_later_than_the_newest_checkpoint(tmp_path):
     """Before any checkpoint, and after one: the events that come again are not there twice."""
     more = ["--eval_unit=steps", "--eval_every=5", "--evaluate_on=validation", "--validation_classes=0.5"]
+    more += ["--patience=0"]
     straight, killed = tmp_path / "straight", tmp_path / "killed"
     done = train(straight, *more)
     assert done.returncode == 0, done.stderr

@@ -89,6 +89,12 @@ CASES = {
 IN_FLOAT32 = {f"{name}_in_float32": CASES[name] for name in ("pairs", "groups", "shards")}
 
 
+class HeldProxies(keras.callbacks.Callback):
+    """Stands for what computes proxies from images: they stay as they began."""
+
+    computes_proxies = True
+
+
 def main(devices, folder, *cases):
     # Improving the graphs would take longer than anything else.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
@@ -131,7 +137,8 @@ def three_steps(strategy, devices, loss, optimizer, method, memory=None, pieces=
     else:
         data = training_batches(split, sampler, prepare, **at)
     average = WeightAverage(0.5)
-    history = model.fit(data, callbacks=[progress, average], verbose=0, shuffle=False).history
+    callbacks = [progress, average, HeldProxies()]
+    history = model.fit(data, callbacks=callbacks, verbose=0, shuffle=False).history
     with average.applied():
         averaged = [weight.numpy() for weight in model.trainable_variables]
     variables = model.variables + (model.past_batches.variables if memory else [])
