@@ -86,7 +86,7 @@ def has_gone_on_to(run_dir, step):
 
 
 def completed(*commands):
-    """What the first of these commands has printed, when all have ended well."""
+    """Waits until all commands have ended well; returns the first."""
     ended = [command.wait() for command in commands]
     for done in ended:
         assert done.returncode == 0, done.stderr

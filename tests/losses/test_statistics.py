@@ -87,7 +87,7 @@ def test_the_loss_of_an_anchor_is_active_or_0(pair_loss_spec, batch):
 
 
 def test_lengths_that_change_no_loss_change_no_statistics(pair_loss_spec, batch):
-    """Of half of the losses, which compare embeddings at unit length."""
+    """Of losses that compare embeddings at unit length; of others lengths change the loss."""
     loss, (labels, rows) = create("loss", pair_loss_spec), batch
     longer = rows * np.linspace(0.5, 3.0, ROWS)[:, None]
     if np.allclose(loss.call(labels, longer), loss.call(labels, rows), rtol=1e-9):
