@@ -186,7 +186,7 @@ def test_a_recipe_is_described_by_the_first_sentence_of_its_comment():
 
 def test_a_new_kind_and_a_new_part_are_on_the_page_of_all_parts(monkeypatch):
     monkeypatch.setitem(registry.ROOMS, "spice", "tfdml.registry")
-    monkeypatch.setattr(registry, "_registered", {**registry._registered, "spice": {}})
+    monkeypatch.setitem(registry._registered, "spice", {})
 
     @registry.register("spice", "soup")
     def soup():

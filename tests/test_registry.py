@@ -10,7 +10,7 @@ from tfdml import registry
 def things(monkeypatch):
     """A kind of its own, `thing`, that holds what the test registers."""
     monkeypatch.setitem(registry.ROOMS, "thing", "tfdml.registry")
-    monkeypatch.setattr(registry, "_registered", {**registry._registered, "thing": {}})
+    monkeypatch.setitem(registry._registered, "thing", {})
 
     @registry.register("thing", "box")
     def box(width, height=2, *, colour="red", size=None, **others):
