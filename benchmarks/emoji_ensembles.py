@@ -57,7 +57,7 @@ FOLLOW = {}
 add_rows(CHANGES, FOLLOW, LONGER, FOUR_TIMES, "--steps=3200")
 # The images of 64 px, enlarged, which a network from ImageNet sees better.
 LARGER = ", at 96 px"
-add_rows(CHANGES, FOLLOW, ("1-head", "4-heads", "ABE-4"), LARGER, "--image_size=96")
+add_rows(CHANGES, FOLLOW, ("1-head", "4-heads", "4-heads+att", "ABE-4"), LARGER, "--image_size=96")
 # What begins at random learns faster than what is pretrained.
 FASTER = ", new layers ten times as fast"
 NEW_LAYERS = {"1-head": "embedding=10", "ABE-1": "masks=10,embedding=10", "ABE-4": "masks=10,embedding=10"}
@@ -86,7 +86,8 @@ DIFFERENCES = [
     (f"1-head{FASTER}", f"ABE-1{FASTER}"),
     (f"1-head{FASTER}", f"ABE-4{FASTER}"),
     *((f"{first}{FOUR_TIMES}", f"{second}{FOUR_TIMES}") for first, second in PARTS),
-    *((f"1-head{LARGER}", f"{name}{LARGER}") for name in ("4-heads", "ABE-4")),
+    *((f"1-head{LARGER}", f"{name}{LARGER}") for name in ("4-heads", "4-heads+att", "ABE-4")),
+    *((f"4-heads{LARGER}", f"{name}{LARGER}") for name in ("4-heads+att", "ABE-4")),
 ]
 HEADS = [
     "",

@@ -41,7 +41,11 @@ DIFFERENCES = [
     ("1-head", "4-heads"),
     ("1-head", "ABE-1"),
     ("1-head", "ABE-4"),
+    ("ABE-1", "ABE-4"),
     ("4-heads", "ABE-4"),
+    ("4-heads", "4-heads+att"),
+    ("1-head", "4-heads+att"),
+    ("4-heads+att", "ABE-4"),
 ]
 
 if __name__ == "__main__":
