@@ -21,11 +21,13 @@ from benchmarks.measured import FILE as MEASURED
 from benchmarks.measured import groups_of_test
 from pipelines.datasets import load
 from tfdml import flags, registry
+from tfdml.loss_hooks import hooks_of
 from tfdml.run.length import evaluations_of
 from tfdml.run.run_directory import RunDirectory
 
-# The only value of flags, or the only part, that is implemented here.
+# Flags that may have only this value, or only this part, because nothing else is implemented here.
 ONLY_VALUES = {
+    "clip_norm": 0.0,
     "ema": 0.0,
     "evaluate_on": "validation",
     "folds": 0,
@@ -40,7 +42,6 @@ ONLY_VALUES = {
     "select_by": "",
     "test_transform": "warp",
     "warmup_epochs": 0.0,
-    "clip_norm": 0.0,
 }
 ONLY_PARTS = {"method": "single", "sampler": "pxk", "train_transform": "random_resized_crop"}
 
@@ -66,10 +67,15 @@ def check(settings):
     """Raises if flags ask for what is not implemented here."""
     for name, only in {**ONLY_VALUES, **ONLY_PARTS}.items():
         given = getattr(settings, name)
-        if (registry.parse(given)[0][0] if name in ONLY_PARTS else given) != only:
+        parts = [part for part, _ in registry.parse(given)] if name in ONLY_PARTS else [given]
+        if parts != [only]:
             raise ValueError(f"Training on JAX needs --{name}={only}, received {given!r}. Use TensorFlow for others.")
+    if settings.optimizer == "auto":
+        raise ValueError("Training on JAX needs an --optimizer, such as adam(learning_rate=0.0001).")
     if not settings.steps:
         raise ValueError("Training on JAX needs --steps, the number of batches.")
+    if hooks_of(registry.create("loss", settings.loss, classes=2)).batch_parts > 1:
+        raise ValueError(f"Training on JAX has no batches of given pairs or triplets, as --loss={settings.loss} takes.")
 
 
 def train(settings):

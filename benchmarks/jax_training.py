@@ -29,7 +29,7 @@ class State(NamedTuple):
     optimizer: list
 
 
-class Network(keras.Model):
+class _Network(keras.Model):
     """Pixels `[B, H, W, 3]` to embeddings; with labels `[B]`, to the loss of a batch.
 
     Args:
@@ -82,7 +82,7 @@ class Training:
         self.settings, self.labels = settings, np.asarray(split.labels)
         self.pixels = pixels_of(split, settings.image_size)
         keras.utils.set_random_seed(settings.seed)
-        self.network = Network(settings, split.num_classes)
+        self.network = _Network(settings, split.num_classes)
         rates = {group: float(factor) for group, factor in (each.split("=") for each in settings.lr_multipliers)}
         self.optimizer = registry.create("optimizer", settings.optimizer, lr_multipliers=rates)
         self.optimizer.name_groups(self.network.variables_of_loss)

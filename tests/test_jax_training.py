@@ -1,6 +1,7 @@
 """Training on Keras' JAX backend beside that on TensorFlow."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -76,14 +77,21 @@ def test_scores_are_those_of_evaluation():
             np.testing.assert_allclose(values.mean(), expected[name], rtol=1e-5)
 
 
-def test_what_is_not_implemented_is_refused(tmp_path):
-    for flag, message in (
+@pytest.mark.parametrize(
+    ("flag", "message"),
+    [
         ("--patience=3", "needs --patience=0, received 3"),
-        ("--method=multi_head", "--method=single"),
-    ):
-        settings, _ = flags.parse("\n".join(flags.resolve([*given(tmp_path), flag]).values()))
-        with pytest.raises(ValueError, match=message):
-            check(settings)
+        ("--method=multi_head", "needs --method=single"),
+        ("--train_transform=random_resized_crop|flip", "needs --train_transform=random_resized_crop, received"),
+        ("--optimizer=auto", "needs an --optimizer"),
+        ("--steps=0", "needs --steps"),
+        ("--loss=contrastive(pairs='given')", "no batches of given pairs"),
+    ],
+)
+def test_what_is_not_implemented_is_refused(flag, message, tmp_path):
+    settings, _ = flags.parse("\n".join(flags.resolve([*given(tmp_path), flag]).values()))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check(settings)
 
 
 @pytest.mark.slow
