@@ -8,7 +8,7 @@ steps, near 0 where a run is finished. Below the table are differences between r
 `benchmarks.runs`. docs/omniglot.md is about the images.
 """
 
-from benchmarks import emoji_ensembles, emoji_losses
+from benchmarks import emoji_ensembles, emoji_losses, emoji_ranked_list
 from benchmarks.divide_and_conquer import divided
 from benchmarks.emoji_losses import HEADS, row
 from benchmarks.rows import compare
@@ -18,6 +18,8 @@ SEARCHING = ("--steps=400",)
 FIRST = "triplet, semi-hard"
 OF_LOSSES = (FIRST, "N-pair", "contrastive", "Proxy-NCA", "SoftTriple", "NormSoftmax", "Proxy-Anchor")
 OF_ENSEMBLES = ("1-head", "4-heads", "4-heads+att", "ABE-1", "ABE-4")
+# Ranked list loss with one level, with three, and with as many dimensions.
+OF_LEVELS = ("H", "L, M, H", "H, 384 dimensions")
 TRIPLET = "--loss=triplet(margin=0.1)"
 DIVIDED = {
     "K = 4": divided(),
@@ -26,9 +28,11 @@ DIVIDED = {
 }
 CHANGES = {name: emoji_losses.CHANGES[name] for name in OF_LOSSES}
 CHANGES |= {name: emoji_ensembles.CHANGES[name] for name in OF_ENSEMBLES}
+CHANGES |= {name: emoji_ranked_list.CHANGES[name] for name in OF_LEVELS}
 CHANGES |= {name: [*change, TRIPLET] for name, change in DIVIDED.items()}
 SETTINGS = {name: emoji_losses.settings_of(name) for name in OF_LOSSES}
 SETTINGS |= {name: emoji_ensembles.settings_of(*emoji_ensembles.METHODS[name]) for name in OF_ENSEMBLES}
+SETTINGS |= {name: emoji_ranked_list.SETTINGS[name] for name in OF_LEVELS}
 SETTINGS |= {
     name: [[f"--optimizer=adam(learning_rate={rate})"] for rate in emoji_ensembles.MORE_RATES] for name in DIVIDED
 }
@@ -46,6 +50,8 @@ DIFFERENCES = [
     ("4-heads", "4-heads+att"),
     ("1-head", "4-heads+att"),
     ("4-heads+att", "ABE-4"),
+    ("H", "L, M, H"),
+    ("H, 384 dimensions", "L, M, H"),
 ]
 
 if __name__ == "__main__":
