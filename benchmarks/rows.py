@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measured import difference, measure, recall, significantly_better
-from benchmarks.runs import complete, markdown, on_jax, runs_of
+from benchmarks.runs import complete, markdown, runs_of
 from benchmarks.searches import search
 
 
@@ -70,9 +70,6 @@ def compare(
             print(f"\n{second} minus {first}: {difference(run_dirs[first], run_dirs[second])}")
     if arguments.pairwise:
         print(f"\n{_pairwise(run_dirs)}")
-    if on_jax():
-        # What draws needs TensorFlow.
-        return
     # Only here, because it loads what draws.
     from benchmarks.curves import draw_curves
 

@@ -1,11 +1,9 @@
 """Runs over seeds, each in a directory of its own, and their results in a table.
 
-A run that is complete is not run again, and one that was stopped goes on. With KERAS_BACKEND=jax runs are trained by
-`benchmarks.jax_train`, which begins stopped ones anew.
+A run that is complete is not run again, and one that was stopped goes on.
 """
 
 import hashlib
-import os
 import re
 import statistics
 import subprocess
@@ -86,8 +84,7 @@ def run_name(flagfile, changes):
 
 def train(arguments):
     """Trains in a process of its own, as a user would; stops the study if the run fails."""
-    module = "benchmarks.jax_train" if on_jax() else "tfdml.train"
-    command = [sys.executable, "-m", module, *arguments]
+    command = [sys.executable, "-m", "tfdml.train", *arguments]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         status = process.wait()
@@ -100,11 +97,6 @@ def train(arguments):
     if status:
         print(f"{' '.join(command)} ended with status {status}.", file=sys.stderr)
         sys.exit(status)
-
-
-def on_jax():
-    """Whether runs are trained on Keras' JAX backend."""
-    return os.environ.get("KERAS_BACKEND") == "jax"
 
 
 def recall_of_learners(learners):
