@@ -2,24 +2,25 @@
 
 Trains configs/omniglot.flags with losses and methods of the studies on emoji, to see what carries over to classes of
 twenty images. Validation chooses among four settings of each row, as many as there, with one seed and 400 steps. Prints
-a Markdown table of all settings, and one of the best models of all seeds: mean ± standard deviation, in percent, on
-test classes, steps to the best model, and what Recall@1 on the validation alphabet gained in the last quarter of the
-steps, near 0 where a run is finished. Below the table are differences between rows. Runs are kept; see
-`benchmarks.runs`. docs/omniglot.md is about the images.
+a Markdown table of all settings, and one of all seeds: mean ± standard deviation, in percent, on test classes, of the
+best and the last models, steps to the best one, and what Recall@1 on the validation alphabet gained in the last quarter
+of the steps, near 0 where a run is finished. Below the table are differences between rows, of best models. Runs are
+kept; see `benchmarks.runs`. docs/omniglot.md is about the images.
 """
 
 from benchmarks import emoji_ensembles, emoji_losses, emoji_ranked_list
 from benchmarks.divide_and_conquer import divided
-from benchmarks.emoji_losses import HEADS, row
+from benchmarks.emoji_losses import row as row_of_best
 from benchmarks.rows import compare
+from benchmarks.runs import spread
 
 FLAGFILE = "configs/omniglot.flags"
 SEARCHING = ("--steps=400",)
 FIRST = "triplet, semi-hard"
 OF_LOSSES = (FIRST, "N-pair", "contrastive", "Proxy-NCA", "SoftTriple", "NormSoftmax", "Proxy-Anchor")
 OF_ENSEMBLES = ("1-head", "4-heads", "4-heads+att", "ABE-1", "ABE-4")
-# Ranked list loss with one level, with three, and with as many dimensions.
-OF_LEVELS = ("H", "L, M, H", "H, 384 dimensions")
+# Ranked list loss with one level, and with three.
+OF_LEVELS = ("H", "L, M, H")
 TRIPLET = "--loss=triplet(margin=0.1)"
 DIVIDED = {
     "K = 4": divided(),
@@ -51,8 +52,15 @@ DIFFERENCES = [
     ("1-head", "4-heads+att"),
     ("4-heads+att", "ABE-4"),
     ("H", "L, M, H"),
-    ("H, 384 dimensions", "L, M, H"),
 ]
+
+HEADS = ["", "Recall@1", "of the last model", *emoji_losses.HEADS[2:]]
+
+
+def row(results, run_dirs):
+    best, *others = row_of_best(results, run_dirs)
+    return [best, spread([result["metrics"]["recall_at_1"] for result in results]), *others]
+
 
 if __name__ == "__main__":
     more = {"settings": SETTINGS, "searching": SEARCHING, "differences": DIFFERENCES}
