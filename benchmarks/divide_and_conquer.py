@@ -73,6 +73,8 @@ GAINS = [
     ("one embedding", "K = 4, in proportion to images"),
     ("K = 4, turns on all data", "K = 4"),
     ("K = 4", "K = 4, embedding not split"),
+    ("K = 4, clusters of classes", "K = 4"),
+    ("K = 4", "K = 4, merged for the last two epochs"),
     ("K = 4, turns on all data, four times the steps", "K = 4, four times the steps"),
     ("one embedding, four times the steps", "K = 4, four times the steps"),
     ("one embedding, four times the steps", "K = 4, in proportion to images, four times the steps"),
