@@ -19,8 +19,8 @@ SEARCHING = ("--steps=400",)
 FIRST = "triplet, semi-hard"
 OF_LOSSES = (FIRST, "N-pair", "contrastive", "Proxy-NCA", "SoftTriple", "NormSoftmax", "Proxy-Anchor")
 OF_ENSEMBLES = ("1-head", "4-heads", "4-heads+att", "ABE-1", "ABE-4")
-# Ranked list loss with one level, and with three.
-OF_LEVELS = ("H", "L, M, H")
+# Ranked list loss with one level, with three, and with as many dimensions.
+OF_LEVELS = ("H", "L, M, H", "H, 384 dimensions")
 TRIPLET = "--loss=triplet(margin=0.1)"
 DIVIDED = {
     "K = 4": divided(),
@@ -52,6 +52,7 @@ DIFFERENCES = [
     ("1-head", "4-heads+att"),
     ("4-heads+att", "ABE-4"),
     ("H", "L, M, H"),
+    ("H, 384 dimensions", "L, M, H"),
 ]
 
 HEADS = ["", "Recall@1", "of the last model", *emoji_losses.HEADS[2:]]
