@@ -12,7 +12,7 @@ from benchmarks import emoji_ensembles, emoji_losses, emoji_ranked_list
 from benchmarks.divide_and_conquer import divided
 from benchmarks.emoji_losses import row as row_of_best
 from benchmarks.rows import compare
-from benchmarks.runs import spread
+from benchmarks.runs import recall_of
 
 FLAGFILE = "configs/omniglot.flags"
 SEARCHING = ("--steps=400",)
@@ -33,9 +33,9 @@ CHANGES |= {name: emoji_ranked_list.CHANGES[name] for name in OF_LEVELS}
 CHANGES |= {name: [*change, TRIPLET] for name, change in DIVIDED.items()}
 SETTINGS = {name: emoji_losses.settings_of(name) for name in OF_LOSSES}
 SETTINGS |= {name: emoji_ensembles.settings_of(*emoji_ensembles.METHODS[name]) for name in OF_ENSEMBLES}
-SETTINGS |= {name: emoji_ranked_list.SETTINGS[name] for name in OF_LEVELS}
 SETTINGS |= {
-    name: [[f"--optimizer=adam(learning_rate={rate})"] for rate in emoji_ensembles.MORE_RATES] for name in DIVIDED
+    name: [[f"--optimizer=adam(learning_rate={rate})"] for rate in emoji_ensembles.MORE_RATES]
+    for name in (*OF_LEVELS, *DIVIDED)
 }
 # The second minus the first.
 DIFFERENCES = [
@@ -60,7 +60,7 @@ HEADS = ["", "Recall@1", "of the last model", *emoji_losses.HEADS[2:]]
 
 def row(results, run_dirs):
     best, *others = row_of_best(results, run_dirs)
-    return [best, spread([result["metrics"]["recall_at_1"] for result in results]), *others]
+    return [best, recall_of("metrics", results), *others]
 
 
 if __name__ == "__main__":

@@ -99,6 +99,11 @@ def train(arguments):
         sys.exit(status)
 
 
+def recall_of(which, results):
+    """Mean ± standard deviation of Recall@1 of the models that results have under `best`, or last ones, `metrics`."""
+    return spread([result[which]["recall_at_1"] for result in results])
+
+
 def recall_of_learners(learners):
     """Mean Recall@1 of the learners of each run alone, of what their results have under `learners`."""
     return [statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners]
