@@ -11,7 +11,7 @@ the run, steps to the best model, and what Recall@1 on validation classes gained
 `benchmarks.runs`. docs/emoji.md is about the images.
 """
 
-from benchmarks.divide_and_conquer import OF_LEARNERS, SLICES, divided, of_learners
+from benchmarks.divide_and_conquer import FOUR_TIMES, OF_LEARNERS, SLICES, divided, of_learners
 from benchmarks.rows import add_rows, compare
 from benchmarks.runs import gained_late, recall_of, spread, steps_to_best
 
@@ -24,8 +24,6 @@ TRIPLET = "--loss=triplet(margin=0.1)"
 MARGIN = "--loss=margin(beta=1.2)"
 # The schedule of the authors' code, 80 and 190 of 200 epochs, scaled to the 16 epochs that 800 steps are.
 AUTHORS = "hold_others=False, cluster_order='round_robin', merge_loss_at=6, merge_at=15"
-# Rows in which each of four learners has as many steps as the one embedding.
-FOUR_TIMES = ", four times the steps"
 # From clusters as many images of a class as it has there, and not equally many of each class.
 BY_IMAGES = "--sampler=proportional_pxk(groups=16, per_class=4)"
 # As many images in a step as four learners have that learn at once.

@@ -2,9 +2,10 @@
 
 Trains configs/emoji.flags with each of the changes below. Validation chooses the learning rate, and the weight of the
 divergence where there is one, of each row with one seed, 400 steps and four settings: two rates and two weights, or
-four rates. Prints a Markdown table of all settings, and one of the best models of all seeds: mean ± standard deviation,
-in percent, of Recall@1 on test classes and of its learners alone, the mean cosine of self pairs, steps to the best
-model, and what Recall@1 on validation classes gained in the last quarter of the steps, near 0 where a run is finished.
+four rates. Prints a Markdown table of all settings, and one of all seeds: mean ± standard deviation, in percent, of
+Recall@1 on test classes of the best and the last models, of the best one's learners alone, the mean cosine of their
+self pairs, steps to the best model, and what Recall@1 on validation classes gained in the last quarter of the steps,
+near 0 where a run is finished. Differences are of best models.
 Below the table are differences between rows. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the images;
 --data_dir says where they are.
 """
@@ -13,7 +14,7 @@ import itertools
 import statistics
 
 from benchmarks.rows import add_rows, compare
-from benchmarks.runs import gained_late, recall_of_learners, spread, steps_to_best
+from benchmarks.runs import gained_late, recall_of, recall_of_learners, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
 # As in the paper, batches of 32 pairs, and (10) over all pairs of a batch; or over those that it was made of.
@@ -92,6 +93,7 @@ DIFFERENCES = [
 HEADS = [
     "",
     "Recall@1",
+    "of the last model",
     "a learner's Recall@1",
     "cosine of self pairs",
     "steps to the best",
@@ -112,11 +114,11 @@ def settings_of(method, diverges):
 
 
 def row(results, run_dirs):
-    recall = spread([result["best"]["recall_at_1"] for result in results])
+    best, last = (recall_of(which, results) for which in ("best", "metrics"))
     learners = [result["learners"] for result in results if "learners" in result]
     alone = spread(recall_of_learners(learners)) if learners else ""
     cosine = f"{statistics.mean(each['pair_cosines']['mean_self'] for each in learners):.3f}" if learners else ""
-    return [recall, alone, cosine, steps_to_best(results), spread(gained_late(run_dirs))]
+    return [best, last, alone, cosine, steps_to_best(results), spread(gained_late(run_dirs))]
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
 Trains configs/emoji.flags with the lifted structure loss and each of the batches below, of as many images. Validation
 chooses among four settings of each row with one seed and 400 steps: two margins and two learning rates. Prints a
-Markdown table of all settings, and one of the best models of all seeds: mean ± standard deviation, in percent, on test
-classes, steps to the best model, and what Recall@1 on validation classes gained in the last quarter of the steps, near
-0 where a run is finished. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the images; --data_dir says
-where they are.
+Markdown table of all settings, and one of all seeds: mean ± standard deviation, in percent, on test classes, of the
+best and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes gained in the last
+quarter of the steps, near 0 where a run is finished. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the
+images; --data_dir says where they are.
 """
 
 from benchmarks import emoji_losses

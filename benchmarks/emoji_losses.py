@@ -3,16 +3,17 @@
 Trains configs/emoji.flags with each loss below in four settings, two of the loss and two learning rates, with one seed
 and 400 steps; of proxies the rates differ, and the network has one. What is best on validation classes is trained with
 all seeds, and some with four times the steps, other batches, batch norm, or a backbone that is frozen at first, as
-well. Prints a Markdown table of all settings, and one of the best models of all seeds: mean ± standard deviation, in
-percent, on test classes, steps to the best model and what Recall@1 on validation classes gained in the last quarter of
-the steps, near 0 where a run is finished. Lifted structure keeps lengths. --intervals compares each loss with the first
-one, and --curves=curves.svg draws all runs. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the images.
+well. Prints a Markdown table of all settings, and one of all seeds: mean ± standard deviation, in percent, on test
+classes, of the best and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes gained
+in the last quarter of the steps, near 0 where a run is finished. Lifted structure keeps lengths. --intervals compares
+each loss with the first one, and --curves=curves.svg draws all runs. Runs are kept; see `benchmarks.runs`.
+docs/emoji.md is about the images.
 """
 
 import itertools
 
 from benchmarks.rows import add_rows, compare
-from benchmarks.runs import gained_late, spread, steps_to_best
+from benchmarks.runs import gained_late, recall_of, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
 RATES = ("0.0001", "0.0003")
@@ -75,7 +76,7 @@ add_rows(CHANGES, FOLLOW, LOOKED_INTO, PROXIES_FIRST, "--steps_per_epoch=50", "-
 # The second minus the first.
 DIFFERENCES = [(f"contrastive{FOUR_TIMES}", f"contrastive{PAIRS}")]
 DIFFERENCES += [(name, f"{name}{more}") for more in (CENTERED, PROXIES_FIRST) for name in LOOKED_INTO]
-HEADS = ["", "Recall@1", "MAP@R", "steps to the best", "gain in the last quarter"]
+HEADS = ["", "Recall@1", "of the last model", "MAP@R", "steps to the best", "gain in the last quarter"]
 
 
 def settings_of(name):
@@ -88,8 +89,9 @@ def settings_of(name):
 
 
 def row(results, run_dirs):
-    best = [[result["best"][name] for result in results] for name in ("recall_at_1", "map_at_r")]
-    return [*map(spread, best), steps_to_best(results), spread(gained_late(run_dirs))]
+    best, last = (recall_of(which, results) for which in ("best", "metrics"))
+    precision = spread([result["best"]["map_at_r"] for result in results])
+    return [best, last, precision, steps_to_best(results), spread(gained_late(run_dirs))]
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Ranked List Loss on the emoji set, its levels and boundaries: `python -m benchmarks.emoji_ranked_list`.
 
 Trains configs/emoji.flags with ranked list loss and each of the changes below. Validation chooses among four learning
-rates for each row with one seed and 400 steps. Prints a Markdown table of them, and one of the best models of all
-seeds: mean ± standard deviation, in percent, on test classes, steps to the best model, and what Recall@1 on validation
-classes gained in the last quarter of the steps, near 0 where a run is finished. Runs are kept; see `benchmarks.runs`.
-docs/emoji.md is about the images; --data_dir says where they are.
+rates for each row with one seed and 400 steps. Prints a Markdown table of them, and one of all seeds: mean ± standard
+deviation, in percent, on test classes, of the best and the last models, MAP@R of the best, steps to it, and what
+Recall@1 on validation classes gained in the last quarter of the steps, near 0 where a run is finished. Runs are kept;
+see `benchmarks.runs`. docs/emoji.md is about the images; --data_dir says where they are.
 """
 
 from benchmarks.emoji_ensembles import MORE_RATES

@@ -2,10 +2,10 @@
 
 Trains configs/emoji.flags with one change in each row. Validation chooses the learning rate of each row with one seed
 and 400 steps; rows that change the length, the crops or the embedding's size have the rate of the first row. Prints a
-Markdown table of all rates, and one of the best models of all seeds: mean ± standard deviation, in percent, on test
-classes, steps to the best model, and what Recall@1 on validation classes gained in the last quarter of the steps, near
-0 where a run is finished. Images of 96 px are those of 64 px, enlarged. Runs are kept; see `benchmarks.runs`.
-docs/emoji.md is about the images.
+Markdown table of all rates, and one of all seeds: mean ± standard deviation, in percent, on test classes, of the best
+and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes gained in the last quarter
+of the steps, near 0 where a run is finished. Images of 96 px are those of 64 px, enlarged. Runs are kept; see
+`benchmarks.runs`. docs/emoji.md is about the images.
 """
 
 from benchmarks.emoji_losses import HEADS, row

@@ -10,12 +10,10 @@ kept; see `benchmarks.runs`. docs/omniglot.md is about the images.
 
 from benchmarks import emoji_ensembles, emoji_losses, emoji_ranked_list
 from benchmarks.divide_and_conquer import divided
-from benchmarks.emoji_losses import row as row_of_best
+from benchmarks.emoji_losses import HEADS, SEARCHING, row
 from benchmarks.rows import compare
-from benchmarks.runs import recall_of
 
 FLAGFILE = "configs/omniglot.flags"
-SEARCHING = ("--steps=400",)
 FIRST = "triplet, semi-hard"
 OF_LOSSES = (FIRST, "N-pair", "contrastive", "Proxy-NCA", "SoftTriple", "NormSoftmax", "Proxy-Anchor")
 OF_ENSEMBLES = ("1-head", "4-heads", "4-heads+att", "ABE-1", "ABE-4")
@@ -54,14 +52,6 @@ DIFFERENCES = [
     ("H", "L, M, H"),
     ("H, 384 dimensions", "L, M, H"),
 ]
-
-HEADS = ["", "Recall@1", "of the last model", *emoji_losses.HEADS[2:]]
-
-
-def row(results, run_dirs):
-    best, *others = row_of_best(results, run_dirs)
-    return [best, recall_of("metrics", results), *others]
-
 
 if __name__ == "__main__":
     more = {"settings": SETTINGS, "searching": SEARCHING, "differences": DIFFERENCES}
