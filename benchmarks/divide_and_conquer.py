@@ -15,7 +15,7 @@ import statistics
 
 from benchmarks.measured import measured
 from benchmarks.rows import add_rows, compare
-from benchmarks.runs import curve, gained_late, recall_of_learners, spread
+from benchmarks.runs import curve, gained_late, metric_of, recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4
@@ -118,8 +118,8 @@ def of_learners(results, run_dirs):
 
 
 def row(results, run_dirs):
-    recall, wider = ([result["metrics"][f"recall_at_{k}"] for result in results] for k in (1, 8))
-    return [spread(recall), spread(wider), *of_learners(results, run_dirs), spread(gained_late(run_dirs))]
+    recall, wider = (metric_of("metrics", results, f"recall_at_{k}") for k in (1, 8))
+    return [recall, wider, *of_learners(results, run_dirs), spread(gained_late(run_dirs))]
 
 
 if __name__ == "__main__":

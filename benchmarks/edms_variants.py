@@ -14,7 +14,7 @@ import statistics
 
 from benchmarks.measured import measured
 from benchmarks.rows import compare
-from benchmarks.runs import recall_of_learners, spread
+from benchmarks.runs import metric_of, recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_edms.flags"
 
@@ -78,7 +78,7 @@ def of_members(run_dirs, numbers):
 
 def row(results, run_dirs):
     *recalls, correlation = of_members(run_dirs, MEMBERS)
-    return [*recalls, spread([result["metrics"]["nmi"] for result in results]), correlation]
+    return [*recalls, metric_of("metrics", results, "nmi"), correlation]
 
 
 if __name__ == "__main__":

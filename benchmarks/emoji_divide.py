@@ -13,7 +13,7 @@ the run, steps to the best model, and what Recall@1 on validation classes gained
 
 from benchmarks.divide_and_conquer import FOUR_TIMES, OF_LEARNERS, SLICES, divided, of_learners
 from benchmarks.rows import add_rows, compare
-from benchmarks.runs import gained_late, recall_of, spread, steps_to_best
+from benchmarks.runs import gained_late, metric_of, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
 SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003", "0.001")]
@@ -85,7 +85,7 @@ HEADS = ["", "Recall@1", "of the last model", *OF_LEARNERS, "steps to the best",
 
 
 def row(results, run_dirs):
-    best, last = (recall_of(which, results) for which in ("best", "metrics"))
+    best, last = (metric_of(which, results) for which in ("best", "metrics"))
     return [best, last, *of_learners(results, run_dirs), steps_to_best(results), spread(gained_late(run_dirs))]
 
 

@@ -14,7 +14,7 @@ import itertools
 import statistics
 
 from benchmarks.rows import add_rows, compare
-from benchmarks.runs import gained_late, recall_of, recall_of_learners, spread, steps_to_best
+from benchmarks.runs import gained_late, metric_of, recall_of_learners, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
 # As in the paper, batches of 32 pairs, and (10) over all pairs of a batch; or over those that it was made of.
@@ -116,7 +116,7 @@ def settings_of(method, weights):
 
 
 def row(results, run_dirs):
-    best, last = (recall_of(which, results) for which in ("best", "metrics"))
+    best, last = (metric_of(which, results) for which in ("best", "metrics"))
     learners = [result["learners"] for result in results if "learners" in result]
     alone = spread(recall_of_learners(learners)) if learners else ""
     cosine = f"{statistics.mean(each['pair_cosines']['mean_self'] for each in learners):.3f}" if learners else ""

@@ -13,7 +13,7 @@ docs/emoji.md is about the images.
 import itertools
 
 from benchmarks.rows import add_rows, compare
-from benchmarks.runs import gained_late, recall_of, spread, steps_to_best
+from benchmarks.runs import gained_late, metric_of, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
 RATES = ("0.0001", "0.0003")
@@ -95,9 +95,8 @@ def settings_of(name):
 
 
 def row(results, run_dirs):
-    best, last = (recall_of(which, results) for which in ("best", "metrics"))
-    precision = spread([result["best"]["map_at_r"] for result in results])
-    return [best, last, precision, steps_to_best(results), spread(gained_late(run_dirs))]
+    best, last = (metric_of(which, results) for which in ("best", "metrics"))
+    return [best, last, metric_of("best", results, "map_at_r"), steps_to_best(results), spread(gained_late(run_dirs))]
 
 
 if __name__ == "__main__":

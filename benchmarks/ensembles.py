@@ -10,7 +10,7 @@ import statistics
 
 from benchmarks.measured import measured
 from benchmarks.rows import compare
-from benchmarks.runs import recall_of_learners, spread
+from benchmarks.runs import metric_of, recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_abe.flags"
 CUT = "branch='stage2'"
@@ -35,7 +35,7 @@ HEADS = ["", "Recall@1", "a learner's Recall@1", "cosine of self pairs"]
 
 
 def row(results, run_dirs):
-    cells = [spread([result["metrics"]["recall_at_1"] for result in results]), "", ""]
+    cells = [metric_of("metrics", results), "", ""]
     learners = [measured(run_dir)["learners"] for run_dir in run_dirs]
     if all(learners):
         cells[1] = spread(recall_of_learners(learners))

@@ -7,7 +7,7 @@ kept; see `benchmarks.runs`.
 """
 
 from benchmarks.rows import compare
-from benchmarks.runs import gained_late, spread
+from benchmarks.runs import gained_late, metric_of, spread
 
 FLAGFILE = "configs/toycars_lifted.flags"
 # More epochs than any run has: the neighbors stay random.
@@ -29,8 +29,8 @@ HEADS = ["", "Recall@1", "NMI", "F1", "gain in the last quarter"]
 
 
 def row(results, run_dirs):
-    metrics = [[result["metrics"][name] for result in results] for name in ("recall_at_1", "nmi", "f1")]
-    return [*map(spread, metrics), spread(gained_late(run_dirs))]
+    metrics = [metric_of("metrics", results, name) for name in ("recall_at_1", "nmi", "f1")]
+    return [*metrics, spread(gained_late(run_dirs))]
 
 
 if __name__ == "__main__":

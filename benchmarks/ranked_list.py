@@ -8,7 +8,7 @@ Margins and temperatures: `benchmarks.ranked_list_boundaries`. Other losses: `be
 """
 
 from benchmarks.rows import compare
-from benchmarks.runs import gained_late, recall_of_learners, spread
+from benchmarks.runs import gained_late, metric_of, recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_rll.flags"
 LEVELS = {"L": "stage2", "M": "stage3", "H": "stage4"}
@@ -34,7 +34,7 @@ HEADS = ["", "Recall@1", "a level's Recall@1", "gain in the last quarter"]
 def row(results, run_dirs):
     learners = [result["learners"] for result in results if "learners" in result]
     alone = spread(recall_of_learners(learners)) if learners else ""
-    return [spread([result["metrics"]["recall_at_1"] for result in results]), alone, spread(gained_late(run_dirs))]
+    return [metric_of("metrics", results), alone, spread(gained_late(run_dirs))]
 
 
 if __name__ == "__main__":

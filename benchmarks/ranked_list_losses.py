@@ -9,7 +9,7 @@ quarter of the steps, near 0 where a run is finished. Runs are kept; see `benchm
 
 from benchmarks.emoji_losses import LOSSES, PROXIES
 from benchmarks.rows import compare
-from benchmarks.runs import gained_late, spread
+from benchmarks.runs import gained_late, metric_of, spread
 
 FLAGFILE = "configs/toycars_rll.flags"
 ONE_LEVEL = ["--method=single", "--embedding_size=64"]
@@ -36,7 +36,7 @@ HEADS = ["", "Recall@1", "gain in the last quarter"]
 
 
 def row(results, run_dirs):
-    return [spread([result["metrics"]["recall_at_1"] for result in results]), spread(gained_late(run_dirs))]
+    return [metric_of("metrics", results), spread(gained_late(run_dirs))]
 
 
 if __name__ == "__main__":

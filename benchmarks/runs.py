@@ -99,9 +99,9 @@ def train(arguments):
         sys.exit(status)
 
 
-def recall_of(which, results):
-    """Mean ± standard deviation of Recall@1 of the models that results have under `best`, or last ones, `metrics`."""
-    return spread([result[which]["recall_at_1"] for result in results])
+def metric_of(which, results, name="recall_at_1"):
+    """Mean ± standard deviation of a metric of the models that results have under `best`, or last ones, `metrics`."""
+    return spread([result[which][name] for result in results])
 
 
 def recall_of_learners(learners):
