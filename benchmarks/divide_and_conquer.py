@@ -1,32 +1,30 @@
 """Divide and Conquer beside one embedding, and what the paper ablates: `python -m benchmarks.divide_and_conquer`.
 
 Trains configs/toycars_dnc.flags with each of the changes below and each seed, for as many steps with the same batches'
-size, unless a row says another. Validation classes choose the learning rate of each row with one seed; a row with more
-steps has that of the row without. Prints a Markdown table of all rates, and one of all seeds: mean ± standard
-deviation, in percent, of Recall@1 of the final model, of its learners alone, how they correlate, the steps that a
-learner learned in, the mean distances of negative pairs within clusters and between them (Figure 8 of the paper), and
-what Recall@1 gained in the last quarter of the steps, near 0 where a run is finished. Of the one embedding as many
-slices stand for learners as most rows have learners, as in the paper's Table 7. Below the table are differences between
-rows. Runs are kept; see `benchmarks.runs`. Classes whose groups differ in other parts of the picture each:
+size, unless a row says another, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of
+Recall@1 of the final model, of its learners alone, how they correlate, the steps that a learner learned in, the mean
+distances of negative pairs within clusters and between them (Figure 8 of the paper), and what Recall@1 gained in the
+last quarter of the steps, near 0 where a run is finished. Of the one embedding as many slices stand for learners as
+most rows have learners, as in the paper's Table 7. Below the table are differences between rows. Runs are kept; see
+`benchmarks.runs`. Classes whose groups differ in other parts of the picture each:
 `python -m benchmarks.divide_and_conquer "--dataset=toycars(grouped=True)"`.
 """
 
 import statistics
 
 from benchmarks.measured import measured
-from benchmarks.rows import add_rows, compare
+from benchmarks.rows import compare
 from benchmarks.runs import curve, gained_late, metric_of, recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4
-# The flagfile's rate, a third and three times as much.
-SETTINGS = [["--optimizer=adam(learning_rate=0.0003)"], [], ["--optimizer=adam(learning_rate=0.003)"]]
-SEARCHING = ("--evaluate_on=validation",)
 # Epochs of the rows that merge in some of them.
 EPOCHS = "--epochs=8"
 AUTHORS = "hold_others=False, cluster_order='round_robin', merge_loss_at=3, merge_at=7"
 # From clusters as many images of a class as it has there, and not equally many of each class.
 BY_IMAGES = "--sampler=proportional_pxk(groups=8, per_class=4)"
+# Rows in which each of four learners has as many steps as the one embedding.
+FOUR_TIMES = ", four times the steps"
 # As many images in a step as four learners have that learn at once.
 FOUR_BATCHES = "--sampler=pxk(classes=32, per_class=4)"
 
@@ -53,17 +51,15 @@ CHANGES = {
     "K = 4, every slice on every batch": ["--method=multi_head(learners=4, branch='stage4')"],
     "K = 4, turns on all data": divided("data_split='none'"),
     "K = 4, the authors' schedule": [*divided(AUTHORS), EPOCHS],
+    f"K = 4{FOUR_TIMES}": [*divided(), "--epochs=32"],
+    f"K = 4, turns on all data{FOUR_TIMES}": [*divided("data_split='none'"), "--epochs=32"],
+    f"one embedding{FOUR_TIMES}": ["--method=single", "--epochs=32"],
+    f"K = 4, in proportion to images{FOUR_TIMES}": [*divided(), BY_IMAGES, "--epochs=32"],
     "one embedding, batches of 128": ["--method=single", FOUR_BATCHES],
     "K = 4, at once": divided("simultaneous=True"),
     "K = 4, at once on all data": divided("simultaneous=True, data_split='none'"),
     "K = 4, every slice on every batch of 128": ["--method=multi_head(learners=4, branch='stage4')", FOUR_BATCHES],
 }
-FOLLOW = {}
-MAIN = ("one embedding", "K = 4", "K = 4, in proportion to images", "K = 4, turns on all data")
-# With four times the steps each of four learners has as many as the one embedding.
-FOUR_TIMES, EIGHT_TIMES = ", four times the steps", ", eight times the steps"
-add_rows(CHANGES, FOLLOW, MAIN, FOUR_TIMES, "--epochs=32")
-add_rows(CHANGES, FOLLOW, MAIN, EIGHT_TIMES, "--epochs=64")
 OF_LEARNERS = ["a learner's Recall@1", "correlation", "a learner's steps", "negatives within, between"]
 HEADS = ["", "Recall@1", "Recall@8", *OF_LEARNERS, "gain in the last quarter"]
 
@@ -80,16 +76,10 @@ GAINS = [
     ("K = 4", "K = 4, embedding not split"),
     ("K = 4, clusters of classes", "K = 4"),
     ("K = 4", "K = 4, merged for the last two epochs"),
-    *(
-        (f"{first}{more}", f"{second}{more}")
-        for more in (FOUR_TIMES, EIGHT_TIMES)
-        for first, second in (
-            ("K = 4, turns on all data", "K = 4"),
-            ("one embedding", "K = 4"),
-            ("one embedding", "K = 4, in proportion to images"),
-            ("K = 4", "K = 4, in proportion to images"),
-        )
-    ),
+    (f"K = 4, turns on all data{FOUR_TIMES}", f"K = 4{FOUR_TIMES}"),
+    (f"one embedding{FOUR_TIMES}", f"K = 4{FOUR_TIMES}"),
+    (f"one embedding{FOUR_TIMES}", f"K = 4, in proportion to images{FOUR_TIMES}"),
+    (f"K = 4{FOUR_TIMES}", f"K = 4, in proportion to images{FOUR_TIMES}"),
     ("one embedding, batches of 128", f"K = 4{FOUR_TIMES}"),
     ("K = 4, every slice on every batch of 128", "K = 4, at once"),
     ("K = 4, at once on all data", "K = 4, at once"),
@@ -133,7 +123,4 @@ if __name__ == "__main__":
         which="final",
         learners=SLICES,
         differences=GAINS,
-        settings={name: SETTINGS for name in CHANGES if name not in FOLLOW},
-        searching=SEARCHING,
-        follow=FOLLOW,
     )

@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import (
     divide_and_conquer,
+    divide_and_conquer_tuned,
     edms_variants,
     emoji_divide,
     emoji_edms,
@@ -34,6 +35,10 @@ def searched(study):
 # Module to its rows, and to the settings that validation chooses among.
 STUDIES = {
     divide_and_conquer: (divide_and_conquer.CHANGES, None),
+    divide_and_conquer_tuned: (
+        searched(divide_and_conquer_tuned),
+        {name: divide_and_conquer_tuned.SETTINGS for name in searched(divide_and_conquer_tuned)},
+    ),
     edms_variants: (searched(edms_variants), edms_variants.SETTINGS),
     emoji_divide: (
         searched(emoji_divide),
@@ -61,7 +66,15 @@ STUDIES = {
     ranked_list_boundaries: (ranked_list_boundaries.CHANGES, None),
     ranked_list_losses: (ranked_list_losses.CHANGES, ranked_list_losses.SETTINGS),
 }
-FOLLOWED = [edms_variants, emoji_divide, emoji_edms, emoji_ensembles, emoji_losses, emoji_training]
+FOLLOWED = [
+    divide_and_conquer_tuned,
+    edms_variants,
+    emoji_divide,
+    emoji_edms,
+    emoji_ensembles,
+    emoji_losses,
+    emoji_training,
+]
 # As users give them behind a study's command.
 MORE = ["--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))", "--patience=5"]
 
@@ -148,6 +161,7 @@ def test_long_names_of_runs_differ():
     "study, differences",
     [
         (divide_and_conquer, divide_and_conquer.GAINS),
+        (divide_and_conquer_tuned, divide_and_conquer_tuned.DIFFERENCES),
         (edms_variants, edms_variants.DIFFERENCES),
         (emoji_divide, emoji_divide.DIFFERENCES),
         (emoji_edms, emoji_edms.DIFFERENCES),
