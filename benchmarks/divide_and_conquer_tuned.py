@@ -1,20 +1,21 @@
 """Divide and Conquer on the toy cars with tuned rates: `python -m benchmarks.divide_and_conquer_tuned`.
 
 Trains configs/toycars_dnc.flags with the main rows of `benchmarks.divide_and_conquer`. Validation classes choose among
-four learning rates of each row, with one seed and as many steps as the row has. Prints a Markdown table of all rates,
-and one of all seeds with the columns of that study, on test classes, of final models. Below the table are differences
-between rows. Runs are kept; see `benchmarks.runs`.
+four learning rates of each row with one seed; a row with four times the steps has the rate of the row without. Prints a
+Markdown table of all rates, and one of all seeds with the columns of that study, on test classes, of final models.
+Below the table are differences between rows. Runs are kept; see `benchmarks.runs`.
 """
 
 from benchmarks.divide_and_conquer import CHANGES as UNTUNED
 from benchmarks.divide_and_conquer import FLAGFILE, FOUR_TIMES, HEADS, SLICES, row
-from benchmarks.rows import compare
+from benchmarks.rows import add_rows, compare
 
 ONE, DIVIDED, BY_IMAGES, TURNS = "one embedding", "K = 4", "K = 4, in proportion to images", "K = 4, turns on all data"
 MAIN = (ONE, DIVIDED, BY_IMAGES, TURNS)
 CONTROLS = ("K = 4, embedding not split", "K = 4, every slice on every batch")
-LONGER = [f"{name}{FOUR_TIMES}" for name in MAIN]
-CHANGES = {name: UNTUNED[name] for name in (*MAIN, *CONTROLS, *LONGER)}
+CHANGES = {name: UNTUNED[name] for name in (*MAIN, *CONTROLS)}
+FOLLOW = {}
+add_rows(CHANGES, FOLLOW, MAIN, FOUR_TIMES, "--epochs=32")
 # Without a change it is 0.001, that of the flagfile.
 SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0003", "0.003", "0.01")]
 SETTINGS.insert(1, [])
@@ -25,6 +26,6 @@ DIFFERENCES = [(f"{first}{more}", f"{second}{more}") for more in ("", FOUR_TIMES
 DIFFERENCES += [(ONE, name) for name in CONTROLS]
 
 if __name__ == "__main__":
-    settings = {name: SETTINGS for name in CHANGES}
-    more = {"settings": settings, "searching": SEARCHING, "differences": DIFFERENCES}
+    settings = {name: SETTINGS for name in CHANGES if name not in FOLLOW}
+    more = {"settings": settings, "searching": SEARCHING, "follow": FOLLOW, "differences": DIFFERENCES}
     compare(__doc__, FLAGFILE, CHANGES, "runs/divide_and_conquer", HEADS, row, which="final", learners=SLICES, **more)

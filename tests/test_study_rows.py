@@ -36,8 +36,8 @@ def searched(study):
 STUDIES = {
     divide_and_conquer: (divide_and_conquer.CHANGES, None),
     divide_and_conquer_tuned: (
-        divide_and_conquer_tuned.CHANGES,
-        {name: divide_and_conquer_tuned.SETTINGS for name in divide_and_conquer_tuned.CHANGES},
+        searched(divide_and_conquer_tuned),
+        {name: divide_and_conquer_tuned.SETTINGS for name in searched(divide_and_conquer_tuned)},
     ),
     edms_variants: (searched(edms_variants), edms_variants.SETTINGS),
     emoji_divide: (
@@ -67,6 +67,7 @@ STUDIES = {
     ranked_list_losses: (ranked_list_losses.CHANGES, ranked_list_losses.SETTINGS),
 }
 FOLLOWED = [
+    divide_and_conquer_tuned,
     edms_variants,
     emoji_divide,
     emoji_edms,
