@@ -71,8 +71,6 @@ for name, rates in NEW_LAYERS.items():
 PARTS = [
     ("ABE-1", "ABE-4"),
     ("ABE-4 without divergence", "ABE-4"),
-    ("ABE-4", "ABE-4, λ = 1"),
-    ("4-heads", "ABE-4, λ = 1"),
     ("1-head", "ABE-1"),
     ("1-head", "ABE-4"),
     ("4-heads", "ABE-4"),
@@ -82,6 +80,10 @@ PARTS = [
     ("1-head", "4-heads"),
     ("4-heads", "4-heads+att"),
     ("4-heads", "4-tails"),
+]
+PAPERS_WEIGHT = "ABE-4, λ = 1"
+PARTS += [
+    (name, PAPERS_WEIGHT) for name in ("ABE-4", "ABE-4 without divergence", "ABE-1", "1-head", "4-heads", "4-heads+att")
 ]
 DIFFERENCES = [
     *PARTS,
