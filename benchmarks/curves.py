@@ -24,7 +24,9 @@ def draw_curves(run_dirs, path, metric="recall_at_1"):
     Returns:
         Whether there was a curve to draw.
     """
-    figure = Figure(figsize=(8, 5), dpi=120, layout="constrained")
+    # Inches, so that the names of many rows have a place, too.
+    height = max(5.0, 0.2 * len(run_dirs))
+    figure = Figure(figsize=(8, height), dpi=120, layout="constrained")
     axes = figure.add_subplot()
     colors, not_drawn = colormaps["tab20"].colors, []
     for place, (name, several) in enumerate(run_dirs.items()):

@@ -188,3 +188,15 @@ def test_ensembles_have_no_curve(monkeypatch, tmp_path, capsys):
     curves.draw_curves({"single": ["a"], "ensemble": ["b"]}, tmp_path / "curves.svg")
     assert "ensemble is not drawn" in capsys.readouterr().err
     assert runs.curve(tmp_path) == {}
+
+
+def test_the_names_of_many_rows_are_in_the_picture(monkeypatch, tmp_path):
+    monkeypatch.setattr(curves, "curve", lambda run_dir, metric: {10: 0.1, 20: 0.2})
+    saved = []
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, path: saved.append(self))
+    for number in (2, 60):
+        curves.draw_curves({f"row {place}": ["a"] for place in range(number)}, tmp_path / "curves.svg")
+        figure = saved.pop()
+        figure.canvas.draw()
+        names = figure.legends[0].get_window_extent()
+        assert 0 <= names.y0 and names.y1 <= figure.bbox.height
