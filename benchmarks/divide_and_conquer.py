@@ -13,7 +13,7 @@ most rows have learners, as in the paper's Table 7. Below the table are differen
 import statistics
 
 from benchmarks.measured import measured
-from benchmarks.rows import compare
+from benchmarks.rows import FOUR_TIMES, compare
 from benchmarks.runs import curve, gained_late, metric_of, recall_of_learners, spread
 
 FLAGFILE = "configs/toycars_dnc.flags"
@@ -23,8 +23,6 @@ EPOCHS = "--epochs=8"
 AUTHORS = "hold_others=False, cluster_order='round_robin', merge_loss_at=3, merge_at=7"
 # From clusters as many images of a class as it has there, and not equally many of each class.
 BY_IMAGES = "--sampler=proportional_pxk(groups=8, per_class=4)"
-# Rows in which each of four learners has as many steps as the one embedding.
-FOUR_TIMES = ", four times the steps"
 # As many images in a step as four learners have that learn at once.
 FOUR_BATCHES = "--sampler=pxk(classes=32, per_class=4)"
 
@@ -51,6 +49,7 @@ CHANGES = {
     "K = 4, every slice on every batch": ["--method=multi_head(learners=4, branch='stage4')"],
     "K = 4, turns on all data": divided("data_split='none'"),
     "K = 4, the authors' schedule": [*divided(AUTHORS), EPOCHS],
+    # As many for each learner as the one embedding has.
     f"K = 4{FOUR_TIMES}": [*divided(), "--epochs=32"],
     f"K = 4, turns on all data{FOUR_TIMES}": [*divided("data_split='none'"), "--epochs=32"],
     f"one embedding{FOUR_TIMES}": ["--method=single", "--epochs=32"],

@@ -11,8 +11,8 @@ the run, steps to the best model, and what Recall@1 on validation classes gained
 `benchmarks.runs`. docs/emoji.md is about the images.
 """
 
-from benchmarks.divide_and_conquer import FOUR_TIMES, OF_LEARNERS, SLICES, divided, of_learners
-from benchmarks.rows import add_rows, compare
+from benchmarks.divide_and_conquer import OF_LEARNERS, SLICES, divided, of_learners
+from benchmarks.rows import FOUR_TIMES, add_rows, compare
 from benchmarks.runs import gained_late, metric_of, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"

@@ -12,7 +12,7 @@ docs/emoji.md is about the images.
 
 import itertools
 
-from benchmarks.rows import add_rows, compare
+from benchmarks.rows import FOUR_TIMES, add_rows, compare
 from benchmarks.runs import gained_late, metric_of, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
@@ -65,7 +65,6 @@ CHANGES["lifted structure"] = ["--method=single(normalize=False)", "--protocol=s
 # On pairs and on proxies, until they no longer improve; with triplets it is a row of `benchmarks.emoji_training`.
 FOLLOW = {}
 LONGER = ("contrastive", "contrastive, with a diameter", "N-pair", "Proxy-Anchor", "NormSoftmax")
-FOUR_TIMES = ", four times the steps"
 add_rows(CHANGES, FOLLOW, LONGER, FOUR_TIMES, "--steps=3200")
 # Two images of a class in place of four, so that each image has one partner.
 PAIRS = f"{FOUR_TIMES}, 32 × 2 images"
