@@ -1,19 +1,19 @@
 """Divide and Conquer on the toy cars with tuned rates: `python -m benchmarks.divide_and_conquer_tuned`.
 
 Trains configs/toycars_dnc.flags with the main rows of `benchmarks.divide_and_conquer`. Validation classes choose among
-four learning rates of each row with one seed; a row with four times the steps has the rate of the row without. Prints a
+four learning rates of each row with one seed; a row with more steps has the rate of the row without. Prints a
 Markdown table of all rates, and one of all seeds with the columns of that study, on test classes, of final models.
 Below the table are differences between rows. Runs are kept; see `benchmarks.runs`.
 """
 
 from benchmarks.divide_and_conquer import CHANGES as UNTUNED
 from benchmarks.divide_and_conquer import FLAGFILE, HEADS, SLICES, row
-from benchmarks.rows import FOUR_TIMES, compare
+from benchmarks.rows import EIGHT_TIMES, FOUR_TIMES, compare
 
 ONE, DIVIDED, BY_IMAGES, TURNS = "one embedding", "K = 4", "K = 4, in proportion to images", "K = 4, turns on all data"
 MAIN = (ONE, DIVIDED, BY_IMAGES, TURNS)
 CONTROLS = ("K = 4, embedding not split", "K = 4, every slice on every batch")
-FOLLOW = {f"{name}{FOUR_TIMES}": name for name in MAIN}
+FOLLOW = {f"{name}{FOUR_TIMES}": name for name in MAIN} | {f"{name}{EIGHT_TIMES}": name for name in (ONE, BY_IMAGES)}
 CHANGES = {name: UNTUNED[name] for name in (*MAIN, *CONTROLS, *FOLLOW)}
 # Without a change it is 0.001, that of the flagfile.
 LOWER, *HIGHER = ([f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0003", "0.003", "0.01"))
@@ -22,7 +22,7 @@ SEARCHING = ("--evaluate_on=validation",)
 # The second minus the first: what dividing, clusters and their sampling win.
 PAIRS = [(ONE, DIVIDED), (ONE, BY_IMAGES), (TURNS, DIVIDED), (TURNS, BY_IMAGES), (DIVIDED, BY_IMAGES)]
 DIFFERENCES = [(f"{first}{more}", f"{second}{more}") for more in ("", FOUR_TIMES) for first, second in PAIRS]
-DIFFERENCES += [(ONE, name) for name in CONTROLS]
+DIFFERENCES += [(f"{ONE}{EIGHT_TIMES}", f"{BY_IMAGES}{EIGHT_TIMES}"), *((ONE, name) for name in CONTROLS)]
 
 if __name__ == "__main__":
     settings = {name: SETTINGS for name in CHANGES if name not in FOLLOW}

@@ -12,7 +12,7 @@ the run, steps to the best model, and what Recall@1 on validation classes gained
 """
 
 from benchmarks.divide_and_conquer import OF_LEARNERS, SLICES, divided, of_learners
-from benchmarks.rows import FOUR_TIMES, add_rows, compare
+from benchmarks.rows import FOUR_TIMES, LARGER, add_rows, compare
 from benchmarks.runs import gained_late, metric_of, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
@@ -55,7 +55,6 @@ FOLLOW = {}
 MAIN = ("one embedding", "K = 4", "K = 4, turns on all data")
 add_rows(CHANGES, FOLLOW, MAIN, FOUR_TIMES, "--steps=3200")
 # The images of 64 px, enlarged, which a network from ImageNet sees better.
-LARGER = ", at 96 px"
 add_rows(CHANGES, FOLLOW, (*MAIN, "K = 4, embedding not split"), LARGER, "--image_size=96")
 # The second minus the first: what dividing wins, and what each part of it does.
 DIFFERENCES = [

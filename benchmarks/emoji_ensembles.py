@@ -12,7 +12,7 @@ near 0 where a run is finished. Below the table are differences between rows, of
 import itertools
 import statistics
 
-from benchmarks.rows import FOUR_TIMES, add_rows, compare
+from benchmarks.rows import FOUR_TIMES, LARGER, add_rows, compare
 from benchmarks.runs import gained_late, metric_of, recall_of_learners, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
@@ -60,7 +60,6 @@ LONGER += ["1-head", "4-heads", "4-heads+att", "4-tails"]
 FOLLOW = {}
 add_rows(CHANGES, FOLLOW, LONGER, FOUR_TIMES, "--steps=3200")
 # The images of 64 px, enlarged, which a network from ImageNet sees better.
-LARGER = ", at 96 px"
 add_rows(CHANGES, FOLLOW, ("1-head", "4-heads", "4-heads+att", "ABE-4"), LARGER, "--image_size=96")
 # What begins at random learns faster than what is pretrained.
 FASTER = ", new layers ten times as fast"

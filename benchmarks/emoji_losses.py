@@ -2,17 +2,17 @@
 
 Trains configs/emoji.flags with each loss below in four settings, two of the loss and two learning rates, with one seed
 and 400 steps; of proxies the rates differ, and the network has one. What is best on validation classes is trained with
-all seeds, and some with four times the steps, other batches, batch norm, or a backbone that is frozen at first, as
-well. Prints a Markdown table of all settings, and one of all seeds: mean ± standard deviation, in percent, on test
-classes, of the best and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes gained
-in the last quarter of the steps, near 0 where a run is finished. Lifted structure keeps lengths. --intervals compares
-each loss with the first one, and --curves=curves.svg draws all runs. Runs are kept; see `benchmarks.runs`.
+all seeds, and some with four times the steps, other batches, larger images, batch norm, or a backbone that is frozen at
+first, as well. Prints a Markdown table of all settings, and one of all seeds: mean ± standard deviation, in percent, on
+test classes, of the best and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes
+gained in the last quarter of the steps, near 0 where a run is finished. Lifted structure keeps lengths. --intervals
+compares each loss with the first one, and --curves=curves.svg draws all runs. Runs are kept; see `benchmarks.runs`.
 docs/emoji.md is about the images.
 """
 
 import itertools
 
-from benchmarks.rows import FOUR_TIMES, add_rows, compare
+from benchmarks.rows import FOUR_TIMES, LARGER, add_rows, compare
 from benchmarks.runs import gained_late, metric_of, spread, steps_to_best
 
 FLAGFILE = "configs/emoji.flags"
@@ -66,6 +66,8 @@ CHANGES["lifted structure"] = ["--method=single(normalize=False)", "--protocol=s
 FOLLOW = {}
 LONGER = ("contrastive", "contrastive, with a diameter", "N-pair", "Proxy-Anchor", "NormSoftmax")
 add_rows(CHANGES, FOLLOW, LONGER, FOUR_TIMES, "--steps=3200")
+ENLARGED = ("contrastive", "N-pair", "NormSoftmax")
+add_rows(CHANGES, FOLLOW, ENLARGED, LARGER, "--image_size=96")
 # Two images of a class in place of four, so that each image has one partner.
 PAIRS = f"{FOUR_TIMES}, 32 × 2 images"
 add_rows(CHANGES, FOLLOW, ["contrastive"], PAIRS, "--steps=3200", "--sampler=pxk(classes=32, per_class=2)")
@@ -79,6 +81,7 @@ PROXIES_FIRST = ", backbone frozen for 200 steps"
 add_rows(CHANGES, FOLLOW, LOOKED_INTO, PROXIES_FIRST, "--steps_per_epoch=50", "--warmup_epochs=4")
 # The second minus the first.
 DIFFERENCES = [(f"contrastive{FOUR_TIMES}", f"contrastive{PAIRS}")]
+DIFFERENCES += [(name, f"{name}{LARGER}") for name in ENLARGED]
 DIFFERENCES += [(f"contrastive{more}", f"contrastive, with a diameter{more}") for more in ("", FOUR_TIMES)]
 DIFFERENCES += [(name, f"{name}{more}") for more in (CENTERED, PROXIES_FIRST) for name in LOOKED_INTO]
 HEADS = ["", "Recall@1", "of the last model", "MAP@R", "steps to the best", "gain in the last quarter"]

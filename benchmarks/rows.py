@@ -10,8 +10,9 @@ from benchmarks.measured import difference, measure, recall, significantly_bette
 from benchmarks.runs import complete, markdown, runs_of
 from benchmarks.searches import search
 
-# Ends the names of rows that train longer, and change nothing else.
-FOUR_TIMES = ", four times the steps"
+# End the names of rows that change nothing but the steps, or the size of images.
+FOUR_TIMES, EIGHT_TIMES = (f", {times} times the steps" for times in ("four", "eight"))
+LARGER = ", at 96 px"
 
 
 def compare(
