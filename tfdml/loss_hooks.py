@@ -47,6 +47,14 @@ class LossHooks:
         del parts
         return []
 
+    def check_callbacks(self, callbacks):
+        """Raises a ValueError if a model of `tfdml.methods` is fitted without a callback that the loss needs.
+
+        Args:
+            callbacks: list of callbacks that `fit` has.
+        """
+        del callbacks
+
     def make_layer(self):
         """The layer that holds the loss' variables and gives what `call` takes, or None where it takes embeddings.
 

@@ -4,11 +4,12 @@ import keras
 import numpy as np
 import pytest
 
+import tfdml
 from tests.run_helpers import events, newest_arrays
 from tests.run_helpers import train as train_to_the_end
 from tfdml.callbacks import TemperatureSchedule
 from tfdml.callbacks.temperature_schedule import temperature_at
-from tfdml.losses import RankedList, Triplet, WeightedSum
+from tfdml.losses import Nested, RankedList, Triplet, WeightedSum
 
 
 def test_the_equation_by_hand():
@@ -99,6 +100,28 @@ def test_the_losses_of_a_sum_have_their_own():
 def test_a_loss_without_temperature_is_refused(train):
     with pytest.raises(ValueError, match="negative_temperature, such as RankedList, received .*Triplet"):
         train(compiled(Triplet()), [TemperatureSchedule(10.0, 5.0, 10)], 1)
+
+
+def test_steps_that_are_executed_together_are_refused(train):
+    network = compiled(RankedList())
+    network.compile(optimizer="sgd", loss=RankedList(), steps_per_execution=2)
+    with pytest.raises(ValueError, match="before every step, and steps_per_execution=2"):
+        train(network, [TemperatureSchedule(10.0, 5.0, 10)], 1)
+
+
+@pytest.mark.parametrize(
+    "wrap", [lambda loss: loss, lambda loss: WeightedSum([(1.0, loss)]), lambda loss: Nested(loss, dims=(4,))]
+)
+def test_a_last_temperature_without_the_schedule_is_told(wrap):
+    loss = RankedList(negative_temperature=20.0, final_negative_temperature=1.0)
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
+    model.compile("sgd", loss=wrap(loss))
+    images, labels = np.ones((16, 12, 12, 3), np.float32), np.arange(16) // 2
+    with pytest.raises(ValueError, match=r"final_negative_temperature=1.0. Pass .*Schedule\(20.0, 1.0, steps\)"):
+        model.fit(images, labels, verbose=0)
+    schedule = TemperatureSchedule(20.0, 1.0, 2, loss=loss)
+    model.fit(images, labels, batch_size=16, epochs=3, callbacks=[schedule], verbose=0)
+    assert loss.negative_temperature == 1.0
 
 
 def test_no_steps_are_refused():

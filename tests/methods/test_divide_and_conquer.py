@@ -222,3 +222,20 @@ def test_a_batch_of_several_learners_or_of_one_too_many_is_refused(batch, learne
     images, labels = batch
     with pytest.raises(tf.errors.InvalidArgumentError, match="Expected (the same learner|learners below 4)"):
         make_model().train_on_batch(images, {"label": labels, "learner": np.array(learners)})
+
+
+@pytest.mark.parametrize("learners", [[0, 1] * 8, [4] * 16, [-1, 1] * 8])
+def test_where_xla_leaves_out_errors_the_loss_of_such_a_batch_is_nan(batch, learners):
+    images, labels = batch
+    model = make_model()
+    model.compile("sgd", loss="contrastive", jit_compile=True)
+    right, wrong = turn_of(labels, 3), {"label": labels, "learner": np.array(learners)}
+    losses = [model.train_on_batch(images, each, return_dict=True)["loss"] for each in (right, wrong)]
+    assert np.isfinite(losses[0]) and np.isnan(losses[1])
+
+
+def test_an_optimizer_that_keeps_numbers_for_several_learners_is_refused():
+    """One for each row of the kernel has no place for each slice."""
+    with pytest.raises(ValueError, match="Adafactor keeps numbers for several learners .* hold_others=False"):
+        make_model().compile(keras.optimizers.Adafactor(), loss="contrastive")
+    make_model(hold_others=False).compile(keras.optimizers.Adafactor(), loss="contrastive")

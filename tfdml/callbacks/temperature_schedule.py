@@ -20,6 +20,9 @@ class TemperatureSchedule(keras.callbacks.Callback):
         loss: the loss to change, such as one in a `WeightedSum`; None: the model's loss.
     """
 
+    # What a loss that needs this asks for.
+    changes_temperatures = True
+
     def __init__(self, first, last, steps, *, step=None, loss=None):
         super().__init__()
         if steps < 1:
@@ -32,6 +35,11 @@ class TemperatureSchedule(keras.callbacks.Callback):
         loss = self._loss or self.model.loss
         if not hasattr(loss, "negative_temperature"):
             raise ValueError(f"Expected a loss with a negative_temperature, such as RankedList, received {loss!r}.")
+        if self.model.steps_per_execution != 1:
+            raise ValueError(
+                "TemperatureSchedule sets a temperature before every step, and steps_per_execution="
+                f"{self.model.steps_per_execution} executes several at once. Leave it out."
+            )
 
     def on_train_batch_begin(self, batch, logs=None):
         loss = self._loss or self.model.loss

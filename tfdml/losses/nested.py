@@ -66,6 +66,9 @@ class Nested(EmbeddingLoss):
     def callbacks(self, parts):
         return hooks_of(self.loss).callbacks(parts)
 
+    def check_callbacks(self, callbacks):
+        hooks_of(self.loss).check_callbacks(callbacks)
+
     def statistics(self, labels, embeddings):
         """Returns the statistics of the loss on the whole embedding."""
         labels, embeddings = self.check_input(labels, embeddings)

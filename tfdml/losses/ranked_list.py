@@ -121,8 +121,8 @@ class RankedList(EmbeddingLoss):
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.RankedList(alpha=1.2, margin=0.4))`.
 
     Args:
-        final_negative_temperature: where the training command brings `negative_temperature` from step to step,
-            equation (15) of the paper; None: it stays.
+        final_negative_temperature: where the callback `TemperatureSchedule` brings `negative_temperature` from step to
+            step, equation (15) of the paper; None: it stays. The training command adds the callback.
     """
 
     function = staticmethod(ranked_list_loss)
@@ -142,6 +142,14 @@ class RankedList(EmbeddingLoss):
 
         first, last = self.negative_temperature, self.final_negative_temperature
         return [TemperatureSchedule(first, last, parts.steps, step=parts.step, loss=self)]
+
+    def check_callbacks(self, callbacks):
+        first, last = self.negative_temperature, self.final_negative_temperature
+        if last is not None and not any(getattr(each, "changes_temperatures", False) for each in callbacks):
+            raise ValueError(
+                f"Nothing would bring the temperature to final_negative_temperature={last}. Pass "
+                f"callbacks=[tfdml.callbacks.TemperatureSchedule({first}, {last}, steps)], or leave it out."
+            )
 
     def statistics(self, labels, embeddings):
         """Of the pairs that violate the boundaries, see `mined_pairs`: also their mean weights, (9) and (10)."""

@@ -58,6 +58,10 @@ class WeightedSum(EmbeddingLoss):
     def callbacks(self, parts):
         return [callback for hooks in self._hooks() for callback in hooks.callbacks(parts)]
 
+    def check_callbacks(self, callbacks):
+        for hooks in self._hooks():
+            hooks.check_callbacks(callbacks)
+
     @property
     def needs_pairs(self):
         """Whether any loss needs pairs."""

@@ -1,6 +1,7 @@
 """Divide and Conquer the Embedding Space for Metric Learning (CVPR 2019)."""
 
 import dataclasses
+import math
 
 import tensorflow as tf
 
@@ -11,6 +12,7 @@ from tfdml.methods.division import DIVISION, Division
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.methods.freezing import Frozen, forget
 from tfdml.methods.global_batch_model import side_by_side
+from tfdml.methods.restrictions import check_holding
 from tfdml.methods.slice_variables import SliceVariables
 from tfdml.methods.turn_losses import TurnLosses
 from tfdml.methods.turn_steps import TurnSteps
@@ -96,11 +98,8 @@ class DivideAndConquer(EmbeddingModel):
     def compile(self, optimizer="adam", *args, **kwargs):
         super().compile(optimizer, *args, **kwargs)
         optimizer = without_loss_scaling(self.optimizer)
-        if self.hold_others and getattr(optimizer, "gradient_accumulation_steps", None):
-            raise ValueError(
-                "Gradients of several learners' turns cannot be accumulated while the others are held. Leave out "
-                "gradient_accumulation_steps, or set hold_others=False."
-            )
+        if self.hold_others:
+            check_holding(optimizer)
         count_apart(optimizer, lambda variable: self._of_slices.steps(variable, self.steps))
         if not optimizer.iterations.numpy():
             self.steps.reset()
@@ -169,7 +168,7 @@ class DivideAndConquer(EmbeddingModel):
     def loss_values(self, batch, learners, training=False):
         """Loss `[B]` of the learner whose turn it is, equation (3) with any loss, or of the whole embedding."""
         labels, turns = batch["label"], self._turns.of(batch)
-        self._turns.check(batch)
+        valid = self._turns.check(batch)
 
         def of_whole():
             return self.loss.call(labels, self.loss_layers.inputs_of(self.slices, labels, side_by_side(learners)))
@@ -182,7 +181,8 @@ class DivideAndConquer(EmbeddingModel):
             # A part without a learner has none.
             return tf.reshape(tf.where((turns >= 0)[:, None], tf.stack(values), 0.0), [-1])
 
-        return of_whole() if turns is None else tf.cond(tf.reduce_all(turns < 0), of_whole, of_parts)
+        values = of_whole() if turns is None else tf.cond(tf.reduce_all(turns < 0), of_whole, of_parts)
+        return tf.where(valid, values, tf.constant(math.nan, values.dtype))
 
     def _loss_of_slice(self, turn, labels, learners):
         embeddings = tf.gather(learners, turn, axis=1)

@@ -35,7 +35,7 @@ def check_compile_arguments(strategy, optimizer, loss, unsupported, options):
 
 
 def check_fit_arguments(model, targets, callbacks):
-    """Raises a ValueError for labels with which `fit` would fail, and for callbacks in an order without effect.
+    """Raises a ValueError for labels with which `fit` would fail, and for callbacks that lack or have no effect.
 
     Args:
         model: model of a method.
@@ -52,11 +52,7 @@ def check_fit_arguments(model, targets, callbacks):
     # As Keras takes them: a `CallbackList`, a list, or a single one.
     listed = getattr(callbacks, "callbacks", callbacks)
     listed = listed if isinstance(listed, list | tuple) else [listed]
-    if hooks_of(model.loss).image_proxies and not any(getattr(each, "computes_proxies", False) for each in listed):
-        raise ValueError(
-            "The loss has proxies that are features of images, which nothing would compute. Pass "
-            "callbacks=[tfdml.callbacks.ImageProxies(images, labels)], or use proxies='learnt'."
-        )
+    hooks_of(model.loss).check_callbacks(listed)
     for callback in listed:
         if hasattr(callback, "check_order"):
             callback.check_order(listed, model)
@@ -77,6 +73,20 @@ def check_shards(model, loss):
             "sharded=True. Leave it out."
         )
     check_elementwise(model.optimizer)
+
+
+def check_holding(optimizer):
+    """Raises a ValueError for an optimizer with which some learners cannot be held while another one learns."""
+    if getattr(optimizer, "gradient_accumulation_steps", None):
+        raise ValueError(
+            "Gradients of several learners' turns cannot be accumulated while the others are held. Leave out "
+            "gradient_accumulation_steps, or set hold_others=False."
+        )
+    if isinstance(optimizer, keras.optimizers.Adafactor):
+        raise ValueError(
+            "Adafactor keeps numbers for several learners together, so that none of them can be held. Take another "
+            "optimizer, or set hold_others=False."
+        )
 
 
 def check_targets(batch):
