@@ -1,4 +1,4 @@
-"""The number of steps that a model was trained for."""
+"""The steps that a model is trained for."""
 
 
 def steps_taken(model):
@@ -7,3 +7,16 @@ def steps_taken(model):
     `int(model.optimizer.iterations)` is an error if the model was compiled under a MirroredStrategy.
     """
     return int(model.optimizer.iterations.numpy())
+
+
+def check_single_steps(model, why):
+    """Raises a ValueError if the model executes several steps at once.
+
+    Args:
+        model: compiled Keras model.
+        why: what needs single steps, the beginning of a sentence.
+    """
+    if model.steps_per_execution != 1:
+        raise ValueError(
+            f"{why}, and steps_per_execution={model.steps_per_execution} executes several at once. Leave it out."
+        )

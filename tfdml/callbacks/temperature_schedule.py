@@ -2,7 +2,7 @@
 
 import keras
 
-from tfdml.callbacks.steps_taken import steps_taken
+from tfdml.callbacks.steps_taken import check_single_steps, steps_taken
 
 
 class TemperatureSchedule(keras.callbacks.Callback):
@@ -20,7 +20,7 @@ class TemperatureSchedule(keras.callbacks.Callback):
         loss: the loss to change, such as one in a `WeightedSum`; None: the model's loss.
     """
 
-    # What a loss that needs this asks for.
+    # `fit` looks for it where the loss has a last temperature.
     changes_temperatures = True
 
     def __init__(self, first, last, steps, *, step=None, loss=None):
@@ -35,11 +35,7 @@ class TemperatureSchedule(keras.callbacks.Callback):
         loss = self._loss or self.model.loss
         if not hasattr(loss, "negative_temperature"):
             raise ValueError(f"Expected a loss with a negative_temperature, such as RankedList, received {loss!r}.")
-        if self.model.steps_per_execution != 1:
-            raise ValueError(
-                "TemperatureSchedule sets a temperature before every step, and steps_per_execution="
-                f"{self.model.steps_per_execution} executes several at once. Leave it out."
-            )
+        check_single_steps(self.model, "TemperatureSchedule sets a temperature before every step")
 
     def on_train_batch_begin(self, batch, logs=None):
         loss = self._loss or self.model.loss

@@ -5,6 +5,7 @@ import contextlib
 import keras
 import tensorflow as tf
 
+from tfdml.callbacks.steps_taken import check_single_steps
 from tfdml.sharded_variable import ShardedVariable
 
 
@@ -32,11 +33,7 @@ class WeightAverage(keras.callbacks.Callback):
         self._update = tf.function(self._move, autograph=False)
 
     def on_train_begin(self, logs=None):
-        if self.model.steps_per_execution != 1:
-            raise ValueError(
-                "WeightAverage moves after every step, and steps_per_execution="
-                f"{self.model.steps_per_execution} executes several at once. Leave it out."
-            )
+        check_single_steps(self.model, "WeightAverage moves after every step")
         self.make()
 
     def make(self, model=None):

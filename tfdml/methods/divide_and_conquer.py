@@ -182,7 +182,7 @@ class DivideAndConquer(EmbeddingModel):
             return tf.reshape(tf.where((turns >= 0)[:, None], tf.stack(values), 0.0), [-1])
 
         values = of_whole() if turns is None else tf.cond(tf.reduce_all(turns < 0), of_whole, of_parts)
-        return tf.where(valid, values, tf.constant(math.nan, values.dtype))
+        return tf.where(valid, values, math.nan)
 
     def _loss_of_slice(self, turn, labels, learners):
         embeddings = tf.gather(learners, turn, axis=1)
