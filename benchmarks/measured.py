@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tfdml import command
+
 FILE = "measured.json"
 
 
@@ -27,7 +29,8 @@ def measure(run_dir, which, learners=0):
         )
     if complete or not _has_models(run_dir):
         return
-    # Only here, because it starts TensorFlow.
+    # Only here, because it starts TensorFlow. A study's command has postponed the classes that a model's file names.
+    command.import_package()
     from tfdml.run.experiment import trained
     from tfdml.run.result import diversity_of
 

@@ -1,10 +1,13 @@
 """The study runs what is missing, and its table says what the results say."""
 
 import json
+import re
 
 import pytest
 
 from benchmarks import runs, study
+from tests.commands import Command
+from tests.run_helpers import train_flags
 from tfdml.flags import resolve
 
 CHANGES = ["--epochs=2"]
@@ -131,3 +134,17 @@ def test_metrics_that_a_flagfile_does_not_measure_are_told_before_it_is_trained(
         study.check_metrics(str(path), [], ["recall_at_1", "recall_at_2"])
     with pytest.raises(ValueError, match="some.flags: Unknown command line flag 'epoch'"):
         study.check_metrics(str(path), ["--epoch=3"], ["recall_at_1"])
+
+
+@pytest.mark.slow
+def test_intervals_are_measured_on_the_models_by_the_command(tmp_path):
+    flagfiles = [tmp_path / "a.flags", tmp_path / "b.flags"]
+    for flagfile, rate in zip(flagfiles, ("1e-3", "1e-2"), strict=True):
+        lengths = ["--epochs=1", "--steps_per_epoch=2", "--eval_every=1"]
+        flags = [each for each in train_flags("", *lengths) if not each.startswith("--run_dir")]
+        flagfile.write_text("\n".join([*flags, f"--optimizer=sgd(learning_rate={rate})"]))
+    given = [*map(str, flagfiles), "--seeds=0", f"--runs={tmp_path / 'runs'}", "--intervals"]
+    # Not in a fork, which has imported all that a command postpones.
+    done = Command("benchmarks.study", *given).wait()
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"b minus a, Recall@1: [+-][\d.]+ \([+-][\d.]+ to [+-][\d.]+\)", done.stdout)

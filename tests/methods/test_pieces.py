@@ -110,9 +110,9 @@ def fit(pieces, backbone=None, images=IMAGES, **more):
     model.fit(images, LABELS[: len(images)], batch_size=len(images), verbose=0)
 
 
-def dropping():
+def drawing(layer):
     inputs = keras.Input((8, 8, 3))
-    outputs = keras.layers.Dropout(0.5, name="drop")(keras.layers.Conv2D(2, 1)(inputs))
+    outputs = layer(keras.layers.Conv2D(2, 1)(inputs))
     about = {"mean": (127.5,) * 3, "std": (63.75,) * 3, "image_size": 8}
     return tfdml.backbones.Backbone(inputs, {"output": outputs}, **about)
 
@@ -123,7 +123,8 @@ def dropping():
         ({"pieces": 0}, "pieces to be an integer of 1 or more, received 0"),
         ({"pieces": 3}, "divide into 3 equal pieces, received 8 images"),
         ({"pieces": 2, "backbone": Small(width=2, stages=2)}, "Freeze batch norm: --freeze_batch_norm=statistics"),
-        ({"pieces": 2, "backbone": dropping()}, "drop draws random numbers, which does not work in pieces"),
+        ({"pieces": 2, "backbone": drawing(keras.layers.Dropout(0.5, name="drop"))}, "drop draws random numbers"),
+        ({"pieces": 2, "backbone": drawing(keras.layers.RandomFlip(name="flip"))}, "flip draws random numbers"),
     ],
 )
 def test_what_cannot_be_is_told(arguments, message):

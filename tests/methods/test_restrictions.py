@@ -1,11 +1,17 @@
 """`compile` and `fit` refuse what they cannot do before the first step."""
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfdml
 from tests.methods.models import small_model
 from tfdml.losses import Triplet
+
+
+def ensemble():
+    return tfdml.MultiHead(tfdml.backbones.Small(width=8, stages=2), embedding_size=16, learners=2)
 
 
 @pytest.mark.parametrize(
@@ -30,6 +36,25 @@ def test_missing_labels_and_weights_are_named(batch):
         model.fit(tf.data.Dataset.from_tensors(batch[0]), verbose=0)
     with pytest.raises(ValueError, match="Sample weights are not supported"):
         model.fit(*batch, sample_weight=np.ones(16), batch_size=16, verbose=0)
+
+
+class OwnMean(keras.losses.Loss):
+    def call(self, labels, embeddings):
+        return tf.reduce_mean(embeddings)
+
+
+class OwnSquares(keras.losses.Loss):
+    def call(self, labels, embeddings):
+        return embeddings**2
+
+
+@pytest.mark.parametrize("make", [small_model, ensemble], ids=["single", "ensemble"])
+@pytest.mark.parametrize("loss, shape", [(OwnMean(), r"\(\)"), (OwnSquares(), r"\((None|16), \d+\)")])
+def test_a_loss_with_other_values_than_those_of_anchors_is_named(batch, make, loss, shape):
+    model = make()
+    model.compile("sgd", loss=loss)
+    with pytest.raises(ValueError, match=f"gives shape {shape}: expected \\[batch\\], one value an anchor"):
+        model.fit(*batch, batch_size=16, verbose=0)
 
 
 @pytest.mark.parametrize("use", ["fit", "evaluate"])

@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from tfdml.heads.linear import Linear
 from tfdml.layers.split_embedding import SplitEmbedding
+from tfdml.methods.anchor_values import anchor_values
 from tfdml.methods.arguments import METHOD
 from tfdml.methods.division import DIVISION, Division
 from tfdml.methods.embedding_model import EmbeddingModel
@@ -171,7 +172,9 @@ class DivideAndConquer(EmbeddingModel):
         valid = self._turns.check(batch)
 
         def of_whole():
-            return self.loss.call(labels, self.loss_layers.inputs_of(self.slices, labels, side_by_side(learners)))
+            return anchor_values(
+                self.loss, labels, self.loss_layers.inputs_of(self.slices, labels, side_by_side(learners))
+            )
 
         def of_parts():
             if self._turns.parts == 1:
@@ -188,10 +191,10 @@ class DivideAndConquer(EmbeddingModel):
         embeddings = tf.gather(learners, turn, axis=1)
         each = [lambda k=k: self.loss_layers.inputs_of(k, labels, embeddings) for k in range(self.slices)]
         # Without layers of their own all learners have the same loss.
-        return self.loss.call(labels, tf.switch_case(turn, each) if self.loss_layers.learners else embeddings)
+        return anchor_values(self.loss, labels, tf.switch_case(turn, each) if self.loss_layers.learners else embeddings)
 
     def _loss_of_part(self, k, labels, learners):
-        return self.loss.call(labels, self.loss_layers.inputs_of(k, labels, learners[:, k]))
+        return anchor_values(self.loss, labels, self.loss_layers.inputs_of(k, labels, learners[:, k]))
 
     def seen_by_loss(self, batch, learners):
         labels, turns = batch["label"], self._turns.of(batch)

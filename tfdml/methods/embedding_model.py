@@ -7,6 +7,7 @@ from tfdml import registry
 from tfdml.functional.checks import loss_dtype
 from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.layers.precision import layers_in
+from tfdml.methods.anchor_values import anchor_values
 from tfdml.methods.global_batch_model import GlobalBatchModel
 from tfdml.methods.loss_layers import LossLayers
 from tfdml.methods.loss_statistics import LABELS, LossStatistics, statistics_of
@@ -49,7 +50,7 @@ class EmbeddingModel(GlobalBatchModel):
         self.freeze_batch_norm = freeze_batch_norm
         self._head = head
         self.preprocessing = preprocessing
-        self._check_pixels = PixelCheck(self)
+        self.check_pixels = PixelCheck(self)
         self.loss_layers = LossLayers(name="loss_layers")
         self._learners_shape = None
         self._statistics = LossStatistics()
@@ -120,7 +121,7 @@ class EmbeddingModel(GlobalBatchModel):
 
     def call(self, images, training=False, merged=True):
         if tf.executing_eagerly():
-            self._check_pixels(images)
+            self.check_pixels(images)
         if self._learners_shape is None:
             for number, backbone in enumerate(self.backbones()):
                 # Copies of a part may have none; the backbone itself has to.
@@ -128,8 +129,8 @@ class EmbeddingModel(GlobalBatchModel):
                     freeze_batch_norm(backbone, self.freeze_batch_norm)
         learners = self.learner_embeddings(images, training=training)
         if self._learners_shape is None:
+            self._make_loss_layers(learners.shape[1:])
             self._learners_shape = tuple(learners.shape[1:])
-            self._make_loss_layers()
         return self.for_retrieval(learners) if merged else learners
 
     def for_retrieval(self, learners):
@@ -151,7 +152,7 @@ class EmbeddingModel(GlobalBatchModel):
         each = [(k, learners[:, k]) for k in range(learners.shape[1])]
         if training and self.past_batches:
             return sum(self.past_batches.values(self.loss, k, labels, embeddings) for k, embeddings in each)
-        return sum(self.loss.call(labels, self.loss_layers.inputs_of(k, labels, rows)) for k, rows in each)
+        return sum(anchor_values(self.loss, labels, self.loss_layers.inputs_of(k, labels, rows)) for k, rows in each)
 
     def training_metrics(self):
         return self._statistics.metrics
@@ -197,9 +198,7 @@ class EmbeddingModel(GlobalBatchModel):
         if isinstance(loss, str):
             loss = registry.create("loss", loss)
         unsupported = {"metrics": metrics, "loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
-        check_compile_arguments(self.distribute_strategy, optimizer, loss, unsupported, kwargs)
-        if not isinstance(pieces, int) or pieces < 1:
-            raise ValueError(f"Expected pieces to be an integer of 1 or more, received {pieces!r}.")
+        check_compile_arguments(self.distribute_strategy, optimizer, loss, unsupported, pieces, kwargs)
         self.pieces = pieces
         self.past_batches = past_batches_of(memory, self, loss)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
@@ -207,7 +206,8 @@ class EmbeddingModel(GlobalBatchModel):
         optimizer = without_loss_scaling(self.optimizer)
         if isinstance(optimizer, LayerGroups):
             optimizer.name_groups(self.variable_groups)
-        self._make_loss_layers()
+        if self._learners_shape is not None:
+            self._make_loss_layers(self._learners_shape)
 
     def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, *args, **kwargs):
         """Keras' fit. Targets are class numbers `[N]`; `x` may be a dataset of `(images, labels)`."""
@@ -235,10 +235,10 @@ class EmbeddingModel(GlobalBatchModel):
         """Dimensions of what each layer of the loss stands behind: the learners."""
         return [dim] * learners
 
-    def _make_loss_layers(self):
-        if self._learners_shape is not None and self.compiled:
+    def _make_loss_layers(self, learners_shape):
+        if self.compiled:
             with self.distribute_strategy.scope():
-                dims = self.loss_dims(*self._learners_shape)
+                dims = self.loss_dims(*learners_shape)
                 self.loss_layers.make(self.loss, dims)
                 if self.past_batches:
                     self.past_batches.make(dims, loss_dtype(self.compute_dtype))

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tfdml.devices import is_multi_worker
 from tfdml.keras_internals import batch_spec, forget_calls, spec_of_one_replica
 from tfdml.methods.replicas import mean_of_replicas
+from tfdml.methods.restrictions import check_scope
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.replicated import prepare_for_replicas
 
@@ -15,12 +16,12 @@ class KerasModel(keras.Model):
     """Changes of Keras' model that the methods need.
 
     The model's and the optimizer's variables are made before the first step is traced: XLA, which `jit_compile="auto"`
-    chooses where there is a GPU, cannot make them inside the step. A model that is loaded has been called, so that
-    `summary` and `export` know its shapes.
+    chooses where there is a GPU, cannot make them inside the step.
     """
 
     def compile(self, *args, **kwargs):
-        super().compile(*args, **kwargs)
+        with self.distribute_strategy.scope():
+            super().compile(*args, **kwargs)
         prepare_for_replicas(without_loss_scaling(self.optimizer), self.distribute_strategy.num_replicas_in_sync)
 
     def make_train_function(self, force=False):
@@ -40,14 +41,35 @@ class KerasModel(keras.Model):
     def make_predict_function(self, force=False):
         if self.predict_function is None or force:
             super().make_predict_function(force)
-            self.predict_function = _ChecksFirst(self.predict_function, self._check_pixels)
+            self.predict_function = _ChecksFirst(self.predict_function, self)
         # Keras asks for it once for each pass.
         self.predict_function.unchecked = True
 
+    def build(self, input_shape):
+        """Makes the variables for images of a shape, such as `(None, 224, 224, 3)`, as the first call does."""
+        # A call tells `summary` and `export` the shapes. It would build the model again were that not marked as built.
+        self.built = True
+        try:
+            with self.distribute_strategy.scope():
+                self(keras.tree.map_shape_structure(keras.KerasTensor, input_shape))
+        except Exception:
+            self.built = False
+            raise
+        forget_calls(self)
+
+    def compute_output_shape(self, input_shape):
+        """The shape of the embeddings of images of a shape; it builds a model that is not built."""
+        if not self.built:
+            self.build(input_shape)
+        return self.compute_output_spec(keras.tree.map_shape_structure(keras.KerasTensor, input_shape)).shape
+
+    def compute_output_spec(self, *args, **kwargs):
+        # Not from `compute_output_shape`, which knows neither `merged` nor the dtype.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
     def build_from_config(self, config):
         if config:
-            self(keras.KerasTensor(config["input_shape"]))
-            forget_calls(self)
+            self.build(config["input_shape"])
 
     def compile_from_config(self, config):
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -63,23 +85,30 @@ class KerasModel(keras.Model):
             if not self.built:
                 batch = data_batch if iterator is None else _of_one_replica(batch_spec(iterator))
                 images = keras.utils.unpack_x_y_sample_weight(batch)[0]
-                self(tf.nest.map_structure(_symbolic, images))
+                self.build(tf.nest.map_structure(_shape, images))
+            check_scope(self)
             self._build_optimizer()
 
 
 class _ChecksFirst:
-    """A function of lists of batches of images that looks at the first one of a pass, outside of what is compiled."""
+    """A function of lists of batches of images that looks at the first one of a pass, outside of what is compiled.
 
-    def __init__(self, function, check):
-        self._function, self._check = function, check
+    There it builds the model, too: replicas cannot make its variables.
+    """
+
+    def __init__(self, function, model):
+        self._function, self._model = function, model
         self.unchecked = True
 
     def __call__(self, batches):
         if self.unchecked:
             self.unchecked = False
-            images = keras.utils.unpack_x_y_sample_weight(batches[0])[0]
+            images = self._model.distribute_strategy.experimental_local_results(batches[0])[0]
+            images = keras.utils.unpack_x_y_sample_weight(images)[0]
+            if not self._model.built:
+                self._model.build(tf.nest.map_structure(_shape, images))
             if tf.is_tensor(images) or isinstance(images, np.ndarray):
-                self._check(images)
+                self._model.check_pixels(images)
         return self._function(batches)
 
 
@@ -88,10 +117,10 @@ def _of_one_replica(specs):
     return tf.nest.map_structure(spec_of_one_replica, specs)
 
 
-def _symbolic(values):
+def _shape(values):
     if tf.TensorShape(values.shape).rank is None:
         raise ValueError(
             "The dataset does not say how many dimensions its images have. Call the model on a batch before fit, or "
             "set the shape in the dataset: image.set_shape((None, height, width, 3))."
         )
-    return keras.KerasTensor(values.shape, keras.backend.standardize_dtype(values.dtype))
+    return tuple(values.shape)

@@ -7,6 +7,7 @@ from tfdml import registry
 from tfdml.functional.pairs import NO_IMAGE
 from tfdml.loss_hooks import hooks_of
 from tfdml.memories import XBM
+from tfdml.methods.anchor_values import anchor_values
 
 
 class PastBatches:
@@ -61,7 +62,7 @@ class PastBatches:
         of_gallery = tf.concat([tf.cast(labels, tf.int64), tf.convert_to_tensor(names)], axis=0)[:size]
         # No condition, whose gradient TensorFlow warns of.
         used = tf.logical_or(tf.convert_to_tensor(steps) >= self.memory.start, tf.range(size) < queries)
-        values = loss.call(tf.where(used, of_gallery, NO_IMAGE), gallery, queries)
+        values = anchor_values(loss, tf.where(used, of_gallery, NO_IMAGE), gallery, queries)
         stored.assign(tf.stop_gradient(gallery))
         names.assign(of_gallery)
         steps.assign_add(tf.ones((), tf.int64))

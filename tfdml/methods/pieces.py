@@ -100,7 +100,7 @@ def _check_model(model):
             "norm: --freeze_batch_norm=statistics, or one piece."
         )
     for layer in layers_of(model):
-        draws = isinstance(getattr(layer, "seed_generator", None), keras.random.SeedGenerator)
+        draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
         if draws or layer.activity_regularizer is not None:
             what = "draws random numbers" if draws else "has an activity regularizer"
             raise ValueError(f"{layer.name} {what}, which does not work in pieces; use one piece.")

@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from tfdml.functional.checks import at_least_float32
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.sharded_variable import ShardedVariable
 
@@ -26,9 +27,10 @@ def gather(values):
 def sum_gradients(gradients, variables):
     """The sum of every gradient over replicas; None stays None, and what lookups give as rows becomes dense.
 
-    Those of shards stay as they are: each replica has the whole gradient of its own.
+    Variables of a network in half precision and of a loss differ in dtype; all gradients are at least float32. Those of
+    shards stay as they are: each replica has the whole gradient of its own.
     """
-    gradients = [None if gradient is None else tf.convert_to_tensor(gradient) for gradient in gradients]
+    gradients = [None if each is None else at_least_float32(tf.convert_to_tensor(each)) for each in gradients]
     context = tf.distribute.get_replica_context()
     if context.num_replicas_in_sync == 1:
         return gradients

@@ -13,7 +13,7 @@ from tfdml.optimizers.replicated import check_elementwise
 PER_REPLICA_OPTIONS = ("clipnorm", "clipvalue", "gradient_accumulation_steps", "use_ema")
 
 
-def check_compile_arguments(strategy, optimizer, loss, unsupported, options):
+def check_compile_arguments(strategy, optimizer, loss, unsupported, pieces, options):
     """Raises a ValueError that names what cannot be done.
 
     Args:
@@ -21,6 +21,7 @@ def check_compile_arguments(strategy, optimizer, loss, unsupported, options):
         optimizer: Keras optimizer, or its name.
         loss: Keras loss, or None.
         unsupported: arguments of compile that have no meaning here, name to value.
+        pieces: in how many pieces a batch is embedded.
         options: the other arguments of compile.
     """
     for name, value in unsupported.items():
@@ -30,6 +31,8 @@ def check_compile_arguments(strategy, optimizer, loss, unsupported, options):
         raise ValueError(f"Expected a keras.losses.Loss with one value an anchor, or a spec; received {loss!r}.")
     if loss is not None and loss.reduction not in ("sum_over_batch_size", "mean"):
         raise ValueError(f"The step averages over anchors; expected such a reduction, received {loss.reduction!r}.")
+    if not isinstance(pieces, int) or pieces < 1:
+        raise ValueError(f"Expected pieces to be an integer of 1 or more, received {pieces!r}.")
     if strategy.num_replicas_in_sync > 1:
         _check_replicated(strategy.num_replicas_in_sync, optimizer, options)
 
@@ -56,6 +59,20 @@ def check_fit_arguments(model, targets, callbacks):
     for callback in listed:
         if hasattr(callback, "check_order"):
             callback.check_order(listed, model)
+
+
+def check_scope(model):
+    """Raises a ValueError where a model trains on several devices and has variables that only one of them has."""
+    strategy = model.distribute_strategy
+    if strategy.num_replicas_in_sync == 1:
+        return
+    for variable in [*model.variables, *(model.optimizer.variables if model.optimizer else ())]:
+        if not strategy.extended.variable_created_in_scope(variable.value):
+            raise ValueError(
+                f"The variable {variable.path} was made on one device, and the model trains on "
+                f"{strategy.num_replicas_in_sync}. Make the backbone, the model and the optimizer inside "
+                "`with strategy.scope():`."
+            )
 
 
 def check_shards(model, loss):

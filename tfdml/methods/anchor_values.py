@@ -1,0 +1,18 @@
+"""The loss of each anchor, from any Keras loss."""
+
+
+def anchor_values(loss, labels, *inputs):
+    """Calls a Keras loss, and checks that it gives one value an anchor, `[B]`.
+
+    Args:
+        loss: Keras loss.
+        labels: `[B]`, or those of the images that the batch is compared with.
+        inputs: what the loss is called with beside labels: the embeddings `[B, d]`, or the output of its layer.
+    """
+    values = loss.call(labels, *inputs)
+    if values.shape.rank not in (None, 1):
+        raise ValueError(
+            f"{type(loss).__name__}.call(labels, embeddings) gives shape {tuple(values.shape)}: expected [batch], one "
+            "value an anchor. The step takes their mean; leave out the loss's own."
+        )
+    return values
