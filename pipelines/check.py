@@ -15,7 +15,7 @@ flags.DEFINE_string(
     "out",
     "",
     "Where to write the list of bad images, if there are any; empty: bad_images.jsonl in --data_dir, or in "
-    "the cache folder, tfdml in $XDG_CACHE_HOME or ~/.cache, if that is empty.",
+    "the working directory if that is empty.",
 )
 flags.DEFINE_integer("min_side", 8, "Images with a shorter side are too small, pixels.", lower_bound=1)
 flags.DEFINE_integer("threads", 8, "Images that are decoded at once.", lower_bound=1)
@@ -35,6 +35,9 @@ def main():
     dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
     bad = check(dataset.splits(), settings)
     if not bad:
+        # One of an earlier check would leave out images that are mended; a command may still name it.
+        if out.exists():
+            write_list(out, bad)
         print("All images can be read.")
         return
     out.parent.mkdir(parents=True, exist_ok=True)

@@ -24,8 +24,18 @@ def read_class_groups(table, column):
         header, rows = read_table(table, check_header)
     except FileNotFoundError:
         raise FileNotFoundError(f"class_groups={column!r} needs the table {table}, which does not exist.") from None
-    found = [row_of(table, header, row, line) for row, line in rows]
-    return {row["class"]: row[column] for row in found if row[column]}
+    groups, lines = {}, {}
+    for row, line in rows:
+        found = row_of(table, header, row, line)
+        name, group = found["class"], found[column]
+        if group and groups.get(name, group) != group:
+            raise ValueError(
+                f"{table} has the class {name!r} in two groups: {groups[name]!r} in line {lines[name]}, {group!r} in "
+                f"line {line}. Keep one of them."
+            )
+        if group:
+            groups[name], lines[name] = group, line
+    return groups
 
 
 def in_order_of_groups(classes, groups):

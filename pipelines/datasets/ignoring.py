@@ -7,15 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.cache_folder import cache_folder
-
 LIST = "bad_images.jsonl"
 
 
 def list_path(out, data_dir):
-    """Returns where to write a list: `out`; if empty, `data_dir`; if that is empty too, the cache folder."""
-    if not (out or data_dir):
-        return cache_folder() / LIST
+    """Returns where to write a list: `out`; if empty, in `data_dir`; if that is empty too, in the working directory."""
     path = (Path(out) if out else Path(_folder(data_dir)) / LIST).absolute()
     if out and not path.parent.is_dir():
         raise ValueError(f"--out={out}: there is no folder {path.parent}.")
@@ -44,12 +40,12 @@ def write_list(path, entries):
 
 
 def read_list(path):
-    """Reads the names in a list: the `image` of each line of JSON, or else the line itself."""
+    """Reads the names in a list: the `image` of each line of JSON, or else the line without spaces around it."""
     try:
         lines = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape").split("\n")
     except OSError as error:
         raise OSError(f"Cannot read --ignore_images={path}: {error.strerror}.") from None
-    return [_name(path, number, line.rstrip("\r")) for number, line in enumerate(lines, 1) if line.strip()]
+    return [_name(path, number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 
 
 def _name(path, number, line):
@@ -67,18 +63,22 @@ def _name(path, number, line):
 
 
 def without(dataset, names, data_dir):
-    """Returns the dataset without the named images, and how many of the names were found."""
+    """Returns the dataset without the named images, and the names that no image has, sorted."""
     # Absolute: a run may name its table by a relative path, and its evaluation by an absolute one.
-    paths = {os.path.abspath(os.path.join(_folder(data_dir), name)) for name in names}
-    names, parts, found = set(names), {}, 0
+    paths = {name: os.path.abspath(os.path.join(_folder(data_dir), name)) for name in names}
+    parts, left_out = {}, set()
     for part, split in dataset.splits().items():
         if split.encoded:
-            keep = np.array([name not in names for name in names_in_list(split, part, data_dir)], bool)
+            found, ignored = names_in_list(split, part, data_dir), set(paths)
         else:
-            keep = np.array([os.path.abspath(path) not in paths for path in split.images], bool)
-        found += int(np.sum(~keep))
+            found, ignored = map(os.path.abspath, split.images), set(paths.values())
+        found = np.array(list(found), object)
+        keep = np.array([each not in ignored for each in found], bool)
+        left_out.update(found[~keep])
         parts[part] = split.where(keep)
-    return dataclasses.replace(dataset, **parts), found
+    return dataclasses.replace(dataset, **parts), sorted(
+        name for name, path in paths.items() if not left_out & {name, path}
+    )
 
 
 def _folder(data_dir):

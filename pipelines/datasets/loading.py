@@ -4,6 +4,7 @@ import os
 import shlex
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 from absl import logging
 
 from pipelines.datasets.dataset import SHOWN
@@ -36,17 +37,14 @@ def load(spec, *, data_dir=None, ignore_images=None, classes=None, test_only=Fal
         )
     if ignore_images:
         names = read_list(ignore_images)
-        before = sum(split.num_classes for split in dataset.splits().values())
-        dataset, found = without(dataset, names, data_dir)
-        lost = before - sum(split.num_classes for split in dataset.splits().values())
-        logging.info(
-            "%d images are left out by --ignore_images=%s, and %d classes with all their images.",
-            found,
-            ignore_images,
-            lost,
-        )
-        if found < len(set(names)):
-            logging.warning("%d names in %s are no images of %s.", len(set(names)) - found, ignore_images, spec)
+        before = _counts(dataset)
+        dataset, unknown = without(dataset, names, data_dir)
+        images, classes = before - _counts(dataset)
+        message = "%d images are left out by --ignore_images=%s, and %d classes with all their images."
+        logging.info(message, images, ignore_images, classes)
+        if unknown:
+            message = "%d of %d names in %s are no images of %s, first %r."
+            logging.warning(message, len(unknown), len(set(names)), ignore_images, spec, unknown[0])
     for split in [dataset.test] if test_only else dataset.splits().values():
         if not split.encoded:
             check_names(split.images)
@@ -54,6 +52,11 @@ def load(spec, *, data_dir=None, ignore_images=None, classes=None, test_only=Fal
             if dataset.look_inside:
                 check_headers(split.images)
     return dataset
+
+
+def _counts(dataset):
+    """The numbers of images and of classes, as an array."""
+    return np.sum([(len(split), split.num_classes) for split in dataset.splits().values()], axis=0)
 
 
 def _divided_as_before(dataset, classes, test_only, data_dir):

@@ -45,6 +45,7 @@ def test_classes_of_an_undivided_folder_have_groups(birds):
         ("name,family\nwren,b\n", "family", "has no column 'class'"),
         ("", "family", "classes.csv has no column 'class'; it has none"),
         ("class,family\ncrow,a,b\n", "family", "classes.csv, line 2: 3 columns where the header has 2"),
+        (TABLE + "train,crow,b,x\n", "family", "the class 'crow' in two groups: 'a' in line 4, 'b' in line 7"),
         (TABLE, "song", "no group for 1 of 3 classes: wren"),
         ("class,family\ncrow,a\nwren,b\n", "family", "no group for 1 of 3 classes: robin"),
     ],

@@ -34,7 +34,7 @@ def test_a_list_holds_any_name(tmp_path):
 
 
 def test_a_list_may_be_plain_lines(tmp_path):
-    (tmp_path / "bad.txt").write_text("a.jpg\r\n\nsub/b c.jpg\n")
+    (tmp_path / "bad.txt").write_text("a.jpg\r\n\nsub/b c.jpg  \n")
     assert read_list(tmp_path / "bad.txt") == ["a.jpg", "sub/b c.jpg"]
 
 
@@ -65,7 +65,7 @@ def test_a_class_without_an_image_and_a_name_that_is_none_are_told(photos, tmp_p
     dataset = load("folder", data_dir=str(photos), ignore_images=str(tmp_path / "bad"))
     assert dataset.train.num_classes == 1
     assert "2 images are left out" in caplog.text and "and 1 classes with all their images" in caplog.text
-    assert "1 names in" in caplog.text and "are no images of folder" in caplog.text
+    assert "1 of 3 names in" in caplog.text and "are no images of folder, first 'train/ant/3.jpg'" in caplog.text
 
 
 def test_what_is_ignored_need_not_be_there_nor_be_an_image(photos, tmp_path):
@@ -100,8 +100,8 @@ def test_a_table_named_by_a_relative_path_once_leaves_out_the_same_images(tmp_pa
         picture(tmp_path / f"{name}.jpg", (1, 2, 3))
     spec = "csv(path='mine.csv')"
     for each in (spec, from_anywhere(spec, "")):
-        left, found = without(load(each, test_only=True), ["b.jpg"], "")
-        assert found == 1 and [os.path.basename(path) for path in left.test.images] == ["a.jpg", "c.jpg"]
+        left, unknown = without(load(each, test_only=True), ["b.jpg", "d.jpg"], "")
+        assert unknown == ["d.jpg"] and [os.path.basename(path) for path in left.test.images] == ["a.jpg", "c.jpg"]
 
 
 def test_a_table_in_its_own_folder_is_found_from_anywhere(tmp_path, monkeypatch):
@@ -152,4 +152,5 @@ def test_a_list_of_paths_from_nowhere_is_followed(tmp_path):
     dataset = Dataset("photos", split, other)
     for folder, name in ((None, path), (f"{tmp_path}/x/../photos", "a.jpg")):
         assert names_in_list(split, "train", folder) == [name, "b.jpg"]
-        assert without(dataset, [name], folder)[1] == 1
+        left, unknown = without(dataset, [name], folder)
+        assert unknown == [] and left.train.images.tolist() == ["b.jpg"]
