@@ -126,6 +126,7 @@ def test_without_a_transform_anything_is_batched_as_it_is():
 BAD = {
     "no_scaling": ({"mean": None}, "The scaling of pixels is missing"),
     "scaling_twice": ({"backbone": declaring}, "received both"),
+    "channels_twice": ({"mean": None, "std": None, "channels": "bgr", "backbone": declaring}, "mean, std and channels"),
     "silent_backbone": (
         {"mean": None, "std": None, "backbone": keras.Sequential},
         "does not declare how its pixels are scaled",

@@ -25,7 +25,7 @@ def pxk(
     backbone=None,
     mean=None,
     std=None,
-    channels="rgb",
+    channels=None,
     image_size=None,
     transform="random_resized_crop(area=(0.5, 1.0))|flip",
     steps_per_epoch=None,
@@ -54,7 +54,8 @@ def pxk(
         backbone: a backbone of tfdml, or a model with one, which declares how pixels are scaled.
         mean, std: one number per channel, instead of `backbone`: images are `(pixels - mean) / std`.
             `mean=(0, 0, 0), std=(1, 1, 1)` leaves pixels from 0 to 255.
-        channels: "rgb" or "bgr", the order of the result's channels and of `mean` and `std`.
+        channels: with `mean` and `std`, the order of the result's channels and of theirs: "rgb", which is the default,
+            or "bgr".
         image_size: side of the square output images; None: the backbone's own.
         transform: chain of transforms, as in `--train_transform`. None leaves images unchanged, neither resized nor
             scaled; they may then have any shape.
@@ -102,7 +103,7 @@ def in_order(
     backbone=None,
     mean=None,
     std=None,
-    channels="rgb",
+    channels=None,
     image_size=None,
     transform="resize_short|center_crop",
     batch_size=128,
@@ -148,10 +149,10 @@ def _source_and_labels(images, labels):
 def _preprocessor(source, count, backbone, mean, std, channels, image_size, transform):
     """Returns the function `(image or contents, seed) -> image`."""
     if transform is None:
-        if source.encoded or any(given is not None for given in (backbone, mean, std, image_size)):
+        if source.encoded or any(given is not None for given in (backbone, mean, std, channels, image_size)):
             raise ValueError(
-                "transform=None leaves arrays unchanged. Files need a transform, and so do backbone, mean, std and "
-                "image_size; 'warp' only resizes."
+                "transform=None leaves arrays unchanged. Files need a transform, and so do backbone, mean, std, "
+                "channels and image_size; 'warp' only resizes."
             )
         return lambda image, seed: image
     about, size = _declared(backbone, mean, std, channels)
@@ -174,9 +175,9 @@ def _declared(backbone, mean, std, channels):
                 "The scaling of pixels is missing: give backbone=..., or mean=... and std=.... mean=(0, 0, 0) and "
                 "std=(1, 1, 1) leave pixels from 0 to 255."
             )
-        return {**scaling(mean, std), "channels": channels}, None
-    if mean is not None or std is not None:
-        raise ValueError("Expected backbone, or mean and std; received both.")
+        return {**scaling(mean, std), "channels": channels or "rgb"}, None
+    if any(given is not None for given in (mean, std, channels)):
+        raise ValueError("Expected backbone, or mean, std and channels; received both.")
     declared = declared_by(backbone)
     if not {"mean", "std"} <= declared.keys():
         raise ValueError(

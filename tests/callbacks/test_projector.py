@@ -96,10 +96,24 @@ def test_callback_writes_a_seeded_sample(tmp_path, monkeypatch):
     assert sprite[0, 0, 0] == rows[0] and sprite[7, 7, 0] == rows[3]
 
 
-def test_labels_may_have_a_second_axis(tmp_path):
-    Projector(tmp_path, None, [[3], [3], [5]], class_names={5: "five"}).write(np.eye(3))
+@pytest.mark.parametrize("class_names", [{5: "five"}, ["", "", "", "", "", "five"]])
+def test_labels_may_have_a_second_axis(tmp_path, class_names):
+    Projector(tmp_path, None, [[3], [3], [5]], class_names=class_names).write(np.eye(3))
     lines = (tmp_path / "projector/metadata.tsv").read_text().splitlines()
     assert [line.split("\t")[:2] for line in lines[1:]] == [["3", ""], ["3", ""], ["5", "five"]]
+
+
+@pytest.mark.parametrize(
+    "images, more, message",
+    [
+        (np.zeros((4, 8, 8, 3)), {}, "a label for each image, received 4 images and 3 labels"),
+        (None, {"names": ["a.jpg"]}, "names of 3 images, received 1"),
+        (None, {"clusters": [0, 1, 2, 3]}, "clusters of 3 images, received 4"),
+    ],
+)
+def test_what_does_not_belong_together_is_told_before_training(tmp_path, images, more, message):
+    with pytest.raises(ValueError, match=message):
+        Projector(tmp_path, images, [0, 0, 1], **more)
 
 
 def test_it_tells_what_is_right_and_which_learner_sees_it(tmp_path):

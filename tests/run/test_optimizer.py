@@ -1,5 +1,6 @@
 """Flags of optimisation: what they make, and what is refused; tests/test_resume.py has a run with all of them."""
 
+import re
 import types
 import zipfile
 
@@ -106,6 +107,13 @@ def test_warmup_is_as_long_where_gradients_are_accumulated():
 def test_a_warmup_that_does_not_end_is_told(caplog):
     make_optimizer(settings(warmup_epochs=float(settings().epochs)), 10)
     assert "never trains the backbone" in caplog.text
+
+
+@pytest.mark.parametrize("at, told", [("(2, 3.9)", False), ("(2, 4)", True), ("5", True)])
+def test_a_change_of_the_rate_after_the_end_is_told(caplog, at, told):
+    make_optimizer(settings(schedule=f"step(at={at})"), 10)
+    assert ("changes the learning rate after" in caplog.text) == told
+    assert not told or re.search(r"after (4|5) epochs, and the run has 4", caplog.text)
 
 
 def test_a_short_warmup_is_one_step_at_least():

@@ -44,6 +44,8 @@ def test_too_many_meta_classes_are_told(photos):
 def test_a_fold_needs_the_number_of_folds(photos):
     with pytest.raises(ValueError, match="--fold=3 needs --folds"):
         splits_of(photos, "--evaluate_on=validation", "--fold=3")
+    with pytest.raises(ValueError, match="--fold=3 needs --folds"):
+        splits_of(photos, "--fold=3")
 
 
 def test_a_resumed_run_has_as_many_images_as_when_it_began(photos):

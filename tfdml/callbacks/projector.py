@@ -6,7 +6,7 @@ import keras
 import numpy as np
 
 from tfdml.evaluation.diversity import learners_of, margins
-from tfdml.evaluation.embed import Embedder
+from tfdml.evaluation.embed import Embedder, check_count
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.search import flat_labels
 
@@ -27,7 +27,7 @@ class Projector(keras.callbacks.Callback):
         images: dataset of full batches of images, or an array `[N, H, W, 3]`; None if only `write` is called.
         labels: `[N]` class numbers.
         thumbnail: function `row -> uint8 [side, side, 3]`, or None for no thumbnails.
-        class_names: class number to name, or None.
+        class_names: dictionary from class number to name, a list of names by class number, or None.
         seed: determines the sample of points if there are more than the projector shows.
         verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
         learners: number of learners whose embeddings lie side by side.
@@ -51,8 +51,13 @@ class Projector(keras.callbacks.Callback):
     ):
         super().__init__()
         self.log_dir, self.images, self.labels = log_dir, images, flat_labels(labels)
-        self.thumbnail, self.class_names, self.seed, self.verbose = thumbnail, class_names or {}, seed, verbose
+        self.class_names = class_names if isinstance(class_names, dict) else dict(enumerate(class_names or ()))
+        self.thumbnail, self.seed, self.verbose = thumbnail, seed, verbose
         self.learners, self.names, self.clusters = learners, names, clusters
+        check_count(images, len(self.labels))
+        for name, values in (("names", names), ("clusters", clusters)):
+            if values is not None and len(values) != len(self.labels):
+                raise ValueError(f"Expected {name} of {len(self.labels)} images, received {len(values)}.")
 
     def on_train_end(self, logs=None):
         self.write(Embedder(self.model, verbose=self.verbose)(self.images, len(self.labels)))

@@ -39,9 +39,8 @@ class Embedder:
                 `evaluation_batches(share=workers.share)`; shares are joined in the order of the workers.
             count: number of images; what a dataset has beyond is left out. None: all.
         """
-        is_array = isinstance(images, np.ndarray) or tf.is_tensor(images)
-        if is_array and count is not None and len(images) != count:
-            raise ValueError(f"Expected a label for each image, received {len(images)} images and {count} labels.")
+        if count is not None:
+            check_count(images, count)
         lines = self.verbose == 2
         callbacks, bar = [ProgressLines()] if lines else [], 0 if lines else self.verbose
         if is_multi_worker(self.model.distribute_strategy):
@@ -79,3 +78,10 @@ class Embedder:
             )
         # NumPy knows no bfloat16.
         return embeddings if embeddings.dtype.kind in "fiu" else embeddings.astype(np.float32)
+
+
+def check_count(images, labels):
+    """Raises a ValueError where images are an array with another number of images than there are labels."""
+    is_array = isinstance(images, np.ndarray) or tf.is_tensor(images)
+    if is_array and len(images) != labels:
+        raise ValueError(f"Expected a label for each image, received {len(images)} images and {labels} labels.")

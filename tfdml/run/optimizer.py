@@ -103,13 +103,17 @@ def _arguments(settings, given, steps_per_epoch):
 
 
 def _schedule(optimizer, settings, steps_per_epoch):
-    before = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
+    before, epochs = float(keras.ops.convert_to_numpy(optimizer.learning_rate)), epochs_of(settings, steps_per_epoch)
     schedule = registry.create(
         "schedule",
         settings.schedule,
         learning_rate=before,
         steps_per_epoch=steps_per_epoch,
-        epochs=epochs_of(settings, steps_per_epoch),
+        epochs=epochs,
     )
+    late = [last + 1 for last in getattr(schedule, "boundaries", ()) if last + 1 >= epochs * steps_per_epoch]
+    if late:
+        message = "--schedule=%s changes the learning rate after %g epochs, and the run has %d."
+        logging.warning(message, settings.schedule, late[0] / steps_per_epoch, epochs)
     if schedule != before:
         optimizer.learning_rate = schedule

@@ -118,13 +118,13 @@ def _with_meta_classes(train, settings):
 
 
 def _train_and_evaluation(dataset, settings):
+    if settings.fold and not settings.folds:
+        raise ValueError(f"--fold={settings.fold} needs --folds, their number.")
     if settings.evaluate_on == "test":
         if settings.folds:
             raise ValueError("--folds needs --evaluate_on=validation: folds are made of the training classes.")
         return dataset.train, dataset.test
     seed = validation_seed_of(settings)
-    if settings.fold and not settings.folds:
-        raise ValueError(f"--fold={settings.fold} needs --folds, their number.")
     if settings.folds:
         return dataset.fold(settings.fold, settings.folds, seed)
     return dataset.hold_out(settings.validation_classes, seed)

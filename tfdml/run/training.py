@@ -20,6 +20,7 @@ from tfdml.run.sampler import make_sampler
 from tfdml.run.splits import check_images, to_record
 from tfdml.run.stop_request import StopRequest
 from tfdml.run.tensorflow_setup import set_up
+from tfdml.run.unused_flags import unused_flags
 from tfdml.run.verbosity import verbosity
 
 # What TensorFlow raises in a collective operation when a process that takes part is gone.
@@ -46,6 +47,8 @@ def train(settings, run, serialized):
         return
     if settings.steps and settings.epochs:
         print(f"--steps={settings.steps} is the length of the run; --epochs={settings.epochs} needs --steps=0.")
+    for sentence in unused_flags(settings):
+        logging.warning(sentence)
     # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
     if settings.devices != "workers":
         run.check_free()
