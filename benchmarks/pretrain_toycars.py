@@ -4,6 +4,7 @@ Trains configs/toycars_pretraining.flags, or goes on with it, and writes its bac
 the recipe and the checksum beside them.
 """
 
+import argparse
 import hashlib
 import json
 import subprocess
@@ -32,6 +33,8 @@ def check_designs(classes, seed):
 
 
 def main():
+    # It takes no arguments, and --help tells so.
+    argparse.ArgumentParser(description=__doc__.partition(":")[0]).parse_args()
     check_designs(classes=80, seed=1)
     command = [sys.executable, "-m", "tfdml.train", f"--flagfile={FLAGFILE}", f"--run_dir={RUN}"]
     subprocess.run(command, cwd=ROOT, check=True)

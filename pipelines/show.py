@@ -29,6 +29,8 @@ def main():
     if not out.absolute().parent.is_dir():
         # An error now, and not after the batch is read.
         raise ValueError(f"--out={out}: there is no folder {out.absolute().parent}.")
+    if out.suffix.lower() != ".png":
+        raise ValueError(f"--out={out}: expected a name that ends in .png.")
     settings = tfdml_flags.settings_of(TRAINING_FLAGS)
     # One batch, in this process.
     vars(settings).update(devices="auto", cache="none")

@@ -23,8 +23,9 @@ def test_missing_gpus_are_counted():
 @pytest.mark.parametrize("config", ["", "{", '{"cluster": {}}', '{"cluster": {"worker": ["a:1"]}}', "[]"])
 def test_workers_need_tf_config(config, monkeypatch):
     monkeypatch.setenv("TF_CONFIG", config)
-    with pytest.raises(ValueError, match="needs the environment variable TF_CONFIG"):
+    with pytest.raises(ValueError, match="needs the environment variable TF_CONFIG") as caught:
         strategy_for("workers")
+    assert f"; received {config!r}." in str(caught.value) if config else "; it is not set." in str(caught.value)
 
 
 def test_single_process_is_chief():
@@ -51,5 +52,5 @@ class TwoReplicas:
 )
 def test_what_replicas_compute_wrong_is_refused(optimizer, options, message):
     with pytest.raises(ValueError, match=message):
-        check_compile_arguments(TwoReplicas(), optimizer, Triplet(), {}, options)
-    check_compile_arguments(tf.distribute.get_strategy(), optimizer, Triplet(), {}, options)
+        check_compile_arguments(TwoReplicas(), optimizer, Triplet(), {}, 1, options)
+    check_compile_arguments(tf.distribute.get_strategy(), optimizer, Triplet(), {}, 1, options)

@@ -148,6 +148,8 @@ def test_nothing_is_suggested_for_what_is_not_near(things):
 
 
 def test_unknown_kind_lists_the_kinds():
+    with pytest.raises(ValueError, match="Unknown kind 'los'. Did you mean 'loss'"):
+        registry.register("los", "mine")(lambda: None)
     with pytest.raises(ValueError, match="Unknown kind 'colour'. Known: .*loss"):
         registry.create("colour", "red")
 

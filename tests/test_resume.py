@@ -55,7 +55,7 @@ def test_killed_twice_with_a_damaged_checkpoint(tmp_path):
     assert newest(run_dir) % STEPS_PER_EPOCH and newest(run_dir) < STEPS_PER_EPOCH
 
     again = Forked("tfdml.train", *flags).until(lambda: newest(run_dir) > STEPS_PER_EPOCH + 6).kill()
-    assert again.returncode == -9
+    assert again.returncode == -9 and f"Epoch 1/{EPOCHS}" in again.stdout
     before, last = steps(run_dir)[-2:]
     assert last % STEPS_PER_EPOCH and not (run_dir / "result.json").exists()
     damaged = run_dir / "checkpoints" / f"step-{last:08d}"

@@ -72,4 +72,13 @@ def test_sigterm_twice_or_before_ctrl_c_still_waits_for_the_step():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
+        assert stop.requested == "SIGTERM"
+
+
+def test_ctrl_c_and_the_sigterm_of_an_ensemble_is_ctrl_c():
+    with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
         assert stop.requested == "SIGINT"
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("went on")

@@ -64,3 +64,8 @@ def test_bare_words_get_a_hint(written, hint):
 def test_quotes_of_a_shell_are_told():
     with pytest.raises(ValueError, match="Leave out the quotes around it: a flagfile is not read by a shell"):
         registry.parse('"triplet(margin=0.3)"')
+
+
+def test_what_is_no_text_is_told():
+    with pytest.raises(ValueError, match="Expected a spec, such as 'name\\(argument=value\\)', received 5"):
+        registry.parse(5)

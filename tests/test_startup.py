@@ -8,6 +8,18 @@ import pytest
 from tfdml import startup
 
 
+@pytest.mark.parametrize("module", ["pipelines.py", "pipelines/__init__.py"])
+def test_a_package_that_hides_the_pipelines_is_named(tmp_path, monkeypatch, module):
+    hiding = tmp_path / module
+    hiding.parent.mkdir(exist_ok=True)
+    hiding.touch()
+    for name in [name for name in sys.modules if name.split(".")[0] == "pipelines"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=f"Python finds {tmp_path}/pipelines.*Rename that one"):
+        startup._check_pipelines()
+
+
 def test_a_hidden_package_is_missing_only_meanwhile(monkeypatch):
     monkeypatch.delitem(sys.modules, "wave", raising=False)
     with startup._hidden(["wave"]), pytest.raises(ModuleNotFoundError):

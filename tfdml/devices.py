@@ -64,14 +64,17 @@ def _mirrored(kind, count):
 
 
 def _workers():
+    written = os.environ.get("TF_CONFIG", "")
     try:
-        config = json.loads(os.environ.get("TF_CONFIG", ""))
+        config = json.loads(written)
         known = config["cluster"]["worker"] and config["task"]["type"] and isinstance(config["task"]["index"], int)
     except (ValueError, KeyError, TypeError):
         known = None
     if not known:
+        received = f"received {written!r}" if written else "it is not set"
         raise ValueError(
             "--devices=workers needs the environment variable TF_CONFIG, such as "
-            '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}.'
+            '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": "worker", "index": 0}}; '
+            f"{received}."
         )
     return tf.distribute.MultiWorkerMirroredStrategy()

@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import warnings
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from tfdml.preprocessing import why_no_pixels
 from tfdml.progress_bar import ProgressBar
 from tfdml.run.image_data import preprocessor_of
 from tfdml.workers import ALONE
+
+# Types of an image file: its path, or its contents.
+FILES = str | Path | bytes
 
 
 class ImageEmbedder:
@@ -50,6 +54,7 @@ class ImageEmbedder:
             images: one of
 
                 - the path of an image file (`str` or `Path`), or a list of paths;
+                - the contents of an image file (`bytes`), or a list of them;
                 - an array `[H, W, 3]` or `[N, H, W, 3]` of RGB pixels from 0 to 255, of any dtype, or a list of
                   arrays of any size;
                 - a `tf.data.Dataset` of paths or such pixels, batched or not; of a tuple, only the first element.
@@ -67,7 +72,7 @@ class ImageEmbedder:
         images = _listed(images)
         if not len(images):
             return self._nothing()
-        if isinstance(images[0], str | Path):
+        if isinstance(images[0], FILES):
             return self.embed_split(_split_of(images), batch_size, verbose)
         return self._embed_arrays(images, batch_size, verbose)
 
@@ -82,7 +87,7 @@ class ImageEmbedder:
         images, size = _listed(images), self.preprocessing.image_size
         if not len(images):
             return np.zeros((0, size, size, 3), np.float32)
-        if isinstance(images[0], str | Path):
+        if isinstance(images[0], FILES):
             split = _split_of(images)
             with _naming_unreadable(split):
                 return next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))).numpy()
@@ -176,15 +181,17 @@ def _naming_unreadable(split):
         raise named from error
 
 
-def _split_of(paths):
-    """Returns the split of image files, after looking whether they are there."""
-    for position, path in enumerate(paths):
-        if not isinstance(path, str | Path):
-            raise ValueError(f"Expected paths only, received {type(path).__name__} at position {position}.")
-        if not Path(path).is_file():
+def _split_of(files):
+    """Returns the split of image files or their contents, after looking whether they are there."""
+    kind, words = (bytes, "contents of files") if isinstance(files[0], bytes) else (str | Path, "paths")
+    for position, path in enumerate(files):
+        if not isinstance(path, kind):
+            raise ValueError(f"Expected {words} only, received {type(path).__name__} at position {position}.")
+        if kind is not bytes and not Path(path).is_file():
             what = "is a folder; give its image files" if Path(path).is_dir() else "does not exist"
             raise FileNotFoundError(f"Image {position}, {path}, {what}.")
-    return Split(np.array([str(path) for path in paths], dtype=object), np.zeros(len(paths), np.int64))
+    rows = [each if kind is bytes else str(each) for each in files]
+    return Split(np.array(rows, dtype=object), np.zeros(len(rows), np.int64))
 
 
 def _why_not_all_pixels(arrays):
@@ -200,14 +207,19 @@ def _warn(reason):
 
 def _listed(images):
     """Converts images to a list or array of single images."""
-    if isinstance(images, str | Path):
+    if isinstance(images, FILES):
         return [images]
     if tf.is_tensor(images):
-        images = images.numpy()
+        # TensorFlow holds paths as bytes.
+        is_text, images = images.dtype == tf.string, images.numpy()
+        if is_text:
+            return [os.fsdecode(path) for path in np.atleast_1d(images)]
     if isinstance(images, np.ndarray):
         return images[None] if images.ndim == 3 and images.dtype.kind not in "OSU" else list(images)
     if hasattr(images, "__array_interface__"):
         return [np.asarray(images)]
+    if isinstance(images, dict) or not hasattr(images, "__iter__"):
+        raise ValueError(f"Expected paths, contents of files, or arrays of pixels; received {type(images).__name__}.")
     return list(images)
 
 

@@ -70,7 +70,7 @@ def add(kind, name, thing, /, **declared):
 
 
 def _name(kind, name, thing):
-    things = _registered.setdefault(kind, {})
+    things = _registered.setdefault(_known(kind), {})
     known = things.get(name)
     if known is not None and (known.__module__, known.__qualname__) != (thing.__module__, thing.__qualname__):
         raise ValueError(
@@ -160,8 +160,8 @@ def describe(kind):
     """Returns a line for each name of a kind: its arguments with defaults, and the first line of its docstring."""
     lines = []
     for name, summary in summaries(kind).items():
-        parameters = _parameters(registered(kind)[name]).values()
-        lines.append(f"{name}({', '.join(map(_without_annotation, parameters))}): {summary}")
+        parameters = [each.replace(annotation=each.empty) for each in _parameters(registered(kind)[name]).values()]
+        lines.append(f"{name}({', '.join(map(str, parameters))}): {summary}")
     return lines
 
 
@@ -199,7 +199,7 @@ def _create(kind, name, arguments, offers):
     try:
         return thing(**arguments)
     except TypeError as error:
-        raise ValueError(f"Cannot create the {kind} {name!r} from {given}: {error}.") from error
+        raise ValueError(f"Cannot create the {kind} {name!r} from {given}: {str(error).rstrip('.')}.") from error
 
 
 def _thing(kind, name):
@@ -210,10 +210,10 @@ def _thing(kind, name):
 
 
 def _create_with_first(thing, kind, name, arguments):
-    if FIRST not in arguments:
-        first = next(iter(inspect.signature(thing).parameters))
-        raise ValueError(f"The {kind} {name!r} needs its {first} first: write {name}('...', argument=value).")
-    return thing(arguments.pop(FIRST), **arguments)
+    if FIRST in arguments:
+        return thing(arguments.pop(FIRST), **arguments)
+    first = next(iter(inspect.signature(thing).parameters))
+    raise ValueError(f"The {kind} {name!r} needs its {first} first: write {name}('...', argument=value).")
 
 
 def _taking_first(kind):
@@ -228,20 +228,20 @@ def _taking_first(kind):
 
 def registered(kind):
     """Returns `{name: class or function}` of a kind."""
-    if kind not in ROOMS:
-        raise ValueError(f"Unknown kind {kind!r}. Known: {', '.join(ROOMS)}.")
-    import_room(ROOMS[kind])
+    import_room(ROOMS[_known(kind)])
     return _registered[kind]
+
+
+def _known(kind):
+    if kind not in ROOMS:
+        raise ValueError(f"Unknown kind {kind!r}.{nearest(kind, ROOMS)} Known: {', '.join(ROOMS)}.")
+    return kind
 
 
 def _parameters(thing):
     variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     parameters = inspect.signature(thing).parameters
     return {name: parameter for name, parameter in parameters.items() if parameter.kind not in variadic}
-
-
-def _without_annotation(parameter):
-    return parameter.name if parameter.default is parameter.empty else f"{parameter.name}={parameter.default!r}"
 
 
 def nearest(word, known):

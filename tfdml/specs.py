@@ -30,6 +30,8 @@ def parse_sum(text, taking_first=()):
 
 
 def _tree(text):
+    if not isinstance(text, str):
+        raise ValueError(f"Expected a spec, such as 'name(argument=value)', received {text!r}.")
     try:
         return ast.parse(text.strip(), mode="eval").body
     except SyntaxError as error:

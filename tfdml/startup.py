@@ -2,7 +2,7 @@
 
 import contextlib
 import gc
-import importlib
+import importlib.util
 import os
 import signal
 import sys
@@ -30,11 +30,24 @@ def begin():
     """Begins `import tfdml`; returns True if it should import everything, False in a command."""
     global _postponed
     if _postponed is None:
+        _check_pipelines()
         name = module_run()
         _postponed = any(name == known or name.startswith(f"{known}.") for known in COMMAND_LINES)
         if _postponed:
             end_on_interrupt()
     return not _postponed
+
+
+def _check_pipelines():
+    """Raises an ImportError where another package hides `pipelines`, the one beside this package."""
+    own = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "pipelines")
+    found = importlib.util.find_spec("pipelines")
+    folders = list(found.submodule_search_locations or [found.origin]) if found else []
+    if not any(os.path.realpath(folder) == os.path.realpath(own) for folder in folders):
+        raise ImportError(
+            f"tfdml needs its own package pipelines, {own}, and Python finds {folders[0] if folders else 'none'}. "
+            "Rename that one, or start Python in another folder."
+        )
 
 
 def import_package():

@@ -9,11 +9,12 @@ BEFORE_REASON = re.compile(
 
 
 def reason_of(error):
-    """Returns the message of a TensorFlow error in one line, without the names of its function and operation.
+    """Returns the message of a TensorFlow error in one line, without a full stop and the names of its operation.
 
     In an error from a graph the message comes after the place where the operation was defined.
     """
     lines = [line for line in error.message.split("\n") if line.strip() and not BEFORE_REASON.match(line)]
     message = re.sub(r"^\s*\(\d+\) *\w+:|\{\{.*?\}\}|\[Op:.*", "", (lines or [error.message])[0]).strip()
     checked = re.fullmatch(r"assertion failed: (.*)", message)
-    return " ".join(re.findall(r"\[*([^][]+)\]*", checked[1])) if checked else message
+    message = " ".join(re.findall(r"\[*([^][]+)\]*", checked[1])) if checked else message
+    return message.rstrip(".")

@@ -64,6 +64,17 @@ def test_archives_and_tables_have_columns(tmp_path, arrays):
         np.testing.assert_array_equal(getattr(other, name), getattr(found, name))
 
 
+def test_columns_may_be_texts_and_ones_and_zeros(tmp_path):
+    columns = {"labels": [0, 0, 1, 1], "cameras": ["b", "a", "b", "c"], "is_query": [1, 0, 0, 1]}
+    np.savez(tmp_path / "x.npz", embeddings=np.ones((4, 2)), **columns)
+    table = pyarrow.table({"embeddings": [[1.0, 1.0]] * 4, **columns})
+    pyarrow.parquet.write_table(table, tmp_path / "x.parquet")
+    for name in ("x.npz", "x.parquet"):
+        found = EmbeddingFiles.read(str(tmp_path / name))
+        assert found.cameras.tolist() == [1, 0, 1, 2]
+        assert found.is_query.dtype == bool and found.is_query.tolist() == [True, False, False, True]
+
+
 def broken_files(folder):
     """File name to what is in it."""
     np.save(folder / "good.npy", np.ones((4, 2), np.float32))
@@ -84,6 +95,11 @@ def broken_files(folder):
     np.save(folder / "floats.npy", [0.5, 0.5, 1, 1])
     np.savez(folder / "no_labels.npz", embeddings=np.ones((4, 2)))
     np.savez(folder / "camera.npz", embeddings=np.ones((4, 2)), labels=[0, 0, 1, 1], cameras=[0.5, 1, 1, 1])
+    np.save(folder / "objects.npy", np.array(["a", "a", "b", "b"], object))
+    np.savez(folder / "objects.npz", embeddings=np.ones((1, 2)), labels=np.array(["a"], object))
+    np.savez(folder / "counts.npz", embeddings=np.ones((4, 2)), labels=[0, 0, 1, 1], is_query=[0, 1, 2, 0])
+    marked = pyarrow.table({"embeddings": [[1.0], [2.0]], "labels": ["a", "b"], "cameras": ["x", None]})
+    pyarrow.parquet.write_table(marked, folder / "unmarked.parquet")
     (folder / "x.txt").write_text("1 2")
 
 
@@ -99,7 +115,11 @@ def broken_files(folder):
         ("labels.npy", "labels.npy", r"labels.npy: expected embeddings [N, d], received shape (4,)"),
         ("no_labels.npz", "", "no_labels.npz has no labels; it contains embeddings"),
         ("no_labels.npz", "labels.npy", "no_labels.npz contains the labels; remove --labels"),
-        ("camera.npz", "", "camera.npz: expected cameras of integers, received type float64"),
+        ("camera.npz", "", "camera.npz: expected cameras of integers or texts, received type float64"),
+        ("counts.npz", "", "expected is_query of True and False, or 1 and 0, received other numbers"),
+        ("good.npy", "objects.npy", "objects.npy has an array of Python objects. Save texts as an array of texts"),
+        ("objects.npz", "", "objects.npz has an array of Python objects"),
+        ("unmarked.parquet", "", "unmarked.parquet: 1 of 2 cameras are missing"),
         ("cut.npz", "", "cut.npz cannot be read"),
         ("changed.npz", "", "changed.npz cannot be read"),
         ("none.parquet", "", "none.parquet does not exist"),

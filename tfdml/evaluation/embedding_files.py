@@ -89,9 +89,15 @@ class EmbeddingFiles:
 
 
 def _typed(path, name, column):
-    if column.dtype.kind not in ("b" if COLUMNS[name] is bool else "iu"):
-        words = "True and False" if COLUMNS[name] is bool else "integers"
-        raise ValueError(f"{path}: expected {name} of {words}, received type {column.dtype}.")
+    if COLUMNS[name] is bool:
+        known, words = column.dtype.kind in "biu" and np.isin(column, (0, 1)).all(), "True and False, or 1 and 0"
+    else:
+        known, words = column.dtype.kind in "iuUSO", "integers or texts"
+    if not known:
+        found = "other numbers" if column.dtype.kind in "iu" else f"type {column.dtype}"
+        raise ValueError(f"{path}: expected {name} of {words}, received {found}.")
+    if column.dtype.kind in "USO":
+        column = np.unique(column.astype(str), return_inverse=True)[1]
     return column.astype(COLUMNS[name])
 
 
@@ -104,7 +110,7 @@ def _read_npz(path):
         try:
             return {name: arrays[name] for name in arrays.files}
         except BROKEN as error:
-            raise ValueError(f"{path} cannot be read: {error}. Write it again with numpy.savez.") from error
+            raise _error_of(path, error) from error
 
 
 def _loaded(path, **options):
@@ -113,7 +119,14 @@ def _loaded(path, **options):
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist.") from None
     except BROKEN as error:
-        raise ValueError(f"{path} cannot be read: {error}. Write it again with numpy.save or numpy.savez.") from error
+        raise _error_of(path, error) from error
+
+
+def _error_of(path, error):
+    if "Object arrays" in str(error) or "Python objects" in str(error):
+        return ValueError(f"{path} has an array of Python objects. Save texts as an array of texts: array.astype(str).")
+    reason = str(error).rstrip(".")
+    return ValueError(f"{path} cannot be read: {reason}. Write it again with numpy.save or numpy.savez.")
 
 
 def _read_parquet(path):
@@ -127,8 +140,9 @@ def _read_parquet(path):
     except (OSError, pyarrow.ArrowException) as error:
         raise ValueError(f"{path} cannot be read: {error}.") from error
     columns = {name: table[name].to_numpy() for name in table.column_names if name in ("labels", *COLUMNS)}
-    if "labels" in columns and table["labels"].null_count:
-        raise ValueError(f"{path}: {table['labels'].null_count} of {len(table)} labels are missing.")
+    for name in columns:
+        if table[name].null_count:
+            raise ValueError(f"{path}: {table[name].null_count} of {len(table)} {name} are missing.")
     if "labels" in columns and columns["labels"].dtype == object:
         columns["labels"] = columns["labels"].astype(str)
     if "embeddings" in table.column_names:

@@ -12,6 +12,7 @@ class StopRequest:
 
     def __init__(self, tell=lambda: None):
         self.requested = None
+        self._interrupted = False
         self._tell = tell
 
     def __enter__(self):
@@ -24,7 +25,9 @@ class StopRequest:
 
     def _take(self, number, frame):
         del frame
-        if self.requested == "SIGINT" and number == signal.SIGINT:
+        if self._interrupted and number == signal.SIGINT:
             raise KeyboardInterrupt
-        self.requested = signal.Signals(number).name
+        self._interrupted |= number == signal.SIGINT
+        # Of Ctrl-C and the SIGTERM that an ensemble sends its member then, what the user did.
+        self.requested = self.requested or signal.Signals(number).name
         self._tell()

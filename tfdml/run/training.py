@@ -2,6 +2,7 @@
 
 import functools
 
+import keras
 import tensorflow as tf
 from absl import logging
 
@@ -93,9 +94,11 @@ def _train(experiment, run, serialized, stop):
         if callbacks.checkpoint.resume(model, logging.warning) and chief:
             print(f"Going on with {run.path} after step {progress.step}.", flush=True)
         if not (progress.at_epoch_end or evaluation.exhausted):
-            _fit(experiment, model, batches, callbacks, progress, until=progress.epoch + 1)
+            # The rest of an epoch, which has other steps than those after it.
+            end = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True))
+            _fit(experiment, model, batches, [*callbacks.in_order, end], progress)
         if not evaluation.exhausted:
-            _fit(experiment, model, batches, callbacks, progress, until=epochs_of(settings, steps_per_epoch))
+            _fit(experiment, model, batches, callbacks.in_order, progress)
     rise = None if evaluation.exhausted else late_rise(evaluation.history, evaluation.monitor)
     if rise and chief:
         print(rise)
@@ -106,8 +109,8 @@ def _train(experiment, run, serialized, stop):
     return {**result, "seconds": round(progress.seconds, 1), "environment": environment(), **callbacks.findings()}
 
 
-def _fit(experiment, model, batches, callbacks, progress, until):
-    """Trains from where the run is to the end of an epoch."""
+def _fit(experiment, model, batches, callbacks, progress):
+    """Trains from where the run is to its end, or until a callback stops it."""
     length = progress.steps_per_epoch - progress.step % progress.steps_per_epoch
     verbose = verbosity(experiment.chief)
     # Keras prints a line an epoch there.
@@ -115,8 +118,8 @@ def _fit(experiment, model, batches, callbacks, progress, until):
     model.fit(
         batches.training(length),
         initial_epoch=progress.epoch,
-        epochs=until,
-        callbacks=[*callbacks.in_order, *lines],
+        epochs=epochs_of(experiment.settings, progress.steps_per_epoch),
+        callbacks=[*callbacks, *lines],
         shuffle=False,
         verbose=verbose,
     )

@@ -10,10 +10,10 @@ def unused_flags(settings):
         settings: namespace with the flags' values.
     """
     validates, folds = settings.evaluate_on == "validation", settings.folds > 0
-    # Name of a flag to whether it has an effect, and what would give it one.
+    # Name of a flag to whether it has an effect, and what would give it one. Not --validation_seed, which flagfiles have
+    # for those of their runs that validate.
     needs = {
         "validation_classes": (validates and not folds, "--evaluate_on=validation without --folds"),
-        "validation_seed": (validates, "--evaluate_on=validation"),
         "meta_classes_of": (settings.meta_classes > 0, "--meta_classes"),
     }
     defaults, _ = flags.parse("")
