@@ -30,9 +30,14 @@ def begin():
     """Begins `import tfdml`; returns True if it should import everything, False in a command."""
     global _postponed
     if _postponed is None:
-        _check_pipelines()
         name = module_run()
         _postponed = any(name == known or name.startswith(f"{known}.") for known in COMMAND_LINES)
+        try:
+            _check_pipelines()
+        except ImportError as error:
+            if _postponed:
+                sys.exit(f"Error: {error}")
+            raise
         if _postponed:
             end_on_interrupt()
     return not _postponed

@@ -76,9 +76,8 @@ def without(dataset, names, data_dir):
         keep = np.array([each not in ignored for each in found], bool)
         left_out.update(found[~keep])
         parts[part] = split.where(keep)
-    return dataclasses.replace(dataset, **parts), sorted(
-        name for name, path in paths.items() if not left_out & {name, path}
-    )
+    unknown = sorted(name for name, path in paths.items() if not left_out & {name, path})
+    return dataclasses.replace(dataset, **parts), unknown
 
 
 def _folder(data_dir):

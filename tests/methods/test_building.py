@@ -48,6 +48,10 @@ def test_a_shape_that_cannot_be_leaves_the_model_unbuilt():
     with pytest.raises(ValueError):
         model.build((None, 12, 12, 4))
     assert not model.built
+    model.build((None, 12, 12, 3))
+    with pytest.raises(ValueError):
+        model.build((None, 12, 12, 4))
+    assert model.built
 
 
 def test_the_shape_of_embeddings():

@@ -48,12 +48,12 @@ class KerasModel(keras.Model):
     def build(self, input_shape):
         """Makes the variables for images of a shape, such as `(None, 224, 224, 3)`, as the first call does."""
         # A call tells `summary` and `export` the shapes. It would build the model again were that not marked as built.
-        self.built = True
+        before, self.built = self.built, True
         try:
             with self.distribute_strategy.scope():
                 self(keras.tree.map_shape_structure(keras.KerasTensor, input_shape))
         except Exception:
-            self.built = False
+            self.built = before
             raise
         forget_calls(self)
 

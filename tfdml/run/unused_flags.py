@@ -10,8 +10,8 @@ def unused_flags(settings):
         settings: namespace with the flags' values.
     """
     validates, folds = settings.evaluate_on == "validation", settings.folds > 0
-    # Name of a flag to whether it has an effect, and what would give it one. Not --validation_seed, which flagfiles have
-    # for those of their runs that validate.
+    # Name of a flag to whether it has an effect, and what would give it one. A flagfile may have --validation_seed for
+    # those of its runs that validate.
     needs = {
         "validation_classes": (validates and not folds, "--evaluate_on=validation without --folds"),
         "meta_classes_of": (settings.meta_classes > 0, "--meta_classes"),
