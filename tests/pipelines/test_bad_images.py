@@ -18,7 +18,7 @@ from tfdml.serving import export
 SIDE = 16
 PREPARE = Preprocessor("resize_short|center_crop", image_size=SIDE, mean=(0, 0, 0), std=(1, 1, 1))
 SEED = tf.zeros([2], tf.int64)
-NO_IMAGE = "not a JPEG, PNG or WebP image. Save it as JPEG or PNG."
+NO_IMAGE = "not a JPEG, PNG or WebP image. Save it as JPEG or PNG"
 TOO_MANY_PIXELS = "more than 100000000 pixels"
 FRAMES = [np.full((40, 50, 3), value, np.uint8) for value in (10, 200, 90)]
 
