@@ -35,10 +35,9 @@ def main():
     dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
     bad = check(dataset.splits(), settings)
     if not bad:
-        # One of an earlier check would leave out images that are mended; a command may still name it.
-        if out.exists():
-            write_list(out, bad)
         print("All images can be read.")
+        if out.exists():
+            print(f"{out} is of an earlier check; --ignore_images with it leaves out images that can be read now.")
         return
     out.parent.mkdir(parents=True, exist_ok=True)
     write_list(out, bad)

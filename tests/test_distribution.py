@@ -64,10 +64,20 @@ def test_uneven_batch_is_refused():
 def test_models_that_are_called_or_compiled_outside_the_scope():
     printed = finish(start([PROGRAMS / "made_in_parts.py"]))
     found = dict(line.split(maxsplit=1) for line in printed.splitlines() if "_" in line.split(maxsplit=1)[0])
-    for made in ("predicted_first", "called_outside", "built_and_compiled_outside", "in_half_precision"):
+    for made in (
+        "predicted_first",
+        "called_outside",
+        "built_and_compiled_outside",
+        "in_half_precision",
+        "called_in_replicas",
+    ):
         assert found[made] == "True", printed
-    advice = "was made on one device, and the model trains on 2. Make the backbone, the model and the optimizer inside"
-    for made, variable in (("backbone_outside", "inner/kernel"), ("optimizer_outside", "iteration")):
+    advice = "was made on one device, and the strategy has 2. Make the backbone, the model and the optimizer inside"
+    for made, variable in (
+        ("backbone_outside", "inner/kernel"),
+        ("optimizer_outside", "iteration"),
+        ("model_outside", "inner/kernel"),
+    ):
         assert variable in found[made] and advice in found[made], printed
 
 

@@ -63,8 +63,8 @@ def test_layers_are_found_at_any_depth():
 
 def test_a_saved_model_names_the_calls_of_a_layer_that_are_not_forgotten():
     layer = keras.layers.Dense(2)
-    layer(keras.Input((3,)))
-    keras_internals.forget_calls(layer)
+    with keras_internals.calls_forgotten(layer):
+        layer(keras.Input((3,)))
     images = keras.Input((3,))
     (called,) = keras.Model(images, layer(images)).get_config()["layers"][1]["inbound_nodes"]
     assert called["args"][0]["config"]["keras_history"][1] == 0 and len(layer._inbound_nodes) == 1

@@ -94,6 +94,9 @@ def test_contents_of_files_and_tensors_of_paths(run, embedder, silent):
     same(embedder.embed(contents[1], verbose=0), run.expected[1:2])
     same(embedder.embed(tf.constant([str(path) for path in run.paths[:2]]), verbose=0), run.expected[:2])
     same(embedder.embed(tf.constant(str(run.paths[1])), verbose=0), run.expected[1:2])
+    same(embedder.embed(tf.io.read_file(str(run.paths[1])), verbose=0), run.expected[1:2])
+    same(embedder.embed(bytearray(contents[0]), verbose=0), run.expected[:1])
+    same(embedder.embed(tf.data.Dataset.from_tensor_slices(contents), verbose=0), run.expected[:2])
 
 
 def test_arrays_of_several_sizes(run, embedder, silent):
@@ -200,7 +203,9 @@ def test_images_that_cannot_be_read_are_named_with_their_position(run, embedder,
         embedder.embed([run.paths[0], run.pixels[1]])
     with pytest.raises(ValueError, match="Expected contents of files only, received str at position 1"):
         embedder.embed([run.paths[0].read_bytes(), str(run.paths[1])])
-    with pytest.raises(ValueError, match="1.*cannot be read: "):
+    with pytest.raises(ValueError, match="Image 0 is the path .* in bytes. Give it as text"):
+        embedder.embed(str(run.paths[0]).encode())
+    with pytest.raises(ValueError, match="Image 1 cannot be read: "):
         embedder.embed([run.paths[0].read_bytes(), b"no image"], verbose=0)
 
 
@@ -210,6 +215,7 @@ def test_images_that_cannot_be_read_are_named_with_their_position(run, embedder,
         ([np.zeros((8, 8, 3)), np.zeros((8, 8))], r"Image 1: expected pixels \[height, width, 3\], .* \(8, 8\)"),
         (np.zeros((2, 8, 8, 4)), r"Image 0: .* \(8, 8, 4\)"),
         ([np.full((8, 8, 3), np.nan)], "Image 0 has pixels that are NaN"),
+        (tf.constant([["a.jpg"]]), r"paths or contents of files \[N\], received shape \(1, 1\)"),
         (5, "Expected paths, contents of files, or arrays of pixels; received int"),
         ({"image": np.zeros((8, 8, 3))}, "received dict"),
         (tf.data.Dataset.range(3), "Expected a dataset of paths, or of pixels"),

@@ -22,7 +22,7 @@ from tfdml.run.image_data import preprocessor_of
 from tfdml.workers import ALONE
 
 # Types of an image file: its path, or its contents.
-FILES = str | Path | bytes
+FILES = str | Path | bytes | bytearray
 
 
 class ImageEmbedder:
@@ -57,7 +57,7 @@ class ImageEmbedder:
                 - the contents of an image file (`bytes`), or a list of them;
                 - an array `[H, W, 3]` or `[N, H, W, 3]` of RGB pixels from 0 to 255, of any dtype, or a list of
                   arrays of any size;
-                - a `tf.data.Dataset` of paths or such pixels, batched or not; of a tuple, only the first element.
+                - a `tf.data.Dataset` of paths, contents or such pixels, batched or not; of a tuple, only the first element.
 
             batch_size: number of images that the network processes at once.
             verbose: as in `keras.Model.predict`: 1 or "auto" shows a progress bar, 0 does not.
@@ -68,7 +68,7 @@ class ImageEmbedder:
             images = _first_of_tuples(images)
             if getattr(images.element_spec, "dtype", None) != tf.string:
                 return self._embed_dataset(images, batch_size, verbose)
-            images = [path.decode() for batch in images.as_numpy_iterator() for path in np.atleast_1d(batch)]
+            images = [each for batch in images for each in _texts(batch)]
         images = _listed(images)
         if not len(images):
             return self._nothing()
@@ -183,15 +183,27 @@ def _naming_unreadable(split):
 
 def _split_of(files):
     """Returns the split of image files or their contents, after looking whether they are there."""
-    kind, words = (bytes, "contents of files") if isinstance(files[0], bytes) else (str | Path, "paths")
+    if isinstance(files[0], bytes | bytearray):
+        return _split_of_contents(files)
     for position, path in enumerate(files):
-        if not isinstance(path, kind):
-            raise ValueError(f"Expected {words} only, received {type(path).__name__} at position {position}.")
-        if kind is not bytes and not Path(path).is_file():
+        if not isinstance(path, str | Path):
+            raise ValueError(f"Expected paths only, received {type(path).__name__} at position {position}.")
+        if not Path(path).is_file():
             what = "is a folder; give its image files" if Path(path).is_dir() else "does not exist"
-            raise FileNotFoundError(f"Image {position}, {path}, {what}.")
-    rows = [each if kind is bytes else str(each) for each in files]
-    return Split(np.array(rows, dtype=object), np.zeros(len(rows), np.int64))
+            raise FileNotFoundError(f"Image {position}, {str(path):.200}, {what}.")
+    return Split(np.array([str(path) for path in files], dtype=object), np.zeros(len(files), np.int64))
+
+
+def _split_of_contents(files):
+    for position, contents in enumerate(files):
+        if not isinstance(contents, bytes | bytearray):
+            kind = type(contents).__name__
+            raise ValueError(f"Expected contents of files only, received {kind} at position {position}.")
+        if b"\0" not in contents and os.path.exists(contents):
+            raise ValueError(
+                f"Image {position} is the path {bytes(contents)!r} in bytes. Give it as text: os.fsdecode(...)."
+            )
+    return Split(np.array([bytes(each) for each in files], dtype=object), np.zeros(len(files), np.int64))
 
 
 def _why_not_all_pixels(arrays):
@@ -210,10 +222,9 @@ def _listed(images):
     if isinstance(images, FILES):
         return [images]
     if tf.is_tensor(images):
-        # TensorFlow holds paths as bytes.
-        is_text, images = images.dtype == tf.string, images.numpy()
-        if is_text:
-            return [os.fsdecode(path) for path in np.atleast_1d(images)]
+        if images.dtype == tf.string:
+            return _texts(images)
+        images = images.numpy()
     if isinstance(images, np.ndarray):
         return images[None] if images.ndim == 3 and images.dtype.kind not in "OSU" else list(images)
     if hasattr(images, "__array_interface__"):
@@ -221,6 +232,14 @@ def _listed(images):
     if isinstance(images, dict) or not hasattr(images, "__iter__"):
         raise ValueError(f"Expected paths, contents of files, or arrays of pixels; received {type(images).__name__}.")
     return list(images)
+
+
+def _texts(tensor):
+    """Paths or contents of files, of a tensor of texts, which are bytes: contents have a zero byte, as no path has."""
+    if tensor.shape.rank > 1:
+        raise ValueError(f"Expected paths or contents of files [N], received shape {tuple(tensor.shape)}.")
+    texts = np.atleast_1d(tensor.numpy()).tolist()
+    return [text if b"\0" in text else os.fsdecode(text) for text in texts]
 
 
 def _first_of_tuples(dataset):

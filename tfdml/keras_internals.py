@@ -18,9 +18,14 @@ OVERRIDDEN = {
 }
 
 
-def forget_calls(layer):
-    """Drops the symbolic calls of a layer. A saved functional model names its calls by their number, from 0."""
-    layer._inbound_nodes.clear()
+@contextlib.contextmanager
+def calls_forgotten(layer):
+    """Returns a context whose symbolic calls of a layer are forgotten. A saved functional model numbers them from 0."""
+    before = list(layer._inbound_nodes)
+    try:
+        yield
+    finally:
+        layer._inbound_nodes[:] = before
 
 
 def layers_of(model):

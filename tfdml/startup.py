@@ -45,7 +45,7 @@ def begin():
 
 def _check_pipelines():
     """Raises an ImportError where another package hides `pipelines`, the one beside this package."""
-    own = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "pipelines")
+    own = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "pipelines")
     found = importlib.util.find_spec("pipelines")
     folders = list(found.submodule_search_locations or [found.origin]) if found else []
     if not any(os.path.realpath(folder) == os.path.realpath(own) for folder in folders):

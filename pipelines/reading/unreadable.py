@@ -30,7 +30,11 @@ def find_unreadable(split):
 def unreadable_error(split):
     """Returns a ValueError that names the first image that cannot be read or decoded, or None."""
     found = find_unreadable(split)
-    return found and ValueError(f"Image {found[0]}, {split.name_of(found[0])}, cannot be read: {found[1]}.")
+    if found is None:
+        return None
+    row, reason = found
+    name = "" if split.encoded else f", {split.name_of(row)},"
+    return ValueError(f"Image {row}{name} cannot be read: {reason}.")
 
 
 def find_unreadable_class(split):

@@ -2,6 +2,7 @@
 
 import io
 import json
+from types import MappingProxyType
 
 import keras
 import numpy as np
@@ -96,7 +97,7 @@ def test_callback_writes_a_seeded_sample(tmp_path, monkeypatch):
     assert sprite[0, 0, 0] == rows[0] and sprite[7, 7, 0] == rows[3]
 
 
-@pytest.mark.parametrize("class_names", [{5: "five"}, ["", "", "", "", "", "five"]])
+@pytest.mark.parametrize("class_names", [{5: "five"}, MappingProxyType({5: "five"}), np.array([""] * 5 + ["five"])])
 def test_labels_may_have_a_second_axis(tmp_path, class_names):
     Projector(tmp_path, None, [[3], [3], [5]], class_names=class_names).write(np.eye(3))
     lines = (tmp_path / "projector/metadata.tsv").read_text().splitlines()

@@ -100,6 +100,8 @@ def broken_files(folder):
     np.savez(folder / "counts.npz", embeddings=np.ones((4, 2)), labels=[0, 0, 1, 1], is_query=[0, 1, 2, 0])
     marked = pyarrow.table({"embeddings": [[1.0], [2.0]], "labels": ["a", "b"], "cameras": ["x", None]})
     pyarrow.parquet.write_table(marked, folder / "unmarked.parquet")
+    lists = pyarrow.table({"embeddings": [[1.0], [2.0]], "labels": ["a", "b"], "cameras": [[1], [2]]})
+    pyarrow.parquet.write_table(lists, folder / "lists.parquet")
     (folder / "x.txt").write_text("1 2")
 
 
@@ -119,6 +121,7 @@ def broken_files(folder):
         ("counts.npz", "", "expected is_query of True and False, or 1 and 0, received other numbers"),
         ("good.npy", "objects.npy", "objects.npy has an array of Python objects. Save texts as an array of texts"),
         ("objects.npz", "", "objects.npz has an array of Python objects"),
+        ("lists.parquet", "", "lists.parquet: expected cameras of integers or texts, received type object"),
         ("unmarked.parquet", "", "unmarked.parquet: 1 of 2 cameras are missing"),
         ("cut.npz", "", "cut.npz cannot be read"),
         ("changed.npz", "", "changed.npz cannot be read"),

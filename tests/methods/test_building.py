@@ -54,6 +54,43 @@ def test_a_shape_that_cannot_be_leaves_the_model_unbuilt():
     assert model.built
 
 
+class OwnBuild(tfdml.EmbeddingModel):
+    """Makes its layers in a `build` of its own, as Keras' models may."""
+
+    def __init__(self, **arguments):
+        super().__init__(**arguments)
+        self.dense = keras.layers.Dense(8)
+
+    def build(self, input_shape):
+        self.dense.build((None, 3))
+
+    def learner_embeddings(self, images, training=False):
+        return self.dense(keras.ops.mean(images, axis=(1, 2)))[:, None]
+
+
+@pytest.mark.parametrize("builds", [False, True])
+def test_a_subclass_may_have_its_own(batch, tmp_path, builds):
+    model = OwnBuild()
+    if builds:
+        model.build((None, 12, 12, 3))
+    model.compile("sgd", loss="proxy_nca(classes=4)")
+    assert np.isfinite(model.fit(*batch, batch_size=16, verbose=0).history["loss"][0])
+    model.save(tmp_path / "a.keras")
+    loaded = keras.models.load_model(tmp_path / "a.keras", custom_objects={"OwnBuild": OwnBuild})
+    loaded.export(tmp_path / "exported", verbose=False)
+    np.testing.assert_array_equal(loaded(batch[0]), model(batch[0]))
+    loaded.fit(*batch, batch_size=16, verbose=0)
+
+
+def test_a_functional_model_around_it_stays_whole(batch, tmp_path):
+    model = small_model()
+    images = keras.Input((12, 12, 3))
+    around = keras.Model(images, model(images))
+    model.build((None, 12, 12, 3))
+    around.save(tmp_path / "a.keras")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "a.keras")(batch[0]), around(batch[0]))
+
+
 def test_the_shape_of_embeddings():
     model = small_model()
     assert model.compute_output_shape((None, 12, 12, 3)) == (None, 16) and model.built

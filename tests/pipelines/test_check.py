@@ -184,11 +184,12 @@ def test_the_command_where_all_is_well_and_copies_are_told(products):
     files = sorted((folder / "chair_final").iterdir())
     files[-1].write_bytes(files[0].read_bytes())
     listed = products / "well.jsonl"
-    listed.write_text('{"image": "one that is mended", "reason": "is empty"}\n')
+    listed.write_text("one that is mended\n")
     done = run("pipelines.check", "--dataset=sop", f"--data_dir={products}/well", f"--out={listed}")
     assert done.returncode == 0, done.stderr
     assert all("as published" in line for line in done.stderr.splitlines()), done.stderr
-    assert "All images can be read." in done.stdout and listed.read_text() == ""
+    assert "All images can be read." in done.stdout and f"{listed} is of an earlier check" in done.stdout
+    assert listed.read_text() == "one that is mended\n"
     assert "1 test images are training images, byte for byte; the first is 'Stanford_Online_Products/" in done.stdout
 
 

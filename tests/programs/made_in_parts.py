@@ -50,6 +50,19 @@ def in_half_precision():
         return compiled(model_of(backbone(), "bfloat16"), keras.optimizers.Adam(global_clipnorm=1.0))
 
 
+def called_in_replicas():
+    with STRATEGY.scope():
+        model = model_of(backbone())
+    STRATEGY.run(model, args=(tf.constant(IMAGES),))
+    return compiled(model)
+
+
+def model_outside():
+    model = model_of(backbone())
+    with STRATEGY.scope():
+        return compiled(model)
+
+
 def backbone_outside():
     outside = backbone()
     with STRATEGY.scope():
@@ -68,6 +81,8 @@ for make in (
     called_outside,
     built_and_compiled_outside,
     in_half_precision,
+    called_in_replicas,
+    model_outside,
     backbone_outside,
     optimizer_outside,
 ):

@@ -1,5 +1,6 @@
 """Writes embeddings, labels and thumbnails for TensorBoard's projector."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import keras
@@ -51,7 +52,8 @@ class Projector(keras.callbacks.Callback):
     ):
         super().__init__()
         self.log_dir, self.images, self.labels = log_dir, images, flat_labels(labels)
-        self.class_names = class_names if isinstance(class_names, dict) else dict(enumerate(class_names or ()))
+        names_by_number = isinstance(class_names, Mapping) or class_names is None
+        self.class_names = (class_names or {}) if names_by_number else dict(enumerate(class_names))
         self.thumbnail, self.seed, self.verbose = thumbnail, seed, verbose
         self.learners, self.names, self.clusters = learners, names, clusters
         check_count(images, len(self.labels))

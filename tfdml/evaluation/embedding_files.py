@@ -92,12 +92,12 @@ def _typed(path, name, column):
     if COLUMNS[name] is bool:
         known, words = column.dtype.kind in "biu" and np.isin(column, (0, 1)).all(), "True and False, or 1 and 0"
     else:
-        known, words = column.dtype.kind in "iuUSO", "integers or texts"
+        known, words = column.dtype.kind in "iuU", "integers or texts"
     if not known:
         found = "other numbers" if column.dtype.kind in "iu" else f"type {column.dtype}"
         raise ValueError(f"{path}: expected {name} of {words}, received {found}.")
-    if column.dtype.kind in "USO":
-        column = np.unique(column.astype(str), return_inverse=True)[1]
+    if column.dtype.kind == "U":
+        column = np.unique(column, return_inverse=True)[1]
     return column.astype(COLUMNS[name])
 
 
@@ -139,12 +139,10 @@ def _read_parquet(path):
         raise ValueError(f"{path} does not exist.") from None
     except (OSError, pyarrow.ArrowException) as error:
         raise ValueError(f"{path} cannot be read: {error}.") from error
-    columns = {name: table[name].to_numpy() for name in table.column_names if name in ("labels", *COLUMNS)}
+    columns = {name: _column_of(table[name]) for name in table.column_names if name in ("labels", *COLUMNS)}
     for name in columns:
         if table[name].null_count:
             raise ValueError(f"{path}: {table[name].null_count} of {len(table)} {name} are missing.")
-    if "labels" in columns and columns["labels"].dtype == object:
-        columns["labels"] = columns["labels"].astype(str)
     if "embeddings" in table.column_names:
         lists = table["embeddings"].combine_chunks()
         if not hasattr(lists, "value_lengths"):
@@ -158,6 +156,12 @@ def _read_parquet(path):
             raise ValueError(f"{path}: expected embeddings of one length, received {lengths.tolist()[:4]}.")
         columns["embeddings"] = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
     return columns
+
+
+def _column_of(column):
+    """A column of a table; texts, which pyarrow gives as objects, as an array of texts."""
+    values = column.to_numpy()
+    return values.astype(str) if values.dtype == object and all(isinstance(each, str) for each in values) else values
 
 
 def _read_folder(path):

@@ -1,11 +1,13 @@
 """`keras.Model`, with variables made before the step is traced, and a step that several workers can take."""
 
+import contextlib
+
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfdml.devices import is_multi_worker
-from tfdml.keras_internals import batch_spec, forget_calls, spec_of_one_replica
+from tfdml.keras_internals import batch_spec, calls_forgotten, spec_of_one_replica
 from tfdml.methods.replicas import mean_of_replicas
 from tfdml.methods.restrictions import check_scope
 from tfdml.optimizers.loss_scaling import without_loss_scaling
@@ -22,6 +24,7 @@ class KerasModel(keras.Model):
     def compile(self, *args, **kwargs):
         with self.distribute_strategy.scope():
             super().compile(*args, **kwargs)
+        check_scope(self)
         prepare_for_replicas(without_loss_scaling(self.optimizer), self.distribute_strategy.num_replicas_in_sync)
 
     def make_train_function(self, force=False):
@@ -47,15 +50,20 @@ class KerasModel(keras.Model):
 
     def build(self, input_shape):
         """Makes the variables for images of a shape, such as `(None, 224, 224, 3)`, as the first call does."""
-        # A call tells `summary` and `export` the shapes. It would build the model again were that not marked as built.
+        # The call would build the model again were it not marked as built.
         before, self.built = self.built, True
         try:
-            with self.distribute_strategy.scope():
-                self(keras.tree.map_shape_structure(keras.KerasTensor, input_shape))
+            self.call_on(input_shape)
         except Exception:
             self.built = before
             raise
-        forget_calls(self)
+
+    def call_on(self, input_shape):
+        """Calls the model on images of a shape, without any: it then has its variables, and knows its shapes."""
+        # Replicas are in the scope, and cannot enter it.
+        inside = tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
+        with calls_forgotten(self), contextlib.nullcontext() if inside else self.distribute_strategy.scope():
+            self(keras.tree.map_shape_structure(keras.KerasTensor, input_shape))
 
     def compute_output_shape(self, input_shape):
         """The shape of the embeddings of images of a shape; it builds a model that is not built."""
@@ -69,7 +77,7 @@ class KerasModel(keras.Model):
 
     def build_from_config(self, config):
         if config:
-            self.build(config["input_shape"])
+            self.call_on(config["input_shape"])
 
     def compile_from_config(self, config):
         self.compile(**keras.saving.deserialize_keras_object(config))
@@ -82,10 +90,11 @@ class KerasModel(keras.Model):
 
     def _maybe_symbolic_build(self, iterator=None, data_batch=None):
         with self.distribute_strategy.scope():
-            if not self.built:
+            # Where a subclass has a `build` of its own, that makes part of the variables.
+            if self.learners_shape is None:
                 batch = data_batch if iterator is None else _of_one_replica(batch_spec(iterator))
                 images = keras.utils.unpack_x_y_sample_weight(batch)[0]
-                self.build(tf.nest.map_structure(_shape, images))
+                self.call_on(tf.nest.map_structure(_shape, images))
             check_scope(self)
             self._build_optimizer()
 
@@ -105,8 +114,8 @@ class _ChecksFirst:
             self.unchecked = False
             images = self._model.distribute_strategy.experimental_local_results(batches[0])[0]
             images = keras.utils.unpack_x_y_sample_weight(images)[0]
-            if not self._model.built:
-                self._model.build(tf.nest.map_structure(_shape, images))
+            if self._model.learners_shape is None:
+                self._model.call_on(tf.nest.map_structure(_shape, images))
             if tf.is_tensor(images) or isinstance(images, np.ndarray):
                 self._model.check_pixels(images)
         return self._function(batches)

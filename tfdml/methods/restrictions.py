@@ -62,14 +62,14 @@ def check_fit_arguments(model, targets, callbacks):
 
 
 def check_scope(model):
-    """Raises a ValueError where a model trains on several devices and has variables that only one of them has."""
+    """Raises a ValueError where a model's strategy has several devices, and a variable is on one of them only."""
     strategy = model.distribute_strategy
     if strategy.num_replicas_in_sync == 1:
         return
     for variable in [*model.variables, *(model.optimizer.variables if model.optimizer else ())]:
         if not strategy.extended.variable_created_in_scope(variable.value):
             raise ValueError(
-                f"The variable {variable.path} was made on one device, and the model trains on "
+                f"The variable {variable.path} was made on one device, and the strategy has "
                 f"{strategy.num_replicas_in_sync}. Make the backbone, the model and the optimizer inside "
                 "`with strategy.scope():`."
             )
