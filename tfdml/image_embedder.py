@@ -57,7 +57,8 @@ class ImageEmbedder:
                 - the contents of an image file (`bytes`), or a list of them;
                 - an array `[H, W, 3]` or `[N, H, W, 3]` of RGB pixels from 0 to 255, of any dtype, or a list of
                   arrays of any size;
-                - a `tf.data.Dataset` of paths, contents or such pixels, batched or not; of a tuple, only the first element.
+                - a `tf.data.Dataset` of paths, contents or such pixels, batched or not; of a tuple, only the first
+                  element.
 
             batch_size: number of images that the network processes at once.
             verbose: as in `keras.Model.predict`: 1 or "auto" shows a progress bar, 0 does not.
