@@ -92,8 +92,11 @@ def _embedding_model(experiment, settings, backbone):
     model = registry.create("method", settings.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
     size = image_size_of(backbone, settings.image_size)
+    images = np.zeros((1, size, size, 3), np.float32)
     try:
-        model(np.zeros((1, size, size, 3), np.float32))
+        # Alone, because a model that cannot be built tells its size in no such words.
+        backbone(images)
+        model(images)
     except tf.errors.InvalidArgumentError as error:
         raise ValueError(
             f"--backbone={settings.backbone} does not take images of {size} x {size} pixels; give another "
