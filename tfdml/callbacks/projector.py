@@ -52,8 +52,8 @@ class Projector(keras.callbacks.Callback):
     ):
         super().__init__()
         self.log_dir, self.images, self.labels = log_dir, images, flat_labels(labels)
-        names_by_number = isinstance(class_names, Mapping) or class_names is None
-        self.class_names = (class_names or {}) if names_by_number else dict(enumerate(class_names))
+        class_names = {} if class_names is None else class_names
+        self.class_names = class_names if isinstance(class_names, Mapping) else dict(enumerate(class_names))
         self.thumbnail, self.seed, self.verbose = thumbnail, seed, verbose
         self.learners, self.names, self.clusters = learners, names, clusters
         check_count(images, len(self.labels))

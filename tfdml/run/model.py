@@ -96,10 +96,10 @@ def _embedding_model(experiment, settings, backbone):
     try:
         # Alone, because a model that cannot be built tells its size in no such words.
         backbone(images)
-        model(images)
     except tf.errors.InvalidArgumentError as error:
         raise ValueError(
             f"--backbone={settings.backbone} does not take images of {size} x {size} pixels; give another "
             f"--image_size. TensorFlow says: {reason_of(error)}"
         ) from None
+    model.call_on(images.shape)
     return model
