@@ -176,6 +176,21 @@ def test_differences_are_between_rows(study, differences):
     assert {name for pair in differences for name in pair} <= study.CHANGES.keys()
 
 
+@pytest.mark.slow
+def test_levels_of_the_studies_are_finer_than_those_of_the_paper():
+    """As the docs say: how many times smaller the sides of features are than those of the images."""
+
+    def times_smaller(spec, side, names=None):
+        backbone = registry.create("backbone", spec)
+        levels = backbone.taps(names or backbone.method_default("levels"))
+        return [side // shape[1] for shape in levels.compute_output_shape((1, side, side, 3))]
+
+    emoji = emoji_ranked_list.levels("LMH")[0].partition("=")[2]
+    assert times_smaller("bn_inception", 224) == [16, 32, 32]
+    assert times_smaller(emoji, 64, emoji_ranked_list.LEVELS.values()) == [8, 16, 32]
+    assert times_smaller("small(width=2)", 48, ranked_list.LEVELS.values()) == [2, 4, 8]
+
+
 def test_all_losses_are_compared():
     tried = {
         registry.parse(setting[0].partition("=")[2])[0][0]
