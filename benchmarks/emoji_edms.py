@@ -4,18 +4,19 @@ Trains configs/emoji.flags with some variants of `benchmarks.edms_variants`, two
 P×K of 50 or 272 meta-classes, two or five members. Validation chooses among four settings of each row with a single
 member, one seed and 400 steps: two learning rates, and a factor of all similarities or the α of random walks. Prints a
 Markdown table of all settings, and another: mean ± standard deviation over seeds, in percent, of Recall@1 of the best
-models of the first members together and of a member alone, and how members correlate. Below the table are differences
-between rows. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about the images; --data_dir says where they are.
+models of a member alone, which is the mean over the members, and of the first members together, and how members
+correlate. Below the table are differences between rows. Runs are kept; see `benchmarks.runs`. docs/emoji.md is about
+the images; --data_dir says where they are.
 """
 
 from benchmarks import edms_variants
-from benchmarks.edms_variants import of_members, settings_of
+from benchmarks.edms_variants import HEADS_OF_ONE, of_members, settings_of
 from benchmarks.emoji_losses import FLAGFILE, RATES
 from benchmarks.rows import compare
 
 WITHOUT, WALKS, IMAGES, HARD = "EDMS (w/o)", "EDMS (RW)", "EDMS (RW, P)", "EDMS (RW, P*)"
 LOSSES = {name: edms_variants.LOSSES[name] for name in (WITHOUT, WALKS, IMAGES, HARD)}
-# As in the paper: 50 meta-classes, here of 543 classes, and batches drawn from all images.
+# As in the paper 50 meta-classes, here of 543 classes. How batches are drawn it leaves open: here from all images.
 COMMON = ["--sampler=uniform(batch_size=64)", "--meta_classes=50"]
 CHANGES = {name: [*COMMON, "--members=2"] for name in LOSSES}
 # Why members hardly learn: images of a meta-class in a batch are few, or its eleven classes are many.
@@ -31,8 +32,8 @@ SETTINGS = {name: settings_of(losses, RATES) for name, losses in LOSSES.items()}
 DIFFERENCES = [(WITHOUT, WALKS), (WALKS, IMAGES), (IMAGES, HARD), (WITHOUT, HARD)]
 DIFFERENCES += [(WITHOUT, SAMPLED), (SAMPLED, SMALL), (SMALL, MORE)]
 SEARCHING = ("--members=0", "--steps=400")
-MEMBERS = (1, 2, 5)
-HEADS = ["", *(f"Recall@1 of {count}" for count in MEMBERS), "a member's", "correlation"]
+MEMBERS = (2, 5)
+HEADS = [*HEADS_OF_ONE, *(f"of {count}" for count in MEMBERS), "correlation"]
 
 
 def row(_, run_dirs):

@@ -36,13 +36,13 @@ PAPERS_WEIGHT = "ABE-4, λ = 1"
 
 # Rows of Tables 1 to 3 of the paper, the controls with four learners: the method, and weights of its divergence.
 METHODS = {
+    "1-head": (f"multi_head(learners=1, {CUT}", NONE),
     "ABE-1": (f"attention_ensemble(learners=1, {ATTENTION}", NONE),
     "ABE-2": (f"attention_ensemble(learners=2, {ATTENTION}", WEIGHTS),
     "ABE-4": (f"attention_ensemble(learners=4, {ATTENTION}", WEIGHTS),
     "ABE-8": (f"attention_ensemble(learners=8, {ATTENTION}", WEIGHTS),
     PAPERS_WEIGHT: (f"attention_ensemble(learners=4, {ATTENTION}", WEIGHTS[:1]),
     "ABE-4 without divergence": (f"attention_ensemble(learners=4, {ATTENTION}", NONE),
-    "1-head": (f"multi_head(learners=1, {CUT}", NONE),
     "4-heads": (f"multi_head(learners=4, {CUT}", NONE),
     "4-heads+att": (f"multi_head(learners=4, attention=True, {ATTENTION}", NONE),
     "4-tails": (f"multi_tail(learners=4, {CUT}", WEIGHTS),
@@ -55,17 +55,17 @@ CHANGES = {
     for name in METHODS
 }
 # Until they no longer improve.
-LONGER = ["ABE-1", "ABE-4", "ABE-8", PAPERS_WEIGHT, "ABE-4 without divergence"]
-LONGER += ["1-head", "4-heads", "4-heads+att", "4-tails"]
+LONGER = ["1-head", "ABE-1", "ABE-4", "ABE-8", PAPERS_WEIGHT, "ABE-4 without divergence"]
+LONGER += ["4-heads", "4-heads+att", "4-tails"]
 FOLLOW = {}
 add_rows(CHANGES, FOLLOW, LONGER, FOUR_TIMES, "--steps=3200")
-# The images of 64 px, enlarged, which a network from ImageNet sees better.
-add_rows(CHANGES, FOLLOW, ("1-head", "4-heads", "4-heads+att", "ABE-4"), LARGER, "--image_size=96")
 # What begins at random learns faster than what is pretrained.
 FASTER = ", new layers ten times as fast"
 NEW_LAYERS = {"1-head": "embedding=10", "ABE-1": "masks=10,embedding=10", "ABE-4": "masks=10,embedding=10"}
 for name, rates in NEW_LAYERS.items():
     add_rows(CHANGES, FOLLOW, [name], FASTER, f"--lr_multipliers={rates}")
+# The images of 64 px, enlarged, which a network from ImageNet sees better.
+add_rows(CHANGES, FOLLOW, ("1-head", "4-heads", "4-heads+att", "ABE-4"), LARGER, "--image_size=96")
 # The second minus the first: what several learners win, and what each part does.
 PARTS = [
     ("ABE-1", "ABE-4"),

@@ -1,6 +1,8 @@
 """The rows of studies are flags of training, and those of a search have the same budget."""
 
 import functools
+import json
+import re
 
 import pytest
 
@@ -23,6 +25,7 @@ from benchmarks import (
     ranked_list_losses,
     runs,
 )
+from benchmarks.measured import FILE
 from tfdml import flags, registry
 from tfdml.run.length import epochs_of, steps_per_epoch_of
 
@@ -75,6 +78,8 @@ FOLLOWED = [
     emoji_losses,
     emoji_training,
 ]
+# Those whose rows have other names in the docs.
+RENAMED = (edms_variants, emoji_edms)
 # As users give them behind a study's command.
 MORE = ["--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))", "--patience=5"]
 
@@ -174,6 +179,30 @@ def test_long_names_of_runs_differ():
 )
 def test_differences_are_between_rows(study, differences):
     assert {name for pair in differences for name in pair} <= study.CHANGES.keys()
+
+
+def test_tables_of_the_docs_compare_with_the_row_that_the_command_prints_first(request):
+    page = (request.config.rootpath / "docs/methods.md").read_text(encoding="utf-8")
+    # Of a command the first table with differences, and the name in its head or in its first row.
+    table = (
+        r"python -m benchmarks\.(\w+) (?:(?!\n##|python -m).)*?\| difference from ([^|]*) \|\n\|[-| ]*\n\| ([^|]*) \|"
+    )
+    found = {name: (head, first) for name, head, first in re.findall(table, page, re.DOTALL)}
+    compared = {study.__name__.rpartition(".")[2]: study for study in STUDIES if study not in RENAMED}
+    assert len(found.keys() & compared.keys()) >= 8
+    for name in found.keys() & compared.keys():
+        head, first = found[name]
+        assert next(iter(compared[name].CHANGES)) == (first if head == "the first row" else head), name
+
+
+@pytest.mark.parametrize("study", RENAMED, ids=lambda study: study.__name__)
+def test_a_member_alone_is_the_mean_of_the_members(study, tmp_path):
+    alone, together = ([{"recall_at_1": recall} for recall in recalls] for recalls in ((0.5, 0.3), (0.5, 0.6)))
+    learners = {"alone": alone, "first": together, "correlation": 0.125}
+    (tmp_path / FILE).write_text(json.dumps({"learners": learners}))
+    results = [{"metrics": {"nmi": 0.7}}]
+    cells = dict(zip(study.HEADS[1:], study.row(results, [tmp_path]), strict=True))
+    assert cells["Recall@1 of a member"] == "40.0" and cells["of 2"] == "60.0" and cells["of 5"] == ""
 
 
 @pytest.mark.slow
