@@ -16,7 +16,7 @@ class AttentionMasks(keras.layers.Layer):
     """Computes a mask between 0 and 1 for each learner: `[B, h, w, c]` to `[B, K, h, w, channels]`.
 
     Each learner has a 1 x 1 convolution, A'_m of Attention-based Ensemble (Sec. 4), with its own Glorot initialization,
-    followed by a sigmoid.
+    followed by a sigmoid: the paper says that masks are from 0 to 1, not by what function.
 
     Args:
         learners: number K of masks.

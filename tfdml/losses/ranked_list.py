@@ -37,8 +37,9 @@ def ranked_list_loss(
     left out; the others weigh `exp(temperature v)`, divided by the sum within positives and within negatives:
     `(1 - balance) sum_p w_p v_p + balance sum_n w_n v_n`.
 
-    As in the paper the query's gallery is constant to the gradient, so that each row is moved by its own list only. The
-    weights are, too: then the gradient of a pair is its weight, which differentiating through them could turn round.
+    As in the paper the query's gallery is constant to the gradient, so that each row is moved by its own list only. As
+    in its authors' code the weights are, too: then the gradient of a pair is its weight, which differentiating through
+    them could turn round.
 
     Args:
         labels: `[B]` class numbers.

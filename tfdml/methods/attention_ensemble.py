@@ -22,7 +22,8 @@ class AttentionEnsemble(Ensemble):
             `pool3`.
         attention_depth: number of the backbone's blocks that attention copies, 1 or more; None: the default of the
             backbone, for `googlenet` the paper's 5.
-        initial_mask: value around which masks begin, the paper's 0.5. Near 1 they change a pretrained network less.
+        initial_mask: value around which masks begin. The paper has no such argument; 0.5 is a sigmoid's without a bias.
+            Near 1 they change a pretrained network less.
         divergence_weight, divergence_margin: lambda of equation (8) and margin of (9).
         head: one of `tfdml.heads`, see `Single`.
         freeze_batch_norm: `statistics` or `all` of the backbone's batch norm stays as it is, or `none`.
