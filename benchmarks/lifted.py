@@ -12,7 +12,8 @@ from benchmarks.runs import gained_late, metric_of, spread
 FLAGFILE = "configs/toycars_lifted.flags"
 # More epochs than any run has: the neighbors stay random.
 RANDOM = "--sampler=hard_neighbors(pairs=8, refresh_every=1000000)"
-# Rows of the table: each changes one thing, but for the baselines, which have the batches of the article.
+# Rows of the table: each changes one thing, but for the baselines, whose batches are of pairs or triplets as in the
+# article, but smaller.
 CHANGES = {
     "lifted": [],
     "lifted, random negatives": [RANDOM],
