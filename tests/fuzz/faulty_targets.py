@@ -28,7 +28,7 @@ def _raise(error):
 
 FAULTS = {
     "hung": _hang,
-    "MiB": lambda: np.ones(3 * 2**27),
+    "MiB": lambda: np.ones(5 * 2**26),
     "died": lambda: sys.modules["os"].abort(),
     "opened": lambda: Path(SECRET).read_text(),
     MODULE: lambda: importlib.import_module(MODULE),
