@@ -30,7 +30,7 @@ def load_weights(backbone, path):
             warnings.simplefilter("ignore")
             backbone.load_weights(file)
     except (ValueError, OSError, KeyError, RuntimeError) as error:
-        # Damaged files are one of the last two for h5py. Keras says first that objects could not be loaded, and then which and why.
+        # Of damaged files h5py raises the last two. Keras says that objects could not be loaded, then which and why.
         reason = " ".join(str(error).split())
         raise ValueError(f"--initial_weights={path} does not fit the backbone: {reason}") from None
     return f"--initial_weights={path}: all parameters loaded, in their order."
