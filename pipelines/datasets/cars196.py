@@ -26,6 +26,9 @@ CARS196 = Published(
     },
 )
 
+# Raised for MATLAB files that are cut off or changed.
+DAMAGE = (OSError, ValueError, TypeError, ArithmeticError, LookupError, NotImplementedError, EOFError, zlib.error)
+
 
 @register("dataset", "cars196", data_dir=DATA_DIR)
 def cars196(data_dir, cropped=False):
@@ -87,5 +90,5 @@ def _load(path):
 
     try:
         return loadmat(path, squeeze_me=True)
-    except (MatReadError, OSError, ValueError, TypeError, NotImplementedError, EOFError, zlib.error) as error:
+    except (*DAMAGE, MatReadError) as error:
         raise ValueError(f"{path} is not a readable MATLAB file ({error}). Download it again.") from None

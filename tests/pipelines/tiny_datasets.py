@@ -61,13 +61,13 @@ def write_cars_two_folders(root, test_labels="cars_test_annos_withlabels.mat"):
 
 
 def annotate(path, name_field, rows, **more):
-    """Writes a file of annotations, as the devkit has it."""
+    """Writes a file of annotations, compressed as those of the devkit are."""
     fields = (name_field, "bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "test")
     annotations = np.zeros((1, len(rows)), dtype=[(field, object) for field in fields])
     for place, (name, label, test) in enumerate(rows):
         annotations[0, place] = (name, *CAR_BOXES[place % 4], label, 0 if test is None else test)
     path.parent.mkdir(parents=True, exist_ok=True)
-    savemat(path, {"annotations": annotations, **more})
+    savemat(path, {"annotations": annotations, **more}, do_compression=True)
 
 
 def _names(*names):

@@ -29,8 +29,8 @@ def load_weights(backbone, path):
             # Keras warns of each layer that does not fit before it raises; the error says it once.
             warnings.simplefilter("ignore")
             backbone.load_weights(file)
-    except (ValueError, OSError) as error:
-        # Keras says first that objects could not be loaded, and then which and why.
+    except (ValueError, OSError, KeyError, RuntimeError) as error:
+        # Of damaged files h5py raises the last two. Keras says that objects could not be loaded, then which and why.
         reason = " ".join(str(error).split())
         raise ValueError(f"--initial_weights={path} does not fit the backbone: {reason}") from None
     return f"--initial_weights={path}: all parameters loaded, in their order."

@@ -41,7 +41,7 @@ def _read_safetensors(path):
         header = json.loads(content[8 : 8 + length])
         data = memoryview(content)[8 + length :]
         return {name: _array(entry, data) for name, entry in header.items() if name != "__metadata__"}
-    except (struct.error, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged, or no safetensors file: {error}") from error
 
 

@@ -1,0 +1,95 @@
+"""Indexes, embeddings on disk, and tables of images."""
+
+import numpy as np
+
+from tests.fuzz import damage
+from tests.fuzz.target import ARRAY, JSON, LINES, TABLE, ZIP, Target
+from tests.serving_fixtures import exported, picture
+
+
+def _make_index(folder):
+    from tfdml.serving.image_list import ImageList
+    from tfdml.serving.indexing import index_images
+
+    contents = np.array([picture(seed) for seed in range(6)], dtype=object)
+    images = ImageList([f"images/{row}.png" for row in range(6)], ["a", "b"] * 3, contents)
+    index_images(folder / "index", images, model=exported(), shard_rows=4)
+
+
+def _read_index(folder):
+    from tfdml.serving import Searcher
+    from tfdml.serving.duplicates import duplicates
+
+    searcher = Searcher(folder / "index", model=folder / "index" / "model")
+    found = searcher.neighbors(*searcher.nearest(np.eye(4, searcher.manifest["dimension"], dtype=np.float32), 3))
+    return found, searcher.ids.tolist(), searcher.labels, list(duplicates(searcher, 0.5))
+
+
+def _make_shards(folder):
+    from tfdml.embedding_shards import EmbeddingShards
+
+    shards, random = EmbeddingShards.create(folder / "shards", model="0" * 64, dimension=4), np.random.default_rng(0)
+    for number in range(2):
+        paths = [f"{number}-{row}.png" for row in range(5)]
+        shards.append(paths, ["x", "y", "x", "y", "x"], random.normal(size=(5, 4)), {"bad.png": "is no image"})
+
+
+def _evaluated(file, **options):
+    from tfdml.evaluation import evaluate
+    from tfdml.evaluation.embedding_files import EmbeddingFiles
+
+    found = EmbeddingFiles.read(file, **options)
+    return evaluate(found.embeddings, found.labels), found.class_names
+
+
+def _make_embeddings(folder):
+    import pyarrow
+    import pyarrow.parquet
+
+    embeddings = np.random.default_rng(0).normal(size=(8, 4)).astype(np.float32)
+    labels = np.array(["x", "y"] * 4)
+    np.savez(folder / "all.npz", embeddings=embeddings, labels=labels, cameras=np.arange(8))
+    np.save(folder / "embeddings.npy", embeddings)
+    np.save(folder / "labels.npy", labels)
+    columns = {"embeddings": list(embeddings), "labels": labels, "is_query": [True, False] * 4}
+    pyarrow.parquet.write_table(pyarrow.table(columns), folder / "all.parquet")
+
+
+def _read_embeddings(folder):
+    several = [_evaluated(folder / name) for name in ("all.npz", "all.parquet")]
+    return [*several, _evaluated(folder / "embeddings.npy", labels_path=folder / "labels.npy")]
+
+
+def _make_tables(folder):
+    import pyarrow
+    import pyarrow.parquet
+
+    paths, labels = [f"{number}.png" for number in range(4)], ["x", "y", None, "x"]
+    pyarrow.parquet.write_table(pyarrow.table({"path": paths, "label": labels}), folder / "table.parquet")
+    (folder / "table.csv").write_text("path,label\n" + "".join(f"{path},x\n" for path in paths))
+
+
+def _read_tables(folder):
+    from tfdml.serving.image_tables import read_image_table
+
+    return [read_image_table(folder / name) for name in ("table.parquet", "table.csv")]
+
+
+TARGETS = {
+    "index": Target(
+        _make_index,
+        _read_index,
+        {"manifest.json": JSON, "*.parquet": TABLE, "*.faiss": damage.ANY},
+        ("images-*.parquet", "*.faiss"),
+    ),
+    "shards": Target(
+        _make_shards,
+        lambda folder: _evaluated(folder / "shards"),
+        {"manifest.json": JSON, "*.parquet": TABLE},
+        ("*.parquet",),
+    ),
+    "embeddings": Target(
+        _make_embeddings, _read_embeddings, {"*.npz": ZIP, "*.npy": ARRAY, "*.parquet": TABLE}, ("*.npz",)
+    ),
+    "tables": Target(_make_tables, _read_tables, {"*.csv": LINES, "*.parquet": TABLE}),
+}

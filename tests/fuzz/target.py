@@ -1,0 +1,28 @@
+"""A kind of files that the project reads: how they are made, changed and read."""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+
+from tests.fuzz import damage
+from tests.fuzz.hostile_files import change_array, change_parquet, change_zip
+from tests.fuzz.hostile_texts import change_json, change_line
+
+JSON, LINES, ZIP = (change_json, *damage.ANY), (change_line, *damage.LINES), (change_zip, *damage.ANY)
+TABLE, ARRAY = (change_parquet, *damage.ANY), (change_array, *damage.ANY)
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """Files of one kind.
+
+    Args:
+        make: function that writes them into a folder.
+        read: function from the folder to what is in them; its text says whether a number has changed.
+        hostile: pattern of names to the functions that change such files on purpose.
+        checked: patterns of the files whose damage is always noticed, because a checksum is kept of them.
+    """
+
+    make: Callable
+    read: Callable
+    hostile: Mapping
+    checked: tuple = ()

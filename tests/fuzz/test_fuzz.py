@@ -1,0 +1,93 @@
+"""Files that were damaged or made on purpose run no code, do not hang, take little memory, and change no number."""
+
+import datetime
+import fnmatch
+import os
+import random
+import shutil
+
+import pytest
+
+from tests.fuzz.damage import LINES
+from tests.fuzz.targets import TARGETS
+from tests.fuzz.watched import Watched
+
+pytestmark = pytest.mark.slow
+# Each night tries other files; TFDML_FUZZ_SEED tries those of a night again.
+SEED = int(os.environ.get("TFDML_FUZZ_SEED", datetime.date.today().toordinal()))
+CASES = 2000 // len(TARGETS)
+LONGEST_MESSAGE = 2000
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory):
+    with Watched("tests.fuzz.targets", tmp_path_factory.mktemp("reader")) as reader:
+        yield reader
+
+
+@pytest.fixture(scope="module")
+def originals(tmp_path_factory):
+    """Function from the name of a target to the folder of its files."""
+    made = {}
+
+    def original(name):
+        if name not in made:
+            made[name] = tmp_path_factory.mktemp(name)
+            TARGETS[name].make(made[name])
+        return made[name]
+
+    return original
+
+
+def changed_copy(target, original, folder, seed):
+    """Copies the files with one of them changed; returns its name, the change, and whether it must be noticed."""
+    shutil.copytree(original, folder)
+    choice = random.Random(seed)
+    files = sorted(file for file in folder.rglob("*") if file.is_file())
+    pattern = choice.choice(sorted(target.hostile))
+    file = choice.choice([file for file in files if fnmatch.fnmatch(file.name, pattern)])
+    change = choice.choice(target.hostile[pattern])
+    before = file.read_bytes()
+    file.write_bytes(change(before, choice))
+    noticed = change in LINES and any(fnmatch.fnmatch(file.name, each) for each in target.checked)
+    return f"{file.relative_to(folder)} {getattr(change, '__name__', 'changed')}", noticed
+
+
+def wrong(happened, expected, noticed):
+    """Returns what is wrong with what happened when a file was read, or None."""
+    if happened["noted"] or happened.get("marks"):
+        return f"{happened['noted'][:3]}, {happened.get('marks')}"
+    if happened.get("peak", 0) > 2 * 2**30:
+        return f"took {happened['peak'] / 2**20:.0f} MiB"
+    if "error" in happened:
+        message = happened["error"]
+        clear = happened["expected"] and "\n" not in message and len(message) < LONGEST_MESSAGE
+        return None if clear else message[:500]
+    return "another result, and no error" if noticed and happened["result"] != expected else None
+
+
+def faults(name, watched, original, folder, seeds):
+    """Returns `{seed: what is wrong}` of changed files of a target."""
+    target, found = TARGETS[name], {}
+    whole = watched.read(name, original)
+    assert "result" in whole and not whole["noted"], whole
+    for seed in seeds:
+        case = folder / "case"
+        what, noticed = changed_copy(target, original, case, seed)
+        why = wrong(watched.read(name, case), whole["result"].replace(str(original), str(case)), noticed)
+        if why:
+            found[seed] = f"{what}: {why}"
+        shutil.rmtree(case)
+    return found
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_some_changed_files(name, watched, originals, tmp_path):
+    assert faults(name, watched, originals(name), tmp_path, range(10)) == {}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", TARGETS)
+def test_many_changed_files(name, watched, originals, tmp_path):
+    seeds = range(SEED * CASES, (SEED + 1) * CASES)
+    assert faults(name, watched, originals(name), tmp_path, seeds) == {}
