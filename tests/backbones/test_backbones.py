@@ -132,7 +132,7 @@ def test_it_comes_back_in_the_precision_it_had(tmp_path):
 
 def test_channels_have_one_of_two_orders():
     inputs = keras.Input((8, 8, 3))
-    with pytest.raises(ValueError, match="'rgb' or 'bgr', received 'gbr'"):
+    with pytest.raises(ValueError, match="'rgb', 'bgr'; received 'gbr'"):
         arguments = {"mean": (0,) * 3, "std": (1,) * 3, "channels": "gbr", "image_size": 8}
         tfdml.backbones.Backbone(inputs, {"output": keras.layers.ReLU()(inputs)}, **arguments)
 
