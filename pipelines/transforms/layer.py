@@ -30,8 +30,9 @@ def layer(name, /, **arguments):
     of the image in the run. Results are clipped to 0 and 255. Layers with weights or other state are an error.
 
     Args:
-        name: name of a class in `keras.layers`, or else in `keras_cv.layers`; `'keras_cv.RandomHue'` where both have
-            one; or the name by which `keras.saving.register_keras_serializable` registers your own layer.
+        name: name of a class in `keras.layers`, or else in `keras_cv.layers`, that changes images alone;
+            `'keras_cv.RandomHue'` where both have one; or the name by which
+            `keras.saving.register_keras_serializable` registers your own layer.
         **arguments: arguments of the layer. `value_range` is (0, 255) where the layer needs one.
     """
     written = f"layer({name!r})"
