@@ -3,6 +3,7 @@
 import difflib
 import functools
 import inspect
+import itertools
 import numbers
 
 from tfdml.arguments import REFUSED, boolean, integer, number, several, text
@@ -46,8 +47,7 @@ def guarded(thing, owner, declared):
     expected = {**inferred, **expected_of(thing), **_known(declared, signature, owner)}
     if not isinstance(thing, type):
         return _guarded(thing, owner, expected)
-    signature = _closed(signature, getattr(thing, "passed_on", None))
-    thing.__init__ = _guarded(thing.__init__, owner, expected, of_class=signature)
+    thing.__init__ = _guarded(thing.__init__, owner, expected, of_class=_closed(signature, thing))
     return thing
 
 
@@ -99,14 +99,20 @@ def _guarded(function, owner, expected, *, tensors=False, of_class=None):
     return checked
 
 
-def _closed(signature, passed_on):
-    """Returns the signature with these arguments in place of `**kwargs`; None: as it is."""
-    own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-    if passed_on is None or len(own) == len(signature.parameters):
+def _closed(signature, thing):
+    """Returns the signature of a class with what its base classes take in place of `**kwargs`, see `passed_on`."""
+    own = _without_kwargs(signature)
+    if not hasattr(thing, "passed_on") or len(own) == len(signature.parameters):
         return signature
-    more = [name for name in passed_on if name not in signature.parameters]
+    between = itertools.takewhile(lambda each: "passed_on" not in vars(each), thing.__mro__)
+    of_bases = [each.name for base in between for each in _without_kwargs(inspect.signature(base))]
+    more = [name for name in dict.fromkeys((*of_bases, *thing.passed_on)) if name not in signature.parameters]
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in more]
     return signature.replace(parameters=[*own, *more])
+
+
+def _without_kwargs(signature):
+    return [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
 
 
 def _checked(owner, name, value, expected):

@@ -36,6 +36,7 @@ class Backbone(keras.Model):
     method_defaults = {}
 
     def __init__(self, inputs, endpoints, *, mean, std, channels="rgb", image_size, **kwargs):
+        _check_precision(kwargs.pop("dtype", None))
         super().__init__(inputs=inputs, outputs=list(endpoints.values())[-1], **kwargs)
         self.endpoints = endpoints
         self.mean = tuple(mean)
@@ -107,3 +108,13 @@ class Backbone(keras.Model):
         del custom_objects
         with layers_in(config.get("dtype")):
             return cls(**config)
+
+
+def _check_precision(policy):
+    """Raises a ValueError if layers have another precision, which Keras would keep without a word."""
+    found = keras.config.dtype_policy().name
+    if policy is not None and keras.dtype_policies.get(policy).name != found:
+        raise ValueError(
+            f"The layers of a backbone have the global precision, {found}; received dtype={policy!r}. Call "
+            f"keras.config.set_dtype_policy({policy!r}) before, or leave dtype out."
+        )
