@@ -228,3 +228,9 @@ def test_links_lead_somewhere(page):
 def test_every_page_is_linked_from_the_readme():
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
     assert all(f"docs/{page.name}" in readme for page in PAGES[1:])
+
+
+def test_the_examples_of_the_page_on_backbones_run():
+    count, names = run_examples("backbones.md")
+    assert count == 1 and list(names["network"].endpoints) == ["block_13_expand", "output"]
+    assert names["googlenet"].name == "mine" and names["googlenet"].batch_norm and names["small"].width == 16

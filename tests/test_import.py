@@ -2,11 +2,14 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import tfdml
 
 ROOT = Path(__file__).resolve().parents[1]
 HEAVY = {"faiss", "matplotlib", "tensorboard", "tensorflow_datasets", "sklearn", "scipy", "PIL", "pandas", "jax"}
@@ -36,6 +39,16 @@ def python(code, **environment):
     hidden = ("TF_CPP_MIN_LOG_LEVEL", "KERAS_BACKEND", "PYTHONWARNINGS")
     environment = {**{key: value for key, value in os.environ.items() if key not in hidden}, **environment}
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+
+
+def test_names_that_an_editor_completes_are_those_that_the_docs_name():
+    assert dir(tfdml) == sorted(tfdml.__all__) and not {"importlib", "sys", "startup", "keras"} & set(dir(tfdml))
+    assert all(hasattr(tfdml, name) for name in dir(tfdml))
+    text = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+    named = set(re.findall(r"\btfdml\.([A-Za-z]\w*)", text))
+    # Commands, and modules that are imported by their names.
+    named -= {path.stem for path in (ROOT / "tfdml").glob("*.py")} - {"data"}
+    assert len(named) > 15 and named <= set(dir(tfdml))
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tfdml import registry
+from tfdml import registry, specs
 
 
 @pytest.mark.parametrize(
@@ -44,6 +44,27 @@ def test_what_is_no_spec_is_shown_with_what_was_expected(text):
     with pytest.raises(ValueError) as error:
         registry.parse(text)
     assert repr(text) in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "|".join(["box"] * 20_000),
+        "+".join(["box"] * 20_000),
+        f"box(width={'-' * 100_000}1)",
+        f"box(width={'[' * 5000}{']' * 5000})",
+        f"box(width=1{'+1j' * 50_000})",
+        f"box(width={'9' * 5000})",
+        "box" + ".a" * 50_000,
+        "box(width='\ud800')",
+    ],
+    ids=range(8),
+)
+def test_what_python_cannot_read_is_told_in_a_line(text):
+    for read in (registry.parse, specs.parse_sum):
+        with pytest.raises(ValueError, match="Cannot read the spec") as error:
+            read(text)
+        assert len(str(error.value)) < 800
 
 
 @pytest.mark.parametrize("text", ["box(3)", "box(1, height=2)", "box(*[1])", "box(**{'width': 1})"])

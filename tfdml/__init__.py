@@ -6,6 +6,8 @@ import sys
 from tfdml import startup
 
 __version__ = "0.1.0"
+# The names that are for users.
+__all__ = ["__version__"]
 
 # Commands parse their flags before these imports, see `startup`.
 if startup.begin():
@@ -13,10 +15,10 @@ if startup.begin():
 
     import keras
 
-    from tfdml import backbones, heads, layers, losses, memories, registry
+    from tfdml import backbones, functional, heads, layers, losses, memories, registry
     from tfdml.preprocessing import Preprocessing
 
-    __all__ = ["Preprocessing", "backbones", "heads", "layers", "losses", "memories", "registry"]
+    __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "memories", "registry"]
 
     # Losses, layers and backbones run on any Keras backend; the rest needs TensorFlow.
     if keras.backend.backend() == "tensorflow":
@@ -34,6 +36,7 @@ if startup.begin():
         __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Multilevel"]
         __all__ += ["Single"]
         __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers", "reporting"]
+        __all__ += ["serving"]
 
 
 # Imported on first access, because their pipelines import the registry from this package.
@@ -41,7 +44,7 @@ _LATER = {"ImageEmbedder": "tfdml.image_embedder", "load": "tfdml.loading"}
 
 
 def __getattr__(name):
-    if name in ("data", "reporting"):
+    if name in ("data", "reporting", "serving"):
         return importlib.import_module(f"tfdml.{name}")
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
@@ -50,3 +53,7 @@ def __getattr__(name):
     if found is not None and found.backend.backend() != "tensorflow":
         needs = f" on Keras' {found.backend.backend()} backend. Models and callbacks need KERAS_BACKEND=tensorflow"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{needs}")
+
+
+def __dir__():
+    return sorted(__all__)

@@ -1,7 +1,9 @@
 """Checks the arguments of functions and classes at each call."""
 
+import difflib
 import functools
 import inspect
+import itertools
 import numbers
 
 from tfdml.arguments import REFUSED, boolean, integer, number, several, text
@@ -31,7 +33,8 @@ def guarded(thing, owner, declared):
     """Wraps a class or function so that each call checks its arguments.
 
     An argument that is not declared is checked by the type of its default, unless it has no default, or the default is
-    None or an empty tuple. If guarded twice, the second declaration of an argument replaces the first.
+    None or an empty tuple. If guarded twice, the second declaration of an argument replaces the first. A class whose
+    base classes would take any `**kwargs` without an error names those that they use in its attribute `passed_on`.
 
     Args:
         thing: a class, whose `__init__` is replaced, or a function.
@@ -44,8 +47,27 @@ def guarded(thing, owner, declared):
     expected = {**inferred, **expected_of(thing), **_known(declared, signature, owner)}
     if not isinstance(thing, type):
         return _guarded(thing, owner, expected)
-    thing.__init__ = _guarded(thing.__init__, owner, expected, of_class=signature)
+    thing.__init__ = _guarded(thing.__init__, owner, expected, of_class=_closed(signature, thing))
     return thing
+
+
+def refuse_unknown(owner, given, known):
+    """Raises a TypeError that names the first of the given arguments that is not known.
+
+    Args:
+        owner: the name in the error.
+        given, known: names of arguments.
+    """
+    for name in given:
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise TypeError(f"{owner} takes no argument {name!r}.{nearest(name, known)} Its arguments: {listed}.")
+
+
+def nearest(word, known):
+    """Returns a suggestion for an unknown word, or an empty string if no known word is similar."""
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def expected_of(thing):
@@ -63,7 +85,8 @@ def _guarded(function, owner, expected, *, tensors=False, of_class=None):
         try:
             bound = signature.bind(*args[first:], **kwargs)
         except TypeError:
-            # Python's own error names the missing or unknown argument.
+            refuse_unknown(owner, kwargs, signature.parameters)
+            # Python's own error names the missing argument.
             return function(*args, **kwargs)
         for name in [name for name in bound.arguments if name in expected]:
             if not (tensors and _is_tensor(bound.arguments[name])):
@@ -74,6 +97,22 @@ def _guarded(function, owner, expected, *, tensors=False, of_class=None):
     checked.__signature__ = inspect.signature(function)
     checked.expected = expected
     return checked
+
+
+def _closed(signature, thing):
+    """Returns the signature of a class with what its base classes take in place of `**kwargs`, see `passed_on`."""
+    own = _without_kwargs(signature)
+    if not hasattr(thing, "passed_on") or len(own) == len(signature.parameters):
+        return signature
+    between = itertools.takewhile(lambda each: "passed_on" not in vars(each), thing.__mro__)
+    of_bases = [each.name for base in between for each in _without_kwargs(inspect.signature(base))]
+    more = [name for name in dict.fromkeys((*of_bases, *thing.passed_on)) if name not in signature.parameters]
+    more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in more]
+    return signature.replace(parameters=[*own, *more])
+
+
+def _without_kwargs(signature):
+    return [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
 
 
 def _checked(owner, name, value, expected):

@@ -63,6 +63,11 @@ def run(main, arguments="", before=None):
     app.run(guarded, flags_parser=lambda given: _parse(given, arguments))
 
 
+def given(*names):
+    """Returns name to value of those of these flags that have one."""
+    return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].value}
+
+
 def refuse_unused(names, reason):
     """Raises a ValueError if one of these flags was given, which the command would not read.
 

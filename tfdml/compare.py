@@ -17,6 +17,7 @@ tfdml_flags.define_debug()
 flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map; empty: the protocol's that are means over queries.")
 flags.DEFINE_enum("bootstrap", "queries", ["queries", "classes"], "What the bootstrap draws.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
+flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
 flags.DEFINE_integer("samples", 2000, "Number of bootstrap resamples.", lower_bound=100)
 flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 
@@ -26,7 +27,8 @@ def main():
     # Here, because it takes seconds.
     from tfdml.run.comparison import compare_runs
 
-    about = {name: flags.FLAGS[name].value for name in ("metrics", "bootstrap", "samples", "seed", "data_dir")}
+    about = {name: flags.FLAGS[name].value for name in ("metrics", "bootstrap", "samples", "seed")}
+    about["changes"] = command.given("data_dir", "import_modules")
     found = compare_runs(first, second, flags.FLAGS.which, **about)
     print_table(found)
     print(json.dumps(found))

@@ -19,6 +19,7 @@ flags.DEFINE_string("out", "", "Folder for the ensemble; must be empty or not ex
 flags.DEFINE_list("weights", [], "Weight of each member in the similarity, above 0; empty: 1 for all.")
 flags.DEFINE_bool("fit_weights", False, "Fit the weights on the validation split that all members have held out.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the runs' own.")
+flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
 tfdml_flags.define_debug()
 
 
@@ -41,7 +42,8 @@ def main():
     shutil.rmtree(unfinished.path, ignore_errors=True)
     try:
         unfinished.claim(flags_of(runs))
-        result = join(runs, unfinished, asked=asked, weights=weights, fit=given.fit_weights, data_dir=given.data_dir)
+        changes = command.given("data_dir", "import_modules")
+        result = join(runs, unfinished, asked=asked, weights=weights, fit=given.fit_weights, changes=changes)
         unfinished.path.rename(out)
     finally:
         shutil.rmtree(unfinished.path, ignore_errors=True)

@@ -32,6 +32,7 @@ flags.DEFINE_string(
     "embeddings", "", "Instead of a run: .npy, .npz or .parquet file with embeddings, or folder of tfdml.embed."
 )
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
+flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
 flags.DEFINE_bool("per_class", False, "Also print the means over the queries of each class.")
 flags.DEFINE_string("per_query", "", "CSV file to write the values of each query to; empty: none.")
 flags.DEFINE_enum(
@@ -56,6 +57,8 @@ class Source(NamedTuple):
 
 
 def main():
+    from tfdml import registry
+
     given = flags.FLAGS
     sources = {"run_dir": _of_run, "model": _of_model, "embeddings": _of_files}
     named = [name for name in sources if given[name].value]
@@ -67,6 +70,7 @@ def main():
         command.refuse_unused(["labels"], f"--{named[0]} reads the labels of a dataset")
     if named[0] != "run_dir":
         command.refuse_unused(["which"], f"--{named[0]} names what is measured")
+        registry.import_modules(given.import_modules)
     source = sources[named[0]](given)
     scores, rows = source.protocol.scores(source.embeddings, source.rows), source.rows
     index = {} if scores.index is None else {"index": scores.index.spec}
@@ -89,8 +93,7 @@ def _of_run(given):
     from tfdml.run.experiment import trained
     from tfdml.run.run_directory import RunDirectory
 
-    replaced = ("dataset", "data_dir", "protocol", "metrics")
-    changes = {name: given[name].value for name in replaced if given[name].value}
+    changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
     if "dataset" in changes:
         # These settings of the run are only for its own dataset, and its folder for datasets of that name.
         changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}

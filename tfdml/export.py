@@ -34,6 +34,7 @@ flags.DEFINE_bool("onnx", False, "Also write model.onnx, for ONNX Runtime; it ta
 flags.DEFINE_string(
     "data_dir", "", "Folder of the dataset, which --dims may need, if it has moved; empty: the run's own."
 )
+flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
 flags.DEFINE_bool(
     "whiten", False, "With --dims: project to principal components in any case, and give them all the same variance."
 )
@@ -57,7 +58,7 @@ def main():
     logging.set_verbosity(logging.WARNING)
     lite = None if given.lite == "none" else given.lite
     about = {"tolerant": given.tolerant, "dims": given.dims, "whiten": given.whiten, "lite": lite, "onnx": given.onnx}
-    about["data_dir"] = given.data_dir
+    about["changes"] = command.given("data_dir", "import_modules")
     export_run(given.run_dir, given.which, out, **about)
     print(f"Exported {given.run_dir} to {out}: serving_default(image_bytes [B]) -> embedding [B, D].")
 

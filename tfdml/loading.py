@@ -10,10 +10,11 @@ from tfdml.arguments import one_of
 from tfdml.image_embedder import ImageEmbedder
 from tfdml.methods import EmbeddingModel
 from tfdml.run.run_directory import RunDirectory, damage_of
+from tfdml.run.user_modules import check_modules
 
 
 @expects(model=one_of("best", "final"))
-def load(run_or_file, model="best", preprocessing=None):
+def load(run_or_file, model="best", preprocessing=None, trust=False):
     """Loads a trained model with its preprocessing, to embed images.
 
     The model's file includes the preprocessing, so a copy of that file alone is enough.
@@ -22,6 +23,8 @@ def load(run_or_file, model="best", preprocessing=None):
         run_or_file: a run directory, or a `.keras` file.
         model: the model of the run directory, `best` or `final`.
         preprocessing: `tfdml.Preprocessing` for a model that was saved without one; None: the model's own.
+        trust: whether to import the modules that the run names in its `--import_modules`, which are programs. Those
+            that you have imported need no trust.
 
     Returns:
         An `ImageEmbedder`; its `model` is the Keras model.
@@ -34,7 +37,9 @@ def load(run_or_file, model="best", preprocessing=None):
     folder = path if path.is_dir() else path.parent
     # The flags name modules that register parts of the model.
     settings = RunDirectory(folder).settings() if path.is_dir() or (folder / "flags.txt").is_file() else None
-    registry.import_modules(settings.import_modules if settings else ())
+    modules = settings.import_modules if settings else ()
+    check_modules(modules, folder, given=modules if trust else ())
+    registry.import_modules(modules)
     file = RunDirectory(path).model_file(model) if path.is_dir() else path
     if damage := damage_of(file):
         raise ValueError(f"{file} is not a Keras model, or is damaged: {damage}.")

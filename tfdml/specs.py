@@ -6,9 +6,11 @@ Python literals, read by `ast.literal_eval`: data, never code. A chain joins spe
 """
 
 import ast
+import contextlib
 
 # Key of the argument without a name in the result of `parse`.
 FIRST = ""
+LONGEST_SHOWN = 500
 
 
 def parse(text, taking_first=()):
@@ -18,24 +20,40 @@ def parse(text, taking_first=()):
         text: the spec or chain.
         taking_first: names whose first argument is positional; it is under the key `FIRST`.
     """
-    return [_parse_step(node, text, taking_first) for node in _operands(_tree(text), ast.BitOr)]
+    with _told(text):
+        return [_parse_step(node, text, taking_first) for node in _operands(_tree(text), ast.BitOr)]
 
 
 def parse_sum(text, taking_first=()):
     """Splits a weighted sum into `[(weight, (name, {argument: value})), ...]`; empty if there is no sum or weight."""
-    tree = _tree(text)
-    if not (isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Mult)):
-        return []
-    return [_parse_term(node, text, taking_first) for node in _operands(tree, ast.Add)]
+    with _told(text):
+        tree = _tree(text)
+        if not (isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Mult)):
+            return []
+        return [_parse_term(node, text, taking_first) for node in _operands(tree, ast.Add)]
+
+
+@contextlib.contextmanager
+def _told(text):
+    """Returns a context that tells what Python's parser cannot read."""
+    try:
+        yield
+    except SyntaxError as error:
+        reason = error.msg
+    except UnicodeEncodeError as error:
+        reason = error.reason
+    except (RecursionError, MemoryError):
+        reason = "it is nested too deeply, or too long"
+    else:
+        return
+    shown = text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."
+    raise ValueError(f"Cannot read the spec {shown!r}: {reason}. Expected name(argument=value, ...).")
 
 
 def _tree(text):
     if not isinstance(text, str):
         raise ValueError(f"Expected a spec, such as 'name(argument=value)', received {text!r}.")
-    try:
-        return ast.parse(text.strip(), mode="eval").body
-    except SyntaxError as error:
-        raise ValueError(f"Cannot read the spec {text!r}: {error.msg}. Expected name(argument=value, ...).") from None
+    return ast.parse(text.strip(), mode="eval").body
 
 
 def _operands(tree, operator):

@@ -40,6 +40,11 @@ def packed(path=None, data_dir=None):
 
 def _split(folder, about, classes, part):
     shards = about["shards"]
+    outside = [name for name in shards if os.path.basename(name) != name]
+    if outside:
+        raise ValueError(
+            f"The manifest in {folder} names {outside[0]!r}, which is no file in that folder; do not use it."
+        )
     paths = [os.path.join(folder, f"{name}.tar") for name in shards]
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(_check_size, paths, (shard["bytes"] for shard in shards.values())))

@@ -13,6 +13,11 @@ from tfdml.registry import nearest, register
 
 # These mix images of a batch and their labels.
 MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")
+# Parts of Keras and keras-cv whose layers compute on images alone. A spec may be from a file that somebody sent, which
+# must not read files or run code, as TFSMLayer and Lambda do.
+ALLOWED = ("preprocessing.image_preprocessing", "preprocessing.rescaling", "preprocessing.normalization")
+ALLOWED += ("regularization", "pooling", "reshaping")
+ALLOWED_OF_KERAS_CV = ("preprocessing",)
 # Arguments that the step sets.
 OURS = {"dtype": "Pixels are float32", "seed": "The run's --seed decides what is drawn", "name": "A step has no name"}
 
@@ -25,8 +30,9 @@ def layer(name, /, **arguments):
     of the image in the run. Results are clipped to 0 and 255. Layers with weights or other state are an error.
 
     Args:
-        name: name of a class in `keras.layers`, or else in `keras_cv.layers`; `'keras_cv.RandomHue'` where both have
-            one; or the name by which `keras.saving.register_keras_serializable` registers your own layer.
+        name: name of a class in `keras.layers`, or else in `keras_cv.layers`, that changes images alone;
+            `'keras_cv.RandomHue'` where both have one; or the name by which
+            `keras.saving.register_keras_serializable` registers your own layer.
         **arguments: arguments of the layer. `value_range` is (0, 255) where the layer needs one.
     """
     written = f"layer({name!r})"
@@ -77,9 +83,15 @@ def _class_of(name):
     if package in ("", "keras_cv") and found is None:
         found = getattr(_keras_cv_layers(), short, None)
     if not (inspect.isclass(found) and issubclass(found, keras.layers.Layer)):
-        known = [each for each in dir(keras.layers) if each not in MIXING and _is_of_images(each)]
+        known = _known_layers()
         missing = "" if _keras_cv_layers() else " keras-cv is not installed; it is the extra keras-cv."
         raise ValueError(f"Unknown layer {name!r}.{nearest(short, known)} Keras has {', '.join(known)}.{missing}")
+    if not _is_allowed(found):
+        raise ValueError(
+            f"layer({name!r}) is no layer that changes images alone, and a transform takes no other: its spec may be "
+            f"from a file. Expected one of {', '.join(_known_layers())}, or a layer of your own, registered by "
+            "keras.saving.register_keras_serializable."
+        )
     if short in MIXING:
         raise ValueError(
             f"layer({name!r}) mixes images of a batch and their labels, which metric learning cannot: an image has "
@@ -126,5 +138,16 @@ def _keras_cv_layers():
         return None
 
 
-def _is_of_images(name):
-    return "image_preprocessing" in getattr(getattr(keras.layers, name), "__module__", "")
+def _known_layers():
+    """Returns the names of Keras' layers of image preprocessing."""
+    modules = {name: getattr(getattr(keras.layers, name), "__module__", "") for name in dir(keras.layers)}
+    return [name for name, module in modules.items() if "image_preprocessing" in module and name not in MIXING]
+
+
+def _is_allowed(kind):
+    """Whether a spec may name the layer; of classes of the user's own, which are registered, all."""
+    package = kind.__module__.partition(".")[0]
+    allowed = {"keras": ALLOWED, "keras_cv": ALLOWED_OF_KERAS_CV, "keras_hub": (), "keras_nlp": (), "tfdml": ()}
+    if package not in allowed:
+        return True
+    return any(f".layers.{part}." in f"{kind.__module__}." for part in allowed[package])

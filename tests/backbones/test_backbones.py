@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tfdml
+from tfdml.argument_checks import expects
 from tfdml.registry import create
 
 IMAGES = np.random.default_rng(0).normal(size=(2, 64, 64, 3)).astype(np.float32)
@@ -130,9 +131,40 @@ def test_it_comes_back_in_the_precision_it_had(tmp_path):
     assert keras.config.dtype_policy().name == "float32"
 
 
+def test_a_precision_that_its_layers_would_not_have_is_told():
+    with pytest.raises(
+        ValueError, match="the global precision, float32; received dtype='mixed_bfloat16'. Call keras.c"
+    ):
+        tfdml.backbones.Small(width=2, dtype="mixed_bfloat16")
+    assert tfdml.backbones.Small(width=2, dtype="float32", trainable=False).trainable is False
+
+
+def test_arguments_of_a_backbone_between_are_passed_on():
+    class Between(tfdml.backbones.Backbone):
+        def __init__(self, width, **kwargs):
+            inputs = keras.Input((8, 8, 3))
+            endpoints = {"output": keras.layers.Conv2D(width, 3)(inputs)}
+            super().__init__(inputs, endpoints, mean=(0,) * 3, std=(1,) * 3, image_size=8, **kwargs)
+
+    @expects()
+    class Own(Between):
+        def __init__(self, factor=1, **kwargs):
+            super().__init__(**{**kwargs, "width": factor * kwargs["width"]})
+
+    assert Own(factor=2, width=3, name="own").output.shape[-1] == 6
+    with pytest.raises(TypeError, match="takes no argument 'widht'. Did you mean 'width'?"):
+        Own(widht=3)
+    with pytest.raises(TypeError, match="Backbone takes no argument 'widht'. Its arguments: inputs, endpoints, mean"):
+        Between(width=3, widht=3)
+    with pytest.raises(
+        TypeError, match="Backbone takes no argument 'autocast'. Its arguments: .*, name, trainable, dtype."
+    ):
+        Between(width=3, autocast=False)
+
+
 def test_channels_have_one_of_two_orders():
     inputs = keras.Input((8, 8, 3))
-    with pytest.raises(ValueError, match="'rgb' or 'bgr', received 'gbr'"):
+    with pytest.raises(ValueError, match="'rgb', 'bgr'; received 'gbr'"):
         arguments = {"mean": (0,) * 3, "std": (1,) * 3, "channels": "gbr", "image_size": 8}
         tfdml.backbones.Backbone(inputs, {"output": keras.layers.ReLU()(inputs)}, **arguments)
 

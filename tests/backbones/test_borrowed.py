@@ -1,8 +1,10 @@
 """Backbones of keras-hub and keras-cv, which stand-ins play here: the packages are extras."""
 
+import json
 import re
 import sys
 import types
+import zipfile
 from pathlib import Path
 
 import keras
@@ -20,6 +22,8 @@ PREPROCESSING = {"mean": [1, 2, 3], "std": [4, 5, 6], "image_size": 16}
 @keras.saving.register_keras_serializable(package="tests")
 class Pyramid(keras.Model):
     """A backbone as keras-hub makes them: a functional graph with levels, of images alone or in a dictionary."""
+
+    __module__ = "keras_hub.models"
 
     def __init__(self, width=4, named=False, several=False, name="pyramid", **kwargs):
         images = keras.Input((None, None, 3), name="images")
@@ -146,3 +150,42 @@ def test_keras_cv_names_levels_by_layers_and_finds_the_owner_of_a_preset(rescali
     assert (backbone.mean, backbone.std, backbone.image_size) == ((0, 0, 0), (std,) * 3, 224)
     np.testing.assert_array_equal(backbone(IMAGES), network(IMAGES))
     assert backbone.pretrained and not create("backbone", "keras_cv(preset='pyramid')").pretrained
+
+
+def edited(file, made, change):
+    """A copy of a saved model with another configuration of its backbone."""
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    config = json.loads(members["config.json"])
+    change(config["config"]["backbone"]["config"])
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, content in {**members, "config.json": json.dumps(config).encode()}.items():
+            archive.writestr(name, content)
+    return made
+
+
+@pytest.fixture
+def file(hub, tmp_path):
+    model = tfdml.Single(create("backbone", "keras_hub(preset='pyramid_imagenet')"), embedding_size=8)
+    model(IMAGES)
+    model.save(tmp_path / "model.keras")
+    return tmp_path / "model.keras"
+
+
+def test_a_file_runs_no_module_that_it_names(file, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "hidden.py").write_text("from pathlib import Path\nPath(__file__).with_name('ran').touch()\n")
+    foreign = edited(file, tmp_path / "foreign.keras", lambda config: config.update(package="hidden"))
+    with pytest.raises(ValueError, match="Expected a backbone of keras_hub or keras_cv, received one of 'hidden'"):
+        keras.models.load_model(foreign)
+    assert not (tmp_path / "ran").exists() and "hidden" not in sys.modules
+    with pytest.raises(ValueError, match="expects package to be one of 'keras_hub', 'keras_cv'; received 'hidden'"):
+        Borrowed(Pyramid(), "hidden", PREPROCESSING)
+
+
+def test_a_file_of_another_network_is_refused(file, tmp_path):
+    def change(config):
+        config["network"] = keras.saving.serialize_keras_object(tfdml.backbones.Small(width=2, stages=2))
+
+    with pytest.raises(ValueError, match="Expected a network of keras_hub, received a Small"):
+        keras.models.load_model(edited(file, tmp_path / "other.keras", change))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tfdml
-from tfdml.backbones import keras_applications
+from tfdml.backbones import KerasApplication, keras_applications
 from tfdml.registry import create
 from tfdml.run.model_files import load_weights
 
@@ -83,6 +83,36 @@ def test_arguments_of_the_network_and_its_cut(tmp_path):
 def test_other_arguments_of_networks_change_their_size(spec, parameters):
     """Of 939,120 and 3,228,864 parameters without them."""
     assert create("backbone", f"keras_applications({spec})").count_params() == parameters
+
+
+def test_python_takes_what_the_spec_takes():
+    arguments = "alpha=0.35, endpoints=('block_6_expand',), output='block_13_expand', minimalistic=False"
+    spec = create("backbone", f"keras_applications(name='MobileNetV2', {arguments})")
+    made = KerasApplication(
+        "MobileNetV2", alpha=0.35, endpoints=("block_6_expand",), output="block_13_expand", minimalistic=False
+    )
+    assert made.get_config() == spec.get_config() and made.count_params() == spec.count_params() < 410_208
+    assert set(inspect.signature(KerasApplication).parameters) - {"application", "kwargs"} == set(
+        inspect.signature(keras_applications.keras_applications).parameters
+    ) - {"name"}
+    assert KerasApplication("MobileNetV2", alpha=0.35, name="own").name == "own"
+
+
+def test_arguments_of_python_are_not_dropped():
+    assert KerasApplication("MobileNetV2", alpha=0.35).count_params() == 410_208
+    with pytest.raises(TypeError, match="KerasApplication takes no argument 'weights'. Its arguments: application, en"):
+        KerasApplication("MobileNetV2", weights="imagenet")
+
+
+def test_configurations_of_earlier_files_are_read():
+    """They have other names, as tfdml 0.1 wrote them."""
+    common = {"name": "mobilenetv2", "trainable": True, "dtype": "float32", "application": "MobileNetV2"}
+    before = {**common, "layer_names": ["block_6_expand"], "output_layer": None, "own_arguments": {"alpha": 0.35}}
+    now = {**common, "endpoints": ["block_6_expand"], "output": None, "alpha": 0.35}
+    assert KerasApplication.from_config(before).get_config() == now
+    assert KerasApplication.from_config(now).get_config() == now
+    with pytest.raises(TypeError, match="takes no argument 'weights'"):
+        KerasApplication.from_config({**before, "own_arguments": {"weights": "imagenet"}})
 
 
 def test_arguments_that_do_not_fit_are_refused():

@@ -1,6 +1,8 @@
 """Datasets that are packed into shards."""
 
 import dataclasses
+import json
+import shutil
 import tarfile
 
 import numpy as np
@@ -99,6 +101,18 @@ def test_shards_are_tar_files(folder):
         members = tar.getmembers()
         assert [tar.extractfile(member).read() for member in members] == split.images[4:8].tolist()
         assert members[0].name == "000000004.jpg"
+
+
+@pytest.mark.parametrize("outside", ["../{name}", "{folder}/{name}"])
+def test_shards_outside_of_the_folder_are_refused(folder, tmp_path, outside):
+    shutil.copytree(folder, tmp_path / "inner" / "sent")
+    sent = tmp_path / "inner" / "sent" / packing.MANIFEST
+    for file in folder.glob("train-00001.*"):
+        shutil.copy(file, tmp_path / "inner" / file.name)
+    name = outside.format(folder=folder, name="train-00001")
+    sent.write_text(sent.read_text().replace('"train-00001"', json.dumps(name)))
+    with pytest.raises(ValueError, match=f"names '{name}', which is no file in that folder; do not use it"):
+        read(sent.parent)
 
 
 def test_packing_goes_on_where_it_stopped(birds, folder, tmp_path, monkeypatch):

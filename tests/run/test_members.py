@@ -66,7 +66,8 @@ def ensemble(tmp_path, monkeypatch):
             (run.member(number).path / "result.json").write_text("{}")
             return None
 
-        def join(runs, out, asked):
+        def join(runs, out, asked, changes):
+            assert changes == {"import_modules": settings.import_modules}
             joined.extend(each.path.name for each in runs)
             out.write_result({"members": joined, "asked": asked})
 

@@ -133,3 +133,23 @@ def test_a_file_of_something_else_is_refused(tmp_path):
         pass
     with pytest.raises(ValueError, match="none of the layers.*but nothing"):
         load_by_name(Small(width=4, stages=2), tmp_path / "empty.weights.h5")
+
+
+def test_a_file_names_no_other_file(tmp_path):
+    """As Keras' own loading has it: values would be whatever the other file holds."""
+    model, path, secret = random_small(), tmp_path / "linked.weights.h5", tmp_path / "secret"
+    model.save_weights(path)
+    secret.write_bytes(bytes(4096))
+    with h5py.File(path, "r+") as file:
+        name = next(name for name in names_of(file) if name.endswith("vars/0"))
+        shape, dtype = file[name].shape, file[name].dtype
+        del file[name]
+        file.create_dataset(name, shape, dtype, external=[(str(secret), 0, h5py.h5f.UNLIMITED)])
+    with pytest.raises(ValueError, match=f"the values of {name} are in another file"):
+        load_by_name(random_small(), path)
+
+
+def names_of(file):
+    names = []
+    file.visit(names.append)
+    return names

@@ -2,11 +2,12 @@
 
 import keras
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import one_of
 from tfdml.layers.precision import layers_in
 
-CHANNELS = ("rgb", "bgr")
 
-
+@expects(channels=one_of("rgb", "bgr"))
 class Backbone(keras.Model):
     """A functional graph from images `[B, H, W, 3]` to features, with named endpoints.
 
@@ -19,7 +20,11 @@ class Backbone(keras.Model):
         mean, std: the preprocessing, one number per channel, in the order of `channels`.
         channels: "rgb" or "bgr".
         image_size: side of the images that the network was designed for, in pixels.
+        **kwargs: `name`, `trainable` and `dtype`, as of `keras.Model`.
     """
+
+    # Keras drops all others without a word.
+    passed_on = ("name", "trainable", "dtype")
 
     # Name to file of the pretrained weights that are included in tfdml.
     shipped_weights = {}
@@ -31,8 +36,7 @@ class Backbone(keras.Model):
     method_defaults = {}
 
     def __init__(self, inputs, endpoints, *, mean, std, channels="rgb", image_size, **kwargs):
-        if channels not in CHANNELS:
-            raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {channels!r}.")
+        _check_precision(kwargs.pop("dtype", None))
         super().__init__(inputs=inputs, outputs=list(endpoints.values())[-1], **kwargs)
         self.endpoints = endpoints
         self.mean = tuple(mean)
@@ -104,3 +108,13 @@ class Backbone(keras.Model):
         del custom_objects
         with layers_in(config.get("dtype")):
             return cls(**config)
+
+
+def _check_precision(policy):
+    """Raises a ValueError if layers have another precision, which Keras would keep without a word."""
+    found = keras.config.dtype_policy().name
+    if policy is not None and keras.dtype_policies.get(policy).name != found:
+        raise ValueError(
+            f"The layers of a backbone have the global precision, {found}; received dtype={policy!r}. Call "
+            f"keras.config.set_dtype_policy({policy!r}) before, or leave dtype out."
+        )

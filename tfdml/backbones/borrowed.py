@@ -5,6 +5,8 @@ from functools import partial
 
 import keras
 
+from tfdml.argument_checks import expects
+from tfdml.arguments import one_of
 from tfdml.backbones.backbone import Backbone
 from tfdml.layers.precision import layers_in
 
@@ -20,6 +22,7 @@ INSTALL = {
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
+@expects(package=one_of(*INSTALL))
 class Borrowed(Backbone):
     """A backbone of keras-hub or keras-cv, created from a preset with its weights.
 
@@ -28,7 +31,7 @@ class Borrowed(Backbone):
 
     Args:
         network: the package's backbone, from images to one tensor.
-        package: name of the Python package, which must be imported before the network can be loaded.
+        package: `keras_hub` or `keras_cv`, which is imported before the network is loaded from a file.
         preprocessing: `mean`, `std` and `image_size`, see `Backbone`.
     """
 
@@ -56,14 +59,20 @@ class Borrowed(Backbone):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
-        import_extra(config["package"])
+        package = config["package"]
+        import_extra(package)
         with layers_in(config.get("dtype")):
             network = keras.saving.deserialize_keras_object(config["network"], custom_objects=custom_objects)
+        if not isinstance(network, keras.Model) or type(network).__module__.split(".")[0] not in (package, "keras"):
+            raise ValueError(f"Expected a network of {package}, received a {type(network).__name__}.")
         return super().from_config({**config, "network": network})
 
 
 def import_extra(package):
     """Imports an optional package; if that fails, the error says how to install it."""
+    # A file may name it, and must not name any code to run.
+    if package not in INSTALL:
+        raise ValueError(f"Expected a backbone of {' or '.join(INSTALL)}, received one of {package!r}.")
     try:
         return importlib.import_module(package)
     except ImportError as error:

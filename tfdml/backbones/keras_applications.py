@@ -7,6 +7,7 @@ import traceback
 import keras
 import numpy as np
 
+from tfdml.argument_checks import expects
 from tfdml.arguments import boolean, integer, number, optional, several, text
 from tfdml.backbones.backbone import Backbone
 from tfdml.registry import register
@@ -39,58 +40,66 @@ OWN_ARGUMENTS = {
     "depth_multiplier": optional(integer(1)),
     "minimalistic": boolean(),
 }
+ARGUMENTS = {"endpoints": several(text(), at_least=0), "output": optional(text()), **OWN_ARGUMENTS}
+# Names of arguments in files of tfdml 0.1.
+BEFORE = {"layer_names": "endpoints", "output_layer": "output"}
 
 
-@register(
-    "backbone",
-    "keras_applications",
-    name=text(),
-    endpoints=several(text(), at_least=0),
-    output=optional(text()),
-    **OWN_ARGUMENTS,
-)
+@register("backbone", "keras_applications", name=text(), **ARGUMENTS)
 def keras_applications(name, endpoints=(), output=None, alpha=None, depth_multiplier=None, minimalistic=False):
     """A network of keras.applications by name; `imagenet` downloads its weights.
 
     Args:
         name: its name in keras.applications, such as "ResNet50".
+        endpoints, output, alpha, depth_multiplier, minimalistic: as of `tfdml.backbones.KerasApplication`.
+    """
+    return KerasApplication(name, endpoints, output, alpha, depth_multiplier, minimalistic)
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects(application=text(), **ARGUMENTS)
+class KerasApplication(Backbone):
+    """A network of keras.applications without its classifier, with random weights until `load_imagenet()`.
+
+    Endpoints are the named layers, and `output`.
+
+    Args:
+        application: its name in keras.applications, such as "ResNet50" or "EfficientNetV2B0".
         endpoints: names of its layers that become endpoints, from shallow to deep.
         output: name of the layer whose output is the features, such as "mixed7" of InceptionV3: the layers after it
             are left out. Default: the network's own.
         alpha: width of MobileNet, MobileNetV2, MobileNetV3Small and MobileNetV3Large. Default: Keras' own.
         depth_multiplier: of MobileNet's depthwise convolutions. Default: Keras' own.
         minimalistic: whether MobileNetV3 does without its advanced blocks.
-    """
-    own = {"alpha": alpha, "depth_multiplier": depth_multiplier, "minimalistic": minimalistic or None}
-    own = {argument: value for argument, value in own.items() if value is not None}
-    return KerasApplication(name, endpoints, output, own)
+        **kwargs: see `Backbone`.
 
-
-@keras.saving.register_keras_serializable(package="tfdml")
-class KerasApplication(Backbone):
-    """A network of keras.applications without its classifier.
-
-    Endpoints are the named layers, and `output`.
-
-    Args:
-        application: its name in keras.applications, such as "ResNet50" or "EfficientNetV2B0".
-        layer_names: names of the layers that become endpoints, from shallow to deep.
-        output_layer: name of the last layer. Default: that of the network.
-        own_arguments: arguments of its function, such as `{"alpha": 0.35}`.
+    Example:
+        backbone = KerasApplication("MobileNetV2", endpoints=("block_13_expand",), alpha=0.35)
+        backbone.load_imagenet()
     """
 
     downloads_imagenet = True
 
-    def __init__(self, application, layer_names=(), output_layer=None, own_arguments=(), **kwargs):
-        self.own_arguments = dict(own_arguments)
+    def __init__(
+        self,
+        application,
+        endpoints=(),
+        output=None,
+        alpha=None,
+        depth_multiplier=None,
+        minimalistic=False,
+        **kwargs,
+    ):
+        own = {"alpha": alpha, "depth_multiplier": depth_multiplier, "minimalistic": minimalistic or None}
+        self.own_arguments = {argument: value for argument, value in own.items() if value is not None}
         self.application = application
-        self.output_layer = output_layer
+        self.output_layer = output
         network = self._network(weights=None)
-        endpoints = {layer: _layer(network, layer).output for layer in layer_names}
+        tensors = {layer: _layer(network, layer).output for layer in endpoints}
         arguments = {**_preprocessing(application), "image_size": IMAGE_SIZES.get(application, 224)}
-        endpoints["output"] = network.output
-        super().__init__(network.input, endpoints, **arguments, **{"name": application.lower(), **kwargs})
-        self.layer_names = tuple(layer_names)
+        tensors["output"] = network.output
+        super().__init__(network.input, tensors, **arguments, **{"name": application.lower(), **kwargs})
+        self.layer_names = tuple(endpoints)
 
     def load_imagenet(self):
         """Loads Keras' ImageNet weights from its cache, or downloads them."""
@@ -113,9 +122,14 @@ class KerasApplication(Backbone):
         return keras.Model(network.input, output, name=f"{network.name} up to {self.output_layer}")
 
     def get_config(self):
-        own = {"application": self.application, "layer_names": list(self.layer_names)}
-        own |= {"output_layer": self.output_layer, "own_arguments": dict(self.own_arguments)}
-        return {**super().get_config(), **own}
+        own = {"application": self.application, "endpoints": list(self.layer_names), "output": self.output_layer}
+        return {**super().get_config(), **own, **self.own_arguments}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        config = {BEFORE.get(name, name): value for name, value in config.items()}
+        config |= config.pop("own_arguments", {})
+        return super().from_config(config, custom_objects)
 
 
 def _how_to_fetch(error):

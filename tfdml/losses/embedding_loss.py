@@ -6,12 +6,11 @@ import warnings
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expected_of, expects
+from tfdml.argument_checks import expected_of, expects, refuse_unknown
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.pairs import batch_ids
 from tfdml.loss_hooks import LossHooks
 from tfdml.losses.argument_docs import with_arguments
-from tfdml.registry import nearest
 
 # What a function calls the number of anchors; no argument of a loss.
 QUERIES = "queries"
@@ -155,11 +154,7 @@ def _init(cls, defaults):
     known = (*defaults, *COMMON)
 
     def __init__(self, *args, **kwargs):
-        for name in [name for name in kwargs if name not in known]:
-            hint = nearest(name, known)
-            raise TypeError(
-                f"{type(self).__name__} takes no argument {name!r}.{hint} Its arguments: {', '.join(known)}."
-            )
+        refuse_unknown(type(self).__name__, kwargs, known)
         try:
             given = signature.bind(*args, **kwargs)
         except TypeError as error:

@@ -13,7 +13,7 @@ from tfdml.run.run_directory import RunDirectory
 COLUMNS = ("labels", "class_names", "cameras", "groups", "is_query", "is_gallery")
 
 
-def compare_runs(first, second, which="best", metrics=(), *, bootstrap="queries", samples=2000, seed=0, data_dir=""):
+def compare_runs(first, second, which="best", metrics=(), *, bootstrap="queries", samples=2000, seed=0, changes=()):
     """Compares the runs A and B, or several of each, query by query.
 
     Args:
@@ -22,7 +22,7 @@ def compare_runs(first, second, which="best", metrics=(), *, bootstrap="queries"
         metrics: metric specs; empty for those of the protocol that are means over queries.
         bootstrap: `queries` or `classes`.
         samples, seed: as `bootstrap_intervals` takes them.
-        data_dir: folder of the dataset; empty: the runs' own.
+        changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset; see `trained`.
 
     Returns:
         What `python -m tfdml.compare` prints as JSON.
@@ -32,8 +32,8 @@ def compare_runs(first, second, which="best", metrics=(), *, bootstrap="queries"
         run.complete_result()
         run.model_file(which)
     # TensorFlow is set up once for all of them.
-    given = {"metrics": list(metrics), "data_dir": data_dir}
-    changes = {"deterministic": True, "jit_compile": False, **{name: value for name, value in given.items() if value}}
+    given = {"metrics": list(metrics)} if metrics else {}
+    changes = {"deterministic": True, "jit_compile": False, **given, **dict(changes)}
     opened = {run_dir: trained(run_dir, which, changes) for run_dir in (*first, *second)}
     experiments = {run_dir: experiment for run_dir, (experiment, _) in opened.items()}
     check_alike(experiments)

@@ -19,7 +19,7 @@ from tfdml.run.run_directory import RunDirectory
 COMMON = {"deterministic": True, "jit_compile": False}
 
 
-def join(runs, out, *, asked, weights=None, fit=False, data_dir=""):
+def join(runs, out, *, asked, weights=None, fit=False, changes=()):
     """Joins the best and the final models of complete runs, measures them, and writes models and result.
 
     Args:
@@ -28,12 +28,12 @@ def join(runs, out, *, asked, weights=None, fit=False, data_dir=""):
         asked: number of members that there should be.
         weights: a positive number for each member, `alpha` of equation (1) of EDMS; None: 1 for all.
         fit: whether to fit the weights on the validation split that all runs have held out, instead.
-        data_dir: folder of the dataset; empty: the runs' own.
+        changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset; see `trained`.
 
     Returns:
         The result.
     """
-    changes = _changes(runs[0].settings(), data_dir)
+    changes = {**_common(runs[0].settings()), **dict(changes)}
     experiment = check_members(runs, changes)
     held_out, why_none = held_out_by_all(runs, changes)
     if fit and held_out is None:
@@ -90,10 +90,9 @@ class Embedded(NamedTuple):
         return Embedded(*(fuse([each[place] for place in places], weights) for each in self))
 
 
-def _changes(settings, data_dir):
+def _common(settings):
     """The settings of members that are replaced: all are measured as the first one says."""
-    about = {name: getattr(settings, name) for name in ("protocol", "metrics", "select_by")}
-    return {**COMMON, **about, **({"data_dir": data_dir} if data_dir else {})}
+    return {**COMMON, **{name: getattr(settings, name) for name in ("protocol", "metrics", "select_by")}}
 
 
 def _embeddings(experiment, runs, which, split, changes):

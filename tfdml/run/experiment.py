@@ -15,6 +15,7 @@ from tfdml.run.run_directory import RunDirectory
 from tfdml.run.splits import Splits
 from tfdml.run.tensorflow_setup import set_up
 from tfdml.run.unreadable import naming_unreadable
+from tfdml.run.user_modules import check_modules
 from tfdml.run.verbosity import verbosity
 from tfdml.workers import Workers
 
@@ -89,7 +90,7 @@ def trained(run_dir, which, changes=(), *, test_only=True):
     Args:
         run_dir: path of the run.
         which: `best` or `final`.
-        changes: settings to replace, name to value.
+        changes: settings to replace, name to value; of `import_modules` the user's own, see `check_modules`.
         test_only: whether only the test split is read.
     """
     settings, strategy, model, classes = _opened(run_dir, which, dict(changes))
@@ -107,14 +108,17 @@ def _opened(run_dir, which, changes):
         raise ValueError("--run_dir is missing: the folder of a run.")
     run = RunDirectory(run_dir)
     settings = run.settings()
+    check_modules(settings.import_modules, run.path, given=changes.get("import_modules", ()))
     if run.result() is None and run.model_file(which).is_file():
         logging.warning("The run in %s is not complete: its best model so far is used.", run.path)
     recorded = {} if "dataset" in changes else run.recorded_dataset()
-    changes = {**recorded.get("flags", {}), **changes}
+    if "dataset" in recorded.get("flags", {}):
+        changes = {"dataset": recorded["flags"]["dataset"], **changes}
     if "data_dir" in changes and "ignore_images" not in changes:
         changes["ignore_images"] = _moved(settings.ignore_images, settings.data_dir, changes["data_dir"])
     # A cache is of use where images are seen more than once.
-    vars(settings).update({"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", **changes})
+    own = {"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", "import_modules": []}
+    vars(settings).update({**own, **changes})
     strategy = set_up(settings)
     model = keras.models.load_model(run.model_file(which), compile=False)
     return settings, strategy, model, recorded.get("classes")

@@ -25,7 +25,7 @@ from tfdml.serving.projection import Projection
 NO_SCORES = ("queries", "step")
 
 
-def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lite=None, onnx=False, data_dir=""):
+def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lite=None, onnx=False, changes=()):
     """Writes the SavedModel of a run's `best` or `final` model, and its card, to a folder that must not exist.
 
     Args:
@@ -38,10 +38,11 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lit
         whiten: whether to keep components in any case, and give them the same variance.
         lite: precision of a file for LiteRT, see `tfdml.serving.lite`; None: there is none.
         onnx: whether there is a file for ONNX Runtime, too.
-        data_dir: folder of the dataset, which components need; empty: the run's own.
+        changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset, which components
+            need; see `trained`.
     """
-    out, model = Path(out), trained_model(run_dir, which)
-    projection = _projection(model, run_dir, which, dims, whiten, data_dir) if dims else None
+    out, model = Path(out), trained_model(run_dir, which, changes)
+    projection = _projection(model, run_dir, which, dims, whiten, changes) if dims else None
     # Fails at once and names the path; TensorFlow would fail with a traceback, after much work.
     out.mkdir(parents=True, exist_ok=True)
     unfinished = out.with_name(f".writing-{out.name}")
@@ -59,7 +60,7 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lit
     unfinished.rename(out)
 
 
-def _projection(model, run_dir, which, dims, whiten, data_dir):
+def _projection(model, run_dir, which, dims, whiten, changes):
     """Returns what keeps some dimensions of the embedding: its first ones, or its principal components."""
     nested = _nested_dims(model, run_dir)
     if dims in nested and not whiten:
@@ -67,7 +68,6 @@ def _projection(model, run_dir, which, dims, whiten, data_dir):
     if nested and not whiten:
         known = ", ".join(map(str, nested))
         logging.warning("--dims=%d is none of %s, trained nested: it projects to principal components.", dims, known)
-    changes = {"data_dir": data_dir} if data_dir else {}
     experiment, model = trained(run_dir, which, changes, test_only=False)
     return Projection.fit(experiment.embed(model, experiment.splits.train), dims, whiten)
 

@@ -76,7 +76,7 @@ def train_ensemble(settings, run, serialized, more=()):
     complete = [run.member(number) for number in range(settings.members) if number not in failed]
     if complete:
         run.claim(serialized)
-        result = join(complete, run, asked=settings.members)
+        result = join(complete, run, asked=settings.members, changes={"import_modules": settings.import_modules})
         write_hparams(run, result)
         print_ensemble(result, run)
     if failed:

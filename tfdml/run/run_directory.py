@@ -171,7 +171,8 @@ class RunDirectory:
             raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
         try:
             text = self._flags.read_text(encoding="utf-8")
-            stray = [line for line in text.splitlines() if not line.startswith("--")]
+            # absl would read more flags from the file that --flagfile names.
+            stray = [line for line in text.splitlines() if not line.startswith("--") or line.startswith("--flagfile")]
             if stray:
                 raise ValueError(f"expected --name=value on every line, received {stray[0]!r}")
             return flags.parse(text)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfdml
 from tests.pipelines.steps import IMAGE, apply
 from tfdml import registry
 
@@ -43,6 +44,8 @@ def keras_cv(monkeypatch):
     """Layers that draw as those of keras-cv do: by a generator of TensorFlow, and by its functions."""
 
     class Shifted(keras.layers.Layer):
+        __module__ = "keras_cv.src.layers.preprocessing.shifted"
+
         def __init__(self, value_range, **options):
             super().__init__(**options)
             self.value_range = value_range
@@ -154,13 +157,56 @@ def test_patches_end_with_the_layer():
         ("layer('RandomHue', factor=0.1, seed=3)", "The run's --seed decides what is drawn: leave seed out"),
         ("layer('RandomHue', factor=0.1, dtype='float16')", "Pixels are float32: leave dtype out"),
         ("layer('Normalization')", "has weights of its own \\(mean, variance, count\\)"),
-        ("layer('Dense', units=3)", "has weights of its own \\(kernel, bias\\)"),
+        ("layer('mine>Weighted')", "has weights of its own \\(kernel\\)"),
         ("layer('MixUp')", "mixes images of a batch"),
     ],
 )
 def test_what_is_refused_when_it_is_made(spec, words):
     with pytest.raises(ValueError, match=words):
         registry.create("transform", spec)
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "layer('TFSMLayer', filepath='{folder}')",
+        "layer('keras.TFSMLayer', filepath='{folder}')",
+        "layer('Lambda', function='print')",
+        "layer('TorchModuleWrapper', module='{folder}')",
+        "layer('StringLookup', vocabulary='{folder}/words.txt')",
+        "layer('TextVectorization', vocabulary='{folder}/words.txt')",
+        "layer('Dense', units=3)",
+        "layer('tfdml>Small')",
+        "layer('tfdml>Pooling')",
+        "layer('keras_cv.Saved', path='{folder}')",
+        "layer('keras_hub>Tokens', path='{folder}')",
+    ],
+)
+def test_a_spec_names_no_layer_that_reads_files_or_runs_code(spec, keras_cv, tmp_path):
+    class Saved(keras.layers.Layer):
+        def __init__(self, path):
+            raise AssertionError("A layer of a spec was made.")
+
+    sys.modules["keras_cv"].layers.Saved = type("Saved", (Saved,), {"__module__": "keras_cv.src.layers.saved"})
+    keras.saving.register_keras_serializable("keras_hub", "Tokens")(
+        type("Tokens", (Saved,), {"__module__": "keras_hub.src.tokenizers"})
+    )
+    (tmp_path / "words.txt").write_text("secret\n")
+    with pytest.raises(ValueError, match="is no layer that changes images alone"):
+        registry.create("transform", spec.format(folder=tmp_path))
+
+
+def test_a_file_runs_no_other_program_through_its_preprocessing(tmp_path):
+    """A SavedModel beside it, which its transform names, is not loaded."""
+    saved = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.ReLU()])
+    saved.export(tmp_path / "saved", verbose=False)
+    backbone = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Flatten()])
+    model = tfdml.Single(backbone, embedding_size=2, preprocessing=tfdml.Preprocessing(8, "warp"))
+    model(np.zeros((1, 8, 8, 3), np.float32))
+    model.preprocessing = tfdml.Preprocessing(8, f"warp|layer('TFSMLayer', filepath='{tmp_path}/saved')")
+    model.save(tmp_path / "model.keras")
+    with pytest.raises(ValueError, match=r"layer\('TFSMLayer'\) is no layer that changes images alone"):
+        tfdml.load(tmp_path / "model.keras")
 
 
 @pytest.mark.parametrize(
@@ -172,7 +218,7 @@ def test_what_is_refused_when_it_is_made(spec, words):
         ("layer('mine>Own')", python_draw, "state of its own \\(EagerPyFunc"),
         ("layer('AugMix')", None, "draws random numbers with Python"),
         ("layer('Flatten')", None, r"makes \(1, 3600\) of a batch of one image; expected \(1, height, width, 3\)"),
-        ("layer('TextVectorization')", None, r"fails on an image of shape \(40, 30, 3\): When using `TextVec"),
+        ("layer('Reshape', target_shape=(7,))", None, r"fails on an image of shape \(40, 30, 3\): The total size"),
     ],
 )
 def test_what_is_refused_when_it_sees_an_image(spec, draw, words):
@@ -185,6 +231,14 @@ def test_what_is_refused_when_it_sees_an_image(spec, draw, words):
 
 IMAGE32 = tf.constant(IMAGE, tf.float32)
 keras.saving.register_keras_serializable("mine")(Own)
+
+
+@keras.saving.register_keras_serializable("mine")
+class Weighted(keras.layers.Layer):
+    """Has weights."""
+
+    def build(self, input_shape):
+        self.add_weight(name="kernel")
 
 
 def seed_of(seed):
