@@ -1,7 +1,5 @@
 """`evaluate`: metrics of embeddings and labels, wherever they come from."""
 
-import warnings
-
 from tfdml import registry
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
@@ -47,12 +45,5 @@ def evaluate(
         and `index_short_lists`.
     """
     search = Search.of(labels, queries=queries, gallery=gallery, apart=apart)
-    # `Search.of` numbers the classes from 0.
-    if len(search.labels) > 1 and not search.labels.any():
-        warnings.warn(
-            f"All {len(search.labels)} labels are equal, so every neighbor is right: Recall@1 and the like are 1 for "
-            "any embeddings.",
-            stacklevel=2,
-        )
     index = registry.create("index", index)
     return measure(embeddings, search, metrics_of(metrics), distance=distance, index=index, seed=seed).summary()
