@@ -150,6 +150,7 @@ BAD = {
     "no_labels": ({"labels": None}, "labels is missing"),
     "too_few_labels": ({"labels": LABELS[1:]}, "received 24 images and 23 labels"),
     "labels_twice": ({"images": lambda: tf.data.Dataset.from_tensors((PICTURES, LABELS))}, "Expected labels=None"),
+    "one_class": ({"classes": 1}, "pxk expects classes to be an integer of 2 or more; received 1"),
     "too_many_classes": ({"classes": 7}, r"pxk\(classes=7\) .* have 6. Lower classes"),
     "inside_an_epoch": ({"initial_step": 3}, "multiple of steps_per_epoch=4, received 3"),
     "raw_files": ({"images": lambda: [b"\0"] * COUNT, "transform": None}, "Files need a transform"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+import tfdml.functional.checks
 from tfdml import keras_internals
 
 
@@ -121,3 +122,39 @@ def test_the_graph_of_a_function_that_is_called():
     call = next(each for each in graph.get_operations() if each.type.endswith("PartitionedCall"))
     inside = keras_internals.graph_of(graph, call.get_attr("f").name)
     assert "Sin" in [each.type for each in inside.get_operations()]
+
+
+class Refuses(keras.layers.Layer):
+    """Raises an error of tfdml, within two layers of Keras, or one of its own."""
+
+    def __init__(self, error, inside=None):
+        super().__init__()
+        self.error, self.inside = error, inside
+
+    def call(self, inputs):
+        return self.inside(inputs) if self.inside else self.error(inputs)
+
+
+def error_of_tfdml(inputs):
+    return tfdml.functional.checks.check_pairs_input(inputs, inputs)
+
+
+def error_of_a_user(inputs):
+    raise ValueError("Mine.")
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_an_error_of_tfdml_leaves_keras_as_it_was_raised(symbolic):
+    inputs = keras.Input((2, 2)) if symbolic else np.ones((3, 2, 2))
+    nested = Refuses(None, inside=Refuses(error_of_tfdml))
+    with pytest.raises(ValueError, match="Exception encountered when calling"):
+        nested(inputs)
+    with pytest.raises(
+        ValueError, match=r"^Expected embeddings of shape \[batch, dim\], received shape \(\w+, 2, 2\)\.$"
+    ):
+        with keras_internals.errors_as_raised():
+            nested(inputs)
+    # Keras tells what a layer of the user was called with.
+    with pytest.raises(ValueError, match="(?s)Exception encountered when calling.*Mine"):
+        with keras_internals.errors_as_raised():
+            Refuses(error_of_a_user)(inputs)

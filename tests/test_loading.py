@@ -139,7 +139,10 @@ def test_nothing(embedder):
         assert embedder.embed(nothing, verbose=0).shape == (0, 8)
 
 
-def test_a_bar_shows_progress(run, embedder, capsys):
+def test_a_bar_shows_progress_where_it_is_asked_for(run, embedder, capsys):
+    embedder.embed(run.paths, batch_size=2)
+    embedder.embed(tf.data.Dataset.from_tensor_slices(run.pixels[:1]), batch_size=2)
+    assert capsys.readouterr().out == ""
     embedder.embed(run.paths, batch_size=2, verbose=1)
     assert "3/3" in capsys.readouterr().out
 

@@ -15,7 +15,7 @@ from tfdml.preprocessing import declared_by, preprocessing_of, scaling, why_no_p
 LOOKED_AT = 8
 
 
-@expects(steps_per_epoch=optional(integer(1)), initial_step=integer(0))
+@expects(classes=integer(2), steps_per_epoch=optional(integer(1)), initial_step=integer(0))
 def pxk(
     images,
     labels=None,
@@ -48,7 +48,7 @@ def pxk(
             Arrays have pixels from 0 to 255.
         labels: `[N]` integers or strings. Batches contain integers unchanged, and strings as their index in
             `np.unique(labels)`. None if `images` is a dataset.
-        classes: number of classes in a batch.
+        classes: number of classes in a batch, 2 or more: images of one class alone have nothing to be far from.
         per_class: images of each class, 2 or more. A class with fewer images repeats them; a class with a single image
             is left out.
         backbone: a backbone of tfdml, or a model with one, which declares how pixels are scaled.

@@ -47,7 +47,7 @@ class ImageEmbedder:
         self._prepare = preprocessor_of(self.preprocessing)
 
     @expects(batch_size=integer(1))
-    def embed(self, images, batch_size=128, verbose="auto"):
+    def embed(self, images, batch_size=128, verbose=0):
         """Returns the embeddings `[N, D]` of images, float32: the same as in evaluation.
 
         Args:

@@ -4,6 +4,7 @@ A new release may move any of them; tests/test_keras_internals.py then fails wit
 """
 
 import contextlib
+import traceback
 
 # Private methods of Keras' classes that tfdml overrides, and attributes that it sets: class of Keras to name.
 OVERRIDDEN = {
@@ -26,6 +27,30 @@ def calls_forgotten(layer):
         yield
     finally:
         layer._inbound_nodes[:] = before
+
+
+@contextlib.contextmanager
+def errors_as_raised():
+    """A context that errors of tfdml leave as they were raised, without what Keras writes around those in a `call`."""
+    try:
+        yield
+    except Exception as error:
+        raised = as_raised(error)
+        if raised is error or not is_ours(raised):
+            raise
+        raise raised from None
+
+
+def as_raised(error):
+    """The error behind one that Keras raised anew, perhaps several times, each with the text of the one before."""
+    before = error.__context__
+    return as_raised(before) if before is not None and str(before) and str(before) in str(error) else error
+
+
+def is_ours(error):
+    """Whether code of this project raised an error."""
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return bool(frames) and frames[-1].f_globals.get("__name__", "").split(".")[0] in ("tfdml", "pipelines")
 
 
 def layers_of(model):

@@ -110,3 +110,12 @@ def test_bfloat16_is_read_as_float32():
     embeddings = np.random.default_rng(0).normal(size=(12, 4)).astype("bfloat16")
     labels = np.arange(12) % 4
     assert evaluate(embeddings, labels) == evaluate(embeddings.astype(np.float32), labels)
+
+
+def test_labels_that_are_all_equal_are_told():
+    embeddings = np.random.default_rng(0).normal(size=(6, 3))
+    with pytest.warns(UserWarning, match="All 6 labels are equal, so every neighbor is right") as told:
+        assert evaluate(embeddings, [4] * 6, "recall_at_1")["recall_at_1"] == 1.0
+    assert told[0].filename == __file__
+    with pytest.raises(ValueError, match="no query has one. Check labels"):
+        evaluate(embeddings, range(6), "recall_at_1")

@@ -205,3 +205,20 @@ def test_a_function_may_stand_without_staticmethod_and_none_is_told():
     assert values(Bare(margin=1, power=1)) == [3, 0, 0, 8]
     with pytest.raises(NotImplementedError, match="EmbeddingLoss has neither a function nor a call of its own"):
         EmbeddingLoss()(LABELS, EMBEDDINGS)
+
+
+@pytest.mark.parametrize(
+    "labels, missing", [([3] * 4, "equal, so Triplet has no negative"), (range(4), "different, .*positive")]
+)
+def test_a_batch_without_pairs_is_told(labels, missing):
+    with pytest.warns(UserWarning, match=f"All labels of the batch are {missing}") as told:
+        losses.Triplet()(np.array(labels), EMBEDDINGS)
+    assert told[0].filename == __file__
+
+
+def test_a_batch_with_pairs_or_of_a_loss_without_them_is_not():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        losses.Triplet()([0, 0, 1, 2], EMBEDDINGS)
+        losses.ProxyNCA(classes=5)([0, 1, 2, 3], np.ones((4, 5), np.float32))
+        losses.addons.ContrastiveLoss()([1, 1, 1, 1], EMBEDDINGS)

@@ -253,3 +253,17 @@ def test_bad_arguments_are_told(make_batch, arguments, message):
     for use in uses:
         with pytest.raises(ValueError, match=message):
             use(**arguments)
+
+
+def test_a_label_without_a_boundary_is_named(make_batch, make_feed):
+    labels, embeddings = make_batch(6, 3)
+    labels[4] = 3
+    for learn_beta, classes in (("no", None), ("one", None), ("per_class", 4)):
+        loss = Margin(learn_beta=learn_beta, classes=classes)
+        assert np.isfinite(loss(labels, make_feed(loss)(labels, embeddings)))
+    loss = Margin(learn_beta="per_class", classes=3)
+    taken = make_feed(loss)(labels, embeddings)
+    with pytest.raises(ValueError, match="Margin was made for 3 classes: .* from 0 to 2, received 3 at position 4"):
+        loss(labels, taken)
+    # Nothing can be raised there.
+    assert np.isnan(tf.function(loss)(tf.constant(labels), taken))

@@ -1,5 +1,7 @@
 """Losses with variables in plain Keras: what is not their layer's output is refused in the first step."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -72,3 +74,25 @@ def test_a_label_beyond_the_classes(label):
     with pytest.raises(ValueError, match=f"expected labels from 0 to 3, received {label} at position 2"):
         loss(labels, similarities)
     assert np.isnan(tf.function(loss)(tf.constant(labels), similarities))
+
+
+@pytest.mark.parametrize("options", [{}, {"run_eagerly": True}], ids=["graph", "eager"])
+def test_embeddings_of_as_many_dimensions_as_classes_are_told(options):
+    images, embeddings = embedder_of_16_dimensions()
+    loss = ProxyAnchor(classes=16)
+    model = keras.Model(images, embeddings)
+    model.compile("sgd", loss=loss, **options)
+    with pytest.warns(UserWarning, match=r"embeddings of 16 dimensions have this shape.*loss.make_layer\(\)"):
+        model.fit(IMAGES, LABELS, batch_size=8, verbose=0)
+    right = keras.Model(images, loss.make_layer()(embeddings))
+    right.compile("sgd", loss=loss, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        right.fit(IMAGES, LABELS, batch_size=8, verbose=0)
+        loss(LABELS, right.predict(IMAGES, verbose=0))
+
+
+def test_an_error_of_a_layer_is_as_it_was_raised():
+    layer = NormSoftmax(classes=8, sampled_classes=4).make_layer()
+    with pytest.raises(ValueError, match=r"^SampledProxies needs the labels, too: .*\.$"):
+        layer(np.ones((2, 16), np.float32))

@@ -84,10 +84,16 @@ def test_saved_with_the_model_and_left_out_of_what_serves(batch, tmp_path):
 
 def test_a_label_that_is_no_class_is_named(batch):
     model = model_with(ProxyNCA(classes=3))
-    with pytest.raises(ValueError, match="classes from 0 to 2; label 3, at position 12, is another one"):
+    with pytest.raises(ValueError, match="labels from 0 to 2, received 3 at position 12"):
         model.fit(*batch, batch_size=16, verbose=0)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="classes from 0 to 2"):
-        model.fit(tf.data.Dataset.from_tensors(batch), verbose=0)
+    # In one sentence, however it is used.
+    sentence = r"The loss was made for 3 classes: expected labels from 0 to 2, received another one in a batch\."
+    data = tf.data.Dataset.from_tensors(batch)
+    uses = [lambda: model.fit(data, verbose=0), lambda: model.evaluate(data, verbose=0)]
+    for use in (*uses, lambda: model.train_on_batch(*batch)):
+        with pytest.raises(ValueError, match=f"^{sentence}$") as told:
+            use()
+        assert told.value.__suppress_context__
 
 
 def test_without_a_number_of_classes_it_is_refused():

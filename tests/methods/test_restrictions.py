@@ -1,5 +1,7 @@
 """`compile` and `fit` refuse what they cannot do before the first step."""
 
+import warnings
+
 import keras
 import numpy as np
 import pytest
@@ -81,7 +83,7 @@ def test_a_missing_optimizer_and_unknown_dimensions_are_named(batch):
 def test_labels_with_a_second_axis_are_checked(batch):
     model = small_model()
     model.compile("sgd", loss="proxy_nca(classes=3)")
-    with pytest.raises(ValueError, match="made for 3 classes from 0 to 2; label 3, at position 12"):
+    with pytest.raises(ValueError, match="labels from 0 to 2, received 3 at position 12"):
         model.fit(batch[0], batch[1][:, None], batch_size=16, verbose=0)
 
 
@@ -102,3 +104,68 @@ def test_labels_that_are_no_class_numbers_are_named(batch, make, message, as_dat
             model.fit(tf.data.Dataset.from_tensor_slices((images, labels)).batch(16), verbose=0)
         else:
             model.fit(images, labels, batch_size=16, verbose=0)
+
+
+@pytest.mark.parametrize(
+    "loss, labels, message",
+    [
+        ("triplet", np.full(16, 5), "All 16 labels are 5. A loss on pairs needs images of two classes"),
+        ("triplet", np.arange(16)[:, None], "All 16 labels are different.*several images of a class"),
+        ("proxy_nca(classes=16)", np.where(np.arange(16) == 9, np.nan, 1), "received NaN at position 9 of 16"),
+    ],
+)
+def test_labels_of_which_nothing_can_be_learnt_are_refused(batch, loss, labels, message):
+    model = small_model()
+    model.compile("sgd", loss=loss)
+    with pytest.raises(ValueError, match=message):
+        model.fit(batch[0], labels, batch_size=16, verbose=0)
+
+
+def test_labels_that_are_all_different_have_pairs_among_proxies_and_past_batches(batch):
+    for compiled in ({"loss": "proxy_nca(classes=16)"}, {"loss": "triplet", "memory": "xbm(size=64)"}):
+        model = small_model()
+        model.compile("sgd", **compiled)
+        assert np.isfinite(model.fit(batch[0], np.arange(16), batch_size=16, verbose=0).history["loss"])
+
+
+def test_a_label_of_nan_in_a_dataset_is_named(batch):
+    model = small_model()
+    model.compile("sgd", loss="triplet")
+    labels = np.where(np.arange(16) == 9, np.nan, batch[1])
+    with pytest.raises(ValueError, match="^Expected a class number for each image, received NaN as the label of one.$"):
+        model.fit(tf.data.Dataset.from_tensors((batch[0], labels)), verbose=0)
+
+
+@pytest.mark.parametrize("make", [small_model, ensemble], ids=["single", "ensemble"])
+@pytest.mark.parametrize("built", [False, True])
+@pytest.mark.parametrize("use", ["fit", "predict", "call"])
+def test_images_without_four_axes_are_told_in_one_sentence(batch, make, built, use):
+    model = make()
+    model.compile("sgd", loss="triplet")
+    if built:
+        model.build((None, 12, 12, 3))
+    gray = batch[0][..., 0]
+    uses = {
+        "fit": lambda: model.fit(gray, batch[1], batch_size=16, verbose=0),
+        "predict": lambda: model.predict(gray, batch_size=16, verbose=0),
+        "call": lambda: model(gray),
+    }
+    with pytest.raises(ValueError, match="^Expected images of shape .batch, height, width, 3., received shape") as told:
+        uses[use]()
+    assert "(16, 12, 12)" in str(told.value) and "\x1b" not in str(told.value) and "\n" not in str(told.value)
+    with pytest.raises(ValueError, match=r"One image needs an axis before these: images\[None\]"):
+        model(batch[0][0])
+
+
+def test_compiling_again_without_a_loss_is_told():
+    model = small_model()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.compile("adam")
+        model.compile("adam", loss="proxy_nca(classes=3)")
+        model.build((None, 12, 12, 3))
+    with pytest.warns(
+        UserWarning, match="compiled again without a loss.*variables of the loss before are gone"
+    ) as told:
+        model.compile("sgd")
+    assert told[0].filename == __file__

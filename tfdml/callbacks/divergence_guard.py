@@ -1,7 +1,8 @@
-"""Stops a run whose loss is NaN or infinite."""
+"""Stops a run whose loss or weights are NaN or infinite."""
 
 import keras
 import numpy as np
+from keras import ops
 
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.errors import TrainingDiverged
@@ -9,6 +10,9 @@ from tfdml.errors import TrainingDiverged
 
 class DivergenceGuard(keras.callbacks.Callback):
     """Raises `TrainingDiverged` at the first step whose loss or gradient norm is not finite.
+
+    A model that is not of tfdml logs no gradient norm. Its weights are looked at after each epoch: on a CPU, relu makes
+    zeros of the NaN in an image, so that the weights become NaN and the loss does not.
 
     Args:
         step: function that returns the number of steps taken; None: the optimizer's `iterations`.
@@ -26,3 +30,10 @@ class DivergenceGuard(keras.callbacks.Callback):
             value = float((logs or {}).get(name, 0.0))
             if not np.isfinite(value):
                 raise TrainingDiverged(f"The {name.replace('_', ' ')} is {value}", self._step())
+
+    def on_epoch_end(self, epoch, logs=None):
+        if "gradient_norm" in (logs or {}):
+            return
+        for weight in self.model.trainable_variables:
+            if not np.all(ops.isfinite(weight)):
+                raise TrainingDiverged(f"The weight {weight.path} is not finite", self._step())

@@ -1,6 +1,7 @@
 """`Search`: which rows are queries, which form the gallery, and which pairs do not count."""
 
 import dataclasses
+import warnings
 
 import numpy as np
 
@@ -44,6 +45,12 @@ class Search:
         if missing:
             raise ValueError(f"{len(missing)} of {len(labels)} labels are missing; the first is row {missing[0]}.")
         numbers = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+        if len(labels) > 1 and not numbers.any():
+            warnings.warn(
+                f"All {len(labels)} labels are equal, so every neighbor is right: Recall@1 and the like are 1 for any "
+                "embeddings.",
+                stacklevel=3,
+            )
         columns = tuple(_column(column, len(labels)) for column in apart)
         return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns, pooling)
 

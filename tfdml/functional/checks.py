@@ -1,5 +1,6 @@
-"""Checks of shapes and labels."""
+"""Checks of shapes, labels and embeddings."""
 
+import numpy as np
 from keras import ops
 from keras.backend import standardize_dtype
 
@@ -43,6 +44,47 @@ def concrete(values):
         return None
 
 
+def check_classes(labels, classes, name="The loss"):
+    """Raises a ValueError where a label is NaN, or no class of a loss.
+
+    Args:
+        labels: `[B]` tensor or array; in a compiled function, where its values are unknown, nothing is checked.
+        classes: number of classes that the loss was made for; None: any.
+        name: what the error calls the loss.
+    """
+    known = concrete(labels)
+    if known is None:
+        return
+    known = known.reshape(-1)
+    (missing,) = np.nonzero(known != known)
+    if len(missing):
+        raise ValueError(f"Expected a label for each row, received NaN at position {missing[0]} of {len(known)}.")
+    if classes is None:
+        return
+    (wrong,) = np.nonzero((known < 0) | (known >= classes))
+    if len(wrong):
+        raise ValueError(
+            f"{name} was made for {classes} classes: expected labels from 0 to {classes - 1}, received "
+            f"{known[wrong[0]]} at position {wrong[0]}."
+        )
+
+
+def nan_with(values, *tensors):
+    """Returns the values, all NaN where a tensor has NaN.
+
+    A comparison with NaN is False, so masks and minima may leave it out of what they compute.
+    """
+    for tensor in tensors:
+        if is_floating(tensor):
+            values = ops.where(ops.any(ops.isnan(tensor)), float("nan"), values)
+    return values
+
+
+def is_floating(tensor):
+    """Whether a tensor or array has floating point numbers, and so may have NaN."""
+    return "float" in standardize_dtype(tensor.dtype)
+
+
 def _check(labels, values, name, axes):
     labels, values = ops.convert_to_tensor(labels), ops.convert_to_tensor(values)
     if len(values.shape) != len(axes):
@@ -56,5 +98,7 @@ def _check(labels, values, name, axes):
         )
     if None not in (labels.shape[0], values.shape[0]) and labels.shape[0] != values.shape[0]:
         raise ValueError(f"Received {labels.shape[0]} labels for {values.shape[0]} {name}; expected as many.")
+    if is_floating(labels):
+        check_classes(labels, None)
     # Distances are too imprecise in half precision, so losses never use it, whatever the network's dtype policy.
     return labels, at_least_float32(values)

@@ -2,7 +2,11 @@
 
 import keras
 
+from tfdml.keras_internals import errors_as_raised
 from tfdml.loss_hooks import hooks_of
+
+# Attribute of the tensors that a `LossLayer` computes.
+MARK = "_tfdml_of_loss_layer"
 
 
 class LossLayer(keras.layers.Layer):
@@ -22,6 +26,12 @@ class LossLayer(keras.layers.Layer):
         # Inputs are not cast: the dtype policy would convert them to half precision.
         super().__init__(**{**kwargs, "autocast": False})
 
+    def __call__(self, *args, **kwargs):
+        with errors_as_raised():
+            computed = super().__call__(*args, **kwargs)
+        _set_mark(computed, True)
+        return computed
+
     def assign_image_proxies(self, proxies):
         """Assigns proxies `[classes, d]` that are features of images."""
 
@@ -38,6 +48,20 @@ class LossLayer(keras.layers.Layer):
         Args:
             parts: the slices' layers, in their order.
         """
+
+
+def is_computed_by_layer(tensor):
+    """Whether a `LossLayer` computed a tensor; None where tensors keep no attribute, as on JAX."""
+    return getattr(tensor, MARK, False) if _set_mark(tensor, getattr(tensor, MARK, False)) else None
+
+
+def _set_mark(tensor, value):
+    """Sets an attribute of the tensor, as Keras does with masks; returns whether it could."""
+    try:
+        setattr(tensor, MARK, value)
+    except AttributeError:
+        return False
+    return True
 
 
 def layer_of(loss):

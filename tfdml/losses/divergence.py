@@ -1,6 +1,7 @@
 """Divergence loss."""
 
 import keras
+from keras import ops
 
 from tfdml.functional.divergence import check_learners, divergence_loss
 from tfdml.losses.embedding_loss import EmbeddingLoss
@@ -15,9 +16,11 @@ class Divergence(EmbeddingLoss):
 
     function = staticmethod(divergence_loss)
 
-    def __call__(self, labels, learners, sample_weight=None):
-        # Not the parent's, which takes a single learner.
-        return keras.losses.Loss.__call__(self, labels, check_learners(learners), sample_weight=sample_weight)
+    needs_pairs = False
+    numbers_anew = False
+
+    def check_input(self, labels, learners):
+        return ops.convert_to_tensor(labels), check_learners(learners)
 
     def call(self, labels, learners):
         del labels

@@ -4,10 +4,11 @@ import inspect
 import warnings
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfdml.argument_checks import expected_of, expects, refuse_unknown
-from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import batch_ids
 from tfdml.loss_hooks import LossHooks
 from tfdml.losses.argument_docs import with_arguments
@@ -47,6 +48,8 @@ class EmbeddingLoss(LossHooks, keras.losses.Loss):
     first_arguments = ()
     # Hooks are those of `LossHooks`; a loss on embeddings learns from their pairs.
     needs_pairs = True
+    # Whether labels only say which rows are of one class, so that each batch may number the classes anew.
+    numbers_anew = True
 
     # Names of the function's arguments, of those that only the class takes, and of both in their order.
     _of_function, _of_class, _arguments = (), (), ()
@@ -65,7 +68,11 @@ class EmbeddingLoss(LossHooks, keras.losses.Loss):
 
     def __call__(self, labels, embeddings, sample_weight=None):
         labels, embeddings = self.check_input(labels, embeddings)
-        return super().__call__(batch_ids(labels), embeddings, sample_weight=sample_weight)
+        check_classes(labels, self.label_classes(embeddings), type(self).__name__)
+        if self.needs_pairs and self.batch_parts == 1:
+            _warn_of_missing_pairs(type(self).__name__, labels)
+        numbers = batch_ids(labels) if self.numbers_anew else labels
+        return nan_with(super().__call__(numbers, embeddings, sample_weight=sample_weight), embeddings, labels)
 
     def call(self, labels, embeddings, queries=None):
         """The loss `[B]` of each row; with `queries`, of so many rows, the first, compared with all, see `pairs`."""
@@ -97,6 +104,9 @@ class EmbeddingLoss(LossHooks, keras.losses.Loss):
                 unused = f"{name}={getattr(self, name)!r} has no effect with {given}={getattr(self, given)!r}"
                 warnings.warn(f"{type(self).__name__}: {unused}.", stacklevel=2)
 
+    def label_classes(self, embeddings):
+        """The number of classes, labels being their numbers, for what `call` takes as embeddings; None: any number."""
+
     def check_input(self, labels, embeddings):
         """Returns both as `call` computes with them, or raises a ValueError; a loss may take other than embeddings."""
         return check_pairs_input(labels, embeddings)
@@ -115,6 +125,19 @@ class EmbeddingLoss(LossHooks, keras.losses.Loss):
 
 # Arguments of every loss.
 COMMON = tuple(inspect.signature(EmbeddingLoss).parameters)
+
+
+def _warn_of_missing_pairs(name, labels):
+    """Warns of labels that leave a loss on pairs nothing to compare; not in a compiled function, which knows none."""
+    known = concrete(labels)
+    classes = 0 if known is None else len(np.unique(known))
+    if classes and classes in (1, len(known)):
+        which, missing = ("equal", "negative") if classes == 1 else ("different", "positive")
+        warnings.warn(
+            f"All labels of the batch are {which}, so {name} has no {missing} pair to learn from. Batches of "
+            "tfdml.data.pxk have several images of each of several classes.",
+            stacklevel=3,
+        )
 
 
 def _take_arguments(cls, typed):

@@ -101,7 +101,7 @@ class Margin(EmbeddingLoss):
 
     A boundary that is learned is a variable of the layer that `make_layer` gives. The models of `tfdml.methods` make it
     themselves; in plain Keras the model ends with it, `outputs = loss.make_layer()(embeddings, labels)`, and the loss
-    takes its `[B, 1, d + 1]`. A label that is no class gives NaN there.
+    takes its `[B, 1, d + 1]`. A label that is no class is an error, or NaN in a compiled function.
 
     Args:
         beta: the boundary, or where it begins.
@@ -147,6 +147,9 @@ class Margin(EmbeddingLoss):
             )
         labels, rows = check_pairs_input(labels, embeddings[:, 0])
         return labels, rows[:, None]
+
+    def label_classes(self, embeddings):
+        return self.classes if self.learn_beta == "per_class" else None
 
     def statistics(self, labels, embeddings):
         """Of the pairs of triplets that cost something, see `mined_pairs`; boundaries are means over anchors."""

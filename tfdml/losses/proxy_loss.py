@@ -2,13 +2,13 @@
 
 import warnings
 
-import keras
 import numpy as np
 from keras import ops
 
 from tfdml.argument_checks import expects
 from tfdml.arguments import integer, optional
 from tfdml.functional.checks import check_similarities_input, concrete
+from tfdml.layers.loss_layer import is_computed_by_layer
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.embedding_loss import EmbeddingLoss
 
@@ -33,14 +33,9 @@ class ProxyLoss(EmbeddingLoss):
     per_class = 1
 
     needs_pairs = False
+    numbers_anew = False
     has_statistics = False
     refuses_memory = "it compares images with proxies, not with each other"
-
-    def __call__(self, labels, similarities, sample_weight=None):
-        labels, similarities = self.check_input(labels, similarities)
-        self._check_labels(labels, similarities.shape[1] if self.classes is None else self.classes)
-        # Not the parent's, which numbers classes anew in every batch.
-        return keras.losses.Loss.__call__(self, labels, similarities, sample_weight=sample_weight)
 
     def check_input(self, labels, similarities):
         similarities = ops.convert_to_tensor(similarities)
@@ -64,18 +59,18 @@ class ProxyLoss(EmbeddingLoss):
                 f"the layer {layer.__name__}, with which the model that is trained has to end: "
                 f"keras.Model(inputs, loss.make_layer()(embeddings)), where `loss` is this {name}."
             )
+        if len(expected) == 2 and _may_be_embeddings(similarities):
+            warnings.warn(
+                f"{name}(classes={self.classes}) takes what it receives, of shape {received}, for similarities to "
+                f"proxies, but no layer of tfdml computed it: embeddings of {self.columns} dimensions have this shape, "
+                "too. Let the model that is trained end with the layer of the proxies: "
+                f"keras.Model(inputs, loss.make_layer()(embeddings)), where `loss` is this {name}.",
+                stacklevel=3,
+            )
         return check_similarities_input(labels, similarities, several=self.per_class > 1)
 
-    def _check_labels(self, labels, classes):
-        known = concrete(labels)
-        if known is None or classes is None:
-            return
-        (wrong,) = np.nonzero((known < 0) | (known >= classes))
-        if len(wrong):
-            raise ValueError(
-                f"{type(self).__name__} was made for {classes} classes: expected labels from 0 to {classes - 1}, "
-                f"received {known[wrong[0]]} at position {wrong[0]} of the batch."
-            )
+    def label_classes(self, similarities):
+        return similarities.shape[1] if self.classes is None else self.classes
 
     @property
     def columns(self):
@@ -96,3 +91,11 @@ class ProxyLoss(EmbeddingLoss):
             name = type(self).__name__
             raise ValueError(f"{name} needs the number of training classes to make its proxies: {name}(classes=...).")
         return self.classes
+
+
+def _may_be_embeddings(similarities):
+    """Whether `[B, C]` may not be similarities: no layer computed them, and as far as known rows have unit length."""
+    if is_computed_by_layer(similarities) is not False:
+        return False
+    known = concrete(similarities)
+    return known is None or len(known) > 1 and np.allclose(np.linalg.norm(known, axis=1), 1.0, atol=1e-3)

@@ -5,7 +5,7 @@ import math
 import keras
 from keras import ops
 
-from tfdml.functional.pairs import batch_ids
+from tfdml.functional.checks import check_pairs_input
 from tfdml.layers.loss_inputs import LossInputs
 from tfdml.layers.loss_layer import layer_of
 from tfdml.loss_hooks import hooks_of
@@ -104,11 +104,24 @@ class WeightedSum(EmbeddingLoss):
 
     def __call__(self, labels, taken, sample_weight=None):
         check_plain_keras(self)
+        return super().__call__(labels, taken, sample_weight=sample_weight)
+
+    def check_input(self, labels, taken):
         if self._shapes is None:
-            return super().__call__(labels, taken, sample_weight=sample_weight)
-        if self._shapes.classes == 1:
-            labels = batch_ids(ops.reshape(labels, (-1,)))
-        return keras.losses.Loss.__call__(self, labels, taken, sample_weight=sample_weight)
+            return super().check_input(labels, taken)
+        taken = ops.convert_to_tensor(taken)
+        # Raises for another shape.
+        self._shapes.split(taken)
+        labels, rows = check_pairs_input(labels, taken[:, 0])
+        return labels, rows[:, None]
+
+    @property
+    def numbers_anew(self):
+        """Whether no loss takes labels for the numbers of its classes."""
+        return self._shapes is None or self._shapes.classes == 1
+
+    def label_classes(self, taken):
+        return None if self.numbers_anew else self._shapes.classes
 
     def call(self, labels, taken, queries=None):
         pairs = zip(self.terms, self._inputs(taken), strict=True)

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 from keras import ops
 
-from tfdml.functional.checks import at_least_float32
+from tfdml.functional.checks import at_least_float32, nan_with
 from tfdml.functional.distances import unit_length
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.methods.keras_model import KerasModel
@@ -106,6 +106,9 @@ class GlobalBatchModel(KerasModel):
         gradients = sum_gradients(gradients, self.learning_variables())
         norm = norm_of(gradients, self.learning_variables())
         measured["gradient_norm"] = norm / self.optimizer.scale_loss(1.0)
+        if not self._skips_infinite():
+            # A relu may make zeros of an image's NaN, which then are in the weights alone, after this step.
+            measured["loss"] = nan_with(measured["loss"], norm)
         self.apply_gradients(batch, gradients)
         average_moving_statistics(self._moving_variables())
         return self.update_measures(batch, measured, values)
@@ -130,7 +133,9 @@ class GlobalBatchModel(KerasModel):
         if training:
             self.observe(batch, learners)
         loss = ops.mean(values) + self.regularization(batch)
-        return loss, {"loss": loss, **measure(batch["label"], self.for_retrieval(learners), values)}, values
+        # Only what is logged: a step with another one would round differently.
+        logged = nan_with(loss, learners, batch["label"])
+        return loss, {"loss": logged, **measure(batch["label"], self.for_retrieval(learners), values)}, values
 
     def for_retrieval(self, learners):
         """Returns the embedding for retrieval `[B, K * d]` of learners `[B, K, d]`."""
@@ -142,9 +147,11 @@ class GlobalBatchModel(KerasModel):
     def update_measures(self, batch, measured, values):
         """Adds what a batch measured to the epoch's means, and gives these; `values` is the loss `[B]` of its rows."""
         del batch
-        # With loss scaling a step whose gradient overflows is skipped; its norm is not counted.
-        skips = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
-        return self._measures.update(measured, tf.shape(values)[0], skips)
+        return self._measures.update(measured, tf.shape(values)[0], self._skips_infinite())
+
+    def _skips_infinite(self):
+        """Whether a step whose gradient overflows is skipped, with loss scaling; its norm is not counted."""
+        return isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
 
 
 def side_by_side(learners):

@@ -9,7 +9,8 @@ import tensorflow as tf
 from tfdml.devices import is_multi_worker
 from tfdml.keras_internals import batch_spec, calls_forgotten, spec_of_one_replica
 from tfdml.methods.replicas import mean_of_replicas
-from tfdml.methods.restrictions import check_scope
+from tfdml.methods.restrictions import check_scope, warn_of_missing_loss
+from tfdml.methods.step_checks import images_explained, plain_errors
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.replicated import prepare_for_replicas
 
@@ -22,10 +23,21 @@ class KerasModel(keras.Model):
     """
 
     def compile(self, *args, **kwargs):
+        warn_of_missing_loss(self, kwargs.get("loss"))
         with self.distribute_strategy.scope():
             super().compile(*args, **kwargs)
         check_scope(self)
         prepare_for_replicas(without_loss_scaling(self.optimizer), self.distribute_strategy.num_replicas_in_sync)
+
+    fit = plain_errors()(keras.Model.fit)
+    evaluate = plain_errors()(keras.Model.evaluate)
+    predict = plain_errors()(keras.Model.predict)
+    train_on_batch = plain_errors()(keras.Model.train_on_batch)
+    test_on_batch = plain_errors()(keras.Model.test_on_batch)
+
+    def __call__(self, images, *args, **kwargs):
+        with plain_errors(), images_explained(images):
+            return super().__call__(images, *args, **kwargs)
 
     def make_train_function(self, force=False):
         # Keras' reduction of the step's results fails with several workers.

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 from tfdml.functional.pairs import batch_ids
 from tfdml.layers.loss_layer import layer_of
+from tfdml.methods.step_checks import message_of_check
 from tfdml.methods.variable_holder import VariableHolder
 
 
@@ -75,7 +76,10 @@ def _known_classes(labels, layer):
     """Checks that the labels are classes of the layer, and not too many; with one margin for all, any are."""
     if layer.classes == 1:
         return []
-    message = f"The loss was made for {layer.classes} classes from 0 to {layer.classes - 1}; a label is another one."
+    message = message_of_check(
+        f"The loss was made for {layer.classes} classes: expected labels from 0 to {layer.classes - 1}, received "
+        "another one in a batch."
+    )
     low, high = tf.reduce_min(labels), tf.reduce_max(labels)
     return [
         tf.debugging.assert_non_negative(low, message=message),
@@ -89,5 +93,7 @@ def _not_too_many(labels, most):
     if most is None:
         return []
     firsts = tf.cast(batch_ids(labels), tf.int32) == tf.range(tf.shape(labels)[0])
-    message = f"A step samples {most} classes, and the batch has more. Give the loss a larger sampled_classes."
+    message = message_of_check(
+        f"A step samples {most} classes, and the batch has more. Give the loss a larger sampled_classes."
+    )
     return [tf.debugging.assert_less_equal(tf.reduce_sum(tf.cast(firsts, tf.int32)), most, message=message)]

@@ -8,6 +8,7 @@ from tfdml.functional.pairs import NO_IMAGE
 from tfdml.loss_hooks import hooks_of
 from tfdml.memories import XBM
 from tfdml.methods.anchor_values import anchor_values
+from tfdml.methods.step_checks import message_of_check
 
 
 class PastBatches:
@@ -54,9 +55,8 @@ class PastBatches:
         """Loss `[B]` of a learner's embeddings `[B, d]`, which are then in its queue."""
         stored, names, steps = (each[learner] for each in (self._embeddings, self._labels, self._steps))
         size, queries = self.memory.size, tf.shape(embeddings)[0]
-        check = tf.debugging.assert_less_equal(
-            queries, size, message=f"The memory holds {size} embeddings, fewer than a batch has. Give it a larger size."
-        )
+        message = f"The memory holds {size} embeddings, fewer than a batch has. Give it a larger size."
+        check = tf.debugging.assert_less_equal(queries, size, message=message_of_check(message))
         with tf.control_dependencies([] if check is None else [check]):
             gallery = tf.concat([embeddings, tf.convert_to_tensor(stored)], axis=0)[:size]
         of_gallery = tf.concat([tf.cast(labels, tf.int64), tf.convert_to_tensor(names)], axis=0)[:size]

@@ -11,6 +11,7 @@ import tensorflow as tf
 from tfdml.functional.checks import at_least_float32
 from tfdml.keras_internals import layers_of
 from tfdml.layers.frozen_batch_norm import batch_norms, moves_statistics
+from tfdml.methods.step_checks import message_of_check
 
 
 def gradients_at_once(model, images, loss_of, variables):
@@ -83,7 +84,7 @@ def _divided(whole, pieces):
     message = f"Expected batches that divide into {pieces} equal pieces, received {size or 'another number of'} images."
     if size is not None and size % pieces:
         raise ValueError(message)
-    check = tf.debugging.assert_equal(tf.shape(whole)[0] % pieces, 0, message=message)
+    check = tf.debugging.assert_equal(tf.shape(whole)[0] % pieces, 0, message=message_of_check(message))
     with tf.control_dependencies([check] if size is None else []):
         shape = tf.concat([[pieces, tf.shape(whole)[0] // pieces], tf.shape(whole)[1:]], axis=0)
         divided = tf.reshape(whole, shape)

@@ -3,6 +3,7 @@
 import tensorflow as tf
 
 from tfdml.functional.checks import at_least_float32
+from tfdml.methods.step_checks import message_of_check
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.sharded_variable import ShardedVariable
 
@@ -110,7 +111,9 @@ def _same_size_everywhere(values, context, replicas):
     check = tf.debugging.assert_equal(
         total,
         size * replicas,
-        message=f"The batch does not split evenly over {replicas} replicas. Use a batch size that is a multiple of "
-        "it, and drop_remainder=True.",
+        message=message_of_check(
+            f"The batch does not split evenly over {replicas} replicas. Use a batch size that is a multiple of "
+            f"{replicas}, and drop_remainder=True."
+        ),
     )
     return [check]

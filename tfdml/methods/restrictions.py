@@ -1,12 +1,16 @@
 """Checks of the arguments of `compile` and `fit`."""
 
+import warnings
+
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfdml.devices import is_multi_worker
+from tfdml.functional.checks import check_classes
 from tfdml.layers.loss_layer import layer_of
 from tfdml.loss_hooks import hooks_of
+from tfdml.methods.step_checks import message_of_check
 from tfdml.optimizers.replicated import check_elementwise
 
 # Keras applies these to each replica's own gradient or variables, so several replicas would differ from one.
@@ -37,6 +41,17 @@ def check_compile_arguments(strategy, optimizer, loss, unsupported, pieces, opti
         _check_replicated(strategy.num_replicas_in_sync, optimizer, options)
 
 
+def warn_of_missing_loss(model, loss):
+    """Warns where a model that has a loss is compiled again without one."""
+    if loss is None and getattr(model, "loss", None) is not None:
+        lost = " The variables of the loss before are gone." if model.loss_layers.learners else ""
+        warnings.warn(
+            f"The model was compiled again without a loss, so it cannot be trained.{lost} Give the loss again: "
+            "compile(optimizer, loss=...).",
+            stacklevel=4,
+        )
+
+
 def check_fit_arguments(model, targets, callbacks):
     """Raises a ValueError for labels with which `fit` would fail, and for callbacks that lack or have no effect.
 
@@ -51,7 +66,7 @@ def check_fit_arguments(model, targets, callbacks):
         )
     labels = targets.get("label") if isinstance(targets, dict) else targets
     if isinstance(labels, np.ndarray | list):
-        _check_labels(np.asarray(labels), model.loss)
+        _check_labels(np.asarray(labels), model)
     # As Keras takes them: a `CallbackList`, a list, or a single one.
     listed = getattr(callbacks, "callbacks", callbacks)
     listed = listed if isinstance(listed, list | tuple) else [listed]
@@ -107,10 +122,13 @@ def check_holding(optimizer):
 
 
 def check_targets(batch):
-    """Raises a ValueError where the targets of a batch, name to tensor, are not `[B]` or `[B, 1]` numbers."""
+    """Raises an error where the targets of a batch, name to tensor, are not `[B]` or `[B, 1]` numbers, or NaN."""
     for name, values in batch.items():
         if values.dtype == tf.string:
             raise ValueError(_TEXT.format(name=name))
+        if name == "label" and values.dtype.is_floating:
+            message = message_of_check("Expected a class number for each image, received NaN as the label of one.")
+            tf.debugging.assert_equal(tf.reduce_any(tf.math.is_nan(values)), False, message)
         if values.shape.rank is not None and values.shape.rank > 1 and values.shape[1:] not in ([1], [None]):
             raise ValueError(
                 f"Expected class numbers of shape [batch] as {name!r}, received shape {tuple(values.shape)}. Of "
@@ -124,18 +142,36 @@ _TEXT = (
 )
 
 
-def _check_labels(labels, loss):
+def _check_labels(labels, model):
     if labels.dtype.kind in "USO":
         raise ValueError(_TEXT.format(name="label"))
-    if labels.shape[1:] == (1,):
-        labels = labels.reshape(-1)
-    layer = layer_of(loss)
-    classes = 1 if layer is None else layer.classes
-    if classes > 1 and labels.ndim == 1 and labels.size and not 0 <= labels.min() <= labels.max() < classes:
-        wrong = int(np.flatnonzero((labels < 0) | (labels >= classes))[0])
+    if labels.shape[1:] not in ((), (1,)):
+        # Told where the step sees them.
+        return
+    layer = layer_of(model.loss)
+    check_classes(labels, None if layer is None or layer.classes == 1 else layer.classes)
+    _check_variety(labels, hooks_of(model.loss), model.past_batches is not None)
+
+
+def _check_variety(labels, hooks, memory):
+    """Raises a ValueError where no batch of these labels has pairs that a loss learns from.
+
+    Args:
+        labels: all labels, `[N]` or `[N, 1]`.
+        hooks: `LossHooks` of the loss.
+        memory: whether batches are compared with past ones, in which an image meets itself.
+    """
+    count = len(np.unique(labels))
+    if not hooks.needs_pairs or hooks.batch_parts > 1 or not 1 < labels.size:
+        return
+    if count == 1:
         raise ValueError(
-            f"The loss was made for {classes} classes from 0 to {classes - 1}; label {labels[wrong]}, at position "
-            f"{wrong}, is another one."
+            f"All {labels.size} labels are {labels.flat[0]}. A loss on pairs needs images of two classes or more."
+        )
+    if count == labels.size and not memory:
+        raise ValueError(
+            f"All {labels.size} labels are different. A loss on pairs needs several images of a class in a batch: "
+            "expected a class number for each image, not the image's own number."
         )
 
 

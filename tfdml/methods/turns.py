@@ -2,6 +2,8 @@
 
 import tensorflow as tf
 
+from tfdml.methods.step_checks import message_of_check
+
 
 class Turns:
     """Tells which learners learn from a batch, and from which rows.
@@ -37,6 +39,7 @@ class Turns:
         learners = tf.cast(batch["learner"], tf.int32)
         whose = "the batch" if self.parts == 1 else f"each of {self.parts} equal parts of the batch, in order"
         message = f"Expected the same learner for all images of {whose}; pipelines.sampling.WithinClusters draws such."
+        message = message_of_check(message)
         tf.debugging.assert_equal(tf.size(learners) % self.parts, 0, message)
         learners = tf.reshape(learners, [self.parts, -1])
         same = tf.reduce_all(learners == learners[:, :1])
@@ -46,7 +49,7 @@ class Turns:
             message = f"Expected learners below {self.slices}."
         else:
             known = tf.reduce_all((learners[:, 0] == tf.range(self.parts)) | (learners[:, 0] < 0))
-        tf.debugging.assert_equal(known, True, message)
+        tf.debugging.assert_equal(known, True, message_of_check(message))
         return same & known
 
     def learning(self, turns):

@@ -43,13 +43,16 @@ class ContrastiveLoss(EmbeddingLoss):
         reduction, name: see `EmbeddingLoss`.
     """
 
+    # Labels are those of pairs, and no class numbers.
+    needs_pairs = False
+    numbers_anew = False
+
     def __init__(self, margin=1.0, reduction="sum_over_batch_size", name="contrastive_loss", **kwargs):
         super().__init__(reduction=reduction, name=name, **kwargs)
         self.margin = margin
 
-    def __call__(self, y_true, y_pred, sample_weight=None):
-        # Not the parent's, which takes labels for class numbers.
-        return keras.losses.Loss.__call__(self, y_true, y_pred, sample_weight=sample_weight)
+    def check_input(self, y_true, y_pred):
+        return ops.convert_to_tensor(y_true), ops.convert_to_tensor(y_pred)
 
     def call(self, y_true, y_pred):
         return contrastive_loss(y_true, y_pred, margin=self.margin)
