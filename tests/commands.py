@@ -64,6 +64,11 @@ class Command:
         """The exit status, or None while it runs."""
         return self._process.poll()
 
+    def printed(self):
+        """What it has printed so far."""
+        written = self._output / "stdout"
+        return written.read_text() if written.exists() else ""
+
     def until(self, condition):
         """Waits for a condition to come true while the command runs."""
         given_up = time.monotonic() + PATIENCE

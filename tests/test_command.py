@@ -126,6 +126,17 @@ def imports_tensorflow(pid):
         return False
 
 
+def test_training_without_flags_says_first_what_it_does_where_and_how_long():
+    command = Command("tfdml.train")
+    done = command.until(lambda: imports_tensorflow(command.pid)).kill(signal.SIGINT)
+    what, where, starting = done.stdout.splitlines()
+    for word in ("--dataset=toycars", "--backbone=small", "--loss=triplet", "2,000 steps", "20 minutes", "--help"):
+        assert word in what
+    folder = where.split()[4].rstrip(";")
+    assert folder.startswith("runs/") and f"--run_dir={folder}" in where and starting == "Starting TensorFlow ..."
+    assert not (ROOT / folder).exists()
+
+
 def child_of(pid):
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return int(children[0]) if children else None

@@ -15,21 +15,22 @@ from tfdml.run.optimizer import check_loss, make_optimizer
 from tfdml.run.sampler import sampler_of
 
 
-def build_model(experiment, sampler):
+def build_model(experiment, sampler, *, tell=True):
     """Builds the model with all variables, compiled, under the strategy; the same weights every time.
 
     Args:
         experiment: `Experiment`.
         sampler: sampler bound to the training rows.
+        tell: whether to print which weights were loaded, and what flags that say `auto` stand for.
 
     Returns:
         The model, the sampler as its method wraps it, and the number of steps that make an epoch.
     """
-    train = experiment.splits.train
+    train, tell = experiment.splits.train, tell and experiment.chief
     keras.utils.set_random_seed(experiment.settings.seed)
     with experiment.strategy.scope():
-        backbone = _pretrained_backbone(experiment)
-        settings = _settings_for(backbone, experiment)
+        backbone = _pretrained_backbone(experiment, tell)
+        settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings, backbone)
     # Not under the strategy, which would copy its tables to every replica.
     wrapped, steps_per_epoch = sampler_of(model, sampler, experiment)
@@ -60,22 +61,22 @@ def make_backbone(settings):
     return backbone
 
 
-def _pretrained_backbone(experiment):
+def _pretrained_backbone(experiment, tell):
     """The backbone with its first weights."""
     settings = experiment.settings
     backbone = make_backbone(settings)
     if settings.initial_weights:
         loaded = load_weights(backbone, settings.initial_weights)
-        if experiment.chief:
+        if tell:
             print(loaded, flush=True)
     return backbone
 
 
-def _settings_for(backbone, experiment):
+def _settings_for(backbone, experiment, tell):
     """The settings without `auto`; prints what took its place."""
     before, after = vars(experiment.settings), without_auto(experiment.settings, backbone)
     chosen = [f"--{name}={value}" for name, value in vars(after).items() if value != before[name]]
-    if chosen and experiment.chief:
+    if chosen and tell:
         print(f"Defaults for this backbone: {' '.join(chosen)}", flush=True)
     return after
 
