@@ -34,7 +34,12 @@ def shown_table(stdout):
 
 
 BAD_FLAGS = {
-    "mistyped_flag": (["--epoch=3"], ["epoch", "Did you mean: epochs"]),
+    "mistyped_flag": (["--epoch=3"], ["epoch", "Write --epochs."]),
+    "nearly_a_flag": (["--epocs=3"], ["epocs", "Did you mean: epochs?"]),
+    "batch_size": (["--batch_size=32"], ["--batch_size", "--sampler='pxk(classes=32, per_class=4)'"]),
+    "learning_rate": (["--learning_rate=0.1"], ["--learning_rate", "--optimizer='adam(learning_rate=0.001)'"]),
+    "lr": (["--lr", "0.1"], ["--lr", "--optimizer='adam(learning_rate=0.001)'"]),
+    "margin": (["--margin=0.3"], ["--margin", "--loss='triplet(margin=0.2)'"]),
     "no_number": (["--epochs=many"], ["--epochs=many"]),
     "number_too_low": (["--epochs=-1"], ["--epochs=-1"]),
     "no_choice": (["--evaluate_on=train"], ["evaluate_on", "test|validation"]),

@@ -8,7 +8,7 @@ import sys
 
 from absl import app, flags
 
-from tfdml import command_help, startup
+from tfdml import command_help, flag_hints, startup
 from tfdml.errors import TrainingDiverged, TrainingStopped, WorkerFailed
 
 STOPPED_STATUS = 75
@@ -89,12 +89,24 @@ def _parse(given, arguments):
         sys.exit(0)
     if "--helpfull" in asked:
         app.usage(writeto_stdout=True, exitcode=0)
-    others = app.parse_flags_with_usage(given)
+    others = _read(given)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
         # As a shell does, but not behind `--out=`.
         if isinstance(flag.value, str) and flag.value.startswith("~"):
             flag.value = os.path.expanduser(flag.value)
     return others
+
+
+def _read(given):
+    """Returns the positional arguments; sets the flags, or exits with an error."""
+    try:
+        return flags.FLAGS(given)
+    except flags.UnrecognizedFlagError as error:
+        message = flag_hints.in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
+    except flags.Error as error:
+        message = str(error)
+    print(f"Error: {' '.join(message.split())} (--help shows all flags)", file=sys.stderr)
+    sys.exit(1)
 
 
 def import_package():

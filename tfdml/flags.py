@@ -174,10 +174,7 @@ def _evaluation(define):
         "select_by", "", "Metric that selects the best model, such as map_at_r; empty: the first of the protocol."
     )
     define.integer(
-        "eval_every",
-        0,
-        "Evaluate every N --eval_unit; 0: every epoch of --epochs, or ten times in --steps. It cannot be left out.",
-        0,
+        "eval_every", 0, "Evaluate every N --eval_unit; 0: every epoch of --epochs, or ten times in --steps.", 0
     )
     define.enum("eval_unit", "epochs", ["epochs", "steps"], "Unit of --eval_every.")
     define.integer("eval_batch_size", 128, "Batch size of evaluation.", lower_bound=1)
