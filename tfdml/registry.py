@@ -4,7 +4,6 @@ A spec names its arguments, except for a positional-only first one: `def layer(n
 `layer('RandomHue', factor=0.2)`, and checks the names of its other arguments itself.
 """
 
-import difflib
 import functools
 import importlib
 import inspect
@@ -13,6 +12,7 @@ import pkgutil
 import keras.saving
 
 from tfdml.argument_checks import guarded
+from tfdml.names import nearest
 from tfdml.specs import FIRST, parse, parse_sum
 
 # The package or module of each kind. Importing its modules registers their parts.
@@ -242,9 +242,3 @@ def _parameters(thing):
     variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     parameters = inspect.signature(thing).parameters
     return {name: parameter for name, parameter in parameters.items() if parameter.kind not in variadic}
-
-
-def nearest(word, known):
-    """Returns a suggestion for an unknown word, or an empty string if no known word is similar."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
