@@ -9,7 +9,7 @@ from tfdml.progress_bar import ProgressBar
 from tfdml.serving.embedding_job import MANIFEST, PLAN, EmbeddingJob
 from tfdml.serving.embedding_pass import embed_rows
 from tfdml.serving.exported_model import ExportedModel
-from tfdml.serving.model_files import model_hash
+from tfdml.serving.model_files import model_hash, saved_model_folder
 
 
 def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=None):
@@ -24,6 +24,7 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=N
         beam: list of options for Apache Beam, such as `--runner=DirectRunner`; None: this process embeds.
     """
     embed_on_beam = None if beam is None else _engine()
+    model = saved_model_folder(model)
     # Workers of Beam have other working folders.
     out, digest = Path(os.path.abspath(local(out, "--out="))), model_hash(model)
     _check_target(out)

@@ -10,7 +10,7 @@ from tfdml.serving.embedding_pass import embed_into
 from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.index_build import build, index_of_kind
 from tfdml.serving.index_folder import IndexFolder
-from tfdml.serving.model_files import model_files, model_hash
+from tfdml.serving.model_files import model_files, model_hash, saved_model_folder
 
 # What an interrupted indexing leaves in its folder.
 UNFINISHED = {".lock", "embeddings", "model", "images", "bad_images.jsonl"}
@@ -30,7 +30,7 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
     Returns:
         The number of images in the index, and path to reason of those that could not be read.
     """
-    folder = IndexFolder(out)
+    folder, model = IndexFolder(out), saved_model_folder(model) if model else ""
     _check_target(folder, add)
     if not add:
         index_of_kind(kind)
@@ -60,7 +60,7 @@ def index_embeddings(out, source, *, model, kind="flat"):
         model: folder of the exported model that computed them.
         kind: see `index_images`.
     """
-    folder, given = IndexFolder(out), EmbeddingShards(source)
+    folder, given, model = IndexFolder(out), EmbeddingShards(source), saved_model_folder(model)
     _check_target(folder, add=False)
     index_of_kind(kind)
     if model_hash(model) != given.model:
