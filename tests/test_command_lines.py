@@ -42,6 +42,7 @@ BAD_FLAGS = {
     "margin": (["--margin=0.3"], ["--margin", "--loss='triplet(margin=0.2)'"]),
     "no_number": (["--epochs=many"], ["--epochs=many"]),
     "number_too_low": (["--epochs=-1"], ["--epochs=-1"]),
+    "too_large_images": (["--image_size=100000"], ["--image_size=100000", "0, or 8 to 4096"]),
     "no_choice": (["--evaluate_on=train"], ["evaluate_on", "test|validation"]),
     "no_flagfile": (["--flagfile=/none/such.flags"], ["/none/such.flags"]),
     "stray_word": (["quickstart"], ["Unexpected argument 'quickstart'"]),

@@ -54,6 +54,8 @@ def run(main, arguments="", before=None):
             from pipelines.images.errors import reason_of
 
             _end(f"TensorFlow failed: {reason_of(error)} (--debug shows where)")
+        except MemoryError as error:
+            _end(f"Not enough memory: {error}. Take smaller images or batches, or fewer images.")
         except Exception as error:
             _end(f"{type(error).__name__}: {error} (--debug shows where)")
         finally:

@@ -1,5 +1,7 @@
 """The model of a run."""
 
+import re
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -93,14 +95,30 @@ def _embedding_model(experiment, settings, backbone):
     model = registry.create("method", settings.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
     size = image_size_of(backbone, settings.image_size)
-    images = np.zeros((1, size, size, 3), np.float32)
-    try:
-        # Alone, because a model that cannot be built tells its size in no such words.
-        backbone(images)
-    except tf.errors.InvalidArgumentError as error:
-        raise ValueError(
-            f"--backbone={settings.backbone} does not take images of {size} x {size} pixels; give another "
-            f"--image_size. TensorFlow says: {reason_of(error)}"
-        ) from None
-    model.call_on(images.shape)
+    _check_takes(backbone, size, settings.backbone)
+    model.call_on((1, size, size, 3))
     return model
+
+
+def _check_takes(backbone, size, spec):
+    """Raises a ValueError if a backbone does not take images of a size: alone, which tells it in clearer words."""
+    shape, own = (1, size, size, 3), backbone.image_size
+    try:
+        # First by shapes: of smaller images than its own a network may leave nothing, and TensorFlow then crashes.
+        if own and size < own and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
+            raise ValueError("Nothing would be left of them.")
+        backbone(np.zeros(shape, np.float32))
+    except (tf.errors.InvalidArgumentError, ValueError) as error:
+        such = f", such as {own}, its own" if own and own != size else ""
+        raise ValueError(
+            f"--backbone={spec} does not take images of {size} x {size} pixels; give another --image_size{such}. "
+            f"It says: {_said(error)}."
+        ) from error
+
+
+def _said(error):
+    """Returns the sentence of an error that says what is wrong; Keras prints it in bold."""
+    if isinstance(error, tf.errors.OpError):
+        return reason_of(error)
+    *_, last = re.findall(r"\x1b\[1m([^\x1b]*)", str(error)) or [str(error)]
+    return last.split(". ")[0].strip().rstrip(".")
