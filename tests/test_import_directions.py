@@ -23,6 +23,7 @@ ROOMS = {
     "tfdml.flags": ("tfdml.path_parser", "absl"),
     "tfdml.startup": ("", "keras"),
     "tfdml.errors": ("", ""),
+    "tfdml.disk_errors": ("", ""),
     "tfdml.loss_hooks": ("", ""),
     "tfdml.keras_internals": ("", ""),
     "tfdml.progress_bar": ("", "keras"),

@@ -67,6 +67,7 @@ def main():
         command.refuse_unused(["labels"], f"--{named[0]} reads the labels of a dataset")
     if named[0] != "run_dir":
         command.refuse_unused(["which"], f"--{named[0]} names what is measured")
+    command.check_file("per_query")
     source = sources[named[0]](given)
     scores, rows = source.protocol.scores(source.embeddings, source.rows), source.rows
     index = {} if scores.index is None else {"index": scores.index.spec}

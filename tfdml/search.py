@@ -8,6 +8,7 @@ python -m tfdml.search --index=index --label=new_photos --validation=photos_with
 import json
 import math
 from dataclasses import asdict
+from pathlib import Path
 
 from absl import flags, logging
 
@@ -48,6 +49,8 @@ def main(queries):
         raise ValueError("--label needs --threshold, or --validation, a folder of images with labels.")
     if not queries:
         command.refuse_unused(["picture"], "--duplicates and --label print a list")
+    command.check_file("picture")
+    _check_picture(given.picture)
     command.import_package()
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
@@ -61,6 +64,13 @@ def main(queries):
         _list_duplicates(searcher, given)
     else:
         _label(searcher, given)
+
+
+def _check_picture(path):
+    from PIL import Image
+
+    if path and Path(path).suffix.lower() not in Image.registered_extensions():
+        raise ValueError(f"--picture={path} does not end as an image file does, such as found.png.")
 
 
 def _check_threshold(threshold, metric):

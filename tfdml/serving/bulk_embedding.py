@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from pipelines.datasets.packed_images import local
+from tfdml.checked_files import naming
 from tfdml.folder_lock import LOCK, locked
 from tfdml.progress_bar import ProgressBar
 from tfdml.serving.embedding_job import MANIFEST, PLAN, EmbeddingJob
@@ -30,7 +31,7 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=N
     _check_target(out)
     embedder = ExportedModel(model)
     out.mkdir(parents=True, exist_ok=True)
-    with locked(out, "folder of embeddings"):
+    with naming(out), locked(out, "folder of embeddings"):
         job = EmbeddingJob.of(out, images, model=digest, dimension=embedder.dimension, shard_rows=shard_rows)
         job.begin(images)
         if beam is None:

@@ -4,6 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
+from tfdml.checked_files import naming
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.folder_lock import locked
 from tfdml.serving.embedding_pass import embed_into
@@ -35,7 +36,7 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
     if not add:
         index_of_kind(kind)
     folder.path.mkdir(parents=True, exist_ok=True)
-    with locked(folder.path, "index"):
+    with naming(folder.path), locked(folder.path, "index"):
         shards, embedder = _opened(folder, model, add)
         if not add:
             _check_same(folder, shards, images)
@@ -69,7 +70,7 @@ def index_embeddings(out, source, *, model, kind="flat"):
     if relative is not None:
         raise ValueError(f"{source} has images of a dataset in memory, such as {relative}; index them with --images.")
     folder.path.mkdir(parents=True, exist_ok=True)
-    with locked(folder.path, "index"):
+    with naming(folder.path), locked(folder.path, "index"):
         shutil.rmtree(folder.embeddings, ignore_errors=True)
         _copy(model, folder.model)
         shards = given.copy_to(folder.embeddings)
@@ -86,7 +87,7 @@ def delete_images(out, paths):
     """
     folder = IndexFolder(out)
     manifest = folder.manifest()
-    with locked(folder.path, "index"):
+    with naming(folder.path), locked(folder.path, "index"):
         shards = EmbeddingShards(folder.embeddings)
         embedded = [path for block in shards.blocks() for path in block.paths]
         # Also those that an interrupted deletion has deleted from the embeddings only.
