@@ -39,7 +39,8 @@ def full(*given, **options):
         ),
         (system_error(errno.ENOENT, "a.jpg"), "Cannot use a.jpg: there is no such file or folder."),
         # A port, such as 80, which is no file.
-        (system_error(errno.EACCES), "[Errno 13] Permission denied"),
+        (system_error(errno.EACCES), "Permission denied."),
+        (system_error(errno.EMFILE, "a.jpg"), "Cannot use a.jpg: Too many open files."),
         (OSError("Cannot read a.jpg. Give another."), "Cannot read a.jpg. Give another."),
         (ValueError("Expected 1."), "Expected 1."),
     ],

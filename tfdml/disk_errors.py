@@ -23,10 +23,13 @@ UNFINISHED = re.compile(r"(?<=/)\.writing-|\.tmp[0-9a-f]{8,}$")
 
 def told(error):
     """Returns the sentence to print for an error; one that was written for people stays as it is."""
-    # Of a copy the second is the file that is written; what names none but a disk that is full may be no file.
-    named = isinstance(error, OSError) and (error.filename2 or error.filename)
-    known = isinstance(error, OSError) and error.errno in (ADVICE if named else OF_WRITING)
-    return _sentence(error.errno, named) if known else str(error)
+    if not isinstance(error, OSError) or error.errno is None:
+        return str(error)
+    # Of a copy the second is the file that is written.
+    named = error.filename2 or error.filename
+    if named or error.errno in OF_WRITING:
+        return _sentence(error.errno, named)
+    return f"{error.strerror}."
 
 
 def told_of_disk(reason):
@@ -45,4 +48,6 @@ def told_of_disk(reason):
 def _sentence(number, named):
     what = "write" if number in OF_WRITING else "use"
     # Under their other names files are only while they are written.
-    return f"Cannot {what} {UNFINISHED.sub('', str(named or 'a file'))}: {ADVICE[number]}"
+    return (
+        f"Cannot {what} {UNFINISHED.sub('', str(named or 'a file'))}: {ADVICE.get(number, os.strerror(number) + '.')}"
+    )

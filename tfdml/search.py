@@ -93,9 +93,8 @@ def _search(searcher, queries, given):
         return
     for query, neighbors, all_of_them in zip(queries, found, nearest, strict=True):
         print(query)
-        if neighbors:
-            _print_rows([(f"{each.similarity:.4f}", each.label or "", each.path) for each in neighbors])
-        else:
+        _print_rows([(f"{each.similarity:.4f}", each.label or "", each.path) for each in neighbors])
+        if all_of_them and not neighbors:
             print(f"  none from --threshold={threshold:g} on; the nearest has {all_of_them[0].similarity:.4f}")
 
 
