@@ -92,7 +92,7 @@ def test_train_with_a_mistyped_flag_and_a_missing_folder_in_processes_of_their_o
         Command("tfdml.evaluate", f"--run_dir={tmp_path}/none"),
         Command("tfdml.export", f"--run_dir={tmp_path}/none", f"--out={tmp_path}/out"),
     ]
-    assert_one_error(commands[0].wait(), "'epoch'", "epochs")
+    assert_one_error(commands[0].wait(), "--epoch.", "--epochs")
     assert_one_error(commands[1].wait(), str(tmp_path / "none" / "train"))
     for command in commands[2:]:
         assert_one_error(command.wait(), f"{tmp_path}/none", "flags.txt")
