@@ -217,6 +217,7 @@ setup(
         "tfdml.reporting.page": ["*.css", "*.html", "*.js"],
         "tfdml.serving.http": ["*.css", "*.html", "*.js"],
     },
+    entry_points={"console_scripts": ["tfdml = tfdml.__main__:main"]},
     install_requires=REQUIRES,
     extras_require={
         "cpu": CPU,

@@ -1,6 +1,7 @@
 """What all command lines do before they import TensorFlow: help, mistyped flags, Ctrl-C."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,9 @@ from absl import flags as absl_flags
 from pipelines.images.errors import reason_of
 from tests.commands import PATIENCE, ROOT, Command
 from tests.run_helpers import train_flags
-from tfdml import flags, startup
+from tfdml import flags, registry, startup
+from tfdml.__main__ import COMMANDS
+from tfdml.flag_hints import WRITE, in_place_of
 
 COMMAND_LINES = [
     "tfdml.train",
@@ -83,6 +86,39 @@ def test_a_reader_who_has_seen_enough_gets_no_error(flag):
     assert (done.returncode, done.stderr.decode()) == (-signal.SIGPIPE, "")
 
 
+@pytest.fixture
+def program(tmp_path):
+    """The script that pip makes."""
+    script = tmp_path / "tfdml"
+    script.write_text("import sys\nfrom tfdml.__main__ import main\nsys.exit(main())\n")
+    return script
+
+
+def printed(*arguments):
+    environment = os.environ | TELLING | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, *arguments], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert "tfdml" in done.stderr and "tensorflow" not in done.stderr and "keras" not in done.stderr
+    return done
+
+
+def test_the_package_and_the_program_list_the_commands(program):
+    for way in (["-m", "tfdml"], ["-m", "tfdml", "--help"], [str(program)]):
+        done = printed(*way)
+        assert done.returncode == 0
+        assert [line for line in done.stdout.splitlines() if line.startswith("  train ")] == [
+            "  train            Trains an embedding"
+        ]
+    with_main = {path.stem for path in (ROOT / "tfdml").glob("*.py") if '__name__ == "__main__"' in path.read_text()}
+    assert with_main - {"__main__"} == set(COMMANDS)
+
+
+def test_the_program_runs_a_command(program):
+    done = printed(str(program), "train", "--help")
+    assert done.returncode == 0 and "Usage: python -m tfdml.train " in done.stdout
+    done = printed(str(program), "trian")
+    assert done.returncode == 1 and "Error: Unknown command 'trian'. Did you mean 'train'?" in done.stderr
+
+
 def test_helpfull_shows_flags_of_absl_too():
     done = Command("tfdml.evaluate", "--helpfull").wait()
     assert (done.returncode, done.stderr) == (0, "")
@@ -91,8 +127,18 @@ def test_helpfull_shows_flags_of_absl_too():
 
 def test_a_mistyped_flag_is_told_before_tensorflow_is_imported():
     done = Command("tfdml.train", "--epoch=3", environment=TELLING).wait()
-    assert done.returncode == 1 and "Did you mean: epochs" in done.stderr
+    assert done.returncode == 1 and "Write --epochs." in done.stderr
     assert "tfdml" in done.stderr and "tensorflow" not in done.stderr and "keras" not in done.stderr
+
+
+@pytest.mark.parametrize("name", WRITE)
+def test_what_stands_in_place_of_another_programs_flag_is_a_flag(name):
+    values = absl_flags.FlagValues()
+    names = {*flags.define_training(values), "run_dir", "k"}
+    assert name not in names and in_place_of(name, names) and in_place_of(name, {"index"}) is None
+    spec = re.search(r"--(\w+)=(['\"])(.*?)\2", WRITE[name])
+    if spec:
+        registry.create(spec[1], spec[3])
 
 
 def test_an_error_in_a_graph_is_told_by_its_sentence():
@@ -124,6 +170,17 @@ def imports_tensorflow(pid):
         return "tensorflow" in Path(f"/proc/{pid}/maps").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+def test_training_without_flags_says_first_what_it_does_where_and_how_long():
+    command = Command("tfdml.train")
+    done = command.until(lambda: imports_tensorflow(command.pid)).kill(signal.SIGINT)
+    what, where, starting = done.stdout.splitlines()
+    for word in ("--dataset=toycars", "--backbone=small", "--loss=triplet", "2,000 steps", "20 minutes", "--help"):
+        assert word in what
+    folder = where.split()[4].rstrip(";")
+    assert folder.startswith("runs/") and f"--run_dir={folder}" in where and starting == "Starting TensorFlow ..."
+    assert not (ROOT / folder).exists()
 
 
 def child_of(pid):

@@ -34,9 +34,15 @@ def shown_table(stdout):
 
 
 BAD_FLAGS = {
-    "mistyped_flag": (["--epoch=3"], ["epoch", "Did you mean: epochs"]),
+    "mistyped_flag": (["--epoch=3"], ["epoch", "Write --epochs."]),
+    "nearly_a_flag": (["--epocs=3"], ["epocs", "Did you mean: epochs?"]),
+    "batch_size": (["--batch_size=32"], ["--batch_size", "--sampler='pxk(classes=32, per_class=4)'"]),
+    "learning_rate": (["--learning_rate=0.1"], ["--learning_rate", "--optimizer='adam(learning_rate=0.001)'"]),
+    "lr": (["--lr", "0.1"], ["--lr", "--optimizer='adam(learning_rate=0.001)'"]),
+    "margin": (["--margin=0.3"], ["--margin", "--loss='triplet(margin=0.2)'"]),
     "no_number": (["--epochs=many"], ["--epochs=many"]),
     "number_too_low": (["--epochs=-1"], ["--epochs=-1"]),
+    "too_large_images": (["--image_size=100000"], ["--image_size=100000", "0, or 8 to 4096"]),
     "no_choice": (["--evaluate_on=train"], ["evaluate_on", "test|validation"]),
     "no_flagfile": (["--flagfile=/none/such.flags"], ["/none/such.flags"]),
     "stray_word": (["quickstart"], ["Unexpected argument 'quickstart'"]),
@@ -86,7 +92,7 @@ def test_train_with_a_mistyped_flag_and_a_missing_folder_in_processes_of_their_o
         Command("tfdml.evaluate", f"--run_dir={tmp_path}/none"),
         Command("tfdml.export", f"--run_dir={tmp_path}/none", f"--out={tmp_path}/out"),
     ]
-    assert_one_error(commands[0].wait(), "'epoch'", "epochs")
+    assert_one_error(commands[0].wait(), "--epoch.", "--epochs")
     assert_one_error(commands[1].wait(), str(tmp_path / "none" / "train"))
     for command in commands[2:]:
         assert_one_error(command.wait(), f"{tmp_path}/none", "flags.txt")

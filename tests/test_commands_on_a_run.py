@@ -133,6 +133,19 @@ def test_a_projected_and_tolerant_export_and_its_card(tmp_path):
 def test_search_and_index_bad_input(tmp_path):
     for module, flags, words in [
         ("tfdml.search", ["query.jpg"], "--index is missing"),
+        (
+            "tfdml.search",
+            ["--index=x", f"--picture={tmp_path}/none/found.png", "query.jpg"],
+            f"--picture={tmp_path}/none/found.png: there is no folder {tmp_path}/none",
+        ),
+        ("tfdml.search", ["--index=x", f"--picture={tmp_path}", "query.jpg"], f"--picture={tmp_path} is a folder"),
+        ("tfdml.search", ["--index=x", "--picture=found.xyz", "query.jpg"], "--picture=found.xyz does not end as"),
+        # Before the run is opened.
+        (
+            "tfdml.evaluate",
+            ["--run_dir=none", f"--per_query={tmp_path}/none/values.csv"],
+            f"--per_query={tmp_path}/none/values.csv: there is no folder {tmp_path}/none",
+        ),
         ("tfdml.search", ["--index=x"], "Expected one of: images to search for, --duplicates, and --label"),
         ("tfdml.search", ["--index=x", "--label=y"], "--label needs --threshold, or --validation"),
         (

@@ -34,6 +34,11 @@ BAD_FLAGS = {
     "unknown_source": (["--source=resnet50"], ["--source=resnet50", "torchvision_resnet50"]),
     "no_input": (["--source=caffe_googlenet"], ["--input", "bvlc_googlenet.caffemodel"]),
     "no_output": (["--source=caffe_googlenet", "--input=x"], [".weights.h5"]),
+    # Told before the file is read.
+    "no_folder": (
+        ["--source=caffe_googlenet", "--input=/none/x", "--output=/none/x.weights.h5"],
+        ["--output=/none/x.weights.h5: there is no folder /none"],
+    ),
     "no_such_file": (["--source=caffe_googlenet", "--input=/none/x", "--output=x.weights.h5"], ["/none/x"]),
     "damaged": (["--source=caffe_googlenet", f"--input={__file__}", "--output=x.weights.h5"], [__file__, "caffemodel"]),
 }

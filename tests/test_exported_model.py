@@ -2,6 +2,8 @@
 
 import dataclasses
 import json
+import re
+import shutil
 
 import numpy as np
 import pytest
@@ -15,7 +17,10 @@ from tests.run_helpers import result, straight_run
 from tests.test_serving import write_files
 from tfdml.preprocessing import preprocessing_of
 from tfdml.serving import export
+from tfdml.serving.bulk_embedding import embed_images
 from tfdml.serving.exported_model import ExportedModel
+from tfdml.serving.image_list import ImageList
+from tfdml.serving.indexing import index_images
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +62,10 @@ def test_boxes_are_refused(exported):
 
 
 def test_other_folders_and_signatures_are_told(tmp_path):
-    with pytest.raises(ValueError, match="Cannot read the SavedModel .*nothing"):
-        ExportedModel(tmp_path / "nothing")
+    (tmp_path / "damaged").mkdir()
+    (tmp_path / "damaged" / "saved_model.pb").write_bytes(b"text")
+    with pytest.raises(ValueError, match="Cannot read the SavedModel .*damaged"):
+        ExportedModel(tmp_path / "damaged")
     module = tf.Module()
     module.double = tf.function(lambda x: {"embedding": 2 * x}, [tf.TensorSpec([None, 3], tf.float32)])
     tf.saved_model.save(module, str(tmp_path / "pixels"), signatures=module.double)
@@ -66,11 +73,54 @@ def test_other_folders_and_signatures_are_told(tmp_path):
         ExportedModel(tmp_path / "pixels")
 
 
-def test_a_folder_without_a_model_is_told(tmp_path):
-    done = run(
-        "tfdml.evaluate", f"--model={tmp_path}", "--dataset=toycars(classes=16, images_per_class=8, image_size=24)"
-    )
-    assert_one_error(done, str(tmp_path), "no saved_model.pb", ".keras")
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    """A folder with a run, a file of a model alone, versions of exported models, and an empty folder."""
+    folder = tmp_path_factory.mktemp("places")
+    for name in ("run", "one/1", "two/1", "two/2", "empty"):
+        (folder / name).mkdir(parents=True)
+    for name in ("run/flags.txt", "run/model.keras", "alone.keras", "two/1/saved_model.pb", "two/2/saved_model.pb"):
+        (folder / name).touch()
+    return folder
+
+
+EXPORT = "python -m tfdml.export --run_dir={} --out=exported/1, then give exported/1."
+
+
+@pytest.mark.parametrize(
+    "name, told, run_dir",
+    [
+        ("run", "is a run, and its model is not exported. Export it: ", "run"),
+        ("run/model.keras", "is a file: expected the folder of an exported model. Export the model's run: ", "run"),
+        ("alone.keras", "is a file: expected the folder of an exported model. Export the model's run: ", None),
+        ("empty", "is no SavedModel: it has no saved_model.pb. Export one: ", None),
+        ("none", "does not exist: expected the folder of an exported model. Export one: ", None),
+    ],
+)
+def test_what_is_no_exported_model_and_what_to_do(places, tmp_path, name, told, run_dir):
+    expected = f"{places / name} {told}{EXPORT.format(places / run_dir if run_dir else 'runs/...')}"
+    images = ImageList(["a.png"], [None], np.array([b""], object))
+    for use in (
+        ExportedModel,
+        lambda model: index_images(tmp_path / "out", images, model=model),
+        lambda model: embed_images(tmp_path / "out", images, model=model),
+    ):
+        with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+            use(places / name)
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_only_version_is_meant(places, exported):
+    folder, _ = exported
+    shutil.copytree(folder / "saved", places / "one" / "1", dirs_exist_ok=True)
+    assert ExportedModel(places / "one").path == places / "one" / "1"
+    with pytest.raises(ValueError, match=f"{places}/two has several versions of a model; give one of {places}/two/1, "):
+        ExportedModel(places / "two")
+
+
+def test_evaluation_tells_what_it_takes(places):
+    done = run("tfdml.evaluate", f"--model={places}/empty", "--dataset=none")
+    assert_one_error(done, f"--model={places}/empty is no SavedModel", "A .keras file or the folder of a run needs no")
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ def test_a_line_every_few_seconds_with_speed_and_time_left(clock, capsys):
     bar.add(4000)
     clock[0] += 30.0
     bar.add(0)
-    assert capsys.readouterr().out == "5,120/6,000 images, 98.1 a second, 9 s left\n"
+    assert capsys.readouterr().out == "5,120/6,000 images, 105 a second, 8 s left\n"
 
 
 def test_without_a_total_or_anything_done(clock, capsys):
@@ -35,11 +35,20 @@ def test_without_a_total_or_anything_done(clock, capsys):
     bar.add(0)
     bar.add(20)
     clock[0] += 9.0
-    bar.add(0)
-    assert capsys.readouterr().out == "0 files, 0 a second\n"
+    bar.add(9)
+    assert capsys.readouterr().out == "0 files\n"
     clock[0] += 1.0
-    bar.add(0)
-    assert capsys.readouterr().out == "20 files, 1 a second\n"
+    bar.add(1)
+    assert capsys.readouterr().out == "30 files, 1 a second\n"
+
+
+def test_the_first_part_which_makes_the_graph_is_left_out(clock, capsys):
+    bar = ProgressBar(100, "image", every=1.0)
+    clock[0] += 60.0
+    bar.add(10)
+    clock[0] += 2.0
+    bar.add(10)
+    assert capsys.readouterr().out.splitlines() == ["10/100 images", "20/100 images, 5 a second, 16 s left"]
 
 
 def test_a_bar_in_a_terminal(monkeypatch, capsys):

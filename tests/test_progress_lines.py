@@ -18,7 +18,8 @@ def model():
 def test_each_batch_that_comes_later_gets_a_line(capsys):
     model().fit(np.ones((4, 2)), np.ones((4, 1)), batch_size=2, verbose=0, callbacks=[ProgressLines(every=0.0)])
     first, second = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"step 1/2, [\d.,e+]+ a second, \d+ s left - loss: [\d.]+", first)
+    # The first one makes the graph, which takes many times as long.
+    assert re.fullmatch(r"step 1/2 - loss: [\d.]+", first)
     assert re.fullmatch(r"step 2/2, [\d.,e+]+ a second, 0 s left - loss: [\d.]+", second)
 
 

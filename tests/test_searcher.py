@@ -2,12 +2,14 @@
 
 import dataclasses
 import io
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from tests.commands import assert_one_error, run
 from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
 from tests.test_indexing import write_pictures
 from tfdml.serving import Neighbor, Searcher
@@ -98,6 +100,11 @@ def test_votes():
     votes = [neighbor("a", 0.9), neighbor("b", 0.8), neighbor("b", 0.7), neighbor(None, 0.6), neighbor("a", 0.5)]
     assert vote(votes) == ("a", 0.9) and vote(votes[:3]) == ("b", 0.8)
     assert vote([neighbor(None, 0.4)]) == (None, 0.4)
+    # The same image knows better than any number of others.
+    assert vote([neighbor("b", 0.9999999), *[neighbor("a", 0.9)] * 5]) == ("b", 0.9999999)
+    assert vote([neighbor("b", 0.95), *[neighbor("a", 0.6)] * 5]) == ("a", 0.6)
+    assert vote([neighbor("b", -0.001), *[neighbor("a", -0.9)] * 5], "euclidean") == ("b", -0.001)
+    assert vote([neighbor("b", -2.0), neighbor("a", -2.1), neighbor("a", -2.2)], "euclidean") == ("a", -2.1)
     # A distance can be any number, and minus one would be near.
     assert vote([]) == (None, -np.inf)
     assert Labeled("a.jpg", *vote([])).in_json() == {"path": "a.jpg", "label": None, "similarity": None}
@@ -117,23 +124,59 @@ def test_the_threshold_labels_as_many_as_the_precision_allows():
         calibrate([("a", 0.9)], ["b"], 0.9)
 
 
-def test_a_folder_is_labeled_and_strangers_are_unknown(index, photos, tmp_path):
-    validation = tmp_path / "validation"
+def nearly(content):
+    """The contents of a file that differs a little in the middle."""
+    pixels, file = np.asarray(Image.open(io.BytesIO(content))).copy(), io.BytesIO()
+    pixels[14:16, 18:22] = 255
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.fixture
+def validation(photos, tmp_path):
+    """Two photos that are nearly those of the index, one of another class, and one that cannot be read."""
+    folder = tmp_path / "validation"
     for name in ("even/02.png", "odd/01.png"):
-        (validation / name).parent.mkdir(parents=True)
-        (validation / name).write_bytes((photos / name).read_bytes())
-    (validation / "other").mkdir()
-    (validation / "other" / "new.png").write_bytes(picture(99))
-    (validation / "other" / "broken.png").write_bytes(b"text")
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_bytes(nearly((photos / name).read_bytes()))
+    (folder / "other").mkdir()
+    (folder / "other" / "new.png").write_bytes(picture(99))
+    (folder / "other" / "broken.png").write_bytes(b"text")
+    return folder
+
+
+def test_a_folder_is_labeled_and_strangers_are_unknown(index, photos, validation, tmp_path):
     (tmp_path / "new").mkdir()
     for name, content in {"a.png": picture(4), "b.png": picture(77), "c.png": b"text", "d.png": picture(7)}.items():
         (tmp_path / "new" / name).write_bytes(content)
     calibration, found = label_folder(Searcher(index), tmp_path / "new", 1, validation=validation, precision=1.0)
     assert (calibration.precision, calibration.labeled, calibration.images) == (1.0, pytest.approx(2 / 3), 3)
+    assert calibration.indexed == 0
     assert [each.label for each in found] == ["even", None, None, "odd"]
     assert found[1].similarity < calibration.threshold <= found[0].similarity and found[2].similarity is None
     with pytest.raises(ValueError, match="a.png has no label"):
         label_folder(Searcher(index), photos, 1, validation=tmp_path / "new")
+
+
+@pytest.mark.parametrize("rounds", [False, True])
+def test_validation_images_that_are_in_the_index_are_not_their_own_neighbors(
+    index, photos, validation, monkeypatch, rounds
+):
+    """A copy and the photo itself; also where an index gives similarities only roughly."""
+    (validation / "odd" / "01.png").write_bytes((photos / "odd" / "01.png").read_bytes())
+    (validation / "even" / "04.png").symlink_to(photos / "even" / "04.png")
+    searcher, names = Searcher(index), ["even/02.png", "even/04.png", "odd/01.png", "other/new.png"]
+    found = searcher.search([validation / name for name in names], k=2)
+    # Of the second and third the next one.
+    nearest = [found[place][place in (1, 2)] for place in range(4)]
+    assert found[1][0].path.endswith(names[1]) and found[2][0].path.endswith(names[2])
+    if rounds:
+        exact = searcher.nearest
+        monkeypatch.setattr(searcher, "nearest", lambda *given: (np.minimum(exact(*given)[0], 0.5), exact(*given)[1]))
+    votes = [(each.label, min(each.similarity, 0.5) if rounds else each.similarity) for each in nearest]
+    expected = calibrate(votes, ["even", "even", "odd", "other"], 0.01)
+    found, _ = label_folder(searcher, validation / "even", 1, validation=validation, precision=0.01)
+    assert found == dataclasses.replace(expected, indexed=2, threshold=pytest.approx(expected.threshold))
 
 
 def test_queries_and_neighbors_are_drawn(index, photos, tmp_path):
@@ -145,3 +188,31 @@ def test_queries_and_neighbors_are_drawn(index, photos, tmp_path):
     tile = sheet[8 : 8 + 128, 8 : 8 + 128]
     assert (tile == sheet[8 : 8 + 128, 144 : 144 + 128]).all() and tile.std() > 10
     assert (sheet[172 : 172 + 128, 416 : 416 + 128] == 211).all()
+
+
+@pytest.mark.slow
+def test_the_command_lists_neighbors_from_a_threshold_on(index, photos, validation, tmp_path):
+    query, near, far = (
+        str(photos / "odd" / "03.png"),
+        str(validation / "even" / "02.png"),
+        str(validation / "other" / "new.png"),
+    )
+    done = run("tfdml.search", f"--index={index}", "--threshold=0.9999", f"--picture={tmp_path}/found.png", query, far)
+    nearest = Searcher(index).search([far], k=1)[0][0].similarity
+    assert done.stdout.splitlines() == [
+        query,
+        f"  1.0000  odd  {query}",
+        far,
+        f"  none from --threshold=0.9999 on; the nearest has {nearest:.4f}",
+    ]
+    assert Image.open(tmp_path / "found.png").size == (2 * 136 + 8, 2 * 164 + 8)
+    done = run("tfdml.search", f"--index={index}", "--threshold=0.9999", "--format=json", query, far)
+    assert [len(each["neighbors"]) for each in json.loads(done.stdout)] == [1, 0]
+    for flags in ([query], ["--duplicates"], [f"--label={photos}"]):
+        refused = run("tfdml.search", f"--index={index}", "--threshold=2", *flags)
+        assert_one_error(refused, "--threshold=2: the similarity is a cosine, which is at most 1")
+    (validation / "even" / "04.png").write_bytes((photos / "even" / "04.png").read_bytes())
+    flags = [f"--label={validation / 'even'}", f"--validation={validation}", "--precision=0.01", "--k=1"]
+    done = run("tfdml.search", f"--index={index}", *flags)
+    assert done.stdout.startswith("1 of 4 validation images are in the index, and are not their own neighbors here.")
+    assert near in done.stdout

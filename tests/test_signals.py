@@ -2,11 +2,14 @@
 
 import os
 import re
+import shlex
+import shutil
 import signal
+from pathlib import Path
 
 import pytest
 
-from tests.commands import Command, Forked, run
+from tests.commands import ROOT, Command, Forked, run
 from tests.run_helpers import STEPS_PER_EPOCH, assert_same_run, events, steps, straight_flags, straight_run, train_flags
 from tfdml.run.stop_request import StopRequest
 
@@ -48,6 +51,28 @@ def test_sigterm_at_the_first_evaluation(tmp_path):
     assert done.returncode == STOPPED_STATUS, done.stderr
     assert f"after step {steps(run_dir)[-1]}, which is saved" in done.stderr
     assert 1 <= steps(run_dir)[-1] < STEPS_PER_EPOCH
+
+
+@pytest.fixture
+def unnamed():
+    """A run in a folder of its own choice that was stopped in its first epoch, and the folder."""
+    flags = [flag for flag in train_flags("unused") if not flag.startswith("--run_dir")]
+    command = Forked("tfdml.train", *flags)
+    command.until(lambda: re.search(r"Training in (.*):", command.printed()))
+    folder = Path(re.search(r"Training in (.*):", command.printed())[1])
+    yield command.until(lambda: events(ROOT / folder)).kill(signal.SIGINT), folder
+    shutil.rmtree(ROOT / folder)
+
+
+@pytest.mark.slow
+def test_a_run_without_a_folder_names_its_own_and_the_command_that_goes_on(unnamed):
+    done, folder = unnamed
+    assert f"The run is in {folder}; with --run_dir={folder} the same flags go on with it." in done.stdout
+    assert done.returncode == STOPPED_STATUS and "same command" not in done.stderr, done.stderr
+    python, module, name, *flags = shlex.split(done.stderr.partition(" goes on from there: ")[2])
+    assert (python, module, flags[-1]) == ("python", "-m", f"--run_dir={folder}")
+    again = run(name, *flags)
+    assert f"Going on with {folder} after step {steps(ROOT / folder)[0]}." in again.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -65,7 +65,7 @@ def test_stopped_in_the_first_member_and_killed_in_the_second(tmp_path):
     assert done.returncode == 75, done.stderr
     stopped, ensemble = done.stderr.splitlines()
     assert re.fullmatch(r"Stopped by SIGTERM after step \d+, which is saved\. .*", stopped)
-    assert ensemble == "The ensemble stopped with this member; the same command goes on with it."
+    assert ensemble == "The ensemble stopped with this member. The same command goes on from there."
     assert not (first / "result.json").exists() and not second.exists()
 
     command = Command("tfdml.train", *flags)

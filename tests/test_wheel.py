@@ -82,3 +82,15 @@ def test_it_is_imported_from_where_it_was_unpacked(installed, tmp_path):
 def test_its_command_line_runs(installed, tmp_path):
     printed = run("-m", "tfdml.train", "--list", cwd=tmp_path, PYTHONPATH=str(installed))
     assert "triplet" in printed and "toycars" in printed
+
+
+def test_its_program_runs_commands_before_tensorflow_is_imported(wheel, installed, tmp_path):
+    """As the script of pip does it, which imports what the wheel names."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt"))
+        assert archive.read(name).decode().split("\n")[:2] == ["[console_scripts]", "tfdml = tfdml.__main__:main"]
+    script = tmp_path / "tfdml"
+    script.write_text("import sys\nfrom tfdml.__main__ import main\nsys.exit(main())\n")
+    variables = {"PYTHONPATH": str(installed)}
+    assert "  train " in run(str(script), cwd=tmp_path, **variables)
+    assert "Usage: python -m tfdml.train " in run(str(script), "train", "--help", cwd=tmp_path, **variables)

@@ -3,11 +3,13 @@
 import importlib
 import sys
 
-from tfdml import startup
+from tfdml import names, startup
 
 __version__ = "0.1.0"
 # The names that are for users.
 __all__ = ["__version__"]
+# Packages where a name may stand that is looked for here.
+_guided = []
 
 # Commands parse their flags before these imports, see `startup`.
 if startup.begin():
@@ -38,6 +40,9 @@ if startup.begin():
         __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers", "reporting"]
         __all__ += ["serving"]
 
+    _guided = [module for name, module in globals().items() if name in __all__ and hasattr(module, "__path__")]
+    names.guide(*_guided)
+
 
 # Imported on first access, because their pipelines import the registry from this package.
 _LATER = {"ImageEmbedder": "tfdml.image_embedder", "load": "tfdml.loading"}
@@ -49,7 +54,7 @@ def __getattr__(name):
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
     found = sys.modules.get("keras")
-    needs = ""
+    needs = f".{names.meant(name, sys.modules[__name__], *_guided)}"
     if found is not None and found.backend.backend() != "tensorflow":
         needs = f" on Keras' {found.backend.backend()} backend. Models and callbacks need KERAS_BACKEND=tensorflow"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{needs}")

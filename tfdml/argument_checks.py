@@ -1,12 +1,12 @@
 """Checks the arguments of functions and classes at each call."""
 
-import difflib
 import functools
 import inspect
 import itertools
 import numbers
 
 from tfdml.arguments import REFUSED, boolean, integer, number, several, text
+from tfdml.names import nearest
 
 LONGEST_VALUE = 80
 
@@ -62,12 +62,6 @@ def refuse_unknown(owner, given, known):
         if name not in known:
             listed = ", ".join(known) or "none"
             raise TypeError(f"{owner} takes no argument {name!r}.{nearest(name, known)} Its arguments: {listed}.")
-
-
-def nearest(word, known):
-    """Returns a suggestion for an unknown word, or an empty string if no known word is similar."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def expected_of(thing):

@@ -1,5 +1,6 @@
 """Files that are whole or not there, and fingerprints that tell damaged ones. None is written through a link."""
 
+import contextlib
 import errno
 import fcntl
 import hashlib
@@ -12,8 +13,13 @@ def write_atomically(path, content):
     """Writes bytes so that `path` holds either the old or the new content, whenever the machine stops."""
     path = Path(path)
     temporary = path.with_name(f".writing-{path.name}")
-    write_flushed(temporary, lambda file: file.write(content))
-    temporary.rename(path)
+    try:
+        write_flushed(temporary, lambda file: file.write(content))
+        temporary.rename(path)
+    except OSError as error:
+        # Of which nobody knows the other name.
+        error.filename, error.filename2 = str(path), None
+        raise
 
 
 def write_flushed(path, fill):
@@ -23,14 +29,23 @@ def write_flushed(path, fill):
         path: the file.
         fill: function that writes to it, opened for bytes.
     """
+    with naming(path), open(vacated(path), "xb") as file:
+        fill(file)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def naming(path):
+    """A context whose errors name a file, or the folder that files are written to, where they name none.
+
+    A disk that fills up while a file is written does not say which.
+    """
     try:
-        with open(vacated(path), "xb") as file:
-            fill(file)
-            file.flush()
-            os.fsync(file.fileno())
+        yield
     except OSError as error:
-        # A disk that fills up while a file is written does not say which.
-        error.filename = error.filename or str(path)
+        if error.errno is not None:
+            error.filename = error.filename or str(path)
         raise
 
 

@@ -1,14 +1,15 @@
 """Runs a command: help, one-line errors and exit statuses, shared by all commands."""
 
-import errno
 import logging
 import os
 import signal
 import sys
+from pathlib import Path
 
 from absl import app, flags
 
-from tfdml import command_help, startup
+from tfdml import command_help, flag_hints, startup
+from tfdml.disk_errors import told, told_of_disk
 from tfdml.errors import TrainingDiverged, TrainingStopped, WorkerFailed
 
 STOPPED_STATUS = 75
@@ -47,13 +48,14 @@ def run(main, arguments="", before=None):
             print(stopped, file=sys.stderr)
             sys.exit(STOPPED_STATUS)
         except (ValueError, OSError, ImportError, TrainingDiverged, WorkerFailed) as error:
-            # Who caught it where a file was written has named the file.
-            full = getattr(error, "errno", None) == errno.ENOSPC and not error.filename
-            _end(f"{error}. Make room, then give the same command again." if full else str(error))
+            _end(told(error))
         except _tensorflow_errors() as error:
             from pipelines.images.errors import reason_of
 
-            _end(f"TensorFlow failed: {reason_of(error)} (--debug shows where)")
+            reason = reason_of(error)
+            _end(told_of_disk(reason) or f"TensorFlow failed: {reason} (--debug shows where)")
+        except MemoryError as error:
+            _end(f"Not enough memory: {error}. Take smaller images or batches, or fewer images.")
         except Exception as error:
             _end(f"{type(error).__name__}: {error} (--debug shows where)")
         finally:
@@ -80,6 +82,24 @@ def refuse_unused(names, reason):
             raise ValueError(f"{reason}, which does not use --{name}. Leave it out.")
 
 
+def check_file(name):
+    """Raises a ValueError if the file that a flag names cannot be written: before there is work that would be lost.
+
+    Args:
+        name: name of the flag; its value may be empty.
+    """
+    path = Path(flags.FLAGS[name].value)
+    given, folder = f"--{name}={path}", path.parent
+    if not flags.FLAGS[name].value:
+        return
+    if path.is_dir():
+        raise ValueError(f"{given} is a folder. Give a file in it.")
+    if not folder.is_dir():
+        raise ValueError(f"{given}: there is no folder {folder}. Make it first, or give another one.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{given}: {folder} is read-only. Give another folder.")
+
+
 def _parse(given, arguments):
     """Parses flags and returns the positional arguments; prints help and exits if asked to."""
     asked = given[: given.index("--")] if "--" in given else given
@@ -94,12 +114,24 @@ def _parse(given, arguments):
         sys.exit(0)
     if "--helpfull" in asked:
         app.usage(writeto_stdout=True, exitcode=0)
-    others = app.parse_flags_with_usage(given)
+    others = _read(given)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
         # As a shell does, but not behind `--out=`.
         if isinstance(flag.value, str) and flag.value.startswith("~"):
             flag.value = os.path.expanduser(flag.value)
     return others
+
+
+def _read(given):
+    """Returns the positional arguments; sets the flags, or exits with an error."""
+    try:
+        return flags.FLAGS(given)
+    except flags.UnrecognizedFlagError as error:
+        message = flag_hints.in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
+    except flags.Error as error:
+        message = str(error)
+    print(f"Error: {' '.join(message.split())} (--help shows all flags)", file=sys.stderr)
+    sys.exit(1)
 
 
 def import_package():

@@ -23,6 +23,7 @@ def main():
         raise ValueError(f"--input is missing: the file published at {SOURCES[source].url}.")
     if not output.name.endswith(".weights.h5"):
         raise ValueError(f"Expected --output to end with .weights.h5, received --output={output}.")
+    command.check_file("output")
     backbone = convert(source, SOURCES[source].read(flags.FLAGS.input))
     unfinished = output.with_name(f".writing-{output.name}")
     backbone.save_weights(unfinished)

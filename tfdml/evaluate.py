@@ -71,6 +71,7 @@ def main():
     if named[0] != "run_dir":
         command.refuse_unused(["which"], f"--{named[0]} names what is measured")
         registry.import_modules(given.import_modules)
+    command.check_file("per_query")
     source = sources[named[0]](given)
     scores, rows = source.protocol.scores(source.embeddings, source.rows), source.rows
     index = {} if scores.index is None else {"index": scores.index.spec}
@@ -115,24 +116,27 @@ def _of_model(given):
 
     if not given.dataset:
         raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
+    # Before a dataset is read: a wrong path is told at once.
+    embedder = _embedder(given.model)
     dataset = load_dataset(given.dataset, data_dir=given.data_dir, test_only=True)
     spec = given.protocol or dataset.protocol
     protocol = protocol_of(spec, given.metrics, given.index)
-    embeddings = _embedder(given.model).embed_split(dataset.test)
+    embeddings = embedder.embed_split(dataset.test)
     about = {"model": given.model, "dataset": given.dataset, "split": "test", "protocol": spec}
     return Source(about, protocol, embeddings, dataset.test)
 
 
 def _embedder(model):
-    if (Path(model) / "saved_model.pb").is_file():
-        from tfdml.serving.exported_model import ExportedModel
-
-        return ExportedModel(model)
     from tfdml.loading import load
 
-    if Path(model).is_dir() and not (Path(model) / "flags.txt").is_file():
-        raise ValueError(f"--model={model} has no saved_model.pb: expected a .keras file or a SavedModel.")
-    return load(model)
+    if Path(model).is_file() or (Path(model) / "flags.txt").is_file():
+        return load(model)
+    from tfdml.serving.exported_model import ExportedModel
+
+    try:
+        return ExportedModel(model)
+    except ValueError as error:
+        raise ValueError(f"--model={error} A .keras file or the folder of a run needs no export.") from None
 
 
 def _of_files(given):

@@ -47,7 +47,7 @@ def _data(define):
 
 def _images(define):
     define.integer("image_size", 0, "Side of the network's square input images in pixels; 0: the backbone's own.", 0)
-    define.validator("image_size", lambda size: size == 0 or size >= 8, "Expected 0, or 8 or more.")
+    define.validator("image_size", lambda size: size == 0 or 8 <= size <= 4096, "Expected 0, or 8 to 4096.")
     define.string(
         "train_transform", "random_resized_crop(area=(0.5, 1.0))|flip", "Chain of transforms for training images."
     )

@@ -26,41 +26,55 @@ class ProgressBar:
         self.verbose = (1 if sys.stdout.isatty() else 2) if verbose is None else verbose
         self._bar = keras.utils.Progbar(total, verbose=int(self.verbose == 1), unit_name=unit)
         self._bar.add(done)
-        self._before, self._begun = done, time.monotonic()
-        self._printed = self._begun
+        self._speed = Speed()
+        self._printed = time.monotonic()
 
     def add(self, count):
         """Counts `count` more as done."""
         self.done += count
         self._bar.add(count)
+        self._speed.add(count)
         now = time.monotonic()
         if self.verbose == 2 and now - self._printed >= self.every:
             self._printed = now
-            print(self._line(now - self._begun), flush=True)
+            print(self._line(), flush=True)
 
     def end(self):
         """Ends a bar whose total nobody knew."""
         self._bar.update(self.done, finalize=True)
 
-    def _line(self, seconds):
+    def _line(self):
         count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"
-        return f"{count} {self.unit}s, {speed_and_rest(self.done - self._before, self._rest(), seconds)}"
+        return f"{count} {self.unit}s{self._speed.told(self._rest())}"
 
     def _rest(self):
         return None if self.total is None else self.total - self.done
 
 
-def speed_and_rest(done, rest, seconds):
-    """Tells how many things a second were done, and how long the rest will take.
+class Speed:
+    """How fast work goes on after its first part, for which TensorFlow makes its graph."""
 
-    Args:
-        done: number of things that were done.
-        rest: number of things left; None if nobody knows.
-        seconds: the time that it took.
-    """
-    speed = done / max(seconds, 1e-9)
-    speed_text = f"{speed:,.3g} a second"
-    if rest is None or not speed:
-        return speed_text
-    left = rest / speed
-    return f"{speed_text}, {left / 60:,.0f} min left" if left > 90 else f"{speed_text}, {left:,.0f} s left"
+    def __init__(self):
+        self._done, self._begun = 0, None
+
+    def add(self, count):
+        """Counts `count` things more as done."""
+        if self._begun is not None:
+            self._done += count
+        elif count:
+            self._begun = time.monotonic()
+
+    def told(self, rest):
+        """Returns how many things a second are done, and how long the rest will take; empty before that is known.
+
+        Args:
+            rest: number of things left; None if nobody knows.
+        """
+        if not self._done:
+            return ""
+        speed = self._done / max(time.monotonic() - self._begun, 1e-9)
+        told = f", {speed:,.3g} a second"
+        if rest is None:
+            return told
+        left = rest / speed
+        return f"{told}, {left / 60:,.0f} min left" if left > 90 else f"{told}, {left:,.0f} s left"

@@ -4,7 +4,7 @@ import time
 
 import keras
 
-from tfdml.progress_bar import EVERY, speed_and_rest
+from tfdml.progress_bar import EVERY, Speed
 
 
 class ProgressLines(keras.callbacks.Callback):
@@ -32,11 +32,11 @@ class ProgressLines(keras.callbacks.Callback):
         self._tell("embedded batch", batch, "")
 
     def _begin(self):
-        self._begun = self._printed = time.monotonic()
+        self._speed, self._printed = Speed(), time.monotonic()
 
     def _tell(self, what, batch, more):
         now, steps = time.monotonic(), self.params["steps"]
+        self._speed.add(1)
         if now - self._printed >= self.every:
             self._printed = now
-            progress = speed_and_rest(batch + 1, steps and steps - batch - 1, now - self._begun)
-            print(f"{what} {batch + 1}/{steps or '?'}, {progress}{more}", flush=True)
+            print(f"{what} {batch + 1}/{steps or '?'}{self._speed.told(steps and steps - batch - 1)}{more}", flush=True)

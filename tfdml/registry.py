@@ -11,7 +11,8 @@ import pkgutil
 
 import keras.saving
 
-from tfdml.argument_checks import guarded, nearest
+from tfdml.argument_checks import guarded
+from tfdml.names import nearest
 from tfdml.specs import FIRST, parse, parse_sum
 
 # The package or module of each kind. Importing its modules registers their parts.

@@ -11,6 +11,7 @@ from absl import flags
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
+from tfdml.checked_files import naming
 from tfdml.run.groups import MOST_GROUPS, groups_of
 
 # What --only names beside pictures.
@@ -112,7 +113,9 @@ def draw_pictures(record, subject, wanted, asked):
     drawn, folder = {}, record.run.report
     for name in names:
         folder.mkdir(exist_ok=True)
-        for path in PICTURES[name].draw(subject, folder, **chosen.get(name, {})):
+        with naming(folder):
+            paths = PICTURES[name].draw(subject, folder, **chosen.get(name, {}))
+        for path in paths:
             drawn[path] = PICTURES[name].captions.get(path.stem, path.stem.replace("_", " ").capitalize())
             print(f"Wrote {path}", flush=True)
     drawn = {path: caption for path, caption in drawn.items() if path.suffix == ".png"}

@@ -6,7 +6,9 @@ python -m tfdml.search --index=index --label=new_photos --validation=photos_with
 """
 
 import json
+import math
 from dataclasses import asdict
+from pathlib import Path
 
 from absl import flags, logging
 
@@ -21,7 +23,11 @@ flags.DEFINE_string("picture", "", "Image file to draw queries and neighbors in,
 flags.DEFINE_bool(
     "duplicates", False, "List the pairs of images in the index with at least the similarity --threshold."
 )
-flags.DEFINE_float("threshold", None, "Smallest similarity of --duplicates, 0.95 by default, and of --label.")
+flags.DEFINE_float(
+    "threshold",
+    None,
+    "Smallest similarity of neighbors, any by default, of --duplicates, 0.95 by default, and of --label.",
+)
 flags.DEFINE_string("label", "", "Folder of images to label by their nearest neighbors, where these are near enough.")
 flags.DEFINE_string(
     "validation",
@@ -43,12 +49,15 @@ def main(queries):
         raise ValueError("--label needs --threshold, or --validation, a folder of images with labels.")
     if not queries:
         command.refuse_unused(["picture"], "--duplicates and --label print a list")
+    command.check_file("picture")
+    _check_picture(given.picture)
     command.import_package()
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
     from tfdml.serving import Searcher
 
     searcher = Searcher(given.index, given.model or None)
+    _check_threshold(given.threshold, searcher.manifest["metric"])
     if queries:
         _search(searcher, queries, given)
     elif given.duplicates:
@@ -57,8 +66,23 @@ def main(queries):
         _label(searcher, given)
 
 
+def _check_picture(path):
+    from PIL import Image
+
+    if path and Path(path).suffix.lower() not in Image.registered_extensions():
+        raise ValueError(f"--picture={path} does not end as an image file does, such as found.png.")
+
+
+def _check_threshold(threshold, metric):
+    most = {"cosine": 1, "euclidean": 0}[metric]
+    if threshold is not None and not threshold <= most:
+        kind = {"cosine": "a cosine", "euclidean": "minus a distance"}[metric]
+        raise ValueError(f"--threshold={threshold:g}: the similarity is {kind}, which is at most {most}.")
+
+
 def _search(searcher, queries, given):
-    found = searcher.search(queries, given.k)
+    threshold, nearest = -math.inf if given.threshold is None else given.threshold, searcher.search(queries, given.k)
+    found = [[each for each in some if each.similarity >= threshold] for some in nearest]
     if given.picture:
         from tfdml.serving.contact_sheet import draw
 
@@ -67,9 +91,11 @@ def _search(searcher, queries, given):
         rows = zip(queries, found, strict=True)
         print(json.dumps([{"query": query, "neighbors": [asdict(each) for each in some]} for query, some in rows]))
         return
-    for query, neighbors in zip(queries, found, strict=True):
+    for query, neighbors, all_of_them in zip(queries, found, nearest, strict=True):
         print(query)
         _print_rows([(f"{each.similarity:.4f}", each.label or "", each.path) for each in neighbors])
+        if all_of_them and not neighbors:
+            print(f"  none from --threshold={threshold:g} on; the nearest has {all_of_them[0].similarity:.4f}")
 
 
 def _list_duplicates(searcher, given):
@@ -94,6 +120,11 @@ def _label(searcher, given):
         print(json.dumps({"calibration": about, "images": [each.in_json() for each in found]}))
         return
     if calibration:
+        if calibration.indexed:
+            print(
+                f"{calibration.indexed:,} of {calibration.images:,} validation images are in the index, and are not "
+                "their own neighbors here. Better leave them out of the index: a threshold is for images that it lacks."
+            )
         print(
             f"Threshold {calibration.threshold:.4f}: {calibration.precision:.1%} of the labels are right, and "
             f"{calibration.labeled:.1%} of {calibration.images:,} validation images have one."

@@ -72,12 +72,15 @@ def import_package():
 
 
 def module_run():
-    """Returns the name of the module that `python -m` runs, or an empty string."""
+    """Returns the name of the module that `python -m`, or the program `tfdml`, runs, or an empty string."""
     if sys.argv and sys.argv[0] == "-m":
         # Python is still looking for the module. The arguments after its name are in `sys.argv`, too.
         return sys.orig_argv[-len(sys.argv)]
     specification = getattr(sys.modules["__main__"], "__spec__", None)
-    return specification.name if specification else ""
+    if specification:
+        return specification.name
+    # The script that pip makes is the program `tfdml`, which only chooses a command.
+    return "tfdml.__main__" if sys.argv and os.path.basename(sys.argv[0]) == "tfdml" else ""
 
 
 def end_on_interrupt():

@@ -1,11 +1,16 @@
 """Trains an embedding: `python -m tfdml.train --flagfile=configs/quickstart.flags`."""
 
 import datetime
+import functools
+import shlex
+import sys
 
 from absl import flags
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
+from tfdml.errors import TrainingStopped
+from tfdml.run.length import STEPS
 
 TRAINING_FLAGS = tfdml_flags.define_training()
 tfdml_flags.define_run_dir("Folder of the run; the same flags resume a run in it. Default: runs/<time>.")
@@ -14,6 +19,10 @@ flags.DEFINE_integer(
     "member", None, "Train this member of --members alone, counted from 0. Default: all, then join them."
 )
 flags.DEFINE_bool("list", False, "Print every dataset, backbone, method, loss, sampler, ... with arguments, and exit.")
+WITHOUT_FLAGS = (
+    f"No flag says what to train: --backbone=small learns --dataset=toycars, drawn cars, with --loss=triplet, for "
+    f"{STEPS:,} steps. That takes some 20 minutes on two CPU cores. Ctrl-C stops it; --help shows all flags."
+)
 
 
 def main():
@@ -28,17 +37,19 @@ def main():
             for line in registry.describe(kind):
                 print(f"  {line}")
         return
-    if flags.FLAGS.devices == "workers" and not flags.FLAGS.run_dir:
-        raise ValueError("--devices=workers needs --run_dir, a folder that all workers share.")
     settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
-    # To the millisecond: several may be started at once.
-    run_dir = flags.FLAGS.run_dir or f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S-%f}"[:-3]
-    if settings.members:
-        _train_members(settings, run_dir, serialized)
-    elif flags.FLAGS.member is not None:
-        raise ValueError("--member is the number of one of --members; give their number, too.")
-    else:
-        train(settings, RunDirectory(run_dir), serialized)
+    run_dir, named = _folder()
+    try:
+        if settings.members:
+            _train_members(settings, run_dir, serialized)
+        elif flags.FLAGS.member is not None:
+            raise ValueError("--member is the number of one of --members; give their number, too.")
+        else:
+            train(settings, RunDirectory(run_dir), serialized)
+    except TrainingStopped as stopped:
+        again = shlex.join(["python", "-m", "tfdml.train", *sys.argv[1:], f"--run_dir={run_dir}"])
+        how = "The same command goes on from there." if named else f"This command goes on from there: {again}"
+        raise TrainingStopped(f"{stopped} {how}") from None
 
 
 def _train_members(settings, run_dir, serialized):
@@ -52,10 +63,26 @@ def _train_members(settings, run_dir, serialized):
         train_member(settings, run, serialized, flags.FLAGS.member)
 
 
-def tell_start():
-    if not flags.FLAGS.list:
-        print("Starting TensorFlow ...")
+def begin():
+    """Says what happens, and where, before TensorFlow is imported."""
+    if flags.FLAGS.list:
+        return
+    if flags.FLAGS.devices == "workers" and not flags.FLAGS.run_dir:
+        raise ValueError("--devices=workers needs --run_dir, a folder that all workers share.")
+    if not any(flags.FLAGS[name].present for name in TRAINING_FLAGS):
+        print(WITHOUT_FLAGS)
+    run_dir, named = _folder()
+    if not named:
+        print(f"The run is in {run_dir}; with --run_dir={run_dir} the same flags go on with it.")
+    print("Starting TensorFlow ...")
+
+
+@functools.cache
+def _folder():
+    """Returns the folder of the run, and whether a flag names it."""
+    # To the millisecond: several may be started at once.
+    return flags.FLAGS.run_dir or f"runs/{datetime.datetime.now():%Y%m%d-%H%M%S-%f}"[:-3], bool(flags.FLAGS.run_dir)
 
 
 if __name__ == "__main__":
-    command.run(main, before=tell_start)
+    command.run(main, before=begin)

@@ -86,10 +86,14 @@ def _parts_in(root):
         return [part for part in PARTS if (root / part).is_dir()]
     here = root / "train" if (root / "train").is_dir() else root
     missing = f"No folder {root}/test" if here != root else f"{root} has no folders train and test"
+    classes = len(_folders_in(here))
+    divide = (
+        f" To have the {classes} class folders of {here} divided by class, give --data_dir={here} "
+        "--dataset='folder(test_classes=0.3)'."
+    )
     raise FileNotFoundError(
         f"{missing}. Expected images at {root}/train/<class>/*.jpg and, of other classes, at {root}/test/<class>/*.jpg."
-        f" To have the {len(_folders_in(here))} class folders of {here} divided by class, give --data_dir={here} "
-        "--dataset='folder(test_classes=0.3)'."
+        f"{divide if classes > 1 else ''}"
     )
 
 

@@ -88,6 +88,9 @@ def test_clusters_are_of_queries_and_gallery():
     "specs, message",
     [
         (("recall_at_0",), "'recall_at_k' expects k to be an integer of 1 or more; received 0"),
+        (("recall@1",), "Unknown metric 'recall@1'. Did you mean 'recall_at_1'"),
+        (("R@10",), "Unknown metric 'R@10'. Did you mean 'recall_at_10'"),
+        (("mAP@R",), "Unknown metric 'mAP@R'. Did you mean 'map_at_r'"),
         (("recal_at_1",), "Unknown metric 'recal_at_k'. Did you mean 'recall_at_k'"),
         (("nmi", "recall_at_1", "recall_at_k(k=1)"), "each metric once, received recall_at_1 more than once"),
         (("recall_at_k",), "The metric 'recall_at_k' needs k"),

@@ -136,6 +136,9 @@ def test_folders_that_are_not_divided_are_told_of_the_argument(animals, birds):
     shutil.rmtree(birds / "test")
     with pytest.raises(FileNotFoundError, match=rf"{birds}/test.*--data_dir={birds}/train .*test_classes=0\.3"):
         folder(str(birds))
+    shutil.rmtree(birds / "train")
+    with pytest.raises(FileNotFoundError, match=r"no folders train and test.*test/<class>/\*\.jpg\.$"):
+        folder(str(birds))
 
 
 def test_folders_that_are_divided_already_are_told(birds, animals, write_images):

@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tfdml.run.length import epochs_of, evaluations_of, late_rise, patience_of, steps_per_epoch_of
+from tfdml.run.length import epochs_of, evaluations_of, late_rise, patience_of, plan_of, steps_per_epoch_of
 
 
 def settings(**given):
@@ -92,3 +92,24 @@ def test_a_run_that_ends_while_it_still_gets_better_is_told(recalls, told):
     history = [{"step": 10 * place, "metrics": {"recall_at_1": recall}} for place, recall in enumerate(recalls)]
     found = late_rise(history, "recall_at_1")
     assert found is None if told is None else re.search(told, found)
+
+
+@pytest.mark.parametrize(
+    "given, expected",
+    [
+        ({"evaluate_on": "test"}, "200 steps, 20 epochs of 10; evaluated on test every epoch."),
+        ({"evaluate_on": "test", "epochs": 1}, "10 steps, 1 epoch of 10; evaluated on test every epoch."),
+        # Evaluation cannot be left out.
+        ({"evaluate_on": "test", "eval_every": 0}, "200 steps, 20 epochs of 10; evaluated on test every epoch."),
+        (
+            {"evaluate_on": "validation", "steps": 2000},
+            "2,000 steps, 200 epochs of 10; evaluated on validation every 200 steps.",
+        ),
+        (
+            {"evaluate_on": "test", "eval_every": 3},
+            "200 steps, 20 epochs of 10; evaluated on test every 3 epochs.",
+        ),
+    ],
+)
+def test_the_plan_of_a_run(given, expected):
+    assert plan_of(settings(**given), 10) == expected

@@ -184,5 +184,5 @@ def test_a_member_that_was_stopped_stops_the_ensemble(monkeypatch, tmp_path):
     (tmp_path / "python").write_text("#!/bin/sh\nkill -TERM $PPID\nexec sleep 60\n")
     (tmp_path / "python").chmod(0o755)
     monkeypatch.setattr(members.sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(TrainingStopped, match="the same command goes on"):
+    with pytest.raises(TrainingStopped, match="The ensemble stopped with this member"):
         members.run_member([])

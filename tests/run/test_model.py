@@ -10,7 +10,7 @@ from tfdml.backbones import Small
 from tfdml.flags import parse
 from tfdml.methods import Single
 from tfdml.run.fine_tuning import without_auto
-from tfdml.run.model import _embedding_model, make_backbone
+from tfdml.run.model import _check_takes, _embedding_model, make_backbone
 
 
 def test_a_network_that_declares_nothing_is_an_error(monkeypatch):
@@ -42,3 +42,20 @@ def test_auto_asks_nothing_of_a_method_that_takes_no_such_argument(monkeypatch):
     assert embedding_model("--method=plain").freeze_batch_norm == "none"
     with pytest.raises(ValueError, match="no argument 'freeze_batch_norm', which --freeze_batch_norm sets"):
         embedding_model("--method=plain\n--freeze_batch_norm=statistics")
+
+
+@pytest.mark.parametrize(
+    "spec, size, said",
+    [
+        ("googlenet", 8, "Nothing would be left of them."),
+        ("keras_applications(name='MobileNetV2')", 8, "Computed output size would be zero or negative."),
+        # TensorFlow would crash.
+        ("keras_applications(name='InceptionV3')", 8, "Computed output size would be zero or negative."),
+    ],
+)
+def test_images_that_are_too_small_for_a_backbone(spec, size, said):
+    backbone = registry.create("backbone", spec)
+    own = rf"such as {backbone.image_size}, its own\. It says: {said}$"
+    with pytest.raises(ValueError, match=f"does not take images of {size} x {size} pixels; .*--image_size, {own}"):
+        _check_takes(backbone, size, spec)
+    _check_takes(Small(width=4, stages=2), 8, "small")

@@ -1,5 +1,7 @@
 """Backbones: networks from images to features."""
 
+import keras
+
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.bn_inception import BNInception
 from tfdml.backbones.borrowed import Borrowed
@@ -21,3 +23,7 @@ __all__ = [
     "keras_cv",
     "keras_hub",
 ]
+
+# Names of other packages, and what to write.
+INSTEAD = {name: f"KerasApplication({name!r})" for name in dir(keras.applications) if name[0].isupper()}
+INSTEAD |= {"ResNet18": "ResNet(18)", "ResNet50": "ResNet(50), or its KerasApplication('ResNet50')"}

@@ -63,7 +63,11 @@ class Backbone(keras.Model):
 
     def load_imagenet(self):
         """Loads ImageNet weights; only for backbones with `downloads_imagenet`."""
-        raise NotImplementedError(f"{type(self).__name__} needs the method load_imagenet(), or no downloads_imagenet.")
+        raise NotImplementedError(
+            f"There are no ImageNet weights of {self.name} to download. Those of KerasApplication have some, such as "
+            "KerasApplication('ResNet50'); keras_hub and keras_cv come with theirs; docs/backbones.md says which "
+            "others can be converted."
+        )
 
     def split_at(self, endpoint):
         """Splits the backbone at an endpoint into two Keras models, trunk and tail, which share its layers."""

@@ -5,6 +5,7 @@ import dataclasses
 
 import numpy as np
 
+from tfdml.checked_files import naming
 from tfdml.evaluation.index_report import IndexReport
 
 
@@ -54,7 +55,7 @@ class Scores:
             path: the file.
         """
         self._check_queries()
-        with open(path, "w", newline="", encoding="utf-8") as file:
+        with naming(path), open(path, "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["row", *self.per_query])
             writer.writerows(

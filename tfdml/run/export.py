@@ -9,7 +9,7 @@ from absl import logging
 
 import tfdml
 from tfdml import registry, serving
-from tfdml.checked_files import flush
+from tfdml.checked_files import flush, naming
 from tfdml.loss_hooks import hooks_of
 from tfdml.run.experiment import trained, trained_model
 from tfdml.run.image_data import preprocessor_of
@@ -45,19 +45,20 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lit
     projection = _projection(model, run_dir, which, dims, whiten, changes) if dims else None
     # Fails at once and names the path; TensorFlow would fail with a traceback, after much work.
     out.mkdir(parents=True, exist_ok=True)
-    unfinished = out.with_name(f".writing-{out.name}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    preprocessor = preprocessor_of(model.preprocessing)
-    serving.export(model, preprocessor, unfinished, tolerant=tolerant, projection=projection)
-    if lite:
-        write_lite(unfinished, lite)
-    if onnx:
-        write_onnx(unfinished)
-    facts = {**_of_model(model, projection), **_of_run(RunDirectory(run_dir), which, model)}
-    written = {"sha256": model_hash(unfinished), "tolerant": tolerant, "lite": lite, "onnx": onnx}
-    write_card(unfinished, {**written, **facts})
-    flush(unfinished)
-    unfinished.rename(out)
+    with naming(out):
+        unfinished = out.with_name(f".writing-{out.name}")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        preprocessor = preprocessor_of(model.preprocessing)
+        serving.export(model, preprocessor, unfinished, tolerant=tolerant, projection=projection)
+        if lite:
+            write_lite(unfinished, lite)
+        if onnx:
+            write_onnx(unfinished)
+        facts = {**_of_model(model, projection), **_of_run(RunDirectory(run_dir), which, model)}
+        written = {"sha256": model_hash(unfinished), "tolerant": tolerant, "lite": lite, "onnx": onnx}
+        write_card(unfinished, {**written, **facts})
+        flush(unfinished)
+        unfinished.rename(out)
 
 
 def _projection(model, run_dir, which, dims, whiten, changes):

@@ -71,6 +71,14 @@ def evaluations_of(settings, steps_per_epoch):
     return min(sizes, key=lambda size: abs(size - steps / EVALUATIONS)), "steps"
 
 
+def plan_of(settings, steps_per_epoch):
+    """Returns a sentence that tells how long a run trains, and when it is evaluated."""
+    epochs, (every, unit) = epochs_of(settings, steps_per_epoch), evaluations_of(settings, steps_per_epoch)
+    often = unit.removesuffix("s") if every == 1 else f"{every:,} {unit}"
+    length = f"{epochs * steps_per_epoch:,} steps, {epochs:,} epoch{'s' * (epochs > 1)} of {steps_per_epoch:,}"
+    return f"{length}; evaluated on {settings.evaluate_on} every {often}."
+
+
 def patience_of(settings):
     """Returns the number of evaluations without improvement after which a run stops; None: it does not."""
     if settings.patience < 0:

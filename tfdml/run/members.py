@@ -134,7 +134,7 @@ def run_member(arguments):
                     sys.stderr.write(line)
     status = process.returncode
     if stop.requested or status == STOPPED_STATUS:
-        raise TrainingStopped("The ensemble stopped with this member; the same command goes on with it.")
+        raise TrainingStopped("The ensemble stopped with this member.")
     if not status:
         return None
     return last.removeprefix(ERROR) if status > 0 and last else f"It ended by signal {-status}."

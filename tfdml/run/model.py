@@ -1,5 +1,7 @@
 """The model of a run."""
 
+import re
+
 import keras
 import numpy as np
 import tensorflow as tf
@@ -15,21 +17,22 @@ from tfdml.run.optimizer import check_loss, make_optimizer
 from tfdml.run.sampler import sampler_of
 
 
-def build_model(experiment, sampler):
+def build_model(experiment, sampler, *, tell=True):
     """Builds the model with all variables, compiled, under the strategy; the same weights every time.
 
     Args:
         experiment: `Experiment`.
         sampler: sampler bound to the training rows.
+        tell: whether to print which weights were loaded, and what flags that say `auto` stand for.
 
     Returns:
         The model, the sampler as its method wraps it, and the number of steps that make an epoch.
     """
-    train = experiment.splits.train
+    train, tell = experiment.splits.train, tell and experiment.chief
     keras.utils.set_random_seed(experiment.settings.seed)
     with experiment.strategy.scope():
-        backbone = _pretrained_backbone(experiment)
-        settings = _settings_for(backbone, experiment)
+        backbone = _pretrained_backbone(experiment, tell)
+        settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings, backbone)
     # Not under the strategy, which would copy its tables to every replica.
     wrapped, steps_per_epoch = sampler_of(model, sampler, experiment)
@@ -60,22 +63,22 @@ def make_backbone(settings):
     return backbone
 
 
-def _pretrained_backbone(experiment):
+def _pretrained_backbone(experiment, tell):
     """The backbone with its first weights."""
     settings = experiment.settings
     backbone = make_backbone(settings)
     if settings.initial_weights:
         loaded = load_weights(backbone, settings.initial_weights)
-        if experiment.chief:
+        if tell:
             print(loaded, flush=True)
     return backbone
 
 
-def _settings_for(backbone, experiment):
+def _settings_for(backbone, experiment, tell):
     """The settings without `auto`; prints what took its place."""
     before, after = vars(experiment.settings), without_auto(experiment.settings, backbone)
     chosen = [f"--{name}={value}" for name, value in vars(after).items() if value != before[name]]
-    if chosen and experiment.chief:
+    if chosen and tell:
         print(f"Defaults for this backbone: {' '.join(chosen)}", flush=True)
     return after
 
@@ -92,14 +95,30 @@ def _embedding_model(experiment, settings, backbone):
     model = registry.create("method", settings.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
     size = image_size_of(backbone, settings.image_size)
-    images = np.zeros((1, size, size, 3), np.float32)
-    try:
-        # Alone, because a model that cannot be built tells its size in no such words.
-        backbone(images)
-    except tf.errors.InvalidArgumentError as error:
-        raise ValueError(
-            f"--backbone={settings.backbone} does not take images of {size} x {size} pixels; give another "
-            f"--image_size. TensorFlow says: {reason_of(error)}"
-        ) from None
-    model.call_on(images.shape)
+    _check_takes(backbone, size, settings.backbone)
+    model.call_on((1, size, size, 3))
     return model
+
+
+def _check_takes(backbone, size, spec):
+    """Raises a ValueError if a backbone does not take images of a size: alone, which tells it in clearer words."""
+    shape, own = (1, size, size, 3), backbone.image_size
+    try:
+        # First by shapes: of smaller images than its own a network may leave nothing, and TensorFlow then crashes.
+        if own and size < own and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
+            raise ValueError("Nothing would be left of them.")
+        backbone(np.zeros(shape, np.float32))
+    except (tf.errors.InvalidArgumentError, ValueError) as error:
+        such = f", such as {own}, its own" if own and own != size else ""
+        raise ValueError(
+            f"--backbone={spec} does not take images of {size} x {size} pixels; give another --image_size{such}. "
+            f"It says: {_said(error)}."
+        ) from error
+
+
+def _said(error):
+    """Returns the sentence of an error that says what is wrong; Keras prints it in bold."""
+    if isinstance(error, tf.errors.OpError):
+        return reason_of(error)
+    *_, last = re.findall(r"\x1b\[1m([^\x1b]*)", str(error)) or [str(error)]
+    return last.split(". ")[0].strip().rstrip(".")

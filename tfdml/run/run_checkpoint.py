@@ -86,7 +86,4 @@ class RunCheckpoint(keras.callbacks.Callback):
                 raise TrainingDiverged(f"The variable {name.partition('|')[2]} is not finite", self.progress.step)
 
     def _leave(self):
-        raise TrainingStopped(
-            f"Stopped by {self.stop.requested} after step {self.progress.step}, which is saved. "
-            "The same command goes on from there."
-        )
+        raise TrainingStopped(f"Stopped by {self.stop.requested} after step {self.progress.step}, which is saved.")

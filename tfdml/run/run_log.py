@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from tfdml.checked_files import write_atomically
+from tfdml.checked_files import naming, write_atomically
 
 
 class RunLog:
@@ -32,15 +32,10 @@ class RunLog:
         if not self.enabled:
             return
         line = json.dumps({"event": event, "step": step, **more, **values})
-        try:
-            with open(self.path, mode, encoding="utf-8") as file:
-                file.write(line + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            # That of a full disk names no file.
-            error.filename = str(self.path)
-            raise
+        with naming(self.path), open(self.path, mode, encoding="utf-8") as file:
+            file.write(line + "\n")
+            file.flush()
+            os.fsync(file.fileno())
         with self._writer.as_default(step=step):
             for name, value in values.items():
                 # A metric may have none, such as the distance of pairs where there are none.

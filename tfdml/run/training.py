@@ -12,7 +12,7 @@ from tfdml.run.batches import Batches
 from tfdml.run.environment import environment
 from tfdml.run.experiment import Experiment
 from tfdml.run.hparams import write_hparams
-from tfdml.run.length import epochs_of, late_rise
+from tfdml.run.length import epochs_of, late_rise, plan_of
 from tfdml.run.model import build_model
 from tfdml.run.progress import Progress
 from tfdml.run.result import print_result, result_of
@@ -88,6 +88,7 @@ def _train(experiment, run, serialized, stop):
     if chief:
         run.claim(serialized)
         run.record_dataset(to_record(settings, experiment.splits.dataset))
+        print(f"Training in {run.path}: {plan_of(settings, steps_per_epoch)}", flush=True)
     with stop:
         callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, run, stop)
         evaluation = callbacks.evaluation
@@ -105,7 +106,9 @@ def _train(experiment, run, serialized, stop):
     if evaluation.exhausted and chief:
         print(f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model.")
     with evaluation.evaluated_weights():
-        result = result_of(experiment, run, model, evaluation, progress.step, lambda: build()[0], callbacks.assignment)
+        result = result_of(
+            experiment, run, model, evaluation, progress.step, lambda: build(tell=False)[0], callbacks.assignment
+        )
     return {**result, "seconds": round(progress.seconds, 1), "environment": environment(), **callbacks.findings()}
 
 

@@ -4,12 +4,13 @@ import os
 from pathlib import Path
 
 from pipelines.datasets.packed_images import local
+from tfdml.checked_files import naming
 from tfdml.folder_lock import LOCK, locked
 from tfdml.progress_bar import ProgressBar
 from tfdml.serving.embedding_job import MANIFEST, PLAN, EmbeddingJob
 from tfdml.serving.embedding_pass import embed_rows
 from tfdml.serving.exported_model import ExportedModel
-from tfdml.serving.model_files import model_hash
+from tfdml.serving.model_files import model_hash, saved_model_folder
 
 
 def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=None):
@@ -24,12 +25,13 @@ def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=N
         beam: list of options for Apache Beam, such as `--runner=DirectRunner`; None: this process embeds.
     """
     embed_on_beam = None if beam is None else _engine()
+    model = saved_model_folder(model)
     # Workers of Beam have other working folders.
     out, digest = Path(os.path.abspath(local(out, "--out="))), model_hash(model)
     _check_target(out)
     embedder = ExportedModel(model)
     out.mkdir(parents=True, exist_ok=True)
-    with locked(out, "folder of embeddings"):
+    with naming(out), locked(out, "folder of embeddings"):
         job = EmbeddingJob.of(out, images, model=digest, dimension=embedder.dimension, shard_rows=shard_rows)
         job.begin(images)
         if beam is None:

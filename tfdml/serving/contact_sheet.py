@@ -2,6 +2,8 @@
 
 from PIL import Image, ImageDraw, ImageOps
 
+from tfdml.checked_files import naming
+
 # Pixels.
 SIDE, MARGIN, TEXT = 128, 8, 28
 # Characters of a label that fit below a picture.
@@ -28,7 +30,8 @@ def draw(queries, found, path):
             sheet.paste(_tile(file), (left, top))
             for number, line in enumerate(lines):
                 pen.text((left, top + SIDE + 2 + number * TEXT // 2), _short(line), fill="black")
-    sheet.save(path)
+    with naming(path):
+        sheet.save(path)
 
 
 def _short(text):

@@ -7,6 +7,7 @@ from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import READING_ERRORS, unreadable_error
 from tfdml.progress_bar import ProgressBar
 from tfdml.serving.model_card import read_card
+from tfdml.serving.model_files import saved_model_folder
 
 
 class ExportedModel:
@@ -15,11 +16,11 @@ class ExportedModel:
     It may be used by several threads at once.
 
     Args:
-        path: its folder.
+        path: its folder, or the one of its only version.
     """
 
     def __init__(self, path):
-        self.path = path
+        self.path = path = saved_model_folder(path)
         try:
             # Functions of a model live as long as it does.
             self._model = tf.saved_model.load(str(path))

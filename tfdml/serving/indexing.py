@@ -4,13 +4,14 @@ import os
 import shutil
 from pathlib import Path
 
+from tfdml.checked_files import naming
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.folder_lock import locked
 from tfdml.serving.embedding_pass import embed_into
 from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.index_build import build, index_of_kind
 from tfdml.serving.index_folder import IndexFolder
-from tfdml.serving.model_files import model_files, model_hash
+from tfdml.serving.model_files import model_files, model_hash, saved_model_folder
 
 # What an interrupted indexing leaves in its folder.
 UNFINISHED = {".lock", "embeddings", "model", "images", "bad_images.jsonl"}
@@ -30,12 +31,12 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
     Returns:
         The number of images in the index, and path to reason of those that could not be read.
     """
-    folder = IndexFolder(out)
+    folder, model = IndexFolder(out), saved_model_folder(model) if model else ""
     _check_target(folder, add)
     if not add:
         index_of_kind(kind)
     folder.path.mkdir(parents=True, exist_ok=True)
-    with locked(folder.path, "index"):
+    with naming(folder.path), locked(folder.path, "index"):
         shards, embedder = _opened(folder, model, add)
         if not add:
             _check_same(folder, shards, images)
@@ -60,7 +61,7 @@ def index_embeddings(out, source, *, model, kind="flat"):
         model: folder of the exported model that computed them.
         kind: see `index_images`.
     """
-    folder, given = IndexFolder(out), EmbeddingShards(source)
+    folder, given, model = IndexFolder(out), EmbeddingShards(source), saved_model_folder(model)
     _check_target(folder, add=False)
     index_of_kind(kind)
     if model_hash(model) != given.model:
@@ -69,7 +70,7 @@ def index_embeddings(out, source, *, model, kind="flat"):
     if relative is not None:
         raise ValueError(f"{source} has images of a dataset in memory, such as {relative}; index them with --images.")
     folder.path.mkdir(parents=True, exist_ok=True)
-    with locked(folder.path, "index"):
+    with naming(folder.path), locked(folder.path, "index"):
         shutil.rmtree(folder.embeddings, ignore_errors=True)
         _copy(model, folder.model)
         shards = given.copy_to(folder.embeddings)
@@ -86,7 +87,7 @@ def delete_images(out, paths):
     """
     folder = IndexFolder(out)
     manifest = folder.manifest()
-    with locked(folder.path, "index"):
+    with naming(folder.path), locked(folder.path, "index"):
         shards = EmbeddingShards(folder.embeddings)
         embedded = [path for block in shards.blocks() for path in block.paths]
         # Also those that an interrupted deletion has deleted from the embeddings only.

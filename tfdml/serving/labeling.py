@@ -1,11 +1,16 @@
 """Labels images by their nearest neighbors, or says that they are unknown."""
 
 import dataclasses
+import filecmp
+import math
 from collections import Counter
 
 import numpy as np
 
 from tfdml.serving.image_list import ImageList
+
+# Divides the Euclidean distance of equal images, of embeddings of unit length: rounding alone gives about half of it.
+LEAST_DISTANCE = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,28 +22,41 @@ class Calibration:
         precision: fraction of the images with a label whose label is right.
         labeled: fraction of the images that get a label.
         images: number of validation images.
+        indexed: number of those that are in the index, too.
     """
 
     threshold: float
     precision: float
     labeled: float
     images: int
+    indexed: int = 0
 
 
-def vote(neighbors):
-    """Returns the label that most neighbors have, the nearest of equals, and the similarity of its nearest one.
+def vote(neighbors, metric="cosine"):
+    """Returns the label with the most votes, and the similarity of the nearest neighbor that has it.
+
+    A vote counts as much as the inverse of the Euclidean distance, of embeddings of unit length where the similarity is
+    a cosine. So the same image wins against any number of others, and many of about one distance are counted.
 
     Args:
         neighbors: list of `Neighbor`s, the nearest first; those without a label do not vote.
+        metric: of the similarity, `cosine` or `euclidean`.
 
     Returns:
         `(label, similarity)`; if no neighbor has a label, None and the similarity of the nearest, -inf without any.
     """
-    counts = Counter(each.label for each in neighbors if each.label is not None)
-    if not counts:
+    votes = Counter()
+    for each in neighbors:
+        if each.label is not None:
+            votes[each.label] += 1 / max(_distance(each.similarity, metric), LEAST_DISTANCE)
+    if not votes:
         return None, neighbors[0].similarity if neighbors else -np.inf
-    label = max(counts, key=counts.get)
+    label = max(votes, key=votes.get)
     return label, next(each.similarity for each in neighbors if each.label == label)
+
+
+def _distance(similarity, metric):
+    return -similarity if metric == "euclidean" else math.sqrt(max(2 - 2 * similarity, 0))
 
 
 def calibrate(votes, labels, precision):
@@ -114,8 +132,8 @@ def label_folder(searcher, folder, k, threshold=None, *, validation="", precisio
         threshold = calibration.threshold
     found = []
     paths = ImageList.of(folder).paths
-    for path, each in zip(paths, _votes(searcher, paths, k), strict=True):
-        label, similarity = each or (None, None)
+    for path, each in zip(paths, _neighbors(searcher, paths, k), strict=True):
+        label, similarity = (None, None) if each is None else vote(each, searcher.manifest["metric"])
         near = similarity is not None and similarity >= threshold
         found.append(Labeled(path, label if near else None, similarity))
     return calibration, found
@@ -125,13 +143,32 @@ def _calibrated(searcher, images, k, precision):
     """Returns the `Calibration` of validation images, without those that cannot be read."""
     if None in images.labels:
         raise ValueError(f"{images.paths[images.labels.index(None)]} has no label. Put it into a folder of that name.")
-    votes = _votes(searcher, images.paths, k)
-    readable = [place for place, each in enumerate(votes) if each is not None]
-    return calibrate([votes[place] for place in readable], [images.labels[place] for place in readable], precision)
+    votes, labels, indexed = [], [], 0
+    # More than k, of which those are left that are other images.
+    for path, label, neighbors in zip(
+        images.paths, images.labels, _neighbors(searcher, images.paths, 2 * k), strict=True
+    ):
+        if neighbors is not None:
+            others = [each for each in neighbors if not _is_same(path, each, searcher.manifest["metric"])]
+            indexed += len(others) < len(neighbors)
+            votes.append(vote(others[:k], searcher.manifest["metric"]))
+            labels.append(label)
+    return dataclasses.replace(calibrate(votes, labels, precision), indexed=indexed)
 
 
-def _votes(searcher, paths, k):
-    """Returns what `vote` gives for each image, or None for those that cannot be read."""
+def _is_same(path, neighbor, metric):
+    """Whether a neighbor is the image itself: has its embedding, or its content, where similarities are approximate."""
+    if _distance(neighbor.similarity, metric) <= LEAST_DISTANCE:
+        return True
+    try:
+        return filecmp.cmp(path, neighbor.path, shallow=False)
+    except OSError:
+        # The index need not have its images beside it.
+        return False
+
+
+def _neighbors(searcher, paths, k):
+    """Returns the neighbors of each image, or None for those that cannot be read."""
     embeddings, valid = searcher.embed_readable(paths)
     neighbors = searcher.neighbors(*searcher.nearest(embeddings, k))
-    return [vote(each) if readable else None for each, readable in zip(neighbors, valid, strict=True)]
+    return [each if readable else None for each, readable in zip(neighbors, valid, strict=True)]

@@ -13,6 +13,7 @@ from tfdml.serving.exported_model import ExportedModel
 from tfdml.serving.image_list import ImageList
 from tfdml.serving.index_build import unit_length
 from tfdml.serving.index_folder import IndexFolder
+from tfdml.serving.model_files import saved_model_folder
 
 # Images that the model embeds at once.
 BATCH = 64
@@ -52,7 +53,8 @@ class Searcher:
         self.manifest = self.folder.manifest()
         self._index = self.folder.read_index(self.manifest)
         self._ids, self._paths, self._labels = self.folder.read_images(self.manifest)
-        self._model_path, self._model, self._lock = model or self.folder.model, None, threading.Lock()
+        self._model_path = saved_model_folder(model) if model else self.folder.model
+        self._model, self._lock = None, threading.Lock()
         self.folder.check_model(self._model_path, self.manifest["model"])
 
     def __len__(self):

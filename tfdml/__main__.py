@@ -1,0 +1,53 @@
+"""Lists the commands, or runs one: `tfdml train ...` is `python -m tfdml.train ...`."""
+
+import ast
+import difflib
+import os
+import re
+import sys
+from pathlib import Path
+
+COMMANDS = ("train", "evaluate", "report", "compare", "ensemble", "export", "embed", "index", "search", "serve")
+COMMANDS += ("cluster", "convert_weights")
+ASKING = ((), ("--help",), ("-h",), ("help",))
+
+
+def main():
+    """Runs the command that the first argument names, with the others; without one prints what commands there are."""
+    name, others = sys.argv[1] if len(sys.argv) > 1 else "", sys.argv[2:]
+    if tuple(sys.argv[1:]) in ASKING:
+        print(listing())
+    elif name in COMMANDS:
+        # In this process, so that Ctrl-C and the exit status are the command's own.
+        os.execv(sys.executable, [sys.executable, "-m", f"tfdml.{name}", *others])
+    else:
+        near = difflib.get_close_matches(name, COMMANDS, n=1)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        sys.exit(f"Error: Unknown command {name!r}.{hint} Known: {', '.join(COMMANDS)}.")
+
+
+def listing():
+    """Returns a line for each command, and how to run one."""
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name:{width}}  {summary(name)}" for name in COMMANDS]
+    return "\n".join(
+        [
+            "tfdml: deep metric learning for TensorFlow and Keras 3.",
+            "",
+            "Usage: tfdml COMMAND [--flag=value ...], or python -m tfdml.COMMAND [--flag=value ...]",
+            "",
+            *lines,
+            "",
+            "tfdml COMMAND --help shows its flags. For data: python -m pipelines.check, pack and show.",
+        ]
+    )
+
+
+def summary(name):
+    """Returns the first sentence of a command's docstring; to import it would define its flags."""
+    text = ast.get_docstring(ast.parse(Path(__file__).with_name(f"{name}.py").read_text(encoding="utf-8")))
+    return re.match(r"(.*?)[:.](\s|$)", text, re.DOTALL)[1]
+
+
+if __name__ == "__main__":
+    main()
