@@ -7,6 +7,7 @@ import tensorflow as tf
 from tests.evaluation.naive_ranks import naive_ranks
 from tfdml.evaluation import counting, products
 from tfdml.evaluation import positive_ranks as module
+from tfdml.evaluation.float_counts import FloatCounts
 from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.search import Search
@@ -90,15 +91,15 @@ def test_wrong_products_within_the_bound_change_nothing(monkeypatch):
     """As if another library had rounded otherwise: each approximate similarity is moved by most of the bound."""
     embeddings, labels = clustered(rows=300, classes=20, dim=3)
     whole = ranks_of(embeddings, labels)
-    exact = module._Gallery.similarities
+    exact = FloatCounts.similarities
     random = np.random.default_rng(0)
 
-    def rounded(gallery, vectors, tile, out):
-        exact(gallery, vectors, tile, out)
-        out += 0.9 * gallery.error * random.choice([-1, 1], out.shape)
+    def rounded(counts, vectors, tile, out):
+        exact(counts, vectors, tile, out)
+        out += 0.9 * counts.errors(vectors)[:, None] * random.choice([-1, 1], out.shape)
         return out
 
-    monkeypatch.setattr(module._Gallery, "similarities", rounded)
+    monkeypatch.setattr(FloatCounts, "similarities", rounded)
     assert ranks_of(embeddings, labels) == whole
 
 
