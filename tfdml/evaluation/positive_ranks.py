@@ -25,7 +25,7 @@ TRIAL = 256
 # If more of a block must be counted again with more precise products, all other blocks begin with these.
 MOST_LEFT = 0.25
 # Bytes that the similarity and the rank of a positive take in all, until the metrics are computed.
-POSITIVE = 64
+POSITIVE = 256
 
 
 def positive_ranks(
@@ -149,8 +149,8 @@ class _Gallery:
         for place, level in enumerate(self.levels[first:], first):
             own = left & (numbers <= level.most_thresholds)
             left &= ~own
-            # Half as many of float64, so that they take the same space.
-            most = max(1, size // 2) if level.dtype == np.float64 else size
+            # Fewer in float64, so that two such parts take no more space than one in float32.
+            most = max(1, size // 4) if level.dtype == np.float64 else size
             yield from ((place, part) for part in block.take(np.flatnonzero(own)).parts(most))
 
     def _counter(self, level, block, tile, space=None):
@@ -167,7 +167,7 @@ class _Gallery:
         left = block.add(counter, threads)
         if len(left) > MOST_LEFT * size:
             self.first_level = max(self.first_level, level + 1)
-        for finer, part in self._parts(left, level + 1, -(-size // 4)):
+        for finer, part in self._parts(left, level + 1, -(-size // 2)):
             self._count(finer, part, tile, self._counter(finer, part, tile), size, threads)
 
     def members(self, label):
