@@ -72,9 +72,10 @@ def positive_ranks(
     )
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
         # Products use all cores, counts not always: each does while the other does not.
-        for block, count, is_last in one_ahead(gallery.counts(blocks, size)):
-            count(threads)
-            if is_last:
+        for block, count in one_ahead(gallery.counts(blocks, size)):
+            if count:
+                count(threads)
+            else:
                 yield block.ranks()
 
 
@@ -118,14 +119,18 @@ class _Gallery:
     def _thresholds(self, queries, vectors, offsets):
         """Yields the sorted similarities, less a tie, of the positives of each query, all of one class."""
         members = self.members(self.search.labels[queries[0]])
+        counted = self.search.countable(queries, self.rows[members])
+        if members == slice(0, len(self.rows)):
+            # Without negatives the similarities do not matter.
+            yield from map(np.zeros, np.count_nonzero(counted, axis=1))
+            return
         similarities = self.vectors.similarities(vectors, members)
         similarities -= self.vectors.ties(offsets, members)
-        counted = self.search.countable(queries, self.rows[members])
         for each, mask in zip(similarities, counted, strict=True):
             yield np.sort(each[mask])
 
     def counts(self, blocks, size):
-        """Yields each block with functions that count its negatives by a pool of threads, and whether it is the last.
+        """Yields each block with functions that count its negatives by a pool of threads, then with None.
 
         Args:
             blocks: iterable of `QueryBlock`.
@@ -133,15 +138,18 @@ class _Gallery:
         """
         # While one is filled the other is read.
         spaces = itertools.cycle(np.empty((2, 2 * -(-max(size, 2) * min(TILE, len(self.rows)) // 2)), np.float32))
-        for block in blocks:
-            steps = [
-                (level, part, slice(start, min(start + TILE, len(self.rows))))
-                for start in range(0, len(self.rows), TILE)
-                for level, part in self._parts(block, self.first_level, size)
-            ]
-            for number, step in enumerate(steps, 1):
-                count = functools.partial(self._count, *step, self._counter(*step, next(spaces)), len(block))
-                yield block, count, number == len(steps)
+        for block in filter(len, blocks):
+            for start in range(0, len(self.rows), TILE):
+                tile = slice(start, min(start + TILE, len(self.rows)))
+                for level, part in self._parts(self._with_negatives(block, tile), self.first_level, size):
+                    counter = self._counter(level, part, tile, next(spaces))
+                    yield block, functools.partial(self._count, level, part, tile, counter, len(block))
+            yield block, None
+
+    def _with_negatives(self, block, tile):
+        """Returns the queries of a block whose class is not the whole tile."""
+        labels = self.search.labels[block.rows]
+        return block.take(np.flatnonzero((self.starts[labels] > tile.start) | (self.starts[labels + 1] < tile.stop)))
 
     def _parts(self, block, first, size):
         """Yields parts of a block and the place of the level, not before the first, that each is counted with."""
