@@ -86,7 +86,7 @@ class Embedder:
 def nan_weight(model):
     """Returns the path of the first weight of a model that has a NaN, or None.
 
-    Embeddings do not always show it, because pooling may take the maximum of NaN for a large negative number.
+    Embeddings do not always show it: on CPUs a convolution that is fused with its ReLU makes 0 of NaN.
     """
     for weight in model.weights:
         if weight.dtype in FLOATS and bool(tf.reduce_any(tf.math.is_nan(tf.convert_to_tensor(weight.value)))):
