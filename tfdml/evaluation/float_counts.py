@@ -7,6 +7,8 @@ from tfdml.evaluation.products import Products
 
 # More exact similarities of a query than this fraction of a tile take as long as all of them at once.
 FEW = 1 / 32
+# Smaller products may become 0 in float32.
+SMALLEST = 2.0**-125
 
 
 class FloatCounts:
@@ -62,7 +64,7 @@ class FloatCounts:
         """Returns how wrong the similarities of queries `[B, d]` can be, `[B]`."""
         # Each of d products and sums rounds once; the offset, the threshold and the result some more.
         products = (queries.shape[1] + 8) * _lengths(queries) * self._longest
-        return 2.0**-24 * 1.001 * (products + 4 * self._largest_offset)
+        return 2.0**-24 * 1.001 * (products + 4 * self._largest_offset) + queries.shape[1] * SMALLEST
 
 
 def _lengths(vectors):
