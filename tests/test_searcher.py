@@ -4,6 +4,7 @@ import dataclasses
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -63,6 +64,18 @@ def test_what_cannot_be_searched_for_is_named(index, tmp_path):
             searcher.search(images)
     with pytest.raises(ValueError, match="neighbors of 1 or more, received 0"):
         searcher.search([picture(0)], k=0)
+
+
+def test_no_similarity_is_above_1(index):
+    """Rounding in float32 makes inner products of unit vectors larger."""
+    searcher = Searcher(index)
+    vectors = np.random.default_rng(0).normal(size=(64, searcher.manifest["dimension"])).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rounded = np.einsum("nd,nd->n", vectors, vectors)
+    assert rounded.max() > 1
+    searcher._index = SimpleNamespace(search=lambda queries, k: (rounded[:, None], np.zeros((64, 1), np.int64)))
+    similarities, _ = searcher.nearest(vectors, 1)
+    assert similarities.max() == 1.0 and np.all(similarities[rounded <= 1] == rounded[:, None][rounded <= 1])
 
 
 def test_threads_find_what_one_finds(index):

@@ -7,6 +7,8 @@ import tensorflow as tf
 
 import tfdml
 from tfdml.callbacks import RetrievalEvaluation
+from tfdml.errors import TrainingDiverged
+from tfdml.evaluation.embed import Embedder
 
 IMAGES = np.random.default_rng(0).normal(size=(8, 4, 4, 3)).astype(np.float32)
 LABELS = np.repeat(np.arange(4), 2)
@@ -147,3 +149,18 @@ def test_a_tensor_of_images_has_a_label_each():
         single().fit(
             IMAGES, LABELS, callbacks=[RetrievalEvaluation(tf.constant(IMAGES), LABELS[:4])], batch_size=8, verbose=0
         )
+
+
+def test_a_network_with_nan_weights_is_not_measured():
+    """Where a fused ReLU makes 0 of NaN, all embeddings are equal, and Recall@1 would be 0.0."""
+    hidden = keras.layers.Lambda(lambda features: keras.ops.nan_to_num(features))
+    layers = [keras.layers.Conv2D(4, 3), hidden, keras.layers.GlobalAveragePooling2D()]
+    model = tfdml.Single(keras.Sequential(layers), embedding_size=4)
+    model.compile("sgd", loss="triplet(mining='all')")
+    model(IMAGES)
+    weight = next(each for each in model.weights if each.path.endswith("kernel"))
+    weight.assign(np.full(weight.shape, np.nan))
+    with pytest.raises(TrainingDiverged, match=rf"The weight {weight.path} is NaN at step 0"):
+        model.fit(IMAGES, LABELS, batch_size=8, callbacks=[RetrievalEvaluation(IMAGES, LABELS)], verbose=0)
+    with pytest.raises(ValueError, match=rf"The weight {weight.path} of .* is NaN"):
+        Embedder(model, verbose=0)(IMAGES, len(LABELS))

@@ -164,6 +164,17 @@ def test_a_collapsed_embedding():
     }
 
 
+@pytest.mark.parametrize("rows_at_once", [7, 8192])
+def test_effective_rank_of_fewer_rows_than_dimensions(rows_at_once, monkeypatch):
+    """By the product of the rows, which is the smaller one."""
+    embeddings, sizes = example(rows=20, dim=50)[0], []
+    monkeypatch.setattr("tfdml.evaluation.metrics.effective_rank.ROWS", rows_at_once)
+    plain = np.linalg.eigvalsh
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda matrix: sizes.append(len(matrix)) or plain(matrix))
+    found = metric_of("effective_rank").value(embeddings, None)
+    assert found == pytest.approx(effective_rank(embeddings, None), rel=1e-9) and sizes == [20]
+
+
 def test_what_has_no_value_is_none():
     embeddings, alone, one_class = np.eye(4), np.arange(4), np.zeros(4, int)
     for name in ("intra_class_distance", "alignment", "distance_ratio"):

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.evaluation.test_positive_ranks import clustered, near_ties
-from tfdml.evaluation import half_counts, positive_ranks, query_block
+from tfdml.evaluation import half_counts, positive_ranks
 from tfdml.evaluation.depths import depths_of
 from tfdml.evaluation.half_products import HalfProducts
 from tfdml.evaluation.measure import measure
@@ -26,8 +26,7 @@ def half(monkeypatch):
     def use(*, is_fast=True, few=1.0, most_left=1.0, tile=70, trial=16):
         monkeypatch.setattr(half_counts, "half_products_are_fast", lambda: is_fast)
         monkeypatch.setattr(half_counts, "FEW", few)
-        monkeypatch.setattr(query_block, "MOST_LEFT", most_left)
-        for name, value in {"TILE": tile, "TRIAL": trial}.items():
+        for name, value in {"TILE": tile, "TRIAL": trial, "MOST_LEFT": most_left}.items():
             monkeypatch.setattr(positive_ranks, name, value)
 
     use()

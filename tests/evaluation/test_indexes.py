@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.evaluation.naive_ranks import naive_ranks
-from tests.evaluation.test_positive_ranks import clustered, near_ties
+from tests.evaluation.test_positive_ranks import clustered, euclidean, near_ties
 from tfdml import registry
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.indexes import ApproximateIndex, class_members, index_search, indexed_gallery
@@ -84,6 +84,12 @@ def test_ties_at_the_end_of_a_list(kind):
         assert_equal_to_exact("ivf(lists=5, probes=5)", embeddings, labels, metrics=metrics, **part(labels, 3))
     if kind == "collapsed":
         assert evaluate(embeddings, labels, index="ivf")["recall_at_8"] == 0.0
+
+
+@pytest.mark.parametrize("kind", ["offset", "large offset", "outlier", "lengths"])
+def test_euclidean_lists_depend_neither_on_the_origin_nor_on_outliers(kind):
+    embeddings, labels = euclidean(kind)
+    assert_equal_to_exact("ivf(lists=5, probes=5)", embeddings, labels, distance="euclidean")
 
 
 def test_duplicates_of_one_class_are_found():

@@ -7,6 +7,7 @@ import tensorflow as tf
 from tests.evaluation.naive_ranks import naive_ranks
 from tfdml.evaluation import counting, products
 from tfdml.evaluation import positive_ranks as module
+from tfdml.evaluation.float_counts import FloatCounts
 from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.positive_ranks import positive_ranks
 from tfdml.evaluation.search import Search
@@ -41,6 +42,46 @@ def test_equals_sorted_lists(distance, seed, classes, keys):
     assert ranks_of(embeddings, labels, distance=distance, **search) == expected
     first = {query: ranks[:1] for query, ranks in expected.items()}
     assert ranks_of(embeddings, labels, distance=distance, first_only=True, **search) == first
+
+
+def euclidean(kind):
+    """Embeddings that are far from the origin, or some of them from the others, and their labels."""
+    embeddings, labels = clustered(rows=300, classes=40, dim=24)
+    if kind == "outlier":
+        embeddings[7] *= 300
+    if kind == "extreme outlier":
+        embeddings[7] *= 1e12
+    if kind == "lengths":
+        embeddings *= 10.0 ** np.random.default_rng(1).uniform(-3, 3, (300, 1))
+    return embeddings + {"offset": 300, "large offset": 1e4}.get(kind, 0), labels
+
+
+FAR = ["offset", "large offset", "outlier", "extreme outlier", "lengths"]
+
+
+@pytest.mark.parametrize("kind", FAR)
+def test_euclidean_distances_depend_neither_on_the_origin_nor_on_outliers(kind):
+    embeddings, labels = euclidean(kind)
+    expected = naive_ranks(embeddings, labels, distance="euclidean")
+    assert ranks_of(embeddings, labels, distance="euclidean") == expected
+    if "offset" in kind:
+        assert ranks_of(euclidean("none")[0], labels, distance="euclidean") == expected
+
+
+@pytest.mark.parametrize("kind", FAR)
+def test_nothing_but_the_embeddings_decides_euclidean_ranks(kind, monkeypatch, tmp_path):
+    embeddings, labels = euclidean(kind)
+    whole = ranks_of(embeddings, labels, distance="euclidean")
+    assert ranks_of(embeddings, labels, distance="euclidean", memory=1) == whole
+    shuffled = np.random.default_rng(1).permutation(300)
+    again = ranks_of(embeddings[shuffled], labels[shuffled], distance="euclidean")
+    assert {int(shuffled[row]): ranks for row, ranks in again.items()} == whole
+    np.save(tmp_path / "embeddings.npy", embeddings)
+    mapped = np.load(tmp_path / "embeddings.npy", mmap_mode="r")
+    assert ranks_of(mapped, labels, distance="euclidean") == whole
+    for name, value in {"TILE": 70, "TRIAL": 9, "MOST_LEFT": 0.0}.items():
+        monkeypatch.setattr(module, name, value)
+    assert ranks_of(embeddings, labels, distance="euclidean") == whole
 
 
 def near_ties(kind, random):
@@ -90,15 +131,15 @@ def test_wrong_products_within_the_bound_change_nothing(monkeypatch):
     """As if another library had rounded otherwise: each approximate similarity is moved by most of the bound."""
     embeddings, labels = clustered(rows=300, classes=20, dim=3)
     whole = ranks_of(embeddings, labels)
-    exact = module._Gallery.similarities
+    exact = FloatCounts.similarities
     random = np.random.default_rng(0)
 
-    def rounded(gallery, vectors, tile, out):
-        exact(gallery, vectors, tile, out)
-        out += 0.9 * gallery.error * random.choice([-1, 1], out.shape)
+    def rounded(counts, vectors, tile, out):
+        exact(counts, vectors, tile, out)
+        out += 0.9 * counts.errors(vectors)[:, None] * random.choice([-1, 1], out.shape)
         return out
 
-    monkeypatch.setattr(module._Gallery, "similarities", rounded)
+    monkeypatch.setattr(FloatCounts, "similarities", rounded)
     assert ranks_of(embeddings, labels) == whole
 
 

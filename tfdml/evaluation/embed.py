@@ -10,6 +10,7 @@ from tfdml.workers import Workers
 
 # Images of an array that the network processes at once, as in `keras.Model.predict`.
 BATCH = 32
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
 class Embedder:
@@ -41,6 +42,8 @@ class Embedder:
         """
         if count is not None:
             check_count(images, count)
+        if broken := nan_weight(self.model):
+            raise ValueError(f"The weight {broken} of {self.model.name} is NaN, so its embeddings mean nothing.")
         lines = self.verbose == 2
         callbacks, bar = [ProgressLines()] if lines else [], 0 if lines else self.verbose
         if is_multi_worker(self.model.distribute_strategy):
@@ -78,6 +81,17 @@ class Embedder:
             )
         # NumPy knows no bfloat16.
         return embeddings if embeddings.dtype.kind in "fiu" else embeddings.astype(np.float32)
+
+
+def nan_weight(model):
+    """Returns the path of the first weight of a model that has a NaN, or None.
+
+    Embeddings do not always show it: on CPUs a convolution that is fused with its ReLU makes 0 of NaN.
+    """
+    for weight in model.weights:
+        if weight.dtype in FLOATS and bool(tf.reduce_any(tf.math.is_nan(tf.convert_to_tensor(weight.value)))):
+            return weight.path
+    return None
 
 
 def check_count(images, labels):

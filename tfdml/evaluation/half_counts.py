@@ -4,7 +4,7 @@ import bisect
 
 import numpy as np
 
-from tfdml.evaluation.counting import count_at_least
+from tfdml.evaluation.counting import count_from_approximate
 from tfdml.evaluation.half_products import HalfProducts, half_products_are_fast
 
 # More similarities in doubt than this fraction of a tile take as long as all of them in float32.
@@ -17,35 +17,38 @@ class HalfCounts:
     """Counts with products in half precision, and computes again what these do not decide.
 
     Args:
-        vectors: `ExactVectors` of the gallery, in memory, by cosine similarity.
-        error: how wrong an inner product in float32 can be.
+        floats: `FloatCounts` of the gallery, in memory, by cosine similarity.
         depths: see `positive_ranks`.
     """
 
-    def __init__(self, vectors, error, depths):
-        self.vectors, self.error, self.depths = vectors, error, depths
-        self.products = HalfProducts(vectors.vectors)
+    dtype = None
+    most_thresholds = np.inf
+
+    def __init__(self, floats, depths):
+        self.floats, self.vectors, self.depths = floats, floats.vectors, depths
+        self.products = HalfProducts(self.vectors.vectors)
 
     @classmethod
-    def of(cls, vectors, error, depths):
+    def of(cls, floats, depths):
         """Returns the counts for a gallery, or None where float32 is needed or faster."""
-        if depths is None or vectors.offsets.any() or isinstance(vectors.vectors, np.memmap):
+        vectors = floats.vectors
+        if depths is None or vectors.has_offsets or isinstance(vectors.vectors, np.memmap):
             return None
-        return cls(vectors, error, depths) if half_products_are_fast() else None
+        return cls(floats, depths) if half_products_are_fast() else None
 
-    def counter(self, block, members, tile):
+    def counter(self, block, members, tile, out):
         """Returns the function from the number of a query to how many negatives are as similar as each threshold.
 
         It returns None for a query with many similarities in doubt. Where a positive's rank is beyond what is asked
         for, its count is `BEYOND`.
 
         Args:
-            block: queries: what has `vectors`, `positives` and `thresholds`.
-            members: for each query, the slice of the tile that is of its class.
-            tile: slice of the gallery.
+            block, members, tile: as of `FloatCounts.counter`.
+            out: not used.
         """
         results = self.products(block.vectors, tile)
         bounds = self.products.bounds(block.vectors, block.thresholds)
+        errors = self.floats.errors(block.vectors)
         first, others = self.depths(block.positives)
 
         def count(query):
@@ -65,9 +68,9 @@ class HalfCounts:
             thresholds = block.thresholds[query][begin:]
 
             def exact(near):
-                return self.vectors.similarities(vector[None], rows[near])[0]
+                return self.vectors.similarities_of_one(vector, rows[near])
 
-            counts[begin:] = sure + count_at_least(similarities, thresholds, self.error, exact)
+            counts[begin:] = sure + count_from_approximate(similarities, thresholds, errors[query], exact, len(rows))
             return counts
 
         return count

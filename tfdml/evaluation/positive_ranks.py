@@ -5,25 +5,27 @@ least as similar. So no list of nearest neighbors is kept, however large K is.
 """
 
 import concurrent.futures
+import functools
 import itertools
 import os
 
 import numpy as np
 
-from tfdml.evaluation.counting import count_at_least
+from tfdml.evaluation.exact_counts import ExactCounts
 from tfdml.evaluation.exact_vectors import ExactVectors
+from tfdml.evaluation.float_counts import FloatCounts
 from tfdml.evaluation.half_counts import HalfCounts
 from tfdml.evaluation.one_ahead import one_ahead
-from tfdml.evaluation.products import Products
 from tfdml.evaluation.query_block import QueryBlock
 
-# Exact similarities that differ by less count as equal: what float32 embeddings of equal images differ by. Euclidean
-# distances are compared as half their squares, relative to the squared length of the longest vector.
-TIE = 1e-6
 # Gallery rows that are compared at once.
 TILE = 65536
-# Queries of the first block, if products are in half precision.
+# Queries of the first block, which shows how precise products must be to decide most of them.
 TRIAL = 256
+# If more of a block must be counted again with more precise products, all other blocks begin with these.
+MOST_LEFT = 0.25
+# Bytes that the similarity and the rank of a positive take in all, until the metrics are computed.
+POSITIVE = 256
 
 
 def positive_ranks(
@@ -39,8 +41,9 @@ def positive_ranks(
 ):
     """Yields `PositiveRanks` of blocks of queries; queries without a positive in the gallery are left out.
 
-    A negative that is as similar as a positive, up to `TIE`, ranks before it, so a collapsed embedding scores near 0.
-    The ranks depend neither on `memory` nor on the number of threads.
+    A negative that is as similar as a positive, up to a tie (`ExactVectors.ties`), ranks before it, so a collapsed
+    embedding scores near 0. The ranks depend neither on `memory` nor on the number of threads, and the
+    time depends on the numbers of queries and images alone, but for a small factor.
 
     Args:
         embeddings: `[N, d]` array, finite.
@@ -64,19 +67,16 @@ def positive_ranks(
     queries = search.queries[np.argsort(search.labels[search.queries], kind="stable")]
     queries = queries[share(len(queries))]
     size = max(1, min(len(queries), memory // (4 * min(TILE, max(len(order), 1)))))
-    # The first few show whether half precision decides most of them.
-    trial = min(size, TRIAL) if gallery.half else 0
+    blocks = (
+        gallery.block(some, query_vectors, first_only) for some in gallery.split(queries, size, memory // POSITIVE)
+    )
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
-        for part in (queries[:trial], queries[trial:]):
-            blocks = (
-                gallery.block(part[start : start + size], query_vectors, first_only)
-                for start in range(0, len(part), size)
-            )
-            # Products use all cores, counts not always: each does while the other does not.
-            for block, tile, count in one_ahead(gallery.counts(blocks, size)):
-                block.add(count, gallery, tile, threads)
-                if tile.stop == len(order):
-                    yield block.ranks()
+        # Products use all cores, counts not always: each does while the other does not.
+        for block, count in one_ahead(gallery.counts(blocks, size)):
+            if count:
+                count(threads)
+            else:
+                yield block.ranks()
 
 
 class _Gallery:
@@ -84,78 +84,99 @@ class _Gallery:
 
     def __init__(self, vectors, rows, search, depths):
         self.vectors, self.rows, self.search = vectors, rows, search
-        self.products = Products(vectors.vectors)
         labels = search.labels[rows]
         classes = search.labels.max(initial=-1) + 2
         self.starts = np.searchsorted(labels, np.arange(classes))
-        # Each of d products and sums rounds once; the offset, the threshold and the result some more.
-        self.has_offsets = bool(vectors.offsets.any())
-        longest = 1.001 + np.abs(vectors.offsets).max(initial=0.0)
-        self.error = (vectors.vectors.shape[1] + 8) * 2.0**-24 * longest * 1.001
-        self.half = HalfCounts.of(vectors, self.error, depths)
+        floats = FloatCounts(vectors)
+        half = HalfCounts.of(floats, depths)
+        # The fastest first. What one leaves in doubt the next one counts.
+        self.levels = [*([half] if half else []), floats, ExactCounts(vectors)]
+        self.first_level = 0
+
+    def split(self, queries, size, positives):
+        """Yields parts of at most `size` queries that have at most so many positives, if each has as many as any."""
+        members = np.diff(self.starts)[self.search.labels[queries]]
+        start, size_now = 0, min(size, TRIAL)
+        while start < len(queries):
+            most = np.maximum.accumulate(members[start : start + size_now])
+            fits = np.count_nonzero(most * np.arange(1, len(most) + 1) <= positives)
+            yield queries[start : start + max(fits, 1)]
+            start, size_now = start + max(fits, 1), size
 
     def block(self, queries, vectors, first_only):
         """Returns the `QueryBlock` of those queries that have a positive."""
         taken = vectors.take(queries)
         kept, thresholds = [], []
         for first, last in _runs(self.search.labels[queries]):
-            found = self._positives(queries[first:last], taken.vectors[first:last])
-            for place, similarities in enumerate(found, first):
-                if len(similarities):
+            found = self._thresholds(queries[first:last], taken.vectors[first:last], taken.offsets[first:last])
+            for place, each in enumerate(found, first):
+                if len(each):
                     kept.append(place)
-                    # In ascending order of similarity.
-                    thresholds.append(similarities[-1:] - TIE if first_only else similarities - TIE)
+                    # A copy, so that the others do not stay in memory.
+                    thresholds.append(each[-1:].copy() if first_only else each)
         return QueryBlock.of(queries[kept], taken.vectors[kept], thresholds)
 
-    def _positives(self, queries, vectors):
-        """Yields the sorted exact similarities of the positives of each query, all of one class."""
+    def _thresholds(self, queries, vectors, offsets):
+        """Yields the sorted similarities, less a tie, of the positives of each query, all of one class."""
         members = self.members(self.search.labels[queries[0]])
-        similarities = self.vectors.similarities(vectors, members)
         counted = self.search.countable(queries, self.rows[members])
+        if members == slice(0, len(self.rows)):
+            # Without negatives the similarities do not matter.
+            yield from map(np.zeros, np.count_nonzero(counted, axis=1))
+            return
+        similarities = self.vectors.similarities(vectors, members)
+        similarities -= self.vectors.ties(offsets, members)
         for each, mask in zip(similarities, counted, strict=True):
             yield np.sort(each[mask])
 
     def counts(self, blocks, size):
-        """Yields each block and each slice of the gallery with the function that counts in it, see `QueryBlock.add`.
+        """Yields each block with functions that count its negatives by a pool of threads, then with None.
 
         Args:
             blocks: iterable of `QueryBlock`.
             size: the most queries a block has.
         """
         # While one is filled the other is read.
-        spaces = itertools.cycle(np.empty((2, size, min(TILE, len(self.rows))), np.float32))
-        for block in blocks:
-            for start in range(0, len(self.rows) if len(block.rows) else 0, TILE):
+        spaces = itertools.cycle(np.empty((2, 2 * -(-max(size, 2) * min(TILE, len(self.rows)) // 2)), np.float32))
+        for block in filter(len, blocks):
+            for start in range(0, len(self.rows), TILE):
                 tile = slice(start, min(start + TILE, len(self.rows)))
-                if self.half:
-                    yield block, tile, self.half.counter(block, self.members_within(tile, block), tile)
-                else:
-                    yield block, tile, self.counter(block, np.arange(len(block.rows)), tile, next(spaces))
+                for level, part in self._parts(self._with_negatives(block, tile), self.first_level, size):
+                    counter = self._counter(level, part, tile, next(spaces))
+                    yield block, functools.partial(self._count, level, part, tile, counter, len(block))
+            yield block, None
 
-    def counter(self, block, queries, tile, space=None):
-        """Returns the function from one of some queries of a block to how many negatives precede each threshold."""
-        members, shape = self.members_within(tile, block), (len(queries), tile.stop - tile.start)
-        out = np.empty(shape, np.float32) if space is None else space[: shape[0], : shape[1]]
-        similarities = self.similarities(block.vectors[queries], tile, out)
-        rows = dict(zip(queries.tolist(), similarities, strict=True))
+    def _with_negatives(self, block, tile):
+        """Returns the queries of a block whose class is not the whole tile."""
+        labels = self.search.labels[block.rows]
+        return block.take(np.flatnonzero((self.starts[labels] > tile.start) | (self.starts[labels + 1] < tile.stop)))
 
-        def count(query):
-            row = rows[query]
-            row[members[query]] = -np.inf
+    def _parts(self, block, first, size):
+        """Yields parts of a block and the place of the level, not before the first, that each is counted with."""
+        numbers, left = np.array([len(each) for each in block.thresholds], int), np.ones(len(block), bool)
+        for place, level in enumerate(self.levels[first:], first):
+            own = left & (numbers <= level.most_thresholds)
+            left &= ~own
+            # Fewer in float64, so that two such parts take no more space than one in float32.
+            most = max(1, size // 4) if level.dtype == np.float64 else size
+            yield from ((place, part) for part in block.take(np.flatnonzero(own)).parts(most))
 
-            def exact(places):
-                return self.vectors.similarities(block.vectors[query][None], tile.start + places)[0]
+    def _counter(self, level, block, tile, space=None):
+        """Returns the function that counts negatives of a block in a tile, see `FloatCounts.counter`."""
+        counts, shape = self.levels[level], (len(block), tile.stop - tile.start)
+        if space is None or counts.dtype is None:
+            out = counts.dtype and np.empty(shape, counts.dtype)
+        else:
+            out = space.view(counts.dtype)[: np.prod(shape)].reshape(shape)
+        return counts.counter(block, self.members_within(tile, block), tile, out)
 
-            return count_at_least(row, block.thresholds[query], self.error, exact)
-
-        return count
-
-    def similarities(self, vectors, tile, out):
-        """Returns approximate similarities of queries `[B, d]` to the rows of a slice, in `out`."""
-        self.products(vectors, tile, out)
-        if self.has_offsets:
-            out -= self.vectors.offsets[tile].astype(np.float32)
-        return out
+    def _count(self, level, block, tile, counter, size, threads):
+        """Adds the negatives of a tile to a part of a block of that size; those in doubt by the levels that follow."""
+        left = block.add(counter, threads)
+        if len(left) > MOST_LEFT * size:
+            self.first_level = max(self.first_level, level + 1)
+        for finer, part in self._parts(left, level + 1, -(-size // 2)):
+            self._count(finer, part, tile, self._counter(finer, part, tile), size, threads)
 
     def members(self, label):
         """The slice of the gallery that a class takes."""

@@ -9,8 +9,6 @@ from tfdml.evaluation.ranks import PositiveRanks
 
 # Queries that a thread takes at once.
 PART = 64
-# If more of a block must be counted in float32, all other blocks are.
-MOST_LEFT = 0.25
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,34 +36,42 @@ class QueryBlock:
         positives = np.array([len(each) for each in thresholds], np.int64)
         return cls(rows, vectors, positives, thresholds, [np.zeros(len(each), np.int64) for each in thresholds])
 
-    def add(self, count, gallery, tile, threads):
-        """Adds the negatives of a tile, by a pool of threads.
+    def __len__(self):
+        return len(self.rows)
+
+    def take(self, places):
+        """Returns the block of some of the queries, which shares what was found."""
+        if len(places) == len(self):
+            return self
+        thresholds, ahead = ([each[place] for place in places] for each in (self.thresholds, self.ahead))
+        return QueryBlock(self.rows[places], self.vectors[places], self.positives[places], thresholds, ahead)
+
+    def parts(self, size):
+        """Yields blocks of at most `size` queries each."""
+        for start in range(0, len(self), size):
+            yield self.take(np.arange(start, min(start + size, len(self))))
+
+    def add(self, count, threads):
+        """Adds negatives that were found, by a pool of threads; returns the queries whose count is None.
 
         Args:
-            count: function from a query to how many negatives are as similar as each threshold, or to None if that
-                takes similarities in float32.
-            gallery: `_Gallery`.
-            tile: slice of it.
+            count: function from the place of a query to how many negatives are as similar as each threshold, or to None
+                if that takes more exact similarities.
             threads: executor.
+
+        Returns:
+            The `QueryBlock` of those that are left.
         """
-        left = _add(self.ahead, np.arange(len(self.rows)), count, threads)
-        if len(left) > MOST_LEFT * len(self.rows):
-            gallery.half = None
-        if len(left):
-            _add(self.ahead, left, gallery.counter(self, left, tile), threads)
+        parts, left = np.array_split(np.arange(len(self)), -(-len(self) // PART)), []
+        counts = threads.map(lambda part: [count(query) for query in part.tolist()], parts)
+        for query, more in enumerate(itertools.chain.from_iterable(counts)):
+            if more is None:
+                left.append(query)
+            else:
+                # In place, because parts of a block share it.
+                self.ahead[query] += more
+        return self.take(np.array(left, np.int64))
 
     def ranks(self):
         """Returns the `PositiveRanks`."""
         return PositiveRanks.of(self.rows, self.positives, self.ahead)
-
-
-def _add(ahead, queries, count, threads):
-    """Adds counts to those of queries, by a pool of threads; returns the queries whose count is None."""
-    parts, left = np.array_split(queries, -(-len(queries) // PART)), []
-    counts = threads.map(lambda part: [count(query) for query in part.tolist()], parts)
-    for query, more in zip(queries.tolist(), itertools.chain.from_iterable(counts), strict=True):
-        if more is None:
-            left.append(query)
-        else:
-            ahead[query] += more
-    return np.array(left, np.int64)

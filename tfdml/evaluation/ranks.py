@@ -30,8 +30,9 @@ class PositiveRanks:
             ahead: for each query, the numbers of negatives ahead of its positives, the farthest first.
         """
         ranks = np.zeros((len(ahead), max(map(len, ahead))), np.int64)
-        for query, each in enumerate(ahead):
-            ranks[query, : len(each)] = each[::-1] + np.arange(1, len(each) + 1)
+        places = np.arange(1, ranks.shape[1] + 1)
+        for row, each in zip(ranks, ahead, strict=True):
+            np.add(each[::-1], places[: len(each)], out=row[: len(each)])
         return cls(rows, positives, ranks)
 
     @property
@@ -41,8 +42,9 @@ class PositiveRanks:
 
     def precisions(self):
         """`[B, P]`: the precision at the rank of each positive; 0 behind a query's last."""
-        count = np.arange(1, self.ranks.shape[1] + 1)
-        return np.where(self.ranks > 0, count / np.maximum(self.ranks, 1), 0.0)
+        precisions = np.arange(1, self.ranks.shape[1] + 1) / np.maximum(self.ranks, 1)
+        precisions[self.ranks == 0] = 0.0
+        return precisions
 
     def mean_over_positives(self, values):
         """Returns the mean `[B]` of a value for each positive, `[B, P]` with zeros behind a query's last."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.counting import count_at_least
-from tfdml.evaluation.positive_ranks import TIE
+from tfdml.evaluation.exact_vectors import TIE
 from tfdml.evaluation.ranks import PositiveRanks
 
 
@@ -29,6 +29,4 @@ def ranks_of_similarities(blocks, search, *, first_only=False):
 def _ahead(similarities, same, counted, first_only):
     """Returns the number of negatives that are as similar as each positive, the farthest positive first."""
     thresholds = np.sort(similarities[counted])[-1 if first_only else 0 :] - TIE
-    negatives = np.where(same, -np.inf, similarities).astype(np.float32)
-    # The rounding to float32, and that of the thresholds.
-    return count_at_least(negatives, thresholds, 2.0**-22, lambda places: similarities[places])
+    return count_at_least(np.where(same, -np.inf, similarities), thresholds)

@@ -121,8 +121,8 @@ class Searcher:
             raise ValueError(f"Expected a number of neighbors of 1 or more, received {k}.")
         vectors, metric = unit_length(embeddings, self.manifest["metric"]), self.manifest["metric"]
         found, rows = self._index.search(vectors, min(k, len(self)))
-        # Of squared distances, which rounding can make negative.
-        return -np.sqrt(np.maximum(found, 0)) if metric == "euclidean" else found, rows
+        # Rounding can make squared distances negative, and similarities larger than 1.
+        return -np.sqrt(np.maximum(found, 0)) if metric == "euclidean" else np.minimum(found, 1.0), rows
 
     def neighbors(self, similarities, rows):
         """Returns for each query a list of `Neighbor`s of what `nearest` returns."""

@@ -9,7 +9,6 @@ from tfdml.evaluation.index_report import IndexReport
 from tfdml.evaluation.indexes.class_members import ClassMembers
 from tfdml.evaluation.indexes.indexed_gallery import IndexedGallery
 from tfdml.evaluation.indexes.neighbor_list import NeighborList
-from tfdml.evaluation.positive_ranks import TIE
 from tfdml.evaluation.ranks import PositiveRanks
 
 # Bytes for the lists of a block of queries, for each neighbor in them, and the most queries in a block.
@@ -92,8 +91,7 @@ class IndexSearch:
         lists = []
         for query, rows in zip(self.queries[places], found, strict=True):
             is_all = len(rows) < length or length == len(self.search.gallery)
-            similarities = self.gallery.similarities(query, rows)
-            lists.append(NeighborList.of(query, rows, similarities, self.search, is_all=is_all))
+            lists.append(NeighborList.of(query, rows, *self.gallery.compared(query, rows), self.search, is_all=is_all))
         return lists
 
     def _ranks(self, places, lists, first_only):
@@ -111,16 +109,16 @@ class IndexSearch:
         """Notes how good lists are."""
         for place, each, depth in zip(places, lists, self.depths[places], strict=True):
             self.short_lists += int(len(each) < depth)
-            if place in self._last_similarities:
-                found = each.count_from(self._last_similarities[place] - TIE)
+            if place in self._lowest:
+                found = each.count_from(self._lowest[place])
                 self.shares.append(min(found, depth) / depth)
 
     @functools.cached_property
-    def _last_similarities(self):
-        """The place of each query of a sample, to the similarity of the last image that the metrics look at."""
+    def _lowest(self):
+        """The place of each query of a sample, to the similarity, less a tie, of the last that the metrics look at."""
         random = np.random.default_rng(0)
         places = np.sort(random.choice(len(self.queries), min(SAMPLE, len(self.queries)), replace=False))
         length = int(min(self._lengths[places].max(), len(self.search.gallery)))
         lists = self._neighbor_lists(places, self.gallery.exactly_nearest(self.queries[places], length), length)
         depths = self.depths[places]
-        return {place: each.similarity_at(depth) for place, each, depth in zip(places, lists, depths, strict=True)}
+        return {place: each.lowest_at(depth) for place, each, depth in zip(places, lists, depths, strict=True)}

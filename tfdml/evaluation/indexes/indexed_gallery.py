@@ -43,9 +43,11 @@ class IndexedGallery:
 
         return self.rows[knn_ground_truth(self._vectors(queries), self._blocks(), count, self.metric)[1]]
 
-    def similarities(self, query, rows):
-        """Returns the exact similarities `[R]` of a query's row to other rows."""
-        return self.vectors.similarities(self.vectors.vectors[query][None], rows)[0]
+    def compared(self, query, rows):
+        """Returns the exact similarities `[R]` of a query's row to other rows, and their ties, a number or `[R]`."""
+        similarities = self.vectors.similarities_of_one(self.vectors.vectors[query], rows)
+        ties = self.vectors.ties(self.vectors.offsets[[query]], rows)
+        return similarities, ties[0] if np.ndim(ties) else ties
 
     @functools.cached_property
     def _filled(self):

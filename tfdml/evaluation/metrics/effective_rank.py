@@ -20,7 +20,9 @@ class EffectiveRank(EmbeddingMetric):
     name = "effective_rank"
 
     def value(self, embeddings, labels):
-        blocks = (np.asarray(embeddings[start : start + ROWS], np.float64) for start in range(0, len(embeddings), ROWS))
+        # Both have the same singular values; the smaller product of the two has no zeros beside them.
+        points = embeddings if len(embeddings) >= embeddings.shape[1] else embeddings.T
+        blocks = (np.asarray(points[start : start + ROWS], np.float64) for start in range(0, len(points), ROWS))
         # Eigenvalues of this matrix are the squares of the singular values.
         squares = np.linalg.eigvalsh(sum(block.T @ block for block in blocks))
         # What is smaller is rounding, both of this product and of float32 embeddings.
