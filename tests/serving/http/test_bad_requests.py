@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 
+from tests.pipelines.image_files import with_scans
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
 from tfdml.serving.http.body_limits import BodyLimits
 from tfdml.serving.http.limits import Limits
@@ -43,6 +44,7 @@ def bomb():
         (encoded("GIF"), 400, "is a GIF, which is not read"),
         (encoded("JPEG")[:10], 400, "is not a readable image"),
         (encoded() + b"damaged", 400, "cannot be read: expected a whole JPEG, PNG or still WebP"),
+        (with_scans(1001, 32), 400, "The image has 1,001 scans, more than 1,000"),
         (encoded(size=(101, 100)), 400, "has 101 x 100 pixels, more than 10,000"),
         (bomb(), 400, "pixels"),
         (encoded() + bytes(100_000), 413, "bytes, more than 100,000"),
