@@ -62,18 +62,20 @@ class ExportedModel:
     def read(self, contents):
         """Returns what `embed_read` takes of an image file: its pixels, or None if it cannot be read.
 
-        Of a model without the signature `read_images`, which earlier versions exported, it is the contents.
+        Of a model without the signature `read_image`, which earlier versions exported, it is the contents.
         """
         if why_costly(contents):
             return None
-        if "read_images" not in self.signatures:
+        if "read_image" not in self.signatures:
             return contents
-        found = self.signatures["read_images"](image_bytes=tf.constant([contents]))
-        return found["images"][0].numpy() if found["valid"][0] else None
+        try:
+            return self.signatures["read_image"](image_bytes=tf.constant(contents))["image"].numpy()
+        except READING_ERRORS:
+            return None
 
     def embed_read(self, images):
         """Returns what `embed_contents` does, of a list of what `read` returned."""
-        if "read_images" not in self.signatures:
+        if "read_image" not in self.signatures:
             return self.embed_contents(images)
         embeddings = self.signatures["embed_images"](images=tf.constant(np.stack(images)))["embedding"]
         return embeddings.numpy().astype(np.float32, copy=False), np.ones(len(images), bool)

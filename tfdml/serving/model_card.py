@@ -76,13 +76,12 @@ def signatures(facts):
     embedding, size = facts["embedding"], facts["images"]["image_size"]
     found = {"embedding": f"float32 [B, {embedding['dimension']}]"}
     learners = {"embeddings": f"float32 [B, {embedding['learners']}, {embedding['learner_dimension']}]"}
-    images = {"images": f"float32 [B, {size}, {size}, 3]"}
     files, valid = {"image_bytes": "string [B]"}, {"valid": "bool [B]"} if facts["tolerant"] else {}
     several = {"embed_learners": {"inputs": files, "outputs": {**learners, **valid}}}
     return {
         "serving_default": {"inputs": files, "outputs": {**found, **valid}},
-        "embed_images": {"inputs": images, "outputs": found},
-        "read_images": {"inputs": files, "outputs": {**images, "valid": "bool [B]"}},
+        "embed_images": {"inputs": {"images": f"float32 [B, {size}, {size}, 3]"}, "outputs": found},
+        "read_image": {"inputs": {"image_bytes": "string []"}, "outputs": {"image": f"float32 [{size}, {size}, 3]"}},
         **(several if embedding["learners"] > 1 else {}),
     }
 
