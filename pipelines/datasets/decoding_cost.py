@@ -12,6 +12,9 @@ import zlib
 # A scan takes 0.3 to 2 ns for each pixel, so `SCANNED` pixels take 2 seconds at most. Scripts of encoders have 4 to 23
 # scans, libjpeg's 10; so photos of any size pass, and small images with the most that a script can say.
 FEW_SCANS, MANY_SCANS, SCANNED = 25, 1000, 1_000_000_000
+# A scan has ten bytes or more, and takes as long as a few thousand pixels at least. Where bytes times pixels are not
+# more, those that fit in take a second; so scans of most images of data sets need not be counted.
+FREE, LEAST_PIXELS = 20_000_000_000, 2**13
 # The header of a scan of 1 to 4 components. With its length, which libjpeg checks, it hardly occurs by chance in what
 # else a file holds, such as the film behind a phone's photo.
 SCAN = tuple(b"\xff\xda\x00" + bytes((6 + 2 * count, count)) for count in range(1, 5))
@@ -50,8 +53,10 @@ def _costly_jpeg(contents):
     scans = sum(1 for _ in _SCANS.finditer(contents))
     if scans <= FEW_SCANS:
         return None
-    most = most_scans(_jpeg_pixels(contents))
-    return f"has {scans:,} scans, more than {most:,} for its size; save it anew" if scans > most else None
+    pixels = _jpeg_pixels(contents)
+    if len(contents) * max(pixels, LEAST_PIXELS) <= FREE or scans <= most_scans(pixels):
+        return None
+    return f"has {scans:,} scans, more than {most_scans(pixels):,} for its size; save it anew"
 
 
 def _jpeg_pixels(contents):

@@ -18,18 +18,25 @@ from tests.pipelines.image_files import chunk, encoded, noise, png, with_scans
 
 TEXT = b"about\0\0" + zlib.compress(bytes(1000))
 PIXELS = bytes(25 * 8)
-TOO_MANY_SCANS = with_scans(1001, 32)
+# So many bytes and pixels that scans are counted.
+SIDE, REST = 990, bytes(20_000)
+TOO_MANY_SCANS = with_scans(1001, SIDE) + REST
+
+
+def sequential(count):
+    """A JPEG that is not progressive, with a scan for each color, the last one repeated."""
+    file = encoded(np.full((SIDE, SIDE, 3), 7), "JPEG", subsampling=0)
+    start = file.index(b"\xff\xda")
+    data = file[start + 14 : -2]
+    scans = [b"\xff\xda\x00\x08\x01" + bytes((color, 0, 0, 63, 0)) + data for color in (1, 2, 3)]
+    return file[:start] + b"".join(scans) + scans[-1][:10] * (count - 3) + file[-2:]
+
+
 # Name: the file, and what is said of it by its bytes, and inside a model.
 COSTLY = {
     "scans": (TOO_MANY_SCANS, "has 1,001 scans, more than 1,000", "more scans than its size allows"),
     "scans of a large image": (with_scans(110, 3200), "has 110 scans, more than 97", "more scans than"),
-    "sequential scans": (
-        (first := encoded(np.full((9, 9, 3), 7), "JPEG"))[:-2]
-        + first[first.rindex(b"\xff\xda") : -2] * 1001
-        + b"\xff\xd9",
-        "has 1,002 scans",
-        "more scans than",
-    ),
+    "sequential scans": (sequential(1001) + REST, "has 1,001 scans", "more scans than"),
     "texts before the pixels": (
         png(PIXELS, 8, 8, before=chunk(b"zTXt", TEXT) * 21),
         "has 21 compressed texts",
@@ -44,7 +51,8 @@ COSTLY = {
 FINE = {
     "JPEG": encoded(noise(40, 30), "JPEG"),
     "progressive": encoded(noise(40, 30), "JPEG", progressive=True),
-    "as many scans as are allowed": with_scans(1000, 32),
+    "as many scans as are allowed": with_scans(1000, SIDE) + REST,
+    "more, of few pixels": with_scans(2000, 32),
     # The film of a phone's photo, by chance with what looks like scans.
     "film behind a photo": encoded(noise(40, 30), "JPEG") + b"\xff\xda\x11" * 5000,
     "texts": png(PIXELS, 8, 8, before=chunk(b"zTXt", TEXT) * 10, after=chunk(b"zTXt", TEXT) * 10),
@@ -104,12 +112,13 @@ def test_pillow_does_not_read_a_header_without_end(before, file, tmp_path):
 
 
 def test_the_checks_of_bytes_and_of_graphs_are_the_same():
-    for side in (1, 32, 500, 1000, 5000, 10_000):
+    for side in (1, 90, 500, 1000, 5000, 10_000):
         size = encoded(np.zeros((1, 1, 3)), "JPEG")
         at = size.index(b"\xff\xc0") + 5
         claims = size[:at] + 2 * side.to_bytes(2, "big") + size[at + 4 :]
+        padded = claims + bytes(decoding_cost.FREE // max(side**2, decoding_cost.LEAST_PIXELS))
         scan = decoding_cost.SCAN[0]
-        enough, more = (claims + scan * (most_scans(side**2) - count) for count in (1, 0))
+        enough, more = (padded + scan * (most_scans(side**2) - count) for count in (1, 0))
         assert why_costly(enough) is None and "scans" in why_costly(more)
         assert image_headers.jpeg_size(tf.constant(enough)).numpy().tolist() == [side, side]
         with pytest.raises(tf.errors.InvalidArgumentError, match="more scans than"):

@@ -24,8 +24,8 @@ from tfdml.serving.http.schema import EMBED, ERRORS, IMAGE, SEARCH, STUCK, Embed
 
 # Neighbors of a request that names no number.
 NEIGHBORS = 10
-# Images that are decoded at once.
-DECODERS = max(2, min(8, os.cpu_count() or 1))
+# Images that are decoded at once: more than cores, so that a small one need not wait for the end of large ones.
+DECODERS = max(4, min(8, os.cpu_count() or 1))
 # Seconds that a service that ends waits for each of its threads.
 LAST_SECONDS = 0.5
 
