@@ -68,7 +68,7 @@ def main():
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
     # TensorFlow has a thread for each core; the network would wait for one while all decode.
-    tf.config.threading.set_inter_op_parallelism_threads(os.cpu_count() + DECODERS)
+    tf.config.threading.set_inter_op_parallelism_threads((os.cpu_count() or 1) + DECODERS)
     searcher = Searcher(given.index, given.model or None)
     # Loads the model: the first request is to wait for nothing.
     searcher.embed([np.zeros((32, 32, 3), np.uint8)])

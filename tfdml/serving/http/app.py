@@ -75,7 +75,8 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=()):
     headers = [
         (b"content-security-policy", policy.encode()),
         (b"x-content-type-options", b"nosniff"),
-        (b"referrer-policy", b"no-referrer"),
+        # Without any, some browsers would not name the origin of the page's own requests.
+        (b"referrer-policy", b"same-origin"),
         (b"cross-origin-resource-policy", b"same-origin"),
     ]
     return Measured(Guard(BodyLimits(app, limits, metrics), token, hosts), metrics, headers)
