@@ -49,8 +49,12 @@ class Preprocessor:
 
     def __call__(self, contents, seed, box=None):
         """Preprocesses the contents of a file (scalar string), with a seed (`[2]` int64) and a box as in `decode`."""
+        return self.normalize(self.pixels(contents, seed, box))
+
+    def pixels(self, contents, seed, box=None):
+        """Decodes and transforms an image: what `normalize` takes, with pixels from 0 to 255."""
         done = 1 if self._begins_with_cut() else 0
-        return self.normalize(self._run(self._begin(contents, seed, box), seed, done, len(self._steps)))
+        return self._run(self._begin(contents, seed, box), seed, done, len(self._steps))
 
     def from_pixels(self, image, seed):
         """Preprocesses an image that is decoded already, `[H, W, 3]` with pixels from 0 to 255: the same bits."""

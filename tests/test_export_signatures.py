@@ -9,7 +9,9 @@ import pytest
 import tensorflow as tf
 
 from tests import rest_of_tensorflow_serving as rest
+from tests.pipelines.image_files import with_scans
 from tests.serving_fixtures import SIZE, claims_pixels, exported, exported_tolerant, loaded, picture, two_learners
+from tfdml.serving import ExportedModel
 from tfdml.serving.model_files import model_hash
 from tfdml.serving.projection import Projection
 
@@ -141,3 +143,39 @@ def test_projections_that_training_embeddings_do_not_determine():
     embeddings[:, 3:] = 0
     with pytest.raises(ValueError, match="vary in 3 dimensions only"):
         Projection.fit(embeddings, 4, whiten=True)
+
+
+def test_files_are_read_alone_and_embedded_together(strict, tolerant):
+    contents = [*GOOD, BAD["half"]]
+    for model in (strict, tolerant):
+        images = [model.read(each) for each in contents]
+        assert [None if each is None else each.shape for each in images] == [(SIZE, SIZE, 3)] * 3 + [None]
+        assert 0 <= images[0].min() and 100 < images[0].max() <= 255
+        embeddings, valid = model.embed_read(images[:3])
+        assert valid.tolist() == [True] * 3
+        np.testing.assert_allclose(embeddings, model.embed_contents(GOOD)[0], atol=1e-5)
+
+
+def test_a_model_of_an_earlier_version_reads_and_embeds_at_once(strict, monkeypatch):
+    earlier = {name: each for name, each in strict.signatures.items() if name != "read_image"}
+    expected = strict.embed_contents(GOOD)[0]
+    monkeypatch.setattr(ExportedModel, "signatures", earlier)
+    assert [strict.read(each) for each in GOOD] == GOOD
+    embeddings, valid = strict.embed_read([GOOD[0], BAD["text"], *GOOD[1:]])
+    assert valid.tolist() == [True, False, True, True]
+    np.testing.assert_allclose(embeddings[valid], expected, atol=1e-5)
+
+
+def test_what_takes_long_to_decode_does_not_reach_a_model(strict, monkeypatch):
+    """Those of earlier versions do not refuse it themselves."""
+    slow, given, real = with_scans(110, 3200), [], ExportedModel._embedded
+
+    def noting(self, contents):
+        given.extend(contents.numpy().tolist())
+        return real(self, contents)
+
+    monkeypatch.setattr(ExportedModel, "_embedded", noting)
+    assert strict.embed_contents([GOOD[0], slow])[1].tolist() == [True, False]
+    assert GOOD[0] in given and slow not in given
+    monkeypatch.setattr(ExportedModel, "signatures", {})
+    assert strict.read(slow) is None

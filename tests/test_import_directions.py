@@ -75,7 +75,10 @@ ROOMS = {
     "pipelines.pack": ("pipelines tfdml.registry tfdml.command tfdml.flags tfdml.progress_bar", None),
     # Draws what a run would see, so it joins rooms as the commands of tfdml do.
     "pipelines.show": ("pipelines tfdml", None),
-    "pipelines.images": ("pipelines.images pipelines.datasets.headers", "numpy tensorflow"),
+    "pipelines.images": (
+        "pipelines.images pipelines.datasets.headers pipelines.datasets.decoding_cost",
+        "numpy tensorflow",
+    ),
     "pipelines.transforms": (f"pipelines.transforms pipelines.images {DECLARED}", "keras keras_cv numpy tensorflow"),
     "pipelines.sampling": (f"pipelines.sampling tfdml.neighbors tfdml.workers {DECLARED}", "absl numpy tensorflow"),
     "pipelines.reading": (

@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
+from tests.pipelines.image_files import with_scans
 from tests.serving_fixtures import exported, loaded, models_load_once, picture  # noqa: F401
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.progress_bar import ProgressBar
@@ -149,20 +150,22 @@ def test_what_could_not_be_read_of_another_list_is_forgotten(photos, tmp_path, m
 def test_images_that_cannot_be_read_are_listed_and_left_out(photos, tmp_path):
     shutil.copytree(photos, tmp_path / "photos")
     bad = {"even/00.png": b"no image", "odd/01.png": b"", "odd/03.png": picture(3)[:100]}
+    bad["odd/05.png"] = with_scans(110, 3200)
     for name, content in bad.items():
         (tmp_path / "photos" / name).write_bytes(content)
     count, reasons = index_images(tmp_path / "index", ImageList.of(tmp_path / "photos"), model=exported())
-    assert count == COUNT - 3 and reasons == {
+    assert count == COUNT - 4 and reasons == {
         str(tmp_path / "photos" / name): reasons[str(tmp_path / "photos" / name)] for name in bad
     }
     assert "not a JPEG, PNG or WebP" in reasons[str(tmp_path / "photos/even/00.png")]
     assert reasons[str(tmp_path / "photos/odd/01.png")] == "the file is empty"
+    assert "the image has 110 scans" in reasons[str(tmp_path / "photos/odd/05.png")]
     lines = (tmp_path / "index" / "bad_images.jsonl").read_text().splitlines()
     assert {each["image"]: each["reason"] for each in map(json.loads, lines)} == reasons
     # One that is repaired can be added.
     (tmp_path / "photos" / "odd/01.png").write_bytes(picture(1))
     count, reasons = index_images(tmp_path / "index", ImageList.of(tmp_path / "photos"), add=True)
-    assert count == COUNT - 2 and len(reasons) == 2
+    assert count == COUNT - 3 and len(reasons) == 3
 
 
 def test_a_model_without_unit_length_is_searched_by_euclidean_distance(photos, expected, tmp_path, monkeypatch):

@@ -57,15 +57,18 @@ def check():
 def main():
     # Imported here, after TensorFlow.
     import numpy as np
+    import tensorflow as tf
 
     from tfdml.serving import Searcher
-    from tfdml.serving.http.app import create_app
+    from tfdml.serving.http.app import DECODERS, create_app
     from tfdml.serving.http.limits import Limits
     from tfdml.serving.http.server import Server, listen
 
     given, token = flags.FLAGS, os.environ.get(TOKEN, "")
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
+    # TensorFlow has a thread for each core; the network would wait for one while all decode.
+    tf.config.threading.set_inter_op_parallelism_threads((os.cpu_count() or 1) + DECODERS)
     searcher = Searcher(given.index, given.model or None)
     # Loads the model: the first request is to wait for nothing.
     searcher.embed([np.zeros((32, 32, 3), np.uint8)])

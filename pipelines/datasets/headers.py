@@ -8,6 +8,11 @@ READ = ("JPEG", "MPO", "PNG", "WEBP")
 ENDING_OF = {b"\xff\xd8": ".jpg", b"\x89P": ".png", b"RI": ".webp"}
 # 100 megapixels are 300 MB when decoded; a file of a few kilobytes can claim them.
 MOST_PIXELS = 100_000_000
+# Parts of a file before its pixels. Cameras and programs write up to some hundred; Pillow takes a second for 250,000.
+MOST_PARTS = 5000
+CHUNK = struct.Struct(">I4s")
+# Markers of JPEG after which Pillow expects no length.
+ALONE = {0x00, 0x01, 0xC8, *range(0xD0, 0xDA), *range(0xF0, 0xFE)}
 
 
 def wrong_header(path, most_pixels=MOST_PIXELS):
@@ -17,10 +22,23 @@ def wrong_header(path, most_pixels=MOST_PIXELS):
         path: the file, or a file object.
         most_pixels: how many the image may have.
     """
+    try:
+        if not hasattr(path, "read"):
+            with open(path, "rb") as file:
+                return _wrong(file, most_pixels)
+        return _wrong(path, most_pixels)
+    except OSError as error:
+        return f"is not a readable image ({getattr(error, 'strerror', None) or error})"
+
+
+def _wrong(file, most_pixels):
     from PIL import Image, UnidentifiedImageError
 
+    if _has_too_many_parts(file):
+        return f"is not a readable image (with more than {MOST_PARTS:,} parts before its pixels); save it anew"
+    file.seek(0)
     try:
-        with Image.open(path) as image:
+        with Image.open(file) as image:
             if image.format not in READ:
                 return f"is a {image.format}, which is not read; save it as JPEG or PNG"
             if image.width * image.height > most_pixels:
@@ -29,9 +47,43 @@ def wrong_header(path, most_pixels=MOST_PIXELS):
                 return "is an animated WebP, which is not read; save one frame of it"
     except UnidentifiedImageError:
         return "is not a readable image (of no known format, or without a whole header)"
-    except (Image.DecompressionBombError, OSError) as error:
-        return f"is not a readable image ({getattr(error, 'strerror', None) or error})"
+    except Image.DecompressionBombError as error:
+        return f"is not a readable image ({error})"
     except (ValueError, SyntaxError, struct.error, OverflowError) as error:
         # Pillow refuses a PNG with much text beside the pixels, which TensorFlow reads.
         return None if "text" in str(error).lower() else f"is not a readable image ({error})"
     return None
+
+
+def _has_too_many_parts(file):
+    """Whether there are more than `MOST_PARTS` segments of a JPEG, or chunks of a PNG, before the pixels."""
+    start = file.read(8)
+    steps = _segment if start[:2] == b"\xff\xd8" else _chunk if start[:4] == b"\x89PNG" else None
+    if steps is None:
+        return False
+    place = 2 if steps is _segment else 8
+    for _ in range(MOST_PARTS):
+        file.seek(place)
+        length = steps(file.read(8))
+        if not length:
+            return False
+        place += length
+    return True
+
+
+def _segment(start):
+    """Returns the length of the segment of a JPEG that starts so, 0 where the pixels start or the file ends."""
+    if len(start) < 4 or start[:2] == b"\xff\xda":
+        return 0
+    # Before a marker there may be other bytes, which Pillow reads one by one, and after some there is no length.
+    if start[0] != 0xFF or start[1] == 0xFF:
+        return 1
+    return 2 if start[1] in ALONE else 2 + int.from_bytes(start[2:4])
+
+
+def _chunk(start):
+    """Returns the length of the chunk of a PNG that starts so, 0 where the pixels start or the file ends."""
+    if len(start) < CHUNK.size:
+        return 0
+    length, kind = CHUNK.unpack(start)
+    return 0 if kind == b"IDAT" else length + 12

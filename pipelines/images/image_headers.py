@@ -5,6 +5,16 @@ A damaged or hostile file must not fill the memory, neither in training nor wher
 
 import tensorflow as tf
 
+from pipelines.datasets.decoding_cost import (
+    FEW_SCANS,
+    FREE,
+    LEAST_PIXELS,
+    MANY_SCANS,
+    MOST_TEXTS,
+    SCAN,
+    SCANNED,
+    TEXTS,
+)
 from pipelines.datasets.headers import MOST_PIXELS
 from pipelines.images.cold_path import cold_path
 
@@ -28,10 +38,12 @@ def check_file_size(contents):
 
 
 def jpeg_size(contents):
-    """Returns height and width of a JPEG, int32 `[2]`; an error if these are too many pixels."""
+    """Returns height and width of a JPEG, int32 `[2]`; an error if these are too many pixels, or in too many scans."""
     size = tf.io.extract_jpeg_shape(contents)[:2]
+    length, pixels = tf.cast(tf.strings.length(contents), tf.int64), tf.reduce_prod(tf.cast(size, tf.int64))
+    costly = length * tf.maximum(pixels, LEAST_PIXELS) > FREE
     with tf.control_dependencies([_check_pixels(size)]):
-        return tf.identity(size)
+        return tf.cond(costly, lambda: _check_scans(contents, size), lambda: size)
 
 
 def check_header(contents):
@@ -59,7 +71,9 @@ def check_header(contents):
     size = tf.reduce_sum(tf.where(known[:, None], tf.stack([size for _, size in kinds]), 0), axis=0)
     # TensorFlow writes beyond its memory when it decodes some of these.
     moving = is_webp & is_extended & (numbers(20, 1, tf.uint8)[0] & 2 > 0)
+    texts = tf.add_n([_count(contents, kind) for kind in TEXTS])
     checks = [
+        _check(texts <= MOST_TEXTS, f"The PNG has more than {MOST_TEXTS} compressed texts:", texts),
         _check(tf.reduce_any(known), "The file is not a JPEG, PNG or WebP image. Save it as JPEG or PNG."),
         _check(~moving, "The file is an animated WebP. Save one frame of it."),
         _check_pixels(size),
@@ -72,6 +86,18 @@ def jpeg_orientation(contents):
     """Returns the EXIF orientation of a JPEG, int32 from 1 to 8; 1 (upright) without an entry."""
     start = tf.strings.substr(contents, 0, EXIF_PLACES[-1] + 6)
     return tf.cond(tf.strings.regex_full_match(start, EXIF_STARTS), lambda: _exif_orientation(contents), lambda: 1)
+
+
+@cold_path(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int32))
+def _check_scans(contents, size):
+    # What looks like a scan may be none.
+    scans = _count(contents, SCAN[0][:2])
+    scans = tf.cond(scans > FEW_SCANS, lambda: tf.add_n([_count(contents, scan) for scan in SCAN]), lambda: scans)
+    pixels = tf.reduce_prod(tf.cast(size, tf.int64))
+    most = tf.maximum(FEW_SCANS, tf.minimum(MANY_SCANS, tf.cast(SCANNED // tf.maximum(pixels, 1), tf.int32)))
+    told = "The JPEG has more scans than its size allows. Save it anew. Scans, and how many it may have:"
+    with tf.control_dependencies([_check(scans <= most, told, scans, most)]):
+        return tf.identity(size)
 
 
 @cold_path(tf.TensorSpec([], tf.string))
@@ -90,6 +116,11 @@ def _exif_orientation(contents):
     given = (tf.range(EXIF_ENTRIES) < number(directory)) & (number(entries) == ORIENTATION_TAG)
     orientation = tf.reduce_max(tf.where(given, number(entries + 8), 0))
     return tf.where((orientation >= 1) & (orientation <= 8), orientation, 1)
+
+
+def _count(contents, mark):
+    """Returns how often a mark occurs in a file, in 2 % of the time to decode a JPEG; other operations take longer."""
+    return tf.size(tf.raw_ops.StringSplitV2(input=[contents], sep=mark).values) - 1
 
 
 def _check_pixels(size):

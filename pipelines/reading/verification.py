@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from pipelines.datasets.decoding_cost import why_costly
 from pipelines.datasets.headers import wrong_header
 from pipelines.images.decoding import decode
 from pipelines.images.errors import reason_of
@@ -70,7 +71,7 @@ def _why_bad(contents, box, min_side):
     """Returns why an image file is bad, or None."""
     if not contents:
         return "is empty"
-    reason = wrong_header(io.BytesIO(contents))
+    reason = wrong_header(io.BytesIO(contents)) or why_costly(contents)
     if reason:
         return reason
     try:

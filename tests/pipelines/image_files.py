@@ -48,20 +48,29 @@ def with_orientation(pixels, orientation, big_endian=False, first=True):
     return jpeg[:2] + (segment + jfif if first else jfif + segment) + rest
 
 
+def chunk(kind, data):
+    """A chunk of a PNG."""
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def png(rows, width, height, before=b"", after=b""):
+    """A PNG with these unpacked data, and chunks before and after them."""
+    header = chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
+    data = chunk(b"IDAT", zlib.compress(rows, 9))
+    return b"\x89PNG\r\n\x1a\n" + header + before + data + after + chunk(b"IEND", b"")
+
+
+def with_scans(count, side, **options):
+    """A progressive JPEG whose last scan is repeated until it has so many."""
+    file = encoded(np.full((side, side, 3), 77), "JPEG", progressive=True, **options)
+    last = file[file.rindex(b"\xff\xda") : -2]
+    return file[:-2] + last * (count - file.count(b"\xff\xda")) + b"\xff\xd9"
+
+
 def claiming(file_format, width, height):
     """A small file whose header claims a size."""
     if file_format == "PNG":
-
-        def chunk(kind, data):
-            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-        header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-        return (
-            b"\x89PNG\r\n\x1a\n"
-            + chunk(b"IHDR", header)
-            + chunk(b"IDAT", zlib.compress(bytes(999)))
-            + chunk(b"IEND", b"")
-        )
+        return png(bytes(999), width, height)
     options = {"JPEG": {}, "WebP": {"lossless": True}, "lossy WebP": {}, "extended WebP": {"icc_profile": b"profile"}}
     file = bytearray(encoded(noise(4, 4), file_format.split()[-1], **options[file_format]))
     if file_format == "JPEG":

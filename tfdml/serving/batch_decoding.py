@@ -6,7 +6,9 @@ from pipelines.datasets.headers import MOST_PIXELS
 
 
 def decoded(image_bytes, preprocessor):
-    """Returns preprocessed images and whether each could be read, `[B, S, S, 3]` and `[B]`; of no file, one of each.
+    """Returns pixels that `preprocessor.normalize` takes, and whether each image could be read.
+
+    They are `[B, S, S, 3]` and `[B]`; of no file, one of each.
 
     An image that cannot be read is zeros. Its header is checked before it is decoded.
 
@@ -16,7 +18,7 @@ def decoded(image_bytes, preprocessor):
     """
     # Traced once for the two places where it is called.
     prepare = tf.function(
-        lambda file: preprocessor(file, tf.zeros([2], tf.int64)), [tf.TensorSpec([], tf.string)], autograph=False
+        lambda file: preprocessor.pixels(file, tf.zeros([2], tf.int64)), [tf.TensorSpec([], tf.string)], autograph=False
     )
     # TensorFlow's convolutions fail on an empty batch, so it embeds a blank image and drops the result.
     contents = tf.cond(tf.size(image_bytes) > 0, lambda: image_bytes, lambda: tf.constant([""]))

@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.datasets import Split
+from pipelines.datasets.decoding_cost import why_costly
 from pipelines.reading.unreadable import why_unreadable
 from tfdml.progress_bar import ProgressBar
 
@@ -107,6 +108,8 @@ def _embedded(model, contents):
 def _why(contents, embedding):
     if not contents:
         return "the file is empty"
+    if costly := why_costly(contents):
+        return f"the image {costly}"
     split = Split(np.array([contents], dtype=object), np.zeros(1, np.int64))
     blamed = "the model cannot read it" if np.isfinite(embedding).all() else "its embedding is NaN or infinite"
     return why_unreadable(split, 0) or blamed

@@ -3,6 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
+from pipelines.datasets.decoding_cost import why_costly
 from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import READING_ERRORS, unreadable_error
 from tfdml.progress_bar import ProgressBar
@@ -51,18 +52,43 @@ class ExportedModel:
     def embed_contents(self, contents):
         """Returns embeddings `[B, D]` of the contents of image files, float32, and whether each could be read, `[B]`.
 
-        An embedding of an image that cannot be read means nothing.
+        An embedding of an image that cannot be read means nothing. One that takes too long to decode counts as such.
 
         Args:
             contents: list of bytes.
         """
+        # Models that were exported by earlier versions do not refuse it themselves.
+        return self._tried([b"" if why_costly(each) else each for each in contents])
+
+    def read(self, contents):
+        """Returns what `embed_read` takes of an image file: its pixels, or None if it cannot be read.
+
+        Of a model without the signature `read_image`, which earlier versions exported, it is the contents.
+        """
+        if why_costly(contents):
+            return None
+        if "read_image" not in self.signatures:
+            return contents
+        try:
+            return self.signatures["read_image"](image_bytes=tf.constant(contents))["image"].numpy()
+        except READING_ERRORS:
+            return None
+
+    def embed_read(self, images):
+        """Returns what `embed_contents` does, of a list of what `read` returned."""
+        if "read_image" not in self.signatures:
+            return self.embed_contents(images)
+        embeddings = self.signatures["embed_images"](images=tf.constant(np.stack(images)))["embedding"]
+        return embeddings.numpy().astype(np.float32, copy=False), np.ones(len(images), bool)
+
+    def _tried(self, contents):
         try:
             return self._embedded(tf.constant(contents, tf.string))
         except READING_ERRORS:
             if len(contents) == 1:
                 return np.zeros((1, self.dimension), np.float32), np.zeros(1, bool)
         # The model does not say which others cannot be read.
-        found = [self.embed_contents([each]) for each in contents]
+        found = [self._tried([each]) for each in contents]
         embeddings, valid = zip(*found, strict=True)
         return np.concatenate(embeddings), np.concatenate(valid)
 

@@ -52,6 +52,15 @@ class IndexFolder:
         """Whether there is an index that is complete."""
         return (self.path / MANIFEST).exists()
 
+    def state(self):
+        """Returns a value that is another one when a file that a search needs has changed; it takes no reading."""
+        files = [
+            self.path / MANIFEST,
+            *sorted(self.path.glob("index-*.faiss")),
+            *sorted(self.path.glob("images-*.parquet")),
+        ]
+        return [(file.name, *_stamp(file)) for file in files]
+
     def manifest(self):
         """Returns what `manifest.json` says."""
         found = read_manifest(self.path / MANIFEST, FORMAT, VERSION)
@@ -159,6 +168,15 @@ class IndexFolder:
 
     def _checked(self, expected, name):
         return checked_file(self.path, name, expected)
+
+
+def _stamp(file):
+    """Returns what changes with a file; nothing if it is gone."""
+    try:
+        about = file.stat()
+    except OSError:
+        return ()
+    return about.st_ino, about.st_size, about.st_mtime_ns
 
 
 # Faiss has one limit for the whole process.

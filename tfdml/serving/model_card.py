@@ -81,6 +81,7 @@ def signatures(facts):
     return {
         "serving_default": {"inputs": files, "outputs": {**found, **valid}},
         "embed_images": {"inputs": {"images": f"float32 [B, {size}, {size}, 3]"}, "outputs": found},
+        "read_image": {"inputs": {"image_bytes": "string []"}, "outputs": {"image": f"float32 [{size}, {size}, 3]"}},
         **(several if embedding["learners"] > 1 else {}),
     }
 

@@ -14,6 +14,7 @@ def export(model, preprocessor, path, *, tolerant=False, projection=None):
     |---|---|---|
     | `serving_default` | `image_bytes`, strings `[B]` | `embedding`, `[B, D]` |
     | `embed_images` | `images`, float32 `[B, S, S, 3]`, decoded and resized, from 0 to 255 | `embedding`, `[B, D]` |
+    | `read_image` | `image_bytes`, a string `[]` | `image`, `[S, S, 3]`, of which `embed_images` takes many |
     | `embed_learners`, of several learners | `image_bytes`, strings `[B]` | `embeddings`, `[B, K, d]` |
 
     Args:
@@ -34,6 +35,7 @@ def export(model, preprocessor, path, *, tolerant=False, projection=None):
         def serve(image_bytes):
             count = tf.size(image_bytes)
             images, valid = read(image_bytes)
+            images = preprocessor.normalize(images)
             if tolerant:
                 found = embed(images)
                 mask = tf.reshape(valid, [-1] + [1] * (len(found.shape) - 1))
@@ -42,6 +44,9 @@ def export(model, preprocessor, path, *, tolerant=False, projection=None):
                 return {name: embed(tf.identity(images))[:count]}
 
         return serve
+
+    def read_image(image_bytes):
+        return {"image": preprocessor.pixels(image_bytes, tf.zeros([2], tf.int64))}
 
     def embed_images(images):
         # As of files, an empty batch needs an image.
@@ -54,6 +59,7 @@ def export(model, preprocessor, path, *, tolerant=False, projection=None):
     archive = keras.export.ExportArchive()
     archive.add_endpoint("serving_default", embed, files)
     archive.add_endpoint("embed_images", embed_images, pixels)
+    archive.add_endpoint("read_image", read_image, [tf.TensorSpec([], tf.string, name="image_bytes")])
     # Known now that the model has been called.
     if isinstance(model, EmbeddingModel) and model.learner_count > 1:
         archive.add_endpoint("embed_learners", from_files("embeddings", model.learner_embeddings), files)

@@ -1,5 +1,6 @@
 """`Searcher`: finds the images of an index that are similar to others."""
 
+import copy
 import dataclasses
 import io
 import os
@@ -39,7 +40,8 @@ class Neighbor:
 class Searcher:
     """Searches an index that `python -m tfdml.index` has made. Several threads may use it at once.
 
-    All files are checked against the manifest when it is created; later changes of the index are not seen.
+    All files are checked against the manifest when it is created; later changes of the index are not seen, see
+    `reopened`.
 
     Args:
         index: its folder. A SavedModel is a program: open indexes of people that you trust.
@@ -49,13 +51,28 @@ class Searcher:
     """
 
     def __init__(self, index, model=None):
-        self.folder = IndexFolder(index)
-        self.manifest = self.folder.manifest()
-        self._index = self.folder.read_index(self.manifest)
-        self._ids, self._paths, self._labels = self.folder.read_images(self.manifest)
+        folder = IndexFolder(index)
+        self._open(folder, folder.manifest())
         self._model_path = saved_model_folder(model) if model else self.folder.model
         self._model, self._lock = None, threading.Lock()
         self.folder.check_model(self._model_path, self.manifest["model"])
+
+    def _open(self, folder, manifest):
+        self.folder, self.manifest = folder, manifest
+        self._index = folder.read_index(manifest)
+        self._ids, self._paths, self._labels = folder.read_images(manifest)
+
+    def reopened(self):
+        """Returns a `Searcher` of what the index is now, with the same model; itself if the index has not changed."""
+        folder = IndexFolder(self.folder.path)
+        manifest = folder.manifest()
+        if manifest == self.manifest:
+            return self
+        if manifest["model"] != self.manifest["model"]:
+            raise ValueError(f"The index {folder.path} was made anew with another model.")
+        found = copy.copy(self)
+        found._open(folder, manifest)
+        return found
 
     def __len__(self):
         return len(self._paths)
@@ -77,6 +94,17 @@ class Searcher:
     def labels(self):
         """List of the labels of all images, None where one has none."""
         return self._labels
+
+    def read(self, contents):
+        """Returns what `embed_read` takes of the contents of an image file; None if it cannot be read."""
+        return self.model.read(contents)
+
+    def embed_read(self, images):
+        """Returns embeddings `[N, D]`, and whether each image could be read, `[N]`, of a list of what `read` returned.
+
+        They are embedded at once.
+        """
+        return self.model.embed_read(images)
 
     def search(self, images, k=10):
         """Returns for each image a list of the k nearest `Neighbor`s, the nearest first.

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import io
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -30,17 +31,33 @@ def in_json(content, **more):
 
 
 class FakeSearcher:
-    """An index of some files; those that end in `damaged` cannot be read, `broken` breaks the model."""
+    """An index of some files; those that end in `damaged` cannot be read, `broken` breaks the model.
+
+    Those that end in `slow` are decoded when `decodes` is set, and all are embedded when `go_on` is.
+    """
 
     def __init__(self, files=()):
         self.files, self.batches = list(files), []
-        self.go_on = threading.Event()
+        self.go_on, self.decodes, self.read_files = threading.Event(), threading.Event(), []
         self.go_on.set()
+        self.decodes.set()
 
     def __len__(self):
         return len(self.files)
 
-    def embed_readable(self, images):
+    # There is none on the disk that could change.
+    folder = types.SimpleNamespace(state=lambda: None)
+
+    def reopened(self):
+        return self
+
+    def read(self, contents):
+        """An image is its file."""
+        self.read_files.append(contents)
+        assert not contents.endswith(b"slow") or self.decodes.wait(60)
+        return contents
+
+    def embed_read(self, images):
         self.batches.append(len(images))
         assert self.go_on.wait(60)
         if any(image.endswith(b"broken") for image in images):

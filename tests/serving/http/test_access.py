@@ -2,8 +2,20 @@
 
 import pytest
 
-from tests.serving.http.fake_service import assert_refused, encoded, in_json, running
+from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
 
+# Headers that a browser sends, with a request to http://127.0.0.1:8000, for a page of another site.
+OTHERS = [
+    {"origin": "https://evil.example.com", "sec-fetch-site": "cross-site"},
+    {"origin": "https://evil.example.com"},
+    {"origin": "null"},
+    {"origin": ""},
+    {"origin": "http://127.0.0.1:3000", "sec-fetch-site": "same-site"},
+    {"origin": "http://127.0.0.1:3000"},
+    {"origin": "http://127.0.0.1"},
+    {"origin": "http://127.0.0.1:8000.evil.example.com"},
+    {"sec-fetch-site": "cross-site"},
+]
 LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
@@ -41,3 +53,37 @@ def test_names_of_this_machine():
             assert client.get("/health", headers={"host": host}).status_code == 200
     with running() as client:
         assert client.get("/health", headers={"host": "anything"}).status_code == 200
+
+
+@pytest.mark.parametrize("headers", OTHERS)
+def test_a_page_of_another_site_cannot_ask(headers):
+    searcher = FakeSearcher()
+    with running(searcher, hosts=LOCAL) as client, running(searcher, token="secret") as guarded:
+        for path in ("/search", "/embed"):
+            answer = client.post(path, files={"image": encoded()}, headers=headers)
+            assert_refused(answer, 403, "A page of another site asks")
+            known = {**headers, "authorization": "Bearer secret"}
+            assert_refused(guarded.post(path, json=in_json(encoded()), headers=known), 403, "A page of another site")
+    assert not searcher.read_files and not searcher.batches
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"origin": "http://127.0.0.1:8000"},
+        {"origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"},
+        # Behind a proxy with TLS, which passes the name on, or gives it another one.
+        {"origin": "https://search.example.com", "host": "search.example.com"},
+        {"origin": "https://search.example.com", "host": "127.0.0.1:8000", "sec-fetch-site": "same-origin"},
+    ],
+)
+def test_its_own_page_and_programs_can(headers):
+    with running(token="secret", headers={"authorization": "Bearer secret"}) as client:
+        assert client.post("/embed", files={"image": encoded()}, headers=headers).status_code == 200
+
+
+def test_other_sites_cannot_show_what_it_answers():
+    with running() as client:
+        for path in ("/", "/health", "/images/1"):
+            assert client.get(path).headers["cross-origin-resource-policy"] == "same-origin"

@@ -8,6 +8,7 @@ import zlib
 
 import pytest
 
+from tests.pipelines.image_files import with_scans
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
 from tfdml.serving.http.body_limits import BodyLimits
 from tfdml.serving.http.limits import Limits
@@ -55,6 +56,14 @@ def test_bad_images(client, content, status, words):
             answer = client.post(path, **sent)
             assert_refused(answer, status, words)
             assert "secret" not in answer.text
+
+
+def test_an_image_that_takes_long_to_decode():
+    searcher = FakeSearcher()
+    with running(searcher) as client:
+        answer = client.post("/search", files={"image": with_scans(110, 3200)})
+    assert_refused(answer, 400, "The image has 110 scans, more than 97 for its size")
+    assert not searcher.read_files
 
 
 @pytest.mark.parametrize("k", [0, -1, 1001, "5", 2.0, True, [], "", 10**30, float("nan")])

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import os
 
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse, PlainTextResponse
@@ -9,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from tfdml.serving.http.batching import Batcher
 from tfdml.serving.http.body_limits import BodyLimits
+from tfdml.serving.http.current_index import CurrentIndex
 from tfdml.serving.http.errors import answer_errors
 from tfdml.serving.http.guard import Guard
 from tfdml.serving.http.image_files import read_image
@@ -16,12 +18,16 @@ from tfdml.serving.http.limits import Limits
 from tfdml.serving.http.measured import Measured
 from tfdml.serving.http.metrics import Metrics
 from tfdml.serving.http.page import page
-from tfdml.serving.http.queries import answer
+from tfdml.serving.http.queries import Query, answer
 from tfdml.serving.http.reading import read_query
-from tfdml.serving.http.schema import EMBED, ERRORS, IMAGE, SEARCH, Embedding, Health, Neighbors
+from tfdml.serving.http.schema import EMBED, ERRORS, IMAGE, SEARCH, STUCK, Embedding, Health, Neighbors
 
 # Neighbors of a request that names no number.
 NEIGHBORS = 10
+# Images that are decoded at once: more than cores, so that a small one need not wait for the end of large ones.
+DECODERS = max(4, min(8, os.cpu_count() or 1))
+# Seconds that a service that ends waits for each of its threads.
+LAST_SECONDS = 0.5
 
 
 def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=()):
@@ -33,38 +39,62 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=()):
         batch_size: most images that the model embeds at once.
         token, hosts: see `Guard`.
     """
-    limits, metrics = limits or Limits(), Metrics()
+    limits, metrics, index = limits or Limits(), Metrics(), CurrentIndex(searcher)
 
     def answer_batch(queries):
         metrics.count_batch(len(queries))
-        return answer(searcher, queries)
+        return answer(index.searcher, queries)
 
+    # Each image alone: one that takes long, or fails, is not the others' business.
+    decoders = Batcher(lambda contents: [index.searcher.read(contents[0])], 1, threads=DECODERS)
     batcher = Batcher(answer_batch, batch_size)
 
     @contextlib.asynccontextmanager
     async def running(app):
-        batcher.start()
+        for each in (index, decoders, batcher):
+            each.start()
         yield
-        await run_in_threadpool(batcher.close)
+        index.close()
+        for each in (decoders, batcher):
+            await run_in_threadpool(each.close, LAST_SECONDS)
+
+    def trouble():
+        if decoders.is_stuck(limits.decoding):
+            return "stuck", "Images are not decoded."
+        if batcher.is_stuck(limits.seconds):
+            return "stuck", "Images are not embedded."
+        return ("old index", index.problem) if index.problem else ("ok", None)
 
     # Its pages for people would load scripts from a network.
     app = FastAPI(title="tfdml", lifespan=running, docs_url=None, redoc_url=None)
     answer_errors(app)
-    _add_queries(app, batcher, limits)
+    _add_queries(app, decoders, batcher, limits)
     text, policy = page()
-    _add_pages(app, searcher, metrics, text, bool(token))
+    _add_pages(app, index, metrics, text)
+    _add_health(app, trouble, bool(token))
     headers = [
         (b"content-security-policy", policy.encode()),
         (b"x-content-type-options", b"nosniff"),
-        (b"referrer-policy", b"no-referrer"),
+        # Without any, some browsers would not name the origin of the page's own requests.
+        (b"referrer-policy", b"same-origin"),
+        (b"cross-origin-resource-policy", b"same-origin"),
     ]
     return Measured(Guard(BodyLimits(app, limits, metrics), token, hosts), metrics, headers)
 
 
-def _add_queries(app, batcher, limits):
+def _add_queries(app, decoders, batcher, limits):
+    async def decoded(content):
+        try:
+            async with asyncio.timeout(limits.decoding):
+                return await asyncio.wrap_future(decoders.submit(content))
+        except TimeoutError:
+            reason = f"The image was not decoded within {limits.decoding:g} seconds. Try again, or send a smaller one."
+            raise HTTPException(503, reason) from None
+
     async def ask(request, default_k):
-        query = await read_query(request, limits, default_k)
-        found = await asyncio.wrap_future(batcher.submit(query))
+        content, k = await read_query(request, limits, default_k)
+        image = await decoded(content)
+        found = None if image is None else await asyncio.wrap_future(batcher.submit(Query(image, k)))
         if found is None:
             raise HTTPException(400, "The image cannot be read: expected a whole JPEG, PNG or still WebP.")
         return found
@@ -85,17 +115,22 @@ def _as_it_is(found):
     return Response(found.model_dump_json(), media_type="application/json")
 
 
-def _add_pages(app, searcher, metrics, text, asks_token):
+def _add_health(app, trouble, asks_token):
+    @app.get("/health", responses=STUCK)
+    async def health() -> Health:
+        """Says whether the service answers, and whether it asks for a token."""
+        status, reason = trouble()
+        found = Health(status=status, token=asks_token, reason=reason)
+        text = found.model_dump_json(exclude_none=True)
+        return Response(text, 503 if status == "stuck" else 200, media_type="application/json")
+
+
+def _add_pages(app, index, metrics, text):
     @app.get("/images/{id}", response_class=Response, responses=IMAGE)
     def image(id: int) -> Response:
         """Returns the file of an image of the index."""
-        content, kind = read_image(searcher, id)
+        content, kind = read_image(index.searcher, id)
         return Response(content, media_type=kind)
-
-    @app.get("/health")
-    async def health() -> Health:
-        """Says that the service is up, and whether it asks for a token."""
-        return Health(status="ok", token=asks_token)
 
     @app.get("/metrics", response_class=PlainTextResponse)
     async def show_metrics() -> str:

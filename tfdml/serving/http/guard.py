@@ -7,10 +7,12 @@ from tfdml.serving.http.errors import refusal
 
 # The page asks for the token, and has nothing of the index by itself.
 OPEN = ("/", "/health")
+# What a browser says of a request that the service's own page, or the person in front of it, makes.
+OWN_SITES = (b"same-origin", b"none")
 
 
 class Guard:
-    """Middleware for an ASGI app that lets requests with the token pass.
+    """Middleware for an ASGI app that lets requests with the token pass, but none that the page of another site makes.
 
     Args:
         app: the app.
@@ -28,6 +30,9 @@ class Guard:
 
     def _wrong(self, scope):
         headers = dict(scope["headers"])
+        if scope["method"] == "POST" and _is_of_another_site(headers):
+            message = "A page of another site asks; only the service's own page and programs may."
+            return refusal(403, message, Connection="close")
         if not self._expected:
             host = _host(headers.get(b"host", b"").decode("latin-1"))
             if self._hosts and host not in self._hosts:
@@ -36,6 +41,16 @@ class Guard:
             message = "Expected the header Authorization: Bearer TOKEN, with the token of the service."
             return refusal(401, message, WWW_Authenticate="Bearer", Connection="close")
         return None
+
+
+def _is_of_another_site(headers):
+    """Whether a browser sends a request for a page of another origin. Pages cannot change what browsers say of them."""
+    site, origin = headers.get(b"sec-fetch-site"), headers.get(b"origin")
+    if site is not None:
+        # The browser compares with the address that it has asked, which a proxy may change.
+        return site not in OWN_SITES
+    # Older browsers, and all without TLS on other machines, say the origin only, which has no port if that is usual.
+    return origin is not None and origin.partition(b"://")[2].lower() != headers.get(b"host", b"").lower()
 
 
 def _host(text):

@@ -16,6 +16,7 @@ class Limits:
         waiting: most requests that are read or wait at once; others are told to come again.
         seconds: time that the header of a request may take, and its body; and in which a client has to take a part of
             its answer.
+        decoding: seconds that an image may wait to be decoded and take for it.
         connections: most open connections; requests of others are told to come again.
     """
 
@@ -23,6 +24,7 @@ class Limits:
     pixels: int = 25_000_000
     waiting: int = 64
     seconds: float = 30.0
+    decoding: float = 10.0
     connections: int = 256
 
     @property

@@ -12,11 +12,11 @@ class Query:
     """An image that is asked about.
 
     Args:
-        content: content of its file.
+        image: what `Searcher.read` returned of its file.
         k: number of neighbors; 0 if only the embedding is wanted.
     """
 
-    content: bytes
+    image: np.ndarray | bytes
     k: int = 0
 
 
@@ -40,7 +40,7 @@ def answer(searcher, queries):
         searcher: `tfdml.serving.Searcher`.
         queries: list of `Query`.
     """
-    embeddings, valid = searcher.embed_readable([query.content for query in queries])
+    embeddings, valid = searcher.embed_read([query.image for query in queries])
     answers = [Answer(embedding) if readable else None for embedding, readable in zip(embeddings, valid, strict=True)]
     # Approximate searches find other images for another k: nobody's answer may depend on who else asks.
     for k in {query.k for query in queries} - {0}:

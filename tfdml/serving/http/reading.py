@@ -1,4 +1,4 @@
-"""Reads the image, and the number of neighbors, from the body of a request."""
+"""Reads an image's file, and the number of neighbors, from the body of a request."""
 
 import base64
 import io
@@ -9,9 +9,9 @@ from fastapi import HTTPException
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
+from pipelines.datasets.decoding_cost import why_costly
 from pipelines.datasets.headers import wrong_header
 from tfdml.serving.http.limits import MOST_NEIGHBORS
-from tfdml.serving.http.queries import Query
 
 # Bytes of an image whose header is read without a thread, which would take longer than the longest header of so many.
 AT_ONCE = 2**16
@@ -19,7 +19,7 @@ FORM, JSON = "multipart/form-data", "application/json"
 
 
 async def read_query(request, limits, default_k):
-    """Returns the `Query` of a request; raises an HTTPException that says what is wrong with it.
+    """Returns the image and the number of neighbors of a request; an HTTPException says what is wrong with it.
 
     Args:
         request: with a form, `image` and `k`, or JSON, `b64` and `k`.
@@ -38,7 +38,7 @@ async def read_query(request, limits, default_k):
         _check_image(content, limits)
     else:
         await run_in_threadpool(_check_image, content, limits)
-    return Query(content, _checked_k(k, default_k))
+    return content, _checked_k(k, default_k)
 
 
 async def _of_form(request, names):
@@ -88,11 +88,11 @@ def _checked_k(k, default):
 
 
 def _check_image(content, limits):
-    """Reads the header only: what it claims decides whether the model may decode the rest."""
+    """Decodes nothing: what the file claims decides whether the model may decode it."""
     if not content:
         raise HTTPException(400, "The image is empty.")
     if len(content) > limits.image_bytes:
         raise HTTPException(413, f"The image has {len(content):,} bytes, more than {limits.image_bytes:,}.")
-    wrong = wrong_header(io.BytesIO(content), limits.pixels)
+    wrong = wrong_header(io.BytesIO(content), limits.pixels) or why_costly(content)
     if wrong:
         raise HTTPException(400, f"The image {wrong}.")

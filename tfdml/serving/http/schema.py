@@ -40,10 +40,11 @@ class Embedding(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the service is up, and whether it asks for a token."""
+    """Whether the service answers: `ok`, `old index` if that has changed, or `stuck`; whether it asks for a token."""
 
     status: str
     token: bool
+    reason: str | None = None
 
 
 class Refusal(BaseModel):
@@ -77,9 +78,11 @@ ERRORS = _refusals(
     _408="The body did not arrive in time.",
     _413="The body or the image is too large.",
     _415="The content type is not one of these.",
-    _503="Too many requests wait.",
+    _403="A page of another origin asks.",
+    _503="Too many requests wait, or the image takes too long to decode.",
     **TOKEN,
 )
+STUCK = {503: {"model": Health, "description": "The service does not answer."}}
 IMAGE = {
     200: {"content": {kind: {} for kind in ("image/jpeg", "image/png", "image/webp")}},
     **_refusals(_404="The index has no such image, or its file is gone.", _422="The id is no number.", **TOKEN),

@@ -7,8 +7,8 @@ import uvicorn
 
 from tfdml.serving.http.connection import Connection
 
-# Seconds that a stopping service waits for clients that do not finish.
-LAST_SECONDS = 30
+# Seconds that a stopping service waits for clients that do not finish; with its threads' there are 30.
+LAST_SECONDS = 29
 
 
 def listen(host, port):

@@ -1,0 +1,131 @@
+"""Small files that take long to decode are found before they are decoded; ordinary ones are not."""
+
+import io
+import zlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from pipelines.datasets import Split, decoding_cost
+from pipelines.datasets.decoding_cost import most_scans, why_costly
+from pipelines.datasets.headers import MOST_PARTS, MOST_PIXELS, wrong_header
+from pipelines.images import image_headers
+from pipelines.images.decoding import decode
+from pipelines.images.errors import reason_of
+from pipelines.reading.verification import verify
+from tests.pipelines.image_files import chunk, encoded, noise, png, with_scans
+
+TEXT = b"about\0\0" + zlib.compress(bytes(1000))
+PIXELS = bytes(25 * 8)
+# So many bytes and pixels that scans are counted.
+SIDE, REST = 990, bytes(20_000)
+TOO_MANY_SCANS = with_scans(1001, SIDE) + REST
+
+
+def sequential(count):
+    """A JPEG that is not progressive, with a scan for each color, the last one repeated."""
+    file = encoded(np.full((SIDE, SIDE, 3), 7), "JPEG", subsampling=0)
+    start = file.index(b"\xff\xda")
+    data = file[start + 14 : -2]
+    scans = [b"\xff\xda\x00\x08\x01" + bytes((color, 0, 0, 63, 0)) + data for color in (1, 2, 3)]
+    return file[:start] + b"".join(scans) + scans[-1][:10] * (count - 3) + file[-2:]
+
+
+# Name: the file, and what is said of it by its bytes, and inside a model.
+COSTLY = {
+    "scans": (TOO_MANY_SCANS, "has 1,001 scans, more than 1,000", "more scans than its size allows"),
+    "scans of a large image": (with_scans(110, 3200), "has 110 scans, more than 97", "more scans than"),
+    "sequential scans": (sequential(1001) + REST, "has 1,001 scans", "more scans than"),
+    "texts before the pixels": (
+        png(PIXELS, 8, 8, before=chunk(b"zTXt", TEXT) * 21),
+        "has 21 compressed texts",
+        "more than 20 compressed texts",
+    ),
+    "texts after the pixels": (
+        png(PIXELS, 8, 8, after=chunk(b"iTXt", b"k\0\1\0\0\0" + TEXT) * 21),
+        "has 21 compressed texts",
+        "more than 20 compressed texts",
+    ),
+}
+FINE = {
+    "JPEG": encoded(noise(40, 30), "JPEG"),
+    "progressive": encoded(noise(40, 30), "JPEG", progressive=True),
+    "as many scans as are allowed": with_scans(1000, SIDE) + REST,
+    "more, of few pixels": with_scans(2000, 32),
+    # The film of a phone's photo, by chance with what looks like scans.
+    "film behind a photo": encoded(noise(40, 30), "JPEG") + b"\xff\xda\x11" * 5000,
+    "texts": png(PIXELS, 8, 8, before=chunk(b"zTXt", TEXT) * 10, after=chunk(b"zTXt", TEXT) * 10),
+    "WebP": encoded(noise(40, 30), "WebP"),
+}
+
+
+@pytest.mark.parametrize("file, by_bytes, in_graph", COSTLY.values(), ids=COSTLY)
+def test_a_costly_file_is_refused_by_name(file, by_bytes, in_graph):
+    assert by_bytes in why_costly(file)
+    for decoded in (decode, tf.function(decode, input_signature=[tf.TensorSpec([], tf.string)])):
+        with pytest.raises(tf.errors.InvalidArgumentError) as error:
+            decoded(tf.constant(file))
+        assert in_graph in reason_of(error.value)
+
+
+@pytest.mark.parametrize("file", FINE.values(), ids=FINE)
+def test_others_are_decoded(file):
+    assert why_costly(file) is None
+    assert wrong_header(io.BytesIO(file)) is None
+    assert decode(tf.constant(file)).shape[2] == 3
+
+
+@pytest.mark.parametrize("file", [b"", b"\xff\xd8", b"\x89PNG", b"\x89PNG\r\n\x1a\n" + b"\xff" * 40, b"text"])
+def test_what_is_no_image_is_not_its_business(file):
+    assert why_costly(file) is None
+
+
+def test_scripts_of_encoders_pass_at_any_size():
+    """The longest that a known encoder writes has 23 scans; a photo of a phone has 12 megapixels."""
+    assert most_scans(MOST_PIXELS) >= 23 and most_scans(12_000_000) >= 80 and most_scans(500 * 375) == 1000
+
+
+def test_what_is_not_unpacked_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(decoding_cost, "SPARE_BYTES", 2**20)
+    file = png(bytes(2**25), 8, 8)
+    assert "compressed data that are not its pixels" in why_costly(file)
+    # It has the pixels that it claims.
+    assert why_costly(png(bytes(2**25 + 2**15), 8, 2**25 // 25)) is None
+    unpacked = decoding_cost._unpacked(file, 2**20)
+    assert 2**20 < unpacked <= 2**21 + 1
+
+
+@pytest.mark.parametrize(
+    "before, file",
+    [
+        (b"\xff\xd8", lambda parts: b"\xff\xd8" + b"\xff\xfe\0\2" * parts + FINE["JPEG"][2:]),
+        (b"\xff\xd8", lambda parts: b"\xff\xd8" + b"\xff" * parts + FINE["JPEG"][2:]),
+        (b"\x89PNG", lambda parts: png(PIXELS, 8, 8, before=chunk(b"abCd", b"") * parts)),
+    ],
+    ids=["segments", "filling", "chunks"],
+)
+def test_pillow_does_not_read_a_header_without_end(before, file, tmp_path):
+    assert wrong_header(io.BytesIO(file(MOST_PARTS // 2))) is None
+    (tmp_path / "image").write_bytes(file(MOST_PARTS + 1))
+    assert "more than 5,000 parts before its pixels" in wrong_header(tmp_path / "image")
+
+
+def test_the_checks_of_bytes_and_of_graphs_are_the_same():
+    for side in (1, 90, 500, 1000, 5000, 10_000):
+        size = encoded(np.zeros((1, 1, 3)), "JPEG")
+        at = size.index(b"\xff\xc0") + 5
+        claims = size[:at] + 2 * side.to_bytes(2, "big") + size[at + 4 :]
+        padded = claims + bytes(decoding_cost.FREE // max(side**2, decoding_cost.LEAST_PIXELS))
+        scan = decoding_cost.SCAN[0]
+        enough, more = (padded + scan * (most_scans(side**2) - count) for count in (1, 0))
+        assert why_costly(enough) is None and "scans" in why_costly(more)
+        assert image_headers.jpeg_size(tf.constant(enough)).numpy().tolist() == [side, side]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="more scans than"):
+            image_headers.jpeg_size(tf.constant(more))
+
+
+def test_a_check_of_a_dataset_tells_it():
+    split = Split(np.array([FINE["JPEG"], TOO_MANY_SCANS], dtype=object), np.zeros(2, np.int64))
+    good, bad = verify(split, min_side=1, threads=1)
+    assert good.reason is None and "1,001 scans" in bad.reason

@@ -1,0 +1,51 @@
+"""`CurrentIndex`: an index that is replaced while a service answers from it."""
+
+import logging
+import threading
+
+# Seconds between looks at the files of the index.
+INTERVAL = 1.0
+UNUSABLE = "The index has changed and cannot be used; the log says why. Answers are from the one before."
+
+
+class CurrentIndex:
+    """Follows the changes of an index on the disk.
+
+    A changed index is read beside the old one and takes its place when it is whole and of the same model. Until then
+    `searcher` is the old one, and `problem` says why; else it is None.
+
+    Args:
+        searcher: `tfdml.serving.Searcher`.
+    """
+
+    def __init__(self, searcher):
+        self.searcher, self.problem = searcher, None
+        self._state = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="index", daemon=True)
+
+    def start(self):
+        self._thread.start()
+
+    def close(self):
+        """Follows no further changes."""
+        self._stop.set()
+
+    def check(self):
+        """Reads the index if it has changed since the last time."""
+        state = self.searcher.folder.state()
+        if state == self._state:
+            return
+        try:
+            self.searcher, self.problem = self.searcher.reopened(), None
+        except Exception as error:
+            # Written to while it was read, it is read again.
+            if state != self.searcher.folder.state():
+                return
+            self.problem = UNUSABLE
+            logging.getLogger(__name__).warning("%s The service goes on with the index that it has read before.", error)
+        self._state = state
+
+    def _work(self):
+        while not self._stop.wait(INTERVAL):
+            self.check()
