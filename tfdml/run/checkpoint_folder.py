@@ -1,8 +1,8 @@
 """The state of a run on disk: exact, atomic, verified.
 
 A checkpoint is a folder `step-00001200` with `arrays.npz` (every variable that decides the next step), `state.json`
-(everything else) and `manifest.json` (the step, and size and SHA-256 of both). It is written under a temporary name, flushed to
-the disk and renamed, so a folder with that name is whole; the manifest tells where the disk lied.
+(everything else) and `manifest.json` (the step, and size and SHA-256 of both). It is written under a temporary name,
+flushed to the disk and renamed, so a folder with that name is whole; the manifest tells where the disk lied.
 """
 
 import json
