@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, vacated, write_manifest
+from tfdml.parquet_files import read_columns, values_of
 
 FORMAT, VERSION, MANIFEST = "folder of tfdml embeddings", 1, "manifest.json"
 TYPES = {"model": str, "dimension": int, "next_id": int, "next_shard": int, "shards": dict, "bad": dict}
@@ -169,18 +170,14 @@ class EmbeddingShards:
                 path.unlink()
 
     def _read(self, name):
-        import pyarrow
-        import pyarrow.parquet
-
         entry = self._manifest["shards"][name]
         path, rows = checked_shard(self.folder, name, entry), entry["rows"]
         try:
-            table = pyarrow.parquet.read_table(path)
+            table = read_columns(path)
             embeddings = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-            embeddings = embeddings.reshape(rows, self.dimension)
-            columns = [table[column].to_pylist() for column in ("path", "label")]
-            return Shard(table["id"].to_numpy(), *columns, embeddings)
-        except (OSError, KeyError, ValueError, AttributeError, pyarrow.ArrowException) as error:
+            columns = [values_of(table[column]) for column in ("path", "label")]
+            return Shard(table["id"].to_numpy(), *columns, embeddings.reshape(rows, self.dimension))
+        except (OSError, KeyError, ValueError, AttributeError) as error:
             raise ValueError(f"{path} is no shard of embeddings: {error}. Make it anew.") from error
 
 

@@ -9,7 +9,8 @@ from tfdml.argument_checks import expects
 from tfdml.arguments import one_of
 from tfdml.image_embedder import ImageEmbedder
 from tfdml.methods import EmbeddingModel
-from tfdml.run.run_directory import RunDirectory, damage_of
+from tfdml.model_archive import damage_of
+from tfdml.run.run_directory import RunDirectory
 
 
 @expects(model=one_of("best", "final"))

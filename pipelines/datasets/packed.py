@@ -13,6 +13,7 @@ from pipelines.datasets.packed_images import PackedImages, Places, is_remote, re
 from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
 from tfdml.arguments import optional, path
 from tfdml.checked_files import read_manifest
+from tfdml.parquet_files import read_columns, values_of
 from tfdml.registry import register
 
 # Tables that are read at once.
@@ -50,9 +51,10 @@ def _split(folder, about, classes, part):
     shard = np.repeat(np.arange(len(paths), dtype=np.int32), lengths)
     joined = {name: np.concatenate([each.pop(name) for each in columns]) for name in list(columns[0])}
     places = Places(shard, *(joined.pop(name) for name in PLACES))
-    of_part = [row for row in classes.to_pylist() if row["part"] == part]
+    of_class = {name: values_of(classes[name]) for name in ("part", "label", "name", "group")}
     for name, column in {"class_names": "name", "class_groups": "group"}.items():
-        joined[name] = {row["label"]: row[column] for row in of_part if row[column] is not None} or None
+        rows = zip(of_class["part"], of_class["label"], of_class[column], strict=True)
+        joined[name] = {label: value for of, label, value in rows if of == part and value is not None} or None
     return Split(PackedImages(paths, places), **joined)
 
 
@@ -71,9 +73,6 @@ def _columns(folder, name, expected):
 
 def _table(folder, name, expected, columns=None):
     """Returns a table with those of the columns that it has; None for all."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
     path = os.path.join(folder, name)
     try:
         content = _whole(path)
@@ -81,8 +80,10 @@ def _table(folder, name, expected, columns=None):
         raise ValueError(f"{path} cannot be read ({error.strerror or error}); pack the dataset anew.") from None
     if hashlib.sha256(content).hexdigest() != expected["sha256"]:
         raise ValueError(f"{path} is damaged: it is not what the manifest says was written. Pack the dataset anew.")
-    file = pyarrow.parquet.ParquetFile(pa.BufferReader(content))
-    return file.read(columns and [name for name in file.schema_arrow.names if name in columns])
+    try:
+        return read_columns(content, columns)
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}. Pack the dataset anew.") from None
 
 
 def _check_size(path, expected):
@@ -98,7 +99,7 @@ def _size(path):
         import tensorflow as tf
 
         return tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else None
-    return os.path.getsize(path) if os.path.exists(path) else None
+    return os.path.getsize(path) if os.path.isfile(path) else None
 
 
 def _whole(path):

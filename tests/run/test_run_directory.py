@@ -194,7 +194,7 @@ def test_model_file(run, which, name):
     with pytest.raises(FileNotFoundError, match=f"{path} does not exist: the run has no {which} model yet"):
         run.model_file(which)
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("model.weights.h5", bytes(range(256)) * 8)
+        archive.writestr("config.json", bytes(range(256)) * 8)
     assert run.model_file(which) == path
     whole = path.read_bytes()
     flipped = bytearray(whole)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tfdml.archive_sizes import check_zip
 from tfdml.checked_files import fingerprint, flush, json_of, read_bytes, write_flushed
 from tfdml.sharded_variable import ShardedVariable
 
@@ -149,5 +150,6 @@ def _read(folder, step):
         if found != manifest[name]:
             raise ValueError(f"{name} has {found['bytes']} bytes and another checksum than was written")
     with np.load(folder / ARRAYS, allow_pickle=False) as stored:
+        check_zip(stored.zip)
         arrays = [(str(name), stored[f"array{place}"]) for place, name in enumerate(stored["names"])]
     return arrays, json_of(read_bytes(folder / STATE))

@@ -3,12 +3,12 @@
 import json
 import os
 import shutil
-import zipfile
 from pathlib import Path
 
 from absl.flags import Error as FlagsError
 
 from tfdml.checked_files import json_of, open_locked
+from tfdml.model_archive import damage_of
 from tfdml.run.checksums import Checksums
 from tfdml.run.flags_file import parse_flags
 from tfdml.run.log_lines import LogLines
@@ -212,12 +212,3 @@ class RunDirectory:
             return found
         except ValueError as error:
             raise ValueError(f"{path} is damaged ({error}); {advice}.") from None
-
-
-def damage_of(path):
-    """Returns why the archive in which Keras saves a model cannot be read, or None."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.testzip()
-    except zipfile.BadZipFile as error:
-        return error

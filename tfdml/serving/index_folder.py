@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, vacated, write_manifest
 from tfdml.faiss_library import load_faiss
+from tfdml.parquet_files import read_columns, values_of
 from tfdml.serving.model_files import model_hash
 
 FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
@@ -123,15 +124,11 @@ class IndexFolder:
 
     def read_images(self, manifest):
         """Returns ids `[N]`, paths and labels of the rows of the index."""
-        # Imported here because it is slow to load.
-        import pyarrow
-        import pyarrow.parquet
-
         path = self._checked(manifest["images"], f"images-{manifest['generation']}.parquet")
         try:
-            table = pyarrow.parquet.read_table(path)
-            ids, paths, labels = table["id"].to_numpy(), table["path"].to_pylist(), table["label"].to_pylist()
-        except (OSError, KeyError, ValueError, pyarrow.ArrowException) as error:
+            table = read_columns(path)
+            ids, paths, labels = table["id"].to_numpy(), values_of(table["path"]), values_of(table["label"])
+        except (OSError, KeyError, ValueError) as error:
             raise ValueError(f"{path} is no table of images: {error}.") from error
         if len(ids) != manifest["count"] or not all(isinstance(each, str) for each in paths):
             raise ValueError(f"{path} does not have a path for each of {manifest['count']} images.")
@@ -155,6 +152,7 @@ class IndexFolder:
             columns: `(ids, paths, labels)` of its rows.
             about: what the manifest says besides; see `TYPES`.
         """
+        # Imported here because it is slow to load.
         import pyarrow
         import pyarrow.parquet
 

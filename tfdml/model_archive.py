@@ -1,0 +1,44 @@
+"""The archive in which Keras saves a model, a zip file: whether it is whole."""
+
+import io
+import zipfile
+import zlib
+
+from tfdml.archive_sizes import check_datasets, check_zip
+from tfdml.checked_files import json_of, open_file
+
+WEIGHTS, METADATA = "model.weights.h5", "metadata.json"
+# Raised for archives that are cut off, changed, or made by hand.
+BROKEN = (zipfile.BadZipFile, zlib.error, OSError, ValueError, KeyError, RuntimeError, NotImplementedError)
+
+
+def damage_of(path):
+    """Returns why an archive cannot be read, or would fill memory, a text; None if it is whole."""
+    try:
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
+            check_zip(archive)
+            if damaged := archive.testzip():
+                return f"{damaged} is not what was written"
+            if WEIGHTS in archive.namelist():
+                _check_weights(archive.read(WEIGHTS))
+    except BROKEN as error:
+        return str(error)
+    return None
+
+
+def _check_weights(content):
+    # Imported here because it is slow to load.
+    import h5py
+
+    with h5py.File(io.BytesIO(content)) as file:
+        check_datasets(file, len(content))
+
+
+def metadata_of(path):
+    """Returns what an archive says of when and by which version of Keras it was saved, a dictionary."""
+    with zipfile.ZipFile(path) as archive:
+        try:
+            found = json_of(archive.read(METADATA))
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{path} is damaged ({METADATA}: {error}).") from None
+    return found if isinstance(found, dict) else {}
