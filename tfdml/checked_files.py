@@ -103,6 +103,18 @@ def json_of(content):
         raise ValueError("it is nested too deep") from None
 
 
+def reason_of(error):
+    """Returns in one line and in words what an error says of a file that is damaged or was made by hand."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it has a text that is no UTF-8"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    if isinstance(error, MemoryError):
+        return "it needs more memory than there is"
+    words = " ".join(str(error).split())
+    return f"it lacks {words}" if isinstance(error, KeyError) else words or type(error).__name__
+
+
 def fingerprint(path):
     """Returns size and SHA-256 of a file, as a manifest has them."""
     with open_file(path) as file:

@@ -4,12 +4,14 @@ import io
 import zipfile
 import zlib
 
+import keras
+
 from tfdml.archive_sizes import check_datasets, check_zip
-from tfdml.checked_files import json_of, open_file
+from tfdml.checked_files import json_of, open_file, reason_of
 
 WEIGHTS, METADATA = "model.weights.h5", "metadata.json"
 # Raised for archives that are cut off, changed, or made by hand.
-BROKEN = (zipfile.BadZipFile, zlib.error, OSError, ValueError, KeyError, RuntimeError, NotImplementedError)
+BROKEN = (zipfile.BadZipFile, zlib.error, OSError, ValueError, KeyError, RuntimeError)
 
 
 def damage_of(path):
@@ -22,8 +24,16 @@ def damage_of(path):
             if WEIGHTS in archive.namelist():
                 _check_weights(archive.read(WEIGHTS))
     except BROKEN as error:
-        return str(error)
+        return reason_of(error)
     return None
+
+
+def load_archive(path):
+    """Returns the Keras model of an archive that is whole; a ValueError with its path if Keras cannot make it."""
+    try:
+        return keras.models.load_model(path, compile=False)
+    except (KeyError, IndexError, TypeError, AttributeError, RuntimeError, MemoryError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} cannot be loaded: {reason_of(error)}") from error
 
 
 def _check_weights(content):

@@ -3,7 +3,7 @@
 import io
 
 from tfdml.archive_sizes import check_growth
-from tfdml.checked_files import open_file
+from tfdml.checked_files import open_file, reason_of
 
 # Bytes of a text, such as a path or a label.
 MOST_TEXT = 2**16
@@ -36,7 +36,7 @@ def read_columns(source, columns=None, check=lambda names: None):
             check(names)
             return found.read(None if columns is None else [name for name in columns if name in names])
         except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
-            raise ValueError(" ".join(str(error).split())) from None
+            raise ValueError(reason_of(error)) from None
 
 
 def is_of_texts(column):
@@ -60,8 +60,8 @@ def values_of(column):
             raise ValueError(f"a text has {longest:,} bytes, and may have {MOST_TEXT:,}")
         try:
             known = chunk.dictionary.to_pylist()
-        except UnicodeDecodeError:
-            raise ValueError("a text is no UTF-8") from None
+        except UnicodeDecodeError as error:
+            raise ValueError(reason_of(error)) from None
         found += [None if place is None else known[place] for place in chunk.indices.to_pylist()]
     return found
 

@@ -10,12 +10,14 @@ import lzma
 import os
 import shutil
 import stat
+import struct
 import sys
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
+from tfdml.checked_files import reason_of
 from tfdml.progress_bar import ProgressBar
 
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
@@ -34,6 +36,7 @@ LONG = (
     tarfile.SOLARIS_XHDTYPE,
 )
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
+DAMAGE += (UnicodeDecodeError, RecursionError, struct.error)
 
 
 def archive_of(path):
@@ -62,7 +65,7 @@ def unpack(archive, produces):
     except (*DAMAGE, OSError) as error:
         # For damaged files gzip and bz2 raise an OSError without a number.
         if not isinstance(error, OSError) or error.errno is None:
-            reason = str(error).split("\n")[0].rstrip(":")
+            reason = reason_of(error).rstrip(":")
             raise ValueError(f"The archive {archive} is damaged ({reason}). Download it again.") from None
         raise OSError(
             f"Cannot unpack {archive}: {error.strerror or error}. Expected a writable folder with room; or unpack it "

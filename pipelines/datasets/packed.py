@@ -34,13 +34,19 @@ def packed(path=None, data_dir=None):
     folder = path or data_dir
     folder = folder if is_remote(folder) else os.path.expanduser(folder)
     manifest = read_manifest(os.path.join(folder, MANIFEST), FORMAT, VERSION, read=_whole)
-    classes = _table(folder, CLASSES, manifest["classes"])
-    parts = {part: _split(folder, about, classes, part) for part, about in manifest["parts"].items()}
-    return Dataset(manifest["dataset"], parts.get("train"), parts["test"], protocol=manifest["protocol"])
+    try:
+        classes = _table(folder, CLASSES, manifest["classes"])
+        parts = {part: _split(folder, about, classes, part) for part, about in manifest["parts"].items()}
+        return Dataset(manifest["dataset"], parts.get("train"), parts["test"], protocol=manifest["protocol"])
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError(f"{folder} is damaged: an entry is missing or wrong. Pack the dataset anew.") from error
 
 
 def _split(folder, about, classes, part):
     shards = about["shards"]
+    outside = [name for name in shards if os.path.basename(name) != name]
+    if outside:
+        raise ValueError(f"The manifest in {folder} names {outside[0]!r}, which is no shard; do not use it.")
     paths = [os.path.join(folder, f"{name}.tar") for name in shards]
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(_check_size, paths, (shard["bytes"] for shard in shards.values())))

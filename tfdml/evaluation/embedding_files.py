@@ -10,7 +10,7 @@ import zlib
 import numpy as np
 
 from tfdml.archive_sizes import check_zip
-from tfdml.checked_files import open_file
+from tfdml.checked_files import open_file, reason_of
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.parquet_files import is_of_texts, read_columns, values_of
 
@@ -151,7 +151,7 @@ def _loaded(path, **options):
 def _error_of(path, error):
     if "Object arrays" in str(error) or "Python objects" in str(error):
         return ValueError(f"{path} has an array of Python objects. Save texts as an array of texts: array.astype(str).")
-    reason = " ".join(str(error).split()).rstrip(".")
+    reason = reason_of(error).rstrip(".")
     return ValueError(f"{path} cannot be read: {reason}. Write it again with numpy.save or numpy.savez.")
 
 

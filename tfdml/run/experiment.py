@@ -4,12 +4,12 @@ import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
-import keras
 import tensorflow as tf
 from absl import logging
 
 from tfdml.devices import is_chief
 from tfdml.evaluation import Embedder
+from tfdml.model_archive import load_archive
 from tfdml.run.image_data import ImageData
 from tfdml.run.run_directory import RunDirectory
 from tfdml.run.splits import Splits
@@ -116,7 +116,7 @@ def _opened(run_dir, which, changes):
     # A cache is of use where images are seen more than once.
     vars(settings).update({"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", **changes})
     strategy = set_up(settings)
-    model = keras.models.load_model(run.model_file(which), compile=False)
+    model = load_archive(run.model_file(which))
     return settings, strategy, model, recorded.get("classes")
 
 

@@ -37,7 +37,7 @@ class Record:
                 f"The ensemble in {run_dir} is not joined yet; name one of its members, such as {first.path}."
             )
         run.settings()
-        return cls(run, run.result() or {})
+        return cls(run, run.complete_result() if run.result() else {})
 
     @functools.cached_property
     def settings(self):

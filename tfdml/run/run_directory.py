@@ -123,6 +123,9 @@ class RunDirectory:
         result = self.result()
         if result is None:
             raise ValueError(f"The run in {self.path} is not complete; repeat its command to resume it.")
+        best = result.get("best")
+        if not (isinstance(best, dict) and all(isinstance(each.get("step"), int) for each in (result, best))):
+            raise ValueError(f"{self._result} is damaged: a step is missing. Without it the run makes it anew.")
         return result
 
     def record_dataset(self, record):
@@ -132,7 +135,10 @@ class RunDirectory:
 
     def recorded_dataset(self):
         """Returns the dictionary that `record_dataset` wrote; empty if it wrote none."""
-        return self._read_json(self._dataset, "train again, in another --run_dir") or {}
+        record = self._read_json(self._dataset, "train again, in another --run_dir") or {}
+        if not all(isinstance(record.get(name, {}), dict) for name in ("images", "flags", "classes")):
+            raise ValueError(f"{self._dataset} is damaged: an entry is wrong; train again, in another --run_dir.")
+        return record
 
     def events(self):
         """Returns the events of the log; a line that is still being written is left out."""
