@@ -11,17 +11,30 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
+from PIL import Image
 
+from pipelines.datasets import load
 from pipelines.datasets.archives import unpack
+from pipelines.datasets.class_groups import read_class_groups
+from pipelines.datasets.ignoring import read_list
+from pipelines.datasets.packed_images import read_part
+from pipelines.reading.cached_rows import rows_on_disk
+from tests.commands import assert_one_error, run
 from tests.run.parsed_flags import parsed
 from tfdml import loading
 from tfdml.archive_sizes import ALWAYS_ALLOWED
+from tfdml.backbones import Small
 from tfdml.checked_files import read_manifest
 from tfdml.evaluation.embedding_files import EmbeddingFiles
+from tfdml.flagfiles import check_flagfiles
 from tfdml.model_archive import damage_of
 from tfdml.parquet_files import MOST_TEXT, read_columns, values_of
+from tfdml.run.model_files import load_weights
 from tfdml.run.run_directory import RunDirectory
+from tfdml.serving.contact_sheet import _tile
 from tfdml.serving.image_tables import read_image_table
+from tfdml.weights.caffemodel import read_caffemodel
+from tfdml.weights.state_dicts import read_state_dict
 
 LONG = "x" * 2**20
 
@@ -175,6 +188,15 @@ READERS = {
     "images.csv": read_image_table,
     "images.parquet": read_image_table,
     "model.keras": loading.load,
+    "bad_images.jsonl": read_list,
+    "outer.flags": lambda path: check_flagfiles(["--epochs=3", f"--flagfile={path}"]),
+    "weights.safetensors": read_state_dict,
+    "x.caffemodel": read_caffemodel,
+    "x.weights.h5": lambda path: load_weights(Small(), str(path)),
+    "metrics.jsonl": lambda path: RunDirectory(path.parent).events(),
+    "dataset.json": lambda path: RunDirectory(path.parent).recorded_dataset(),
+    "checksums.json": lambda path: RunDirectory(path.parent).events(),
+    "classes.csv": lambda path: read_class_groups(path, "genus"),
 }
 
 
@@ -184,3 +206,52 @@ def test_what_is_no_file_is_refused_by_name(tmp_path, name, make):
     make(tmp_path / name)
     with pytest.raises((ValueError, OSError), match=rf"{tmp_path / name} is a (pipe|socket|device), and no file"):
         READERS[name](tmp_path / name)
+
+
+@pytest.mark.parametrize("make", [pipe, a_socket, endless], ids=["pipe", "socket", "device"])
+def test_an_image_that_is_no_file_is_missing(tmp_path, make):
+    """TensorFlow would wait for a pipe for ever, and read a device until memory is full."""
+    for part in ("train", "test"):
+        for number in range(2):
+            path = tmp_path / part / f"{part}{number}" / "0.jpg"
+            path.parent.mkdir(parents=True)
+            Image.new("RGB", (9, 9)).save(path)
+    make(tmp_path / "train" / "train1" / "1.jpg")
+    with pytest.raises(
+        FileNotFoundError, match="1 of 3 listed images are missing, first .*train1/1.jpg', which is no file"
+    ):
+        load("folder", data_dir=str(tmp_path))
+
+
+def test_a_shard_and_a_cached_row_that_are_pipes_are_refused(tmp_path):
+    pipe(tmp_path / "train-00000.tar")
+    with pytest.raises(OSError):
+        read_part(str(tmp_path / "train-00000.tar"), 512, 3)
+    (tmp_path / "cache" / "0").mkdir(parents=True)
+    pipe(tmp_path / "cache" / "0" / "7")
+    with pytest.raises(OSError, match=f"^{tmp_path}/cache/0/7 is no file. Remove {tmp_path}/cache"):
+        rows_on_disk(tmp_path / "cache")
+
+
+def test_a_picture_of_an_index_that_is_a_pipe_is_grey(tmp_path):
+    pipe(tmp_path / "1.jpg")
+    assert _tile(tmp_path / "1.jpg").getextrema() == ((211, 211),) * 3
+
+
+def test_flagfiles_of_flagfiles_are_looked_at_once(tmp_path):
+    first, second = tmp_path / "first.flags", tmp_path / "second.flags"
+    first.write_text(f"# --flagfile={tmp_path}/none\n--flagfile={second}\n")
+    second.write_text(f"--epochs=3\n  --flagfile={first}\n")
+    check_flagfiles(["--flagfile", str(first)])
+    pipe(tmp_path / "third.flags")
+    second.write_text(f"--flagfile={tmp_path}/third.flags\n")
+    with pytest.raises(OSError, match=f"{tmp_path}/third.flags is a pipe, and no file"):
+        check_flagfiles([f"--flagfile={first}"])
+    second.write_bytes(b"--epochs=3\n\xff")
+    with pytest.raises(ValueError, match=f"--flagfile={second} cannot be read: it is no UTF-8 text, from byte 11 on"):
+        check_flagfiles([f"--flagfile={first}"])
+
+
+def test_a_command_refuses_a_flagfile_that_is_a_pipe(tmp_path):
+    pipe(tmp_path / "x.flags")
+    assert_one_error(run("tfdml.evaluate", f"--flagfile={tmp_path}/x.flags"), f"{tmp_path}/x.flags is a pipe")

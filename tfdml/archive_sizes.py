@@ -1,5 +1,12 @@
 """Limits on what files grow to when they are unpacked: a few kilobytes can hold gigabytes of zeros."""
 
+import tokenize
+import zipfile
+import zlib
+
+# What NumPy, h5py and zipfile raise for archives and arrays that are cut off, changed, or made by hand.
+BROKEN = (ValueError, OSError, EOFError, KeyError, TypeError, RuntimeError, MemoryError)
+BROKEN += (SyntaxError, SystemError, tokenize.TokenError, zipfile.BadZipFile, zlib.error)
 # Weights and embeddings hardly shrink; a file that grows this much was made to fill memory.
 MOST_GROWTH = 20
 ALWAYS_ALLOWED = 256 * 2**20

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, vacated, write_manifest
+from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, reason_of, vacated, write_manifest
 from tfdml.parquet_files import is_of_texts, read_columns, values_of
 
 FORMAT, VERSION, MANIFEST = "folder of tfdml embeddings", 1, "manifest.json"
@@ -179,8 +179,8 @@ class EmbeddingShards:
             embeddings = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
             columns = [values_of(table[column]) for column in ("path", "label")]
             return Shard(table["id"].to_numpy(), *columns, embeddings.reshape(rows, self.dimension))
-        except (OSError, KeyError, ValueError, AttributeError) as error:
-            raise ValueError(f"{path} is no shard of embeddings: {error}. Make it anew.") from error
+        except (OSError, KeyError, ValueError, AttributeError, TypeError, OverflowError) as error:
+            raise ValueError(f"{path} is no shard of embeddings: {reason_of(error)}. Make it anew.") from error
 
 
 def shard_name(number):

@@ -2,16 +2,11 @@
 
 import io
 import zipfile
-import zlib
 
-import keras
-
-from tfdml.archive_sizes import check_datasets, check_zip
+from tfdml.archive_sizes import BROKEN, check_datasets, check_zip
 from tfdml.checked_files import json_of, open_file, reason_of
 
 WEIGHTS, METADATA = "model.weights.h5", "metadata.json"
-# Raised for archives that are cut off, changed, or made by hand.
-BROKEN = (zipfile.BadZipFile, zlib.error, OSError, ValueError, KeyError, RuntimeError)
 
 
 def damage_of(path):
@@ -30,14 +25,16 @@ def damage_of(path):
 
 def load_archive(path):
     """Returns the Keras model of an archive that is whole; a ValueError with its path if Keras cannot make it."""
+    # Imported here, and h5py below, because what only asks whether a file is whole is to start at once.
+    import keras
+
     try:
         return keras.models.load_model(path, compile=False)
-    except (KeyError, IndexError, TypeError, AttributeError, RuntimeError, MemoryError, UnicodeDecodeError) as error:
+    except (*BROKEN, AttributeError, IndexError) as error:
         raise ValueError(f"{path} cannot be loaded: {reason_of(error)}") from error
 
 
 def _check_weights(content):
-    # Imported here because it is slow to load.
     import h5py
 
     with h5py.File(io.BytesIO(content)) as file:

@@ -4,11 +4,11 @@ import io
 
 from tfdml.archive_sizes import check_growth
 from tfdml.checked_files import open_file, reason_of
+from tfdml.parquet_footer import declared_size
 
 # Bytes of a text, such as a path or a label.
 MOST_TEXT = 2**16
-WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
-# Of a text in memory: its number.
+# The type that texts have.
 TEXT = "BYTE_ARRAY"
 
 
@@ -25,11 +25,10 @@ def read_columns(source, columns=None, check=lambda names: None):
     import pyarrow.parquet
 
     with io.BytesIO(source) if isinstance(source, bytes) else open_file(source) as file:
-        stored = file.seek(0, io.SEEK_END)
         try:
+            check_growth(declared_size(file), file.seek(0, io.SEEK_END))
             found = pyarrow.parquet.ParquetFile(file)
             leaves = [found.metadata.schema.column(place) for place in range(found.metadata.num_columns)]
-            check_growth(_size(found.metadata, leaves), stored)
             texts = [leaf.path for leaf in leaves if leaf.physical_type == TEXT]
             found = pyarrow.parquet.ParquetFile(file, read_dictionary=texts)
             names = found.schema_arrow.names
@@ -58,20 +57,8 @@ def values_of(column):
         longest = pyarrow.compute.max(pyarrow.compute.binary_length(chunk.dictionary)).as_py() or 0
         if longest > MOST_TEXT:
             raise ValueError(f"a text has {longest:,} bytes, and may have {MOST_TEXT:,}")
-        try:
-            known = chunk.dictionary.to_pylist()
-        except UnicodeDecodeError as error:
-            raise ValueError(reason_of(error)) from None
+        # That every text is there, and is UTF-8.
+        chunk.validate(full=True)
+        known = chunk.dictionary.to_pylist()
         found += [None if place is None else known[place] for place in chunk.indices.to_pylist()]
     return found
-
-
-def _size(metadata, leaves):
-    """Returns the bytes that a file takes in memory, by what it declares."""
-    size = 0
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        for place, leaf in enumerate(leaves):
-            chunk, width = group.column(place), WIDTHS.get(leaf.physical_type, max(leaf.length, 4))
-            size += max(chunk.total_uncompressed_size, chunk.num_values * width)
-    return size

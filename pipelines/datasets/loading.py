@@ -110,11 +110,12 @@ def check_names(paths):
 def _check_existence(spec, data_dir, paths):
     missing = missing_files(paths)
     if missing:
-        folder = shlex.quote(str(data_dir))
+        folder, first = shlex.quote(str(data_dir)), paths[missing[0]]
+        about = ", which is no file" if os.path.exists(first) else ""
         raise FileNotFoundError(
-            f"{len(missing)} of {len(paths)} listed images are missing, or no files, first {paths[missing[0]]!r}. Put "
-            f'them there, or list all: python -m pipelines.check --dataset="{spec}" --data_dir={folder}, and train '
-            "without them by --ignore_images."
+            f"{len(missing)} of {len(paths)} listed images are missing, first {first!r}{about}. Put them there, "
+            f'or list all: python -m pipelines.check --dataset="{spec}" --data_dir={folder}, and train without them '
+            "by --ignore_images."
         )
 
 

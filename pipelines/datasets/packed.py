@@ -95,7 +95,7 @@ def _table(folder, name, expected, columns=None):
 def _check_size(path, expected):
     size = _size(path)
     if size != expected:
-        why = "is missing" if size is None else f"is damaged: it has {size:,} bytes, and was written with {expected:,}"
+        why = "is missing" if size is None else f"is damaged: it has {size:,} bytes, and was written with {expected}"
         raise ValueError(f"{path} {why}. Copy it again, or pack the dataset anew.")
 
 

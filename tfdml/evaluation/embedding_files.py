@@ -5,21 +5,17 @@ import dataclasses
 import os
 import tempfile
 import zipfile
-import zlib
 
 import numpy as np
 
-from tfdml.archive_sizes import check_zip
+from tfdml.archive_sizes import BROKEN, check_zip
 from tfdml.checked_files import open_file, reason_of
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.parquet_files import is_of_texts, read_columns, values_of
 
 # Columns of a `pipelines.datasets.Split` that protocols read.
 COLUMNS = {"cameras": np.int64, "groups": np.int64, "is_query": bool, "is_gallery": bool}
-# Raised for arrays that are cut off, changed, or made by hand.
-BROKEN = (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile, zlib.error, NotImplementedError)
 MOST_NUMBER = np.iinfo(np.int64).max
-BROKEN += (MemoryError, RecursionError, RuntimeError, SyntaxError, TypeError)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,9 +101,10 @@ def _named(path, labels):
         return dict(enumerate(names)), np.array([numbers[label] for label in labels], np.int64)
     try:
         names, labels = np.unique(labels.astype(str) if labels.dtype.kind == "S" else labels, return_inverse=True)
-    except UnicodeDecodeError:
-        raise ValueError(f"{path}: expected labels of ASCII bytes, or texts.") from None
-    return {number: str(name) for number, name in enumerate(names.tolist())}, labels
+        return {number: str(name) for number, name in enumerate(names.tolist())}, labels
+    except (UnicodeDecodeError, SystemError):
+        # The second for what no character has as its number.
+        raise ValueError(f"{path}: expected labels that are texts, or bytes of ASCII.") from None
 
 
 def _typed(path, name, column):
@@ -130,9 +127,16 @@ def _read_npy(path):
 def _read_npz(path):
     with _loaded(path) as arrays:
         try:
-            return {name: arrays[name] for name in arrays.files}
+            return {name: _array(name, arrays[name]) for name in arrays.files}
         except BROKEN as error:
             raise _error_of(path, error) from error
+
+
+def _array(name, value):
+    # That of a member that is no array is its bytes.
+    if not isinstance(value, np.ndarray):
+        raise ValueError(f"its member {name} is no array")
+    return value
 
 
 def _loaded(path, **options):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.archive_sizes import check_zip
-from tfdml.checked_files import fingerprint, flush, json_of, read_bytes, write_flushed
+from tfdml.archive_sizes import BROKEN, check_zip
+from tfdml.checked_files import fingerprint, flush, json_of, read_bytes, reason_of, write_flushed
 from tfdml.sharded_variable import ShardedVariable
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
@@ -80,8 +80,8 @@ class CheckpointFolder:
         for step in reversed(self.steps()):
             try:
                 return (step, *_read(self._path(step), step))
-            except (OSError, ValueError, KeyError) as error:
-                warn(f"The checkpoint {self._path(step)} is damaged ({error}); using the one before.")
+            except BROKEN as error:
+                warn(f"The checkpoint {self._path(step)} is damaged ({reason_of(error)}); using the one before.")
         if self.steps():
             raise CheckpointError(f"Every checkpoint in {self.folder} is damaged. Train again in a new --run_dir.")
         return None

@@ -6,7 +6,7 @@ import os
 import threading
 from pathlib import Path
 
-from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, vacated, write_manifest
+from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, reason_of, vacated, write_manifest
 from tfdml.faiss_library import load_faiss
 from tfdml.parquet_files import read_columns, values_of
 from tfdml.serving.model_files import model_hash
@@ -129,7 +129,7 @@ class IndexFolder:
             table = read_columns(path)
             ids, paths, labels = table["id"].to_numpy(), values_of(table["path"]), values_of(table["label"])
         except (OSError, KeyError, ValueError) as error:
-            raise ValueError(f"{path} is no table of images: {error}.") from error
+            raise ValueError(f"{path} is no table of images: {reason_of(error)}.") from error
         if len(ids) != manifest["count"] or not all(isinstance(each, str) for each in paths):
             raise ValueError(f"{path} does not have a path for each of {manifest['count']} images.")
         for each in paths:
