@@ -124,6 +124,7 @@ def test_runs_whose_models_take_other_images_are_refused(tmp_path):
 def test_runs_of_different_datasets_are_refused(tmp_path, photos):
     other = changed(tmp_path, f"--dataset={DATASET}\n", "--dataset=folder\n")
     change_flags(other, f"--data_dir={pictures()}", f"--data_dir={photos}")
+    (other / "dataset.json").unlink()
     done = refused(tmp_path, straight_run(), other)
     assert_one_error(done, str(straight_run()), str(other), "have different datasets", "Join runs of one dataset.")
 
