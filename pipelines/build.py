@@ -134,7 +134,9 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
         images = rows.interleave(as_it_is(one_image), READS, num_parallel_calls=READS)
     else:
         images = _decoded(rows, read, image_of)
-    return _deterministic(images.batch(batch_size, drop_remainder=True).prefetch(BATCHES_AHEAD))
+    # Of a dataset of unknown length Keras warns at its end that it ran out of data.
+    known = tf.data.experimental.assert_cardinality(len(batches))
+    return _deterministic(images.batch(batch_size, drop_remainder=True).apply(known).prefetch(BATCHES_AHEAD))
 
 
 def _decoded(rows, read, image_of):

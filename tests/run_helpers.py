@@ -87,6 +87,14 @@ def straight_run():
     return made_once("straight", make)
 
 
+def change_flags(run_dir, old, new):
+    """Replaces a text in the flags of a run, which are then without a checksum."""
+    flags = (run_dir / "flags.txt").read_text()
+    assert old in flags
+    (run_dir / "flags.txt").write_text(flags.replace(old, new))
+    (run_dir / "checksums.json").unlink(missing_ok=True)
+
+
 def train(run_dir, *more):
     """Trains to the end, in a fork."""
     return run("tfdml.train", *train_flags(run_dir, *more))

@@ -9,7 +9,7 @@ from PIL import Image
 
 from tests.commands import Command, assert_one_error, run
 from tests.photo_runs import half
-from tests.run_helpers import METRICS, result, straight_run
+from tests.run_helpers import METRICS, change_flags, result, straight_run
 from tfdml.serving.model_files import model_hash
 
 
@@ -59,9 +59,8 @@ def test_evaluate_on_another_dataset(photos):
 def test_the_folder_of_a_run_is_of_datasets_of_its_name(finished, photos):
     """Another dataset, such as toy cars, puts nothing among the photos."""
     before = sorted(photos.rglob("*"))
-    flags = (finished / "flags.txt").read_text()
-    moved = flags.replace("--data_dir=", f"--data_dir={photos}").replace("--dataset=toycars", "--dataset=csv")
-    (finished / "flags.txt").write_text(moved)
+    change_flags(finished, "--data_dir=", f"--data_dir={photos}")
+    change_flags(finished, "--dataset=toycars", "--dataset=csv")
     found = last_json(
         run("tfdml.evaluate", f"--run_dir={finished}", "--dataset=toycars(classes=4, images_per_class=4)")
     )

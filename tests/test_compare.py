@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.commands import assert_one_error, run, scratch
-from tests.run_helpers import straight_run
+from tests.run_helpers import change_flags, straight_run
 
 
 def copy_of(run_dir, name, old="", new=""):
@@ -18,9 +18,7 @@ def copy_of(run_dir, name, old="", new=""):
     copy.mkdir()
     for file in ("flags.txt", "result.json", "model.keras"):
         shutil.copy(run_dir / file, copy / file)
-    flags = (copy / "flags.txt").read_text()
-    assert old in flags
-    (copy / "flags.txt").write_text(flags.replace(old, new))
+    change_flags(copy, old, new)
     return copy
 
 

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tfdml
 from pipelines.datasets import load as load_dataset
 from tests.commands import assert_one_error, run, scratch
-from tests.run_helpers import METRICS, RETRIEVAL, pictures, result, straight_run, train
+from tests.run_helpers import METRICS, RETRIEVAL, change_flags, pictures, result, straight_run, train
 from tfdml.evaluation.evaluate import evaluate
 from tfdml.evaluation.fusion import fuse
 
@@ -106,9 +106,7 @@ def refused(tmp_path, *run_dirs, more=()):
 def changed(tmp_path, old, new):
     """A copy of the straight run, with a text in its flags replaced."""
     copy = shutil.copytree(straight_run(), tmp_path / "other")
-    flags = (copy / "flags.txt").read_text()
-    assert old in flags
-    (copy / "flags.txt").write_text(flags.replace(old, new))
+    change_flags(copy, old, new)
     return copy
 
 
@@ -125,8 +123,8 @@ def test_runs_whose_models_take_other_images_are_refused(tmp_path):
 
 def test_runs_of_different_datasets_are_refused(tmp_path, photos):
     other = changed(tmp_path, f"--dataset={DATASET}\n", "--dataset=folder\n")
-    flags = (other / "flags.txt").read_text()
-    (other / "flags.txt").write_text(flags.replace(f"--data_dir={pictures()}", f"--data_dir={photos}"))
+    change_flags(other, f"--data_dir={pictures()}", f"--data_dir={photos}")
+    (other / "dataset.json").unlink()
     done = refused(tmp_path, straight_run(), other)
     assert_one_error(done, str(straight_run()), str(other), "have different datasets", "Join runs of one dataset.")
 

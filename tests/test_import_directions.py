@@ -33,8 +33,11 @@ ROOMS = {
     "tfdml.sharded_variable": ("", "keras numpy tensorflow"),
     "tfdml.faiss_library": ("", "faiss"),
     "tfdml.checked_files": ("", ""),
+    "tfdml.archive_sizes": ("", ""),
+    "tfdml.parquet_footer": ("", ""),
+    "tfdml.parquet_files": ("tfdml.archive_sizes tfdml.checked_files tfdml.parquet_footer", "pyarrow"),
     "tfdml.folder_lock": ("tfdml.checked_files", ""),
-    "tfdml.embedding_shards": ("tfdml.checked_files", "numpy pyarrow"),
+    "tfdml.embedding_shards": ("tfdml.checked_files tfdml.parquet_files", "numpy pyarrow"),
     "tfdml.clustering": ("tfdml.faiss_library tfdml.progress_bar", "numpy scipy"),
     "tfdml.hard_proxies": (CHECKED, "numpy"),
     "tfdml.meta_classes": (CHECKED, "numpy"),
@@ -53,7 +56,10 @@ ROOMS = {
     "tfdml.backbones": (f"tfdml.backbones tfdml.layers tfdml.functional {DECLARED}", "keras numpy"),
     "tfdml.heads": (f"tfdml.heads tfdml.layers {DECLARED}", "keras"),
     "tfdml.memories": (f"tfdml.memories {DECLARED}", ""),
-    "tfdml.weights": ("tfdml.weights tfdml.registry", "google.protobuf h5py numpy torch"),
+    "tfdml.weights": (
+        "tfdml.weights tfdml.archive_sizes tfdml.checked_files tfdml.registry",
+        "google.protobuf h5py numpy torch",
+    ),
     "tfdml.preprocessing": ("", ""),
     "tfdml.optimizers": (f"tfdml.optimizers tfdml.keras_internals tfdml.sharded_variable {DECLARED}", "keras"),
     "tfdml.methods": (
@@ -67,8 +73,8 @@ ROOMS = {
     "tfdml.serving.http": ("tfdml.serving pipelines.datasets", "fastapi numpy pydantic starlette uvicorn"),
     "tfdml.serving": (
         "tfdml.serving tfdml.checked_files tfdml.clustering tfdml.embedding_shards tfdml.faiss_library "
-        "tfdml.folder_lock tfdml.methods tfdml.preprocessing tfdml.progress_bar tfdml.registry pipelines.datasets "
-        "pipelines.images pipelines.reading",
+        "tfdml.folder_lock tfdml.methods tfdml.parquet_files tfdml.preprocessing tfdml.progress_bar tfdml.registry "
+        "pipelines.datasets pipelines.images pipelines.reading",
         "PIL apache_beam keras numpy onnx pyarrow sklearn tensorflow tf2onnx",
     ),
     "pipelines.check": ("pipelines tfdml.registry tfdml.command tfdml.flags tfdml.progress_bar", None),
@@ -82,11 +88,12 @@ ROOMS = {
     "pipelines.transforms": (f"pipelines.transforms pipelines.images {DECLARED}", "keras keras_cv numpy tensorflow"),
     "pipelines.sampling": (f"pipelines.sampling tfdml.neighbors tfdml.workers {DECLARED}", "absl numpy tensorflow"),
     "pipelines.reading": (
-        f"pipelines.reading pipelines.images pipelines.sampling pipelines.datasets tfdml.progress_bar {DECLARED}",
+        "pipelines.reading pipelines.images pipelines.sampling pipelines.datasets tfdml.checked_files "
+        f"tfdml.progress_bar {DECLARED}",
         None,
     ),
     "pipelines.datasets": (
-        f"pipelines.datasets tfdml.progress_bar tfdml.checked_files tfdml.folder_lock {DECLARED}",
+        f"pipelines.datasets tfdml.progress_bar tfdml.checked_files tfdml.folder_lock tfdml.parquet_files {DECLARED}",
         None,
     ),
     "pipelines": (f"pipelines {DECLARED}", None),

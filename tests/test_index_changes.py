@@ -1,14 +1,19 @@
 """Images are added to indexes and deleted from them, and rows and vectors belong together."""
 
+import json
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from tests.serving_fixtures import exported, models_load_once  # noqa: F401
+from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
 from tests.test_indexing import COUNT, assert_finds, embeddings_of, write_pictures
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.serving import Searcher, indexing
 from tfdml.serving.duplicates import duplicates
 from tfdml.serving.image_list import ImageList
+from tfdml.serving.index_folder import DELETION, IndexFolder
 from tfdml.serving.indexing import delete_images, index_images
 
 
@@ -98,3 +103,84 @@ def test_after_an_interrupted_deletion_rows_and_vectors_belong_together(photos, 
     rows = [paths.index(each) for each in (*first[2:], *(path for path in paths if "even" in path))]
     searcher = assert_finds(out, [paths[row] for row in rows], embeddings[rows])
     assert len(duplicates(searcher, -1)) == len(rows) * (len(rows) - 1) // 2
+
+
+class Killed(BaseException):
+    pass
+
+
+def killed(*_, **__):
+    raise Killed
+
+
+# Where a deletion is killed: before anything is done, and behind the embeddings, the index, and the image.
+KILLED_AT = {
+    "shards": (EmbeddingShards, "remove"),
+    "index": (indexing, "build"),
+    "image": (type(Path()), "unlink"),
+    "note": (IndexFolder, "end_deletion"),
+}
+
+
+@pytest.fixture(scope="module")
+def whole_in_memory(tmp_path_factory):
+    """An index that has its images with it."""
+    out = tmp_path_factory.mktemp("in memory") / "index"
+    contents = np.array([picture(seed) for seed in range(4)], dtype=object)
+    index_images(out, ImageList([f"images/{row}.png" for row in range(4)], [None] * 4, contents), model=exported())
+    return out
+
+
+@pytest.fixture
+def in_memory(whole_in_memory, tmp_path):
+    return shutil.copytree(whole_in_memory, tmp_path / "index")
+
+
+def delete_and_kill(out, at, monkeypatch):
+    with monkeypatch.context() as patch:
+        owner, name = KILLED_AT[at]
+        whole = getattr(owner, name)
+
+        def stopped(*given, **more):
+            # Files that are replaced are removed, too.
+            return whole(*given, **more) if at == "image" and given[0].parent.name != "images" else killed()
+
+        patch.setattr(owner, name, stopped)
+        with pytest.raises(Killed):
+            delete_images(out, ["images/1.png"])
+
+
+def assert_deleted(out, names):
+    assert sorted(path.name for path in (out / "images").iterdir()) == names and not (out / "deletion.json").exists()
+    searcher = Searcher(out)
+    assert {Path(each.path).name for each in searcher.search([picture(0)], k=9)[0]} == set(names)
+    assert EmbeddingShards(out / "embeddings").paths() == {f"images/{name}" for name in names}
+
+
+@pytest.mark.parametrize("at", KILLED_AT)
+def test_the_same_command_ends_a_deletion_that_was_killed(in_memory, at, monkeypatch):
+    delete_and_kill(in_memory, at, monkeypatch)
+    assert delete_images(in_memory, ["images/1.png"]) == (1, 3)
+    assert_deleted(in_memory, ["0.png", "2.png", "3.png"])
+    with pytest.raises(ValueError, match="is not in the index"):
+        delete_images(in_memory, ["images/1.png"])
+
+
+@pytest.mark.parametrize("at", KILLED_AT)
+def test_any_other_command_ends_a_deletion_that_was_killed(in_memory, at, monkeypatch):
+    delete_and_kill(in_memory, at, monkeypatch)
+    contents = np.array([picture(9)], dtype=object)
+    assert index_images(in_memory, ImageList(["images/9.png"], [None], contents), add=True)[0] == 4
+    assert_deleted(in_memory, ["0.png", "2.png", "3.png", "9.png"])
+    assert delete_images(in_memory, ["images/9.png", "images/0.png"]) == (2, 2)
+
+
+def test_a_note_of_a_deletion_leads_to_no_other_file(in_memory, tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    IndexFolder(in_memory).begin_deletion({"../precious"})
+    with pytest.raises(ValueError, match="leads out of the index"):
+        delete_images(in_memory, ["images/1.png"])
+    (in_memory / "deletion.json").write_text(json.dumps({"format": DELETION, "version": 1, "images": [3]}))
+    with pytest.raises(ValueError, match="deletion.json is damaged"):
+        delete_images(in_memory, ["images/1.png"])
+    assert (tmp_path / "precious").exists() and len(Searcher(in_memory)) == 4

@@ -78,7 +78,7 @@ def test_records_of_other_flags_are_refused(trained, monkeypatch, tmp_path):
 
 def test_runs_that_are_there_stay(trained, monkeypatch, tmp_path, capsys):
     study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain")
-    (tmp_path / "first" / "plain-seed0" / "result.json").write_text('{"metrics": {"recall_at_1": 0.5}}')
+    runs.RunDirectory(tmp_path / "first" / "plain-seed0").write_result({"metrics": {"recall_at_1": 0.5}})
     study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain")
     assert capsys.readouterr().out.splitlines()[-1].startswith("| plain | 0.5 |")
 
@@ -110,7 +110,7 @@ def test_other_images_and_weights_are_refused(trained, monkeypatch, tmp_path):
 def test_a_run_that_is_trained_again_replaces_its_record(trained, monkeypatch, tmp_path, capsys):
     study(monkeypatch, tmp_path, "first", "--seeds=0", "--row=plain")
     run_dir = tmp_path / "first" / "plain-seed0"
-    (run_dir / "result.json").write_text('{"metrics": {"recall_at_1": 0.5}}')
+    runs.RunDirectory(run_dir).write_result({"metrics": {"recall_at_1": 0.5}})
     (run_dir / "measured.json").unlink()
     records.keep(run_dir, tmp_path / "kept" / "study.jsonl")
     assert records.read(tmp_path / "kept" / "study.jsonl")["plain-seed0"]["result"]["metrics"]["recall_at_1"] == 0.5

@@ -113,7 +113,7 @@ def test_a_member_that_fails_is_named(tmp_path):
     assert_one_error(done, "Unknown loss 'tripplet'", "Did you mean 'triplet'")
     assert not (tmp_path / "none").exists()
     shutil.copytree(trained(), tmp_path / "ensemble")
-    for file in ("result.json", "model.keras", "final.keras", "flags.txt", "dataset.json"):
+    for file in ("result.json", "model.keras", "final.keras", "flags.txt", "dataset.json", "checksums.json"):
         (tmp_path / "ensemble" / file).unlink()
     shutil.rmtree(tmp_path / "ensemble" / "tensorboard")
     damaged = tmp_path / "ensemble" / "member_001" / "result.json"

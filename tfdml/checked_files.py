@@ -6,7 +6,10 @@ import fcntl
 import hashlib
 import json
 import os
+import stat
 from pathlib import Path
+
+SPECIAL = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
 
 
 def write_atomically(path, content):
@@ -85,10 +88,53 @@ def flush(path):
         os.close(descriptor)
 
 
+def open_file(path):
+    """Opens a file to read bytes; an OSError if it is a pipe, a device or the like, whose reading may never end."""
+    kind = SPECIAL.get(stat.S_IFMT(os.stat(path).st_mode))
+    if kind:
+        raise OSError(f"{path} is {kind}, and no file")
+    return open(path, "rb")
+
+
+def read_bytes(path):
+    """Returns the content of a file that `open_file` opens."""
+    with open_file(path) as file:
+        return file.read()
+
+
+def text_of(content):
+    """Returns the text that bytes hold; a ValueError that says why they hold none."""
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"it is no UTF-8 text, from byte {error.start:,} on") from None
+
+
+def json_of(content):
+    """Returns what bytes of JSON hold; a ValueError that says why they hold none."""
+    try:
+        return json.loads(text_of(content))
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def reason_of(error):
+    """Returns in one line and in words what an error says of a file that is damaged or was made by hand."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it has a text that is no UTF-8"
+    if isinstance(error, RecursionError):
+        return "it is nested too deep"
+    if isinstance(error, MemoryError):
+        return "it needs more memory than there is"
+    words = " ".join(str(error).split())
+    return f"it lacks {words}" if isinstance(error, KeyError) else words or type(error).__name__
+
+
 def fingerprint(path):
     """Returns size and SHA-256 of a file, as a manifest has them."""
-    with open(path, "rb") as file:
-        return {"bytes": os.path.getsize(path), "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        return {"bytes": size, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
 
 
 def read_manifest(path, what, version, read=None):
@@ -98,14 +144,14 @@ def read_manifest(path, what, version, read=None):
         path: the JSON file.
         what: what its `format` must be, such as `tfdml index`.
         version: what its `version` must be.
-        read: function from a path to bytes, for a path that is not on this machine's disks. Default: `open`.
+        read: function from a path to bytes, for a path that is not on this machine's disks. Default: `read_bytes`.
     """
     try:
-        found = json.loads((read or _content)(path).decode("utf-8"))
+        found = json_of((read or read_bytes)(path))
     except (FileNotFoundError, NotADirectoryError):
         folder, name = os.path.split(path)
         raise ValueError(f"{folder} is no {what}: it has no {name}.") from None
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} is damaged ({error}); make the {what} anew.") from None
     if not isinstance(found, dict) or found.get("format") != what:
         raise ValueError(f"{path} is no manifest of a {what}.")
@@ -115,10 +161,6 @@ def read_manifest(path, what, version, read=None):
             f"Make the {what} anew."
         )
     return found
-
-
-def _content(path):
-    return Path(path).read_bytes()
 
 
 def write_manifest(path, what, version, content):

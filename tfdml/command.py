@@ -11,6 +11,7 @@ from absl import app, flags
 from tfdml import command_help, flag_hints, startup
 from tfdml.disk_errors import told, told_of_disk
 from tfdml.errors import TrainingDiverged, TrainingStopped, WorkerFailed
+from tfdml.flagfiles import check_flagfiles
 
 STOPPED_STATUS = 75
 # Flags that only print long text.
@@ -114,6 +115,11 @@ def _parse(given, arguments):
         sys.exit(0)
     if "--helpfull" in asked:
         app.usage(writeto_stdout=True, exitcode=0)
+    try:
+        check_flagfiles(asked[1:])
+    except (ValueError, OSError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(1)
     others = _read(given)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
         # As a shell does, but not behind `--out=`.

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, vacated, write_manifest
+from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, reason_of, vacated, write_manifest
+from tfdml.parquet_files import is_of_texts, read_columns, values_of
 
 FORMAT, VERSION, MANIFEST = "folder of tfdml embeddings", 1, "manifest.json"
 TYPES = {"model": str, "dimension": int, "next_id": int, "next_shard": int, "shards": dict, "bad": dict}
@@ -169,19 +170,17 @@ class EmbeddingShards:
                 path.unlink()
 
     def _read(self, name):
-        import pyarrow
-        import pyarrow.parquet
-
         entry = self._manifest["shards"][name]
         path, rows = checked_shard(self.folder, name, entry), entry["rows"]
         try:
-            table = pyarrow.parquet.read_table(path)
+            table = read_columns(path)
+            if len(table) != rows or not is_of_texts(table["path"]) or table["path"].null_count:
+                raise ValueError(f"expected {rows:,} rows with a path each, received {len(table):,}")
             embeddings = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
-            embeddings = embeddings.reshape(rows, self.dimension)
-            columns = [table[column].to_pylist() for column in ("path", "label")]
-            return Shard(table["id"].to_numpy(), *columns, embeddings)
-        except (OSError, KeyError, ValueError, AttributeError, pyarrow.ArrowException) as error:
-            raise ValueError(f"{path} is no shard of embeddings: {error}. Make it anew.") from error
+            columns = [values_of(table[column]) for column in ("path", "label")]
+            return Shard(table["id"].to_numpy(), *columns, embeddings.reshape(rows, self.dimension))
+        except (OSError, KeyError, ValueError, AttributeError, TypeError, OverflowError) as error:
+            raise ValueError(f"{path} is no shard of embeddings: {reason_of(error)}. Make it anew.") from error
 
 
 def shard_name(number):
@@ -236,7 +235,13 @@ def write_shard(folder, number, shard):
 
 def _is_whole(manifest):
     """Whether a manifest has all entries, of the right types."""
-    if not all(isinstance(manifest.get(name), kind) for name, kind in TYPES.items()):
-        return False
-    shards = manifest["shards"].values()
-    return all(isinstance(shard, dict) and isinstance(shard.get("rows"), int) for shard in shards)
+    typed = all(isinstance(manifest.get(name), kind) for name, kind in TYPES.items())
+    return typed and manifest["dimension"] > 0 and are_entries(manifest["shards"])
+
+
+def are_entries(shards):
+    """Whether something is a dictionary from names of shards to their entries."""
+    return isinstance(shards, dict) and all(
+        isinstance(entry, dict) and isinstance(entry.get("rows"), int) and entry["rows"] > 0
+        for entry in shards.values()
+    )

@@ -2,14 +2,13 @@
 
 from pathlib import Path
 
-import keras
-
 from tfdml import registry
 from tfdml.argument_checks import expects
 from tfdml.arguments import one_of
 from tfdml.image_embedder import ImageEmbedder
 from tfdml.methods import EmbeddingModel
-from tfdml.run.run_directory import RunDirectory, damage_of
+from tfdml.model_archive import damage_of, load_archive
+from tfdml.run.run_directory import RunDirectory
 from tfdml.run.user_modules import check_modules
 
 
@@ -43,7 +42,7 @@ def load(run_or_file, model="best", preprocessing=None, trust=False):
     file = RunDirectory(path).model_file(model) if path.is_dir() else path
     if damage := damage_of(file):
         raise ValueError(f"{file} is not a Keras model, or is damaged: {damage}.")
-    loaded = keras.models.load_model(file, compile=False)
+    loaded = load_archive(file)
     if not isinstance(loaded, EmbeddingModel):
         raise ValueError(f"Expected a model of tfdml.methods, but {file} contains a {type(loaded).__name__}.")
     loaded.preprocessing = preprocessing or loaded.preprocessing

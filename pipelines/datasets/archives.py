@@ -10,12 +10,14 @@ import lzma
 import os
 import shutil
 import stat
+import struct
 import sys
 import tarfile
 import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
+from tfdml.checked_files import reason_of
 from tfdml.progress_bar import ProgressBar
 
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
@@ -34,6 +36,7 @@ LONG = (
     tarfile.SOLARIS_XHDTYPE,
 )
 DAMAGE = (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError)
+DAMAGE += (UnicodeDecodeError, RecursionError, struct.error)
 
 
 def archive_of(path):
@@ -62,7 +65,7 @@ def unpack(archive, produces):
     except (*DAMAGE, OSError) as error:
         # For damaged files gzip and bz2 raise an OSError without a number.
         if not isinstance(error, OSError) or error.errno is None:
-            reason = str(error).split("\n")[0].rstrip(":")
+            reason = reason_of(error).rstrip(":")
             raise ValueError(f"The archive {archive} is damaged ({reason}). Download it again.") from None
         raise OSError(
             f"Cannot unpack {archive}: {error.strerror or error}. Expected a writable folder with room; or unpack it "
@@ -114,14 +117,21 @@ class _Budget:
     def take(self, name, size):
         """Accounts for a member before it is written, and checks its name."""
         self._members += 1
-        self._bytes += size
         parts = PurePosixPath(name).parts
         if ".." in parts or name.startswith("/") or "\\" in name or "\0" in name:
             self.refuse(f"the name {name!r}, which leads out of the folder")
         if self._members > MOST_MEMBERS:
             self.refuse(f"more than {MOST_MEMBERS:,} files")
+        self.take_bytes(size)
+
+    def take_bytes(self, size):
+        """Accounts for bytes that are unpacked."""
+        self._bytes += size
         if self._bytes > self._most_bytes:
             self.refuse(f"more than {self._most_bytes:,} bytes, more than fits or than images need")
+
+    def unpacked(self):
+        """Tells that a member is written."""
         self._bar.add(1)
 
     def refuse(self, what):
@@ -137,7 +147,8 @@ def _extract_tar(archive, folder, budget):
             if not (member.isfile() or member.isdir()) or member.issparse():
                 budget.refuse(f"{member.name!r}, which is a link or a device, or has holes")
             tar.extract(member, folder, filter="data")
-        _check_end(tar)
+            budget.unpacked()
+        _check_end(tar, budget)
 
 
 class _Member(tarfile.TarInfo):
@@ -149,18 +160,19 @@ class _Member(tarfile.TarInfo):
         return super()._proc_member(tar)
 
 
-def _check_end(tar):
+def _check_end(tar, budget):
     """Checks that the loop over members ended at the closing block of zeros, and not at a damaged header."""
     tar.fileobj.seek(tar.offset)
     if tar.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
         raise tarfile.ReadError("its end is missing")
     # The checksum of a compressed file is compared at its end only.
-    while tar.fileobj.read(MOST_OF_HEADER):
-        pass
+    while block := tar.fileobj.read(MOST_OF_HEADER):
+        budget.take_bytes(len(block))
 
 
 def _extract_zip(archive, folder, budget):
     with zipfile.ZipFile(archive) as packed:
+        # All before the first is written. More than a member declares is never read: zipfile stops there.
         for member in packed.infolist():
             budget.take(member.filename, member.file_size)
             if member.flag_bits & 1:
@@ -168,4 +180,6 @@ def _extract_zip(archive, folder, budget):
             kind = stat.S_IFMT(member.external_attr >> 16)
             if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
                 budget.refuse(f"{member.filename!r}, which is a link or a device")
+        for member in packed.infolist():
             packed.extract(member, folder)
+            budget.unpacked()

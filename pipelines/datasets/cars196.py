@@ -7,6 +7,7 @@ import numpy as np
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.published import Published
+from tfdml.checked_files import reason_of
 from tfdml.registry import register
 
 ONE_FOLDER = ("cars_annos.mat", "car_ims")
@@ -91,4 +92,4 @@ def _load(path):
     try:
         return loadmat(path, squeeze_me=True)
     except (*DAMAGE, MatReadError) as error:
-        raise ValueError(f"{path} is not a readable MATLAB file ({error}). Download it again.") from None
+        raise ValueError(f"{path} is not a readable MATLAB file ({reason_of(error)}). Download it again.") from None

@@ -51,6 +51,8 @@ def csv(path, data_dir=None, test_classes=None, seed=0):
     if test_classes is not None:
         return Undivided(both, test_classes, seed).divide("csv", **about)
     part = np.array([row["split"] for row in rows])
+    if "test" not in part:
+        raise ValueError(f"{table} has no row with the split test.")
     train, test = (both.where(part == name) for name in SPLITS)
     # Validation classes are taken from the training rows, and there every image is a query and in the gallery.
     train = dataclasses.replace(train, **dict.fromkeys(MARKS)) if len(train) else None

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tfdml.checked_files import read_bytes
+
 LIST = "bad_images.jsonl"
 
 
@@ -42,9 +44,9 @@ def write_list(path, entries):
 def read_list(path):
     """Reads the names in a list: the `image` of each line of JSON, or else the line without spaces around it."""
     try:
-        lines = Path(path).read_text(encoding="utf-8-sig", errors="surrogateescape").split("\n")
+        lines = read_bytes(path).decode("utf-8-sig", errors="surrogateescape").splitlines()
     except OSError as error:
-        raise OSError(f"Cannot read --ignore_images={path}: {error.strerror}.") from None
+        raise OSError(f"Cannot read --ignore_images={path}: {error.strerror or error}.") from None
     return [_name(path, number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]
 
 
@@ -56,7 +58,7 @@ def _name(path, number, line):
         if not isinstance(name, str):
             raise ValueError
         return name
-    except (ValueError, KeyError):
+    except (ValueError, KeyError, RecursionError):
         raise ValueError(
             f'--ignore_images={path}, line {number}: expected {{"image": "..."}} or a path, received {line!r}.'
         ) from None

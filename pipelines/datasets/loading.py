@@ -78,7 +78,7 @@ def _divided_as_before(dataset, classes, test_only, data_dir):
 
 
 def missing_files(paths):
-    """Returns the rows whose files do not exist. Each folder is listed once, which is faster than a query per file."""
+    """Returns the rows that have no file. Each folder is listed once, which is faster than a query per file."""
     listed, missing = {}, []
     for row, path in enumerate(paths):
         folder, name = os.path.split(path)
@@ -91,7 +91,9 @@ def missing_files(paths):
 
 def _entries(folder):
     try:
-        return frozenset(os.listdir(folder or "."))
+        with os.scandir(folder or ".") as entries:
+            # A pipe is no file: TensorFlow would wait for it for ever. The listing tells, except where links lead.
+            return frozenset(entry.name for entry in entries if entry.is_file())
     except OSError:
         return frozenset()
 
@@ -108,9 +110,10 @@ def check_names(paths):
 def _check_existence(spec, data_dir, paths):
     missing = missing_files(paths)
     if missing:
-        folder = shlex.quote(str(data_dir))
+        folder, first = shlex.quote(str(data_dir)), paths[missing[0]]
+        about = ", which is no file" if os.path.exists(first) else ""
         raise FileNotFoundError(
-            f"{len(missing)} of {len(paths)} listed images are missing, first {paths[missing[0]]!r}. Put them there, "
+            f"{len(missing)} of {len(paths)} listed images are missing, first {first!r}{about}. Put them there, "
             f'or list all: python -m pipelines.check --dataset="{spec}" --data_dir={folder}, and train without them '
             "by --ignore_images."
         )

@@ -13,6 +13,7 @@ from pipelines.datasets.packed_images import PackedImages, Places, is_remote, re
 from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
 from tfdml.arguments import optional, path
 from tfdml.checked_files import read_manifest
+from tfdml.parquet_files import read_columns, values_of
 from tfdml.registry import register
 
 # Tables that are read at once.
@@ -33,18 +34,19 @@ def packed(path=None, data_dir=None):
     folder = path or data_dir
     folder = folder if is_remote(folder) else os.path.expanduser(folder)
     manifest = read_manifest(os.path.join(folder, MANIFEST), FORMAT, VERSION, read=_whole)
-    classes = _table(folder, CLASSES, manifest["classes"])
-    parts = {part: _split(folder, about, classes, part) for part, about in manifest["parts"].items()}
-    return Dataset(manifest["dataset"], parts.get("train"), parts["test"], protocol=manifest["protocol"])
+    try:
+        classes = _table(folder, CLASSES, manifest["classes"])
+        parts = {part: _split(folder, about, classes, part) for part, about in manifest["parts"].items()}
+        return Dataset(manifest["dataset"], parts.get("train"), parts["test"], protocol=manifest["protocol"])
+    except (KeyError, IndexError, TypeError, AttributeError) as error:
+        raise ValueError(f"{folder} is damaged: an entry is missing or wrong. Pack the dataset anew.") from error
 
 
 def _split(folder, about, classes, part):
     shards = about["shards"]
     outside = [name for name in shards if os.path.basename(name) != name]
     if outside:
-        raise ValueError(
-            f"The manifest in {folder} names {outside[0]!r}, which is no file in that folder; do not use it."
-        )
+        raise ValueError(f"The manifest in {folder} names {outside[0]!r}, which is no shard; do not use it.")
     paths = [os.path.join(folder, f"{name}.tar") for name in shards]
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(_check_size, paths, (shard["bytes"] for shard in shards.values())))
@@ -55,9 +57,10 @@ def _split(folder, about, classes, part):
     shard = np.repeat(np.arange(len(paths), dtype=np.int32), lengths)
     joined = {name: np.concatenate([each.pop(name) for each in columns]) for name in list(columns[0])}
     places = Places(shard, *(joined.pop(name) for name in PLACES))
-    of_part = [row for row in classes.to_pylist() if row["part"] == part]
+    of_class = {name: values_of(classes[name]) for name in ("part", "label", "name", "group")}
     for name, column in {"class_names": "name", "class_groups": "group"}.items():
-        joined[name] = {row["label"]: row[column] for row in of_part if row[column] is not None} or None
+        rows = zip(of_class["part"], of_class["label"], of_class[column], strict=True)
+        joined[name] = {label: value for of, label, value in rows if of == part and value is not None} or None
     return Split(PackedImages(paths, places), **joined)
 
 
@@ -76,9 +79,6 @@ def _columns(folder, name, expected):
 
 def _table(folder, name, expected, columns=None):
     """Returns a table with those of the columns that it has; None for all."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
     path = os.path.join(folder, name)
     try:
         content = _whole(path)
@@ -86,14 +86,16 @@ def _table(folder, name, expected, columns=None):
         raise ValueError(f"{path} cannot be read ({error.strerror or error}); pack the dataset anew.") from None
     if hashlib.sha256(content).hexdigest() != expected["sha256"]:
         raise ValueError(f"{path} is damaged: it is not what the manifest says was written. Pack the dataset anew.")
-    file = pyarrow.parquet.ParquetFile(pa.BufferReader(content))
-    return file.read(columns and [name for name in file.schema_arrow.names if name in columns])
+    try:
+        return read_columns(content, columns)
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {error}. Pack the dataset anew.") from None
 
 
 def _check_size(path, expected):
     size = _size(path)
     if size != expected:
-        why = "is missing" if size is None else f"is damaged: it has {size:,} bytes, and was written with {expected:,}"
+        why = "is missing" if size is None else f"is damaged: it has {size:,} bytes, and was written with {expected}"
         raise ValueError(f"{path} {why}. Copy it again, or pack the dataset anew.")
 
 
@@ -103,7 +105,7 @@ def _size(path):
         import tensorflow as tf
 
         return tf.io.gfile.stat(path).length if tf.io.gfile.exists(path) else None
-    return os.path.getsize(path) if os.path.exists(path) else None
+    return os.path.getsize(path) if os.path.isfile(path) else None
 
 
 def _whole(path):

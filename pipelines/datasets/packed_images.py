@@ -112,7 +112,8 @@ def read_part(path, offset, length):
                 return file.read(length)
         except tf.errors.OpError as error:
             raise OSError(error.message) from None
-    descriptor = os.open(path, os.O_RDONLY)
+    # A pipe that nobody writes to would wait here for ever; reading a part of it is an error.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         return os.pread(descriptor, length, offset)
     finally:

@@ -14,7 +14,7 @@ import numpy as np
 from pipelines.datasets.headers import ENDING_OF
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import local
-from tfdml.checked_files import fingerprint, write_atomically, write_flushed, write_manifest
+from tfdml.checked_files import fingerprint, json_of, read_bytes, write_atomically, write_flushed, write_manifest
 from tfdml.folder_lock import LOCK, locked
 
 FORMAT, VERSION, MANIFEST, PLAN, CLASSES = "packed tfdml dataset", 1, "manifest.json", "plan.json", "classes.parquet"
@@ -88,8 +88,10 @@ def _begin(folder, plan):
         with _naming(folder):
             _write_plan(folder, plan, {})
     try:
-        found = json.loads((folder / PLAN).read_text())
-    except ValueError as error:
+        found = json_of(read_bytes(folder / PLAN))
+        if not isinstance(found, dict) or not isinstance(found.get("shards", {}), dict):
+            raise ValueError("an entry is missing or wrong")
+    except (OSError, ValueError) as error:
         raise ValueError(f"{folder / PLAN} is damaged ({error}); give a new folder.") from None
     written = found.pop("shards", {})
     if found != plan:
@@ -179,9 +181,9 @@ def _write_records(file, shard, split, columns):
 
 def _content_of(path):
     try:
-        return Path(path).read_bytes()
+        return read_bytes(path)
     except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}. Replace it, or leave it out.") from None
+        raise ValueError(f"{path} cannot be read: {error.strerror or error}. Replace it, or leave it out.") from None
 
 
 def _write_classes(dataset, path):

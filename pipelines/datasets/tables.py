@@ -1,6 +1,9 @@
 """Tables in CSV files."""
 
 import csv
+import io
+
+from tfdml.checked_files import open_file
 
 
 def read_table(table, check_header):
@@ -14,7 +17,7 @@ def read_table(table, check_header):
         `(header, rows)`: the columns' names, and `[(fields, line), ...]`.
     """
     try:
-        with open(table, encoding="utf-8-sig", newline="") as file:
+        with open_file(table) as content, io.TextIOWrapper(content, encoding="utf-8-sig", newline="") as file:
             reader = csv.reader(file, strict=True)
             header = [name.strip() for name in next(reader, [])]
             check_header(header)

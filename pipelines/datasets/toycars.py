@@ -18,6 +18,7 @@ from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_designs
 from pipelines.datasets.toycars_nuisances import render
 from tfdml.arguments import integer
+from tfdml.checked_files import read_bytes
 from tfdml.progress_bar import ProgressBar
 from tfdml.registry import register
 
@@ -141,7 +142,7 @@ def _pack(images, labels):
 def _read(path):
     """Returns images and labels of a cache file, or None if it is missing or damaged."""
     try:
-        content = path.read_bytes()
+        content = read_bytes(path)
     except OSError:
         return None
     digest, packed = content[:32], content[32:]

@@ -31,12 +31,22 @@ def rows_in_memory(rows):
 
 def rows_on_disk(folder):
     """Returns a function from a row number (int64) to the row's bytes, in a folder that `write_rows` wrote."""
+    _check_files(folder)
 
     def read(row):
         part, name = tf.strings.as_string(row // ROWS_IN_FOLDER), tf.strings.as_string(row)
         return tf.io.read_file(tf.strings.join([str(folder), part, name], "/"))
 
     return read
+
+
+def _check_files(folder):
+    """Raises an OSError if a row is a pipe or the like, for which TensorFlow would wait for ever."""
+    for part in folder.iterdir():
+        with os.scandir(part) as entries:
+            wrong = next((entry.path for entry in entries if not entry.is_file()), None)
+        if wrong:
+            raise OSError(f"{wrong} is no file. Remove {folder}, which is then made anew.")
 
 
 def write_rows(folder, rows, count):

@@ -83,16 +83,20 @@ def read_dataset(dataset):
 
 
 def class_numbers(labels):
-    """Converts labels to int64 `[N]`: integers stay, strings become their places among the sorted strings."""
+    """Converts labels to int64 `[N]`: integers stay; strings, and integers of 64 bits, get their places in order."""
     labels = np.asarray(labels)
     if labels.ndim == 2 and labels.shape[1] == 1:
         labels = labels[:, 0]
     if labels.ndim != 1:
         raise ValueError(f"Expected one label per image, received labels of shape {labels.shape}. {ONE_HOT}")
     if labels.dtype.kind in "iu":
-        return labels.astype(np.int64)
+        large = len(labels) and labels.max() > np.iinfo(np.int64).max
+        return np.unique(labels, return_inverse=True)[1] if large else labels.astype(np.int64)
     if labels.dtype.kind in "SUO" and all(isinstance(label, str | bytes) for label in labels.tolist()):
-        return np.unique(labels.astype(str), return_inverse=True)[1].astype(np.int64)
+        texts = [os.fsdecode(label) for label in labels.tolist()]
+        # Not as an array of texts, which all take the room of the longest.
+        places = {text: place for place, text in enumerate(sorted(set(texts)))}
+        return np.array([places[text] for text in texts], np.int64)
     raise ValueError(f"Expected labels that are integers or strings, received {labels.dtype}.")
 
 

@@ -12,6 +12,7 @@ from pipelines.datasets.headers import wrong_header
 from pipelines.images.decoding import decode
 from pipelines.images.errors import reason_of
 from pipelines.images.image_headers import jpeg_orientation
+from tfdml.checked_files import read_bytes
 
 # Rows that wait for a thread at once: enough to keep threads busy, few enough to be stopped soon.
 ROWS_AT_ONCE = 256
@@ -48,10 +49,9 @@ def _verdict(split, row, min_side):
     try:
         contents = split.images[row]
         if not split.encoded:
-            with open(contents, "rb") as file:
-                contents = file.read()
+            contents = read_bytes(contents)
     except OSError as error:
-        return Verdict(error.strerror, None)
+        return Verdict(error.strerror or "is no file", None)
     except ValueError as error:
         # Of a shard.
         return Verdict(str(error), None)

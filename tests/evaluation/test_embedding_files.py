@@ -75,6 +75,21 @@ def test_columns_may_be_texts_and_ones_and_zeros(tmp_path):
         assert found.is_query.dtype == bool and found.is_query.tolist() == [True, False, False, True]
 
 
+def test_labels_of_64_bits_keep_their_names(tmp_path):
+    """As signed numbers they would be negative, and -1 is what some protocols leave out."""
+    labels = np.array([2**64 - 1, 7, 2**63, 7], np.uint64)
+    np.savez(tmp_path / "x.npz", embeddings=np.ones((4, 2)), labels=labels)
+    pyarrow.parquet.write_table(
+        pyarrow.table({"embeddings": [[1.0, 1.0]] * 4, "labels": labels}), tmp_path / "x.parquet"
+    )
+    for name in ("x.npz", "x.parquet"):
+        found = EmbeddingFiles.read(str(tmp_path / name))
+        assert found.labels.tolist() == [2, 0, 1, 0] and found.labels.dtype == np.int64
+        assert found.class_names == {0: "7", 1: str(2**63), 2: str(2**64 - 1)}
+    np.savez(tmp_path / "x.npz", embeddings=np.ones((4, 2)), labels=labels // 2)
+    assert EmbeddingFiles.read(str(tmp_path / "x.npz")).labels.tolist() == (labels // 2).tolist()
+
+
 def broken_files(folder):
     """File name to what is in it."""
     np.save(folder / "good.npy", np.ones((4, 2), np.float32))

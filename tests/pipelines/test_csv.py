@@ -118,7 +118,7 @@ BAD = {
     "class_in_both": (PLAIN.replace("d.jpg,pot", "d.jpg,mug"), "csv has 1 in both: mug"),
     "file_twice": (PLAIN.replace("b.jpg,mug", "./a.jpg,mug"), "1 images more than once, 0 of them for training and"),
     "file_in_both": (PLAIN.replace("e.jpg", "a.jpg"), "1 images more than once, 1 of them for training and for test"),
-    "all_train": (PLAIN.replace("test", "train"), "csv has no test image"),
+    "all_train": (PLAIN.replace("test", "train"), "has no row with the split test"),
     "missing_file": (PLAIN.replace("e.jpg", "f.jpg"), "1 of 2 listed images are missing, first '.*/f.jpg'"),
     "one_mark": (PLAIN.replace("split\n", "split,is_query\n"), "one of the columns is_query and is_gallery"),
     "open_quote": (PLAIN.replace("e.jpg", '"e.jpg'), "line 6: .* Expected CSV"),

@@ -203,7 +203,7 @@ def zero_bytes(birds):
 
 def broken_link(birds):
     (birds / "test/finch/link.png").symlink_to(birds / "nowhere.png")
-    return birds / "test/finch/link.png", "not a readable image"
+    return birds / "test/finch/link.png", "1 of 4 listed images are missing"
 
 
 def bmp_under_another_name(birds):

@@ -4,7 +4,9 @@ import dataclasses
 import json
 import shutil
 import tarfile
+import warnings
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -84,6 +86,17 @@ def test_batches_are_the_same_bits(birds, folder):
             for each in (birds, packed)
         )
         np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_keras_does_not_warn_that_data_ran_out(folder, tolerant):
+    plain = Preprocessor("warp", image_size=12, mean=(0, 0, 0), std=(1, 1, 1))
+    batches = evaluation_batches(read(folder).test, plain, batch_size=5, tolerant=tolerant)
+    assert batches.cardinality() == -(-len(read(folder).test) // 5) > 1
+    model = keras.Sequential([keras.layers.GlobalAveragePooling2D()])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert len(model.predict(batches, verbose=0)) == 5 * batches.cardinality()
 
 
 def test_rows_can_be_chosen(folder):

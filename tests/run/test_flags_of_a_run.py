@@ -127,3 +127,40 @@ def test_damaged_flags_are_an_error_that_names_the_file(run, text):
         with pytest.raises(ValueError) as caught:
             ask()
         assert str(run.path / "flags.txt") in str(caught.value)
+
+
+def without_checksum(run, *lines):
+    run.claim(parsed()[1])
+    (run.path / "checksums.json").unlink()
+    (run.path / "flags.txt").write_text("".join(lines))
+    return str(run.path / "flags.txt")
+
+
+LINES = [f"{line}\n" for line in parsed("--protocol=query_gallery", "--warmup_epochs=1.5", "--noprojector")[1].values()]
+
+
+@pytest.mark.parametrize(
+    "lines", [[], LINES[:5], LINES[:-1], [*LINES[:-1], LINES[-1][:-1]], [*LINES[:-1], LINES[-1][:-3]]]
+)
+def test_flags_that_were_cut_are_refused_also_without_a_checksum(run, lines):
+    """A run would be evaluated on another dataset, or by another protocol."""
+    path = without_checksum(run, *lines)
+    with pytest.raises(ValueError, match=f"^{path} cannot be read: it is cut off"):
+        run.settings()
+
+
+def test_flags_of_an_earlier_version_are_read_with_a_word(run, caplog):
+    without_checksum(run, *LINES)
+    assert run.settings().protocol == "query_gallery" and not caplog.records
+    path = without_checksum(run, *(line for line in LINES if "protocol" not in line and "pieces" not in line))
+    for _ in range(2):
+        assert run.settings().protocol == ""
+    (record,) = caplog.records
+    assert f"{path} has no checksum, and lacks --pieces, --protocol, which" in record.getMessage()
+
+
+def test_flags_of_a_run_name_no_other_file(run, tmp_path):
+    (tmp_path / "other.flags").write_text("--epochs=9\n")
+    path = without_checksum(run, f"--flagfile={tmp_path}/other.flags\n", *LINES)
+    with pytest.raises(ValueError, match=f"^{path} cannot be read: expected --name=value on every line"):
+        run.settings()

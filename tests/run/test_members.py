@@ -8,6 +8,7 @@ from tfdml.errors import TrainingStopped
 from tfdml.run import members
 from tfdml.run.ensemble_directory import EnsembleDirectory
 from tfdml.run.members import member_flags, seed_of, train_ensemble, train_member
+from tfdml.run.run_directory import RunDirectory
 from tfdml.run.splits import Splits
 
 
@@ -60,7 +61,7 @@ def ensemble(tmp_path, monkeypatch):
             if claims:
                 run.member(number).path.mkdir(parents=True, exist_ok=True)
                 lines = [line for line in arguments if not line.startswith("--run_dir=")]
-                (run.member(number).path / "flags.txt").write_text("\n".join(lines))
+                (run.member(number).path / "flags.txt").write_text("".join(f"{line}\n" for line in lines))
             if number in fails:
                 return f"no memory for {number}."
             (run.member(number).path / "result.json").write_text("{}")
@@ -134,14 +135,14 @@ def test_other_flags_are_refused_before_anything_is_trained(ensemble, tmp_path):
 
 def test_the_folder_of_an_ordinary_run_is_refused(ensemble, tmp_path):
     (tmp_path / "ensemble").mkdir()
-    (tmp_path / "ensemble" / "flags.txt").write_text("--loss=contrastive\n")
+    RunDirectory(tmp_path / "ensemble").claim(parsed("--loss=contrastive")[1])
     (tmp_path / "ensemble" / "final.keras").touch()
     assert ensemble()[2] == f"--run_dir={tmp_path}/ensemble holds an ordinary run; give another one for an ensemble."
 
 
 def test_an_ordinary_run_that_took_no_step_makes_room(ensemble, tmp_path):
     (tmp_path / "ensemble").mkdir()
-    (tmp_path / "ensemble" / "flags.txt").write_text("--loss=contrastive\n")
+    RunDirectory(tmp_path / "ensemble").claim(parsed("--loss=contrastive")[1])
     assert ensemble() == ([0, 1, 2], NAMES, "")
 
 

@@ -31,7 +31,7 @@ def ensemble(tmp_path):
             for place, recall in enumerate(EVALUATIONS[:count])
         ]
         (member / "metrics.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
-    (tmp_path / "member_000" / "result.json").write_text(json.dumps({"step": 3000}))
+    (tmp_path / "member_000" / "result.json").write_text(json.dumps({"step": 3000, "best": {"step": 1000}}))
     (tmp_path / "member_002").mkdir()
     return tmp_path
 

@@ -61,7 +61,7 @@ def test_a_run_without_a_step_makes_room_for_other_flags(run):
     again.check_claim(corrected)
     assert run.model.exists()
     again.claim(corrected)
-    assert sorted(path.name for path in run.path.iterdir()) == [".lock", "flags.txt"]
+    assert sorted(path.name for path in run.path.iterdir()) == [".lock", "checksums.json", "flags.txt"]
     assert again.settings().loss == "arc_face"
 
 
@@ -126,7 +126,7 @@ def test_a_read_only_folder_is_refused_also_where_root_could_not_see_it(run, mon
 @pytest.mark.parametrize("killed_at", ["os.mkdir", "open", "os.rename"])
 def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, killed_at):
     """Whatever a kill left of a claim, the folder is no stranger's."""
-    from tfdml.run import run_directory
+    from tfdml.run import checksums
 
     class Killed(BaseException):
         pass
@@ -136,7 +136,7 @@ def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, kill
             path.with_name(f".writing-{path.name}").write_bytes(content if killed_at == "os.rename" else b"")
         raise Killed
 
-    monkeypatch.setattr(run_directory, "write_atomically", killed)
+    monkeypatch.setattr(checksums, "write_atomically", killed)
     with pytest.raises(Killed):
         run.claim(parsed("--epochs=3")[1])
     monkeypatch.undo()
@@ -194,7 +194,7 @@ def test_model_file(run, which, name):
     with pytest.raises(FileNotFoundError, match=f"{path} does not exist: the run has no {which} model yet"):
         run.model_file(which)
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("model.weights.h5", bytes(range(256)) * 8)
+        archive.writestr("config.json", bytes(range(256)) * 8)
     assert run.model_file(which) == path
     whole = path.read_bytes()
     flipped = bytearray(whole)

@@ -1,12 +1,15 @@
 """The rows of a run, as its flags divide them."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tfdml import flags
+from tfdml.run import experiment
 from tfdml.run.experiment import _moved
+from tfdml.run.run_directory import RunDirectory
 from tfdml.run.splits import Splits, check_images, to_record
 
 
@@ -58,6 +61,21 @@ def test_a_resumed_run_has_as_many_images_as_when_it_began(photos):
         ValueError, match="The test split of folder has 3 images, and had .* when the run in runs/a began"
     ):
         check_images(record, fewer, "runs/a")
+
+
+def test_a_list_of_bad_images_that_was_cut_is_told_where_a_run_is_measured(photos, tmp_path, monkeypatch, caplog):
+    run = RunDirectory(tmp_path)
+    run.record_dataset({"images": {"test": len(splits_of(photos).test)}})
+    opened = SimpleNamespace(**vars(flags.parse(f"--dataset=folder\n--data_dir={photos}")[0])), None, "model", None
+    monkeypatch.setattr(experiment, "_opened", lambda *_: opened)
+    monkeypatch.setattr(experiment, "ImageData", lambda *_, **__: None)
+    monkeypatch.setattr(experiment, "is_chief", lambda strategy: True)
+    assert experiment.trained(run.path, "best")[1] == "model" and not caplog.records
+    opened[0].ignore_images = str(tmp_path / "bad.txt")
+    (tmp_path / "bad.txt").write_text(f"{splits_of(photos).test.images[0]}\n")
+    caplog.clear()
+    experiment.trained(run.path, "best")
+    assert f"when the run in {run.path} began. The numbers are those of other images." in caplog.text
 
 
 def test_a_file_below_the_folder_of_the_images_moves_with_it():

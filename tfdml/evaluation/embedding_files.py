@@ -5,16 +5,17 @@ import dataclasses
 import os
 import tempfile
 import zipfile
-import zlib
 
 import numpy as np
 
+from tfdml.archive_sizes import BROKEN, check_zip
+from tfdml.checked_files import open_file, reason_of
 from tfdml.embedding_shards import EmbeddingShards
+from tfdml.parquet_files import is_of_texts, read_columns, values_of
 
 # Columns of a `pipelines.datasets.Split` that protocols read.
 COLUMNS = {"cameras": np.int64, "groups": np.int64, "is_query": bool, "is_gallery": bool}
-# Raised for arrays that are cut off or changed.
-BROKEN = (ValueError, OSError, EOFError, zipfile.BadZipFile, zlib.error)
+MOST_NUMBER = np.iinfo(np.int64).max
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,25 +79,43 @@ class EmbeddingFiles:
                     f"{where}: expected {name} [N], one for each of {len(embeddings)} embeddings; received shape "
                     f"{column.shape}."
                 )
-        if labels.dtype.kind not in "iuUS":
+        if labels.dtype.kind not in "iuUS" and not _are_texts(labels):
             raise ValueError(f"{labels_path}: expected labels that are integers or texts, received {labels.dtype}.")
         class_names = found.get("class_names")
-        if labels.dtype.kind in "US":
-            names, labels = np.unique(labels.astype(str), return_inverse=True)
-            class_names = dict(enumerate(names.tolist()))
+        if labels.dtype.kind in "USO" or labels.max() > MOST_NUMBER:
+            class_names, labels = _named(labels_path, labels)
         typed = {name: _typed(path, name, column) for name, column in columns.items()}
         return cls(embeddings, labels.astype(np.int64), class_names, **typed)
+
+
+def _are_texts(column):
+    return column.dtype == object and all(isinstance(each, str) for each in column)
+
+
+def _named(path, labels):
+    """Returns number to name of classes, and the numbers `[N]`, of labels that are texts or need more than 63 bits."""
+    if labels.dtype == object:
+        # NumPy's texts all take the room of the longest.
+        names = sorted(set(labels))
+        numbers = {name: number for number, name in enumerate(names)}
+        return dict(enumerate(names)), np.array([numbers[label] for label in labels], np.int64)
+    try:
+        names, labels = np.unique(labels.astype(str) if labels.dtype.kind == "S" else labels, return_inverse=True)
+        return {number: str(name) for number, name in enumerate(names.tolist())}, labels
+    except (UnicodeDecodeError, SystemError):
+        # The second for what no character has as its number.
+        raise ValueError(f"{path}: expected labels that are texts, or bytes of ASCII.") from None
 
 
 def _typed(path, name, column):
     if COLUMNS[name] is bool:
         known, words = column.dtype.kind in "biu" and np.isin(column, (0, 1)).all(), "True and False, or 1 and 0"
     else:
-        known, words = column.dtype.kind in "iuU", "integers or texts"
+        known, words = column.dtype.kind in "iuU" or _are_texts(column), "integers or texts"
     if not known:
         found = "other numbers" if column.dtype.kind in "iu" else f"type {column.dtype}"
         raise ValueError(f"{path}: expected {name} of {words}, received {found}.")
-    if column.dtype.kind == "U":
+    if column.dtype.kind in "UO":
         column = np.unique(column, return_inverse=True)[1]
     return column.astype(COLUMNS[name])
 
@@ -108,13 +127,24 @@ def _read_npy(path):
 def _read_npz(path):
     with _loaded(path) as arrays:
         try:
-            return {name: arrays[name] for name in arrays.files}
+            return {name: _array(name, arrays[name]) for name in arrays.files}
         except BROKEN as error:
             raise _error_of(path, error) from error
 
 
+def _array(name, value):
+    # That of a member that is no array is its bytes.
+    if not isinstance(value, np.ndarray):
+        raise ValueError(f"its member {name} is no array")
+    return value
+
+
 def _loaded(path, **options):
     try:
+        with open_file(path) as file:
+            if zipfile.is_zipfile(file):
+                with zipfile.ZipFile(file) as archive:
+                    check_zip(archive)
         return np.load(path, allow_pickle=False, **options)
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist.") from None
@@ -125,43 +155,43 @@ def _loaded(path, **options):
 def _error_of(path, error):
     if "Object arrays" in str(error) or "Python objects" in str(error):
         return ValueError(f"{path} has an array of Python objects. Save texts as an array of texts: array.astype(str).")
-    reason = str(error).rstrip(".")
+    reason = reason_of(error).rstrip(".")
     return ValueError(f"{path} cannot be read: {reason}. Write it again with numpy.save or numpy.savez.")
 
 
 def _read_parquet(path):
-    # Imported here because it is slow to load.
-    import pyarrow.parquet
-
     try:
-        table = pyarrow.parquet.read_table(path)
+        table = read_columns(path, ("labels", *COLUMNS, "embeddings"))
+        columns = {name: _column_of(table[name]) for name in table.column_names if name != "embeddings"}
     except FileNotFoundError:
         raise ValueError(f"{path} does not exist.") from None
-    except (OSError, pyarrow.ArrowException) as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} cannot be read: {error}.") from error
-    columns = {name: _column_of(table[name]) for name in table.column_names if name in ("labels", *COLUMNS)}
     for name in columns:
         if table[name].null_count:
             raise ValueError(f"{path}: {table[name].null_count} of {len(table)} {name} are missing.")
     if "embeddings" in table.column_names:
-        lists = table["embeddings"].combine_chunks()
-        if not hasattr(lists, "value_lengths"):
-            raise ValueError(f"{path}: expected embeddings of lists of numbers, received type {lists.type}.")
-        if lists.null_count:
-            raise ValueError(f"{path}: {lists.null_count} of {len(lists)} embeddings are missing.")
-        lengths = np.unique(lists.value_lengths().to_numpy(zero_copy_only=False))
-        if not len(lists):
-            raise ValueError(f"{path} has no embeddings.")
-        if len(lengths) > 1:
-            raise ValueError(f"{path}: expected embeddings of one length, received {lengths.tolist()[:4]}.")
-        columns["embeddings"] = lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
+        columns["embeddings"] = _embeddings_of(path, table["embeddings"].combine_chunks())
     return columns
 
 
+def _embeddings_of(path, lists):
+    """Returns the array `[N, d]` of lists of numbers."""
+    if not hasattr(lists, "value_lengths"):
+        raise ValueError(f"{path}: expected embeddings of lists of numbers, received type {lists.type}.")
+    if lists.null_count:
+        raise ValueError(f"{path}: {lists.null_count} of {len(lists)} embeddings are missing.")
+    lengths = np.unique(lists.value_lengths().to_numpy(zero_copy_only=False))
+    if not len(lists):
+        raise ValueError(f"{path} has no embeddings.")
+    if len(lengths) > 1:
+        raise ValueError(f"{path}: expected embeddings of one length, received {lengths.tolist()[:4]}.")
+    return lists.flatten().to_numpy(zero_copy_only=False).reshape(len(lists), -1)
+
+
 def _column_of(column):
-    """A column of a table; texts, which pyarrow gives as objects, as an array of texts."""
-    values = column.to_numpy()
-    return values.astype(str) if values.dtype == object and all(isinstance(each, str) for each in values) else values
+    """A column of a table; of texts, an object array."""
+    return np.array(values_of(column), object) if is_of_texts(column) else column.to_numpy()
 
 
 def _read_folder(path):

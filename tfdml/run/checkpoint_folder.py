@@ -1,8 +1,8 @@
 """The state of a run on disk: exact, atomic, verified.
 
 A checkpoint is a folder `step-00001200` with `arrays.npz` (every variable that decides the next step), `state.json`
-(everything else) and `manifest.json` (size and SHA-256 of both). It is written under a temporary name, flushed to
-the disk and renamed, so a folder with that name is whole; the manifest tells where the disk lied.
+(everything else) and `manifest.json` (the step, and size and SHA-256 of both). It is written under a temporary name,
+flushed to the disk and renamed, so a folder with that name is whole; the manifest tells where the disk lied.
 """
 
 import json
@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.checked_files import fingerprint, flush, write_flushed
+from tfdml.archive_sizes import BROKEN, check_zip
+from tfdml.checked_files import fingerprint, flush, json_of, read_bytes, reason_of, write_flushed
 from tfdml.sharded_variable import ShardedVariable
 
 ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
@@ -52,7 +53,7 @@ class CheckpointFolder:
             temporary.mkdir(parents=True)
             write_flushed(temporary / ARRAYS, lambda file: _save_arrays(file, arrays))
             write_flushed(temporary / STATE, lambda file: file.write(json.dumps(state).encode()))
-            manifest = {name: fingerprint(temporary / name) for name in (ARRAYS, STATE)}
+            manifest = {"step": step, **{name: fingerprint(temporary / name) for name in (ARRAYS, STATE)}}
             write_flushed(temporary / MANIFEST, lambda file: file.write(json.dumps(manifest).encode()))
             flush(temporary)
             shutil.rmtree(target, ignore_errors=True)
@@ -78,9 +79,9 @@ class CheckpointFolder:
         """
         for step in reversed(self.steps()):
             try:
-                return (step, *_read(self._path(step)))
-            except (OSError, ValueError, KeyError) as error:
-                warn(f"The checkpoint {self._path(step)} is damaged ({error}); using the one before.")
+                return (step, *_read(self._path(step), step))
+            except BROKEN as error:
+                warn(f"The checkpoint {self._path(step)} is damaged ({reason_of(error)}); using the one before.")
         if self.steps():
             raise CheckpointError(f"Every checkpoint in {self.folder} is damaged. Train again in a new --run_dir.")
         return None
@@ -137,12 +138,18 @@ def _save_arrays(file, arrays):
     np.savez(file, names=names, **{f"array{place}": array for place, (_, array) in enumerate(arrays)})
 
 
-def _read(folder):
-    manifest = json.loads((folder / MANIFEST).read_text())
+def _read(folder, step):
+    manifest = json_of(read_bytes(folder / MANIFEST))
+    # Those of earlier versions have no step.
+    if not isinstance(manifest, dict) or manifest.keys() - {"step"} != {ARRAYS, STATE}:
+        raise ValueError(f"{MANIFEST} lacks an entry, or has another one")
+    if manifest.get("step", step) != step:
+        raise ValueError(f"it was written as that of step {manifest['step']}")
     for name in (ARRAYS, STATE):
         found = fingerprint(folder / name)
         if found != manifest[name]:
             raise ValueError(f"{name} has {found['bytes']} bytes and another checksum than was written")
     with np.load(folder / ARRAYS, allow_pickle=False) as stored:
+        check_zip(stored.zip)
         arrays = [(str(name), stored[f"array{place}"]) for place, name in enumerate(stored["names"])]
-    return arrays, json.loads((folder / STATE).read_text())
+    return arrays, json_of(read_bytes(folder / STATE))

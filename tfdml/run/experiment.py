@@ -4,15 +4,15 @@ import dataclasses
 from pathlib import Path
 from types import SimpleNamespace
 
-import keras
 import tensorflow as tf
 from absl import logging
 
 from tfdml.devices import is_chief
 from tfdml.evaluation import Embedder
+from tfdml.model_archive import load_archive
 from tfdml.run.image_data import ImageData
 from tfdml.run.run_directory import RunDirectory
-from tfdml.run.splits import Splits
+from tfdml.run.splits import Splits, changed_images
 from tfdml.run.tensorflow_setup import set_up
 from tfdml.run.unreadable import naming_unreadable
 from tfdml.run.user_modules import check_modules
@@ -94,7 +94,19 @@ def trained(run_dir, which, changes=(), *, test_only=True):
         test_only: whether only the test split is read.
     """
     settings, strategy, model, classes = _opened(run_dir, which, dict(changes))
-    return Experiment.of(settings, strategy, classes=classes, test_only=test_only), model
+    experiment = Experiment.of(settings, strategy, classes=classes, test_only=test_only)
+    if "dataset" not in dict(changes):
+        _warn_of_changes(experiment, run_dir, ["test"] if test_only else ["train", "test"])
+    return experiment, model
+
+
+def _warn_of_changes(experiment, run_dir, parts):
+    """Warns of images of these splits that are gone or new, as where a list that leaves some out was cut."""
+    counts = RunDirectory(run_dir).recorded_dataset().get("images", {})
+    record = {"images": {part: count for part, count in counts.items() if part in parts}}
+    changed = changed_images(record, experiment.splits.dataset, run_dir)
+    if changed:
+        logging.warning("%s The numbers are those of other images.", changed)
 
 
 def trained_model(run_dir, which, changes=()):
@@ -120,7 +132,7 @@ def _opened(run_dir, which, changes):
     own = {"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", "import_modules": []}
     vars(settings).update({**own, **changes})
     strategy = set_up(settings)
-    model = keras.models.load_model(run.model_file(which), compile=False)
+    model = load_archive(run.model_file(which))
     return settings, strategy, model, recorded.get("classes")
 
 

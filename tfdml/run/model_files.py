@@ -3,7 +3,7 @@
 import warnings
 from pathlib import Path
 
-from tfdml.checked_files import flush
+from tfdml.checked_files import flush, open_file
 from tfdml.weights import advice, load_by_name
 
 
@@ -23,6 +23,7 @@ def load_weights(backbone, path):
         known = f", and {backbone.name} knows by name: {', '.join(names)}" if names else ""
         raise FileNotFoundError(f"--initial_weights={path}: no such file{known}. {advice(backbone)}".strip())
     try:
+        open_file(file).close()
         if str(file).endswith(".weights.h5"):
             return f"--initial_weights={path}: {load_by_name(backbone, file)}."
         with warnings.catch_warnings():

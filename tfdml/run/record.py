@@ -2,12 +2,11 @@
 
 import dataclasses
 import functools
-import json
 import shlex
-import zipfile
 from operator import itemgetter
 
 from tfdml import flags
+from tfdml.model_archive import metadata_of
 from tfdml.run.ensemble_directory import EnsembleDirectory
 from tfdml.run.length import epochs_of, steps_of
 from tfdml.run.run_directory import RunDirectory
@@ -38,7 +37,7 @@ class Record:
                 f"The ensemble in {run_dir} is not joined yet; name one of its members, such as {first.path}."
             )
         run.settings()
-        return cls(run, run.result() or {})
+        return cls(run, run.complete_result() if run.result() else {})
 
     @functools.cached_property
     def settings(self):
@@ -112,9 +111,9 @@ class Record:
         """Returns the date and the version of Keras that the file of the model has, name to value."""
         if not self.run.model.is_file():
             return {}
-        with zipfile.ZipFile(self.run.model) as archive:
-            about = json.loads(archive.read("metadata.json"))
-        return {"Model saved": about["date_saved"].replace("@", " "), "by Keras": about["keras_version"]}
+        about = metadata_of(self.run.model_file("best"))
+        saved, version = (str(about.get(name, "unknown")) for name in ("date_saved", "keras_version"))
+        return {"Model saved": saved.replace("@", " "), "by Keras": version}
 
 
 def _quoted(line):

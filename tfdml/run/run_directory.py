@@ -3,13 +3,15 @@
 import json
 import os
 import shutil
-import zipfile
 from pathlib import Path
 
 from absl.flags import Error as FlagsError
 
-from tfdml import flags
-from tfdml.checked_files import open_locked, write_atomically
+from tfdml.checked_files import json_of, open_locked
+from tfdml.model_archive import damage_of
+from tfdml.run.checksums import Checksums
+from tfdml.run.flags_file import parse_flags
+from tfdml.run.log_lines import LogLines
 
 LOCK = ".lock"
 # Flags with other values of which a run goes on: they change no result, or say where images are, whose numbers are
@@ -20,6 +22,8 @@ MAY_CHANGE |= {"data_dir", "ignore_images"}
 
 class RunDirectory:
     """`flags.txt`, `dataset.json`, `metrics.jsonl`, `result.json`, `checkpoints/`, `model.keras` and so on of a run.
+
+    `Checksums` of the first four tell whether they are what was written.
 
     Args:
         path: the folder; it need not exist.
@@ -39,6 +43,7 @@ class RunDirectory:
         self._flags = self.path / "flags.txt"
         self._dataset = self.path / "dataset.json"
         self._result = self.path / "result.json"
+        self._checksums = Checksums(self.path)
         self._held = None
 
     def check_claim(self, serialized):
@@ -78,9 +83,9 @@ class RunDirectory:
             self._held = self._held or self._lock()
             if self._flags.exists() and not self.has_begun():
                 self._clear()
-            write_atomically(self._flags, "".join(f"{line}\n" for line in serialized.values()).encode())
+            self._write(self._flags, "".join(f"{line}\n" for line in serialized.values()))
         except OSError as error:
-            raise OSError(f"Cannot write to --run_dir={self.path}: {error.strerror}.") from error
+            raise OSError(f"Cannot write to --run_dir={self.path}: {error.strerror or error}.") from error
 
     @property
     def has_flags(self):
@@ -106,32 +111,39 @@ class RunDirectory:
         return path
 
     def write_result(self, result):
-        write_atomically(self._result, (json.dumps(result, indent=2) + "\n").encode())
+        self._write(self._result, json.dumps(result, indent=2) + "\n")
 
     def result(self):
         """The result of a run that is complete, or None."""
-        return _read_json(self._result, "without it the run makes it anew")
+        # Who removes it has it made anew.
+        return self._read_json(self._result, "without it the run makes it anew") if self._result.is_file() else None
 
     def complete_result(self):
         """The result of a run, which must be complete."""
         result = self.result()
         if result is None:
             raise ValueError(f"The run in {self.path} is not complete; repeat its command to resume it.")
+        best = result.get("best")
+        if not (isinstance(best, dict) and all(isinstance(each.get("step"), int) for each in (result, best))):
+            raise ValueError(f"{self._result} is damaged: a step is missing. Without it the run makes it anew.")
         return result
 
     def record_dataset(self, record):
         """Writes what `splits.to_record` says of the dataset, if it says anything."""
         if record:
-            write_atomically(self._dataset, (json.dumps(record, indent=2) + "\n").encode())
+            self._write(self._dataset, json.dumps(record, indent=2) + "\n")
 
     def recorded_dataset(self):
         """Returns the dictionary that `record_dataset` wrote; empty if it wrote none."""
-        return _read_json(self._dataset, "train again, in another --run_dir") or {}
+        record = self._read_json(self._dataset, "train again, in another --run_dir") or {}
+        if not all(isinstance(record.get(name, {}), dict) for name in ("images", "flags", "classes")):
+            raise ValueError(f"{self._dataset} is damaged: an entry is wrong; train again, in another --run_dir.")
+        return record
 
     def events(self):
         """Returns the events of the log; a line that is still being written is left out."""
-        lines = self.metrics.read_text(encoding="utf-8").splitlines(keepends=True) if self.metrics.is_file() else []
-        return [self._event(number, line) for number, line in enumerate(lines, 1) if line.endswith("\n")]
+        lines = LogLines(self.path).read()
+        return [self._event(number, line) for number, line in enumerate(lines, 1)]
 
     @property
     def has_checkpoint(self):
@@ -147,7 +159,10 @@ class RunDirectory:
 
     def _event(self, number, line):
         try:
-            return json.loads(line)
+            event = json_of(line)
+            if not (isinstance(event, dict) and isinstance(event.get("step"), int)):
+                raise ValueError("expected an object with a step")
+            return event
         except ValueError as error:
             raise ValueError(f"{self.metrics}, line {number}, is damaged ({error}); remove the line.") from None
 
@@ -158,7 +173,7 @@ class RunDirectory:
 
     def _clear(self):
         """Removes what a run without a step has left."""
-        for path in (self.model, self.metrics, self._dataset):
+        for path in (self.model, self.metrics, self._dataset, self._checksums.path):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.tensorboard, ignore_errors=True)
 
@@ -169,13 +184,9 @@ class RunDirectory:
     def _saved_flags(self):
         if not self.has_flags:
             raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
+        content = self._checksums.read(self._flags.name)
         try:
-            text = self._flags.read_text(encoding="utf-8")
-            # absl would read more flags from the file that --flagfile names.
-            stray = [line for line in text.splitlines() if not line.startswith("--") or line.startswith("--flagfile")]
-            if stray:
-                raise ValueError(f"expected --name=value on every line, received {stray[0]!r}")
-            return flags.parse(text)
+            return parse_flags(content, self._flags, checked=self._checksums.has(self._flags.name))
         except (FlagsError, ValueError) as error:
             raise ValueError(f"{self._flags} cannot be read: {error}. It is damaged, or of another version.") from None
 
@@ -192,21 +203,18 @@ class RunDirectory:
                 "to go on with it, or another --run_dir."
             )
 
+    def _write(self, path, text):
+        self._checksums.write(path.name, text.encode())
 
-def _read_json(path, advice):
-    """The content of a file, or None if there is none."""
-    if not path.is_file():
-        return None
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged ({error}); {advice}.") from None
-
-
-def damage_of(path):
-    """Returns why the archive in which Keras saves a model cannot be read, or None."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return archive.testzip()
-    except zipfile.BadZipFile as error:
-        return error
+    def _read_json(self, path, advice):
+        """The content of a file, a dictionary, or None if there is none."""
+        content = self._checksums.read(path.name)
+        if content is None:
+            return None
+        try:
+            found = json_of(content)
+            if not isinstance(found, dict):
+                raise ValueError(f"expected an object, received {type(found).__name__}")
+            return found
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged ({error}); {advice}.") from None

@@ -1,12 +1,13 @@
 """The log of a run: `metrics.jsonl` and TensorBoard scalars."""
 
 import json
-import os
 from pathlib import Path
 
 import tensorflow as tf
+from absl import logging
 
-from tfdml.checked_files import naming, write_atomically
+from tfdml.checked_files import naming
+from tfdml.run.log_lines import LogLines
 
 
 class RunLog:
@@ -19,23 +20,22 @@ class RunLog:
 
     def __init__(self, run_dir, enabled=True):
         self.enabled = enabled
-        self.path = Path(run_dir) / "metrics.jsonl"
-        self._events = 0
+        self._events, self._lines = 0, LogLines(run_dir)
         if enabled:
             self._writer = tf.summary.create_file_writer(str(Path(run_dir) / "tensorboard"))
 
     def write(self, event, step, values, **more):
         """Appends an event; numbers in `values` become scalars `event/name`."""
-        # The first event begins the file anew: what stands in it is of a run that ended before its first checkpoint.
-        mode = "a" if self._events else "w"
+        begins = not self._events
         self._events += 1
         if not self.enabled:
             return
         line = json.dumps({"event": event, "step": step, **more, **values})
-        with naming(self.path), open(self.path, mode, encoding="utf-8") as file:
-            file.write(line + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        with naming(self._lines.path):
+            if begins:
+                # What stands in the log is of a run that ended before its first checkpoint.
+                self._lines.keep([])
+            self._lines.append(f"{line}\n".encode())
         with self._writer.as_default(step=step):
             for name, value in values.items():
                 # A metric may have none, such as the distance of pairs where there are none.
@@ -52,6 +52,19 @@ class RunLog:
         TensorBoard drops them where an earlier step follows; with `--load_fast=false` it shows both.
         """
         self._events = state["events"]
-        if self.enabled and self.path.exists():
-            lines = self.path.read_text(encoding="utf-8").splitlines(keepends=True)
-            write_atomically(self.path, "".join(lines[: self._events]).encode())
+        if not self.enabled:
+            return
+        lines = self._lines.read()
+        if lines or not self._events:
+            self._check(lines)
+            self._lines.keep(lines[: self._events])
+        else:
+            logging.warning("%s is missing: its %d events are lost to curves.", self._lines.path, self._events)
+            self._events = 0
+
+    def _check(self, lines):
+        if len(lines) < self._events:
+            raise ValueError(
+                f"{self._lines.path} is damaged: it has {len(lines)} lines, and had {self._events} at the checkpoint. "
+                "Restore it; or, to go on with curves that begin here, remove it."
+            )

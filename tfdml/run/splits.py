@@ -71,17 +71,29 @@ def check_images(record, dataset, run_dir):
     """Raises if a dataset has another number of images than when a run began, whose epochs would change.
 
     Args:
+        record, dataset, run_dir: as `changed_images` takes them.
+    """
+    changed = changed_images(record, dataset, run_dir)
+    if changed:
+        raise ValueError(f"{changed} Restore its images, or train again in another --run_dir.")
+
+
+def changed_images(record, dataset, run_dir):
+    """A sentence that says which split has another number of images than when a run began; empty if none has.
+
+    Args:
         record: what `to_record` gave then; empty: nothing is known.
-        dataset: the `Dataset` now.
+        dataset: the `Dataset` now; of splits that were not read nothing is said.
         run_dir: path of the run.
     """
-    for part, count in record.get("images", {}).items():
-        now = len(dataset.splits()[part])
-        if now != count:
-            raise ValueError(
-                f"The {part} split of {dataset.name} has {now:,} images, and had {count:,} when the run in {run_dir} "
-                "began. Restore its images, or train again in another --run_dir."
+    for part, split in dataset.splits().items():
+        count = record.get("images", {}).get(part, len(split))
+        if len(split) != count:
+            return (
+                f"The {part} split of {dataset.name} has {len(split):,} images, and had {count:,} when the run in "
+                f"{run_dir} began."
             )
+    return ""
 
 
 def held_out(settings, dataset, evaluation):

@@ -2,7 +2,7 @@
 
 from PIL import Image, ImageDraw, ImageOps
 
-from tfdml.checked_files import naming
+from tfdml.checked_files import naming, open_file
 
 # Pixels.
 SIDE, MARGIN, TEXT = 128, 8, 28
@@ -41,7 +41,7 @@ def _short(text):
 def _tile(file):
     """Returns the picture in a square; grey where it is no longer there."""
     try:
-        with Image.open(file) as image:
+        with open_file(file) as content, Image.open(content) as image:
             # Decoded small where the format allows it.
             image.draft("RGB", (2 * SIDE, 2 * SIDE))
             upright = ImageOps.exif_transpose(image).convert("RGB")

@@ -17,6 +17,7 @@ from tfdml.embedding_shards import (
     VERSION,
     EmbeddingShards,
     Shard,
+    are_entries,
     checked_shard,
     shard_name,
     write_shard,
@@ -117,7 +118,7 @@ class EmbeddingJob:
                 raise ValueError(f"{missing[0]} in {self.folder} is missing or damaged; repeat the command to go on.")
             shards, bad = {}, {}
             for number in range(self._count()):
-                note = read_manifest(self._note(number), NOTE_FORMAT, VERSION)
+                note = self._read_note(number)
                 shards |= note["shard"]
                 bad |= note["bad"]
             count = sum(shard["rows"] for shard in shards.values())
@@ -159,10 +160,16 @@ class EmbeddingJob:
     def _note(self, number):
         return (self.folder / shard_name(number)).with_suffix(".json")
 
+    def _read_note(self, number):
+        note = read_manifest(self._note(number), NOTE_FORMAT, VERSION)
+        if not (isinstance(note.get("bad"), dict) and are_entries(note.get("shard"))):
+            raise ValueError(f"{self._note(number)} is damaged: an entry is missing or wrong.")
+        return note
+
     def _noted(self, number):
         """Returns the note of a shard that is there and whole, or None."""
         try:
-            note = read_manifest(self._note(number), NOTE_FORMAT, VERSION)
+            note = self._read_note(number)
         except ValueError:
             return None
         return note if self._is_whole(note["shard"]) else None

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from pipelines.datasets.tables import read_table, row_of
+from tfdml.parquet_files import is_of_texts, read_columns, values_of
 
 ENDINGS = (".csv", ".parquet")
 
@@ -27,21 +28,14 @@ def _of_csv(file):
 
 
 def _of_parquet(file):
-    # Imported here because it is slow to load.
-    import pyarrow
-    import pyarrow.parquet
-
     try:
-        with pyarrow.parquet.ParquetFile(file) as table:
-            _check(file, table.schema_arrow.names)
-            found = table.read(columns=[name for name in ("path", "label") if name in table.schema_arrow.names])
-    except (OSError, pyarrow.ArrowException) as error:
+        found = read_columns(file, ("path", "label"), check=lambda names: _check("it", names))
+        if not is_of_texts(found["path"]):
+            raise ValueError(f"expected a column path of texts, received type {found['path'].type}")
+        paths = values_of(found["path"])
+        return paths, values_of(found["label"]) if "label" in found.column_names else [None] * len(paths)
+    except (OSError, ValueError) as error:
         raise ValueError(f"{file} cannot be read: {error}.") from error
-    kind = found["path"].type
-    if not (pyarrow.types.is_string(kind) or pyarrow.types.is_large_string(kind)):
-        raise ValueError(f"{file}: expected a column path of texts, received type {kind}.")
-    paths = found["path"].to_pylist()
-    return paths, found["label"].to_pylist() if "label" in found.column_names else [None] * len(paths)
 
 
 def _check(file, header):

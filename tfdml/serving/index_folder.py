@@ -6,11 +6,13 @@ import os
 import threading
 from pathlib import Path
 
-from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, vacated, write_manifest
+from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, reason_of, vacated, write_manifest
 from tfdml.faiss_library import load_faiss
+from tfdml.parquet_files import read_columns, values_of
 from tfdml.serving.model_files import model_hash
 
 FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
+DELETION = "deletion of a tfdml index"
 TYPES = {"model": str, "dimension": int, "metric": str, "kind": str, "spec": str, "count": int, "trained_on": int}
 TYPES |= {"generation": int, "index": dict, "images": dict}
 
@@ -27,6 +29,7 @@ class IndexFolder:
     | `model/` | the SavedModel |
     | `images/` | the images of a dataset in memory, to which paths that are not absolute lead |
     | `bad_images.jsonl` | images that could not be read, if there are any |
+    | `deletion.json` | while images are deleted: which |
 
     A new generation, N + 1, is written beside the old one, and the manifest replaced: at any time the index is whole.
 
@@ -37,6 +40,7 @@ class IndexFolder:
     def __init__(self, path):
         self.path = Path(path)
         self.model, self.bad_images = (self.path / name for name in ("model", "bad_images.jsonl"))
+        self._deletion = self.path / "deletion.json"
         # Asked once for a folder: for each image it takes longer than finding the image.
         self._is_inside = functools.cache(lambda folder: Path(folder).resolve().is_relative_to(self.path.resolve()))
 
@@ -70,6 +74,24 @@ class IndexFolder:
         if found["metric"] not in ("cosine", "euclidean"):
             raise ValueError(f"{self.path / MANIFEST} is damaged: the metric is {found['metric']!r}.")
         return found
+
+    def begin_deletion(self, names):
+        """Notes the names of images before they are deleted, so that after a kill the next command goes on with it."""
+        write_manifest(self._deletion, DELETION, VERSION, {"images": sorted(names)})
+
+    def begun_deletion(self):
+        """Returns the names of images whose deletion has begun and has not ended, a set."""
+        if not self._deletion.exists():
+            return set()
+        names = read_manifest(self._deletion, DELETION, VERSION).get("images")
+        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError(
+                f"{self._deletion} is damaged: expected a list of images. Remove it, and delete them again."
+            )
+        return set(names)
+
+    def end_deletion(self):
+        self._deletion.unlink()
 
     def check_model(self, path, expected):
         """Raises a ValueError if the model in a folder is not the one that belongs to this index.
@@ -111,16 +133,12 @@ class IndexFolder:
 
     def read_images(self, manifest):
         """Returns ids `[N]`, paths and labels of the rows of the index."""
-        # Imported here because it is slow to load.
-        import pyarrow
-        import pyarrow.parquet
-
         path = self._checked(manifest["images"], f"images-{manifest['generation']}.parquet")
         try:
-            table = pyarrow.parquet.read_table(path)
-            ids, paths, labels = table["id"].to_numpy(), table["path"].to_pylist(), table["label"].to_pylist()
-        except (OSError, KeyError, ValueError, pyarrow.ArrowException) as error:
-            raise ValueError(f"{path} is no table of images: {error}.") from error
+            table = read_columns(path)
+            ids, paths, labels = table["id"].to_numpy(), values_of(table["path"]), values_of(table["label"])
+        except (OSError, KeyError, ValueError) as error:
+            raise ValueError(f"{path} is no table of images: {reason_of(error)}.") from error
         if len(ids) != manifest["count"] or not all(isinstance(each, str) for each in paths):
             raise ValueError(f"{path} does not have a path for each of {manifest['count']} images.")
         for each in paths:
@@ -143,6 +161,7 @@ class IndexFolder:
             columns: `(ids, paths, labels)` of its rows.
             about: what the manifest says besides; see `TYPES`.
         """
+        # Imported here because it is slow to load.
         import pyarrow
         import pyarrow.parquet
 

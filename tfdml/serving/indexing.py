@@ -37,6 +37,8 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
         index_of_kind(kind)
     folder.path.mkdir(parents=True, exist_ok=True)
     with naming(folder.path), locked(folder.path, "index"):
+        if add:
+            _finish_deletion(folder)
         shards, embedder = _opened(folder, model, add)
         if not add:
             _check_same(folder, shards, images)
@@ -86,12 +88,14 @@ def delete_images(out, paths):
         paths: list of paths, as the index has them or relative to the working folder.
     """
     folder = IndexFolder(out)
-    manifest = folder.manifest()
+    folder.manifest()
     with naming(folder.path), locked(folder.path, "index"):
-        shards = EmbeddingShards(folder.embeddings)
+        earlier = _finish_deletion(folder)
+        shards, manifest = EmbeddingShards(folder.embeddings), folder.manifest()
         embedded = [path for block in shards.blocks() for path in block.paths]
-        # Also those that an interrupted deletion has deleted from the embeddings only.
-        there = {*embedded, *folder.read_images(manifest)[1]}
+        # Also those that are in the index alone: an earlier version was interrupted.
+        present = {*embedded, *folder.read_images(manifest)[1]}
+        there = present | earlier
         names = {_name_of(path, out, there) for path in paths}
         unknown = sorted(names - there)
         if unknown:
@@ -100,12 +104,28 @@ def delete_images(out, paths):
         if not left:
             raise ValueError(f"These are all images of the index {out}; remove the folder instead.")
         _check_size(manifest["spec"], left)
+        if names & present:
+            folder.begin_deletion(names)
+            _finish_deletion(folder)
+        return len(names), left
+
+
+def _finish_deletion(folder):
+    """Deletes the images whose deletion has begun, as far as that is not done; returns their names.
+
+    Args:
+        folder: `IndexFolder`.
+    """
+    names = folder.begun_deletion()
+    if names:
         files = [Path(folder.file_of(name)) for name in names if not os.path.isabs(name)]
+        shards, manifest = EmbeddingShards(folder.embeddings), folder.manifest()
         shards.remove(names)
         build(folder, shards, manifest["spec"], manifest["metric"], anew=True)
         for file in files:
             file.unlink(missing_ok=True)
-        return len(names), len(shards)
+        folder.end_deletion()
+    return names
 
 
 def _check_size(spec, count):

@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+from tfdml.checked_files import json_of, read_bytes
+
 METADATA, README = "metadata.json", "README.md"
 # Of the card's format: a change that readers must know of raises it.
 VERSION = 1
@@ -27,11 +29,14 @@ def read_card(path):
     if not file.is_file():
         return {}
     try:
-        facts = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+        facts = json_of(read_bytes(file))
+    except (OSError, ValueError) as error:
         raise ValueError(f"{file} is damaged ({error}); export the model again.") from None
     if not isinstance(facts, dict) or facts.get("version") != VERSION:
         raise ValueError(f"{file} is of another version of tfdml; export the model again.")
+    embedding = facts.get("embedding")
+    if not isinstance(embedding, dict) or str(embedding.get("metric")) not in MEASURES:
+        raise ValueError(f"{file} is damaged (embedding is missing or wrong); export the model again.")
     return facts
 
 

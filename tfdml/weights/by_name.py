@@ -7,6 +7,8 @@ from pathlib import Path
 
 import h5py
 
+from tfdml.archive_sizes import check_datasets
+
 # Names that a message lists at most.
 SHOWN = 5
 
@@ -41,6 +43,7 @@ def load_by_name(model, path):
         own = Path(folder) / "own.weights.h5"
         model.save_weights(own)
         with h5py.File(path) as source, h5py.File(own, "r+") as target:
+            check_datasets(source, Path(path).stat().st_size)
             found, wanted = _parameters(source), _parameters(target)
             shared = [name for name in wanted if name in found]
             _check(shared, found, wanted)

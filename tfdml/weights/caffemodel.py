@@ -1,10 +1,11 @@
 """Caffe's weights, read as protocol buffers: the few fields that hold them."""
 
 import functools
-from pathlib import Path
 
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+
+from tfdml.checked_files import read_bytes
 
 Field = descriptor_pb2.FieldDescriptorProto
 # The messages of `caffe.proto`, and of their fields the number, name, type, and whether it is repeated.
@@ -30,7 +31,7 @@ def read_caffemodel(path):
     """Returns name to float32 array: `inception_3a/1x1.weight`, `inception_3a/1x1.bias`, and so on."""
     net = _net_class()()
     try:
-        net.ParseFromString(Path(path).read_bytes())
+        net.ParseFromString(read_bytes(path))
         arrays = {
             f"{layer.name}.{ROLES[number] if number < len(ROLES) else number}": _array(blob)
             for layer in (*net.layers, *net.layer)

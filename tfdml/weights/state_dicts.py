@@ -1,11 +1,12 @@
 """Reads PyTorch state dicts from files, without running code that a pickle might contain."""
 
-import json
 import pickle
 import struct
 from pathlib import Path
 
 import numpy as np
+
+from tfdml.checked_files import json_of, open_file, read_bytes
 
 # Types of the safetensors format that NumPy has; bfloat16 is the upper half of a float32.
 TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
@@ -25,7 +26,8 @@ def _read_torch(path):
             f"weights as a .safetensors file. The import failed: {error}"
         ) from error
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
+        with open_file(path) as file:
+            state = torch.load(file, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, KeyError, ValueError) as error:
         reason = str(error).split("\n")[0] or "it is empty"
         raise ValueError(f"{path} cannot be read as weights of PyTorch: {reason}") from error
@@ -35,10 +37,10 @@ def _read_torch(path):
 
 
 def _read_safetensors(path):
-    content = Path(path).read_bytes()
+    content = read_bytes(path)
     try:
         (length,) = struct.unpack_from("<Q", content)
-        header = json.loads(content[8 : 8 + length])
+        header = json_of(content[8 : 8 + length])
         data = memoryview(content)[8 + length :]
         return {name: _array(entry, data) for name, entry in header.items() if name != "__metadata__"}
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -90,6 +90,8 @@ def test_labels():
     names = ["wren", "crow", "ant", "crow"]
     for labels in (names, np.array(names), np.array(names, object), [name.encode() for name in names]):
         assert class_numbers(labels).tolist() == [2, 1, 0, 1]
+    large = np.array([2**64 - 1, 7, 2**63, 7], np.uint64)
+    assert class_numbers(large).tolist() == [2, 0, 1, 0] and class_numbers(large // 2).tolist()[0] == 2**63 - 1
 
 
 SLICES, ONE_HOT = tf.data.Dataset.from_tensor_slices, np.eye(3)[LABELS // 3 - 1]

@@ -1,0 +1,257 @@
+"""Small files that stand for gigabytes, and files that never end, are refused by name before they are read."""
+
+import io
+import os
+import socket
+import tracemalloc
+import zipfile
+
+import h5py
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+from PIL import Image
+
+from pipelines.datasets import load
+from pipelines.datasets.archives import unpack
+from pipelines.datasets.class_groups import read_class_groups
+from pipelines.datasets.ignoring import read_list
+from pipelines.datasets.packed_images import read_part
+from pipelines.reading.cached_rows import rows_on_disk
+from tests.commands import assert_one_error, run
+from tests.run.parsed_flags import parsed
+from tfdml import loading
+from tfdml.archive_sizes import ALWAYS_ALLOWED
+from tfdml.backbones import Small
+from tfdml.checked_files import read_manifest
+from tfdml.evaluation.embedding_files import EmbeddingFiles
+from tfdml.flagfiles import check_flagfiles
+from tfdml.model_archive import damage_of
+from tfdml.parquet_files import MOST_TEXT, read_columns, values_of
+from tfdml.run.model_files import load_weights
+from tfdml.run.run_directory import RunDirectory
+from tfdml.serving.contact_sheet import _tile
+from tfdml.serving.image_tables import read_image_table
+from tfdml.weights.caffemodel import read_caffemodel
+from tfdml.weights.state_dicts import read_state_dict
+
+LONG = "x" * 2**20
+
+
+@pytest.fixture
+def nothing_is_unpacked(monkeypatch):
+    """Fails a test in which a member of a zip file is read."""
+    whole = zipfile.ZipFile.open
+
+    def opened(self, name, mode="r", **more):
+        return whole(self, name, mode, **more) if mode == "w" else pytest.fail(f"read {name}")
+
+    monkeypatch.setattr(zipfile.ZipFile, "open", opened)
+
+
+def bomb(path, name, size=3 * 2**30):
+    """A zip file that declares a member of this size, which is not there."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, bytes(10**6))
+    content = path.read_bytes()
+    declared = (10**6).to_bytes(4, "little")
+    assert content.count(declared) == 2
+    path.write_bytes(content.replace(declared, size.to_bytes(4, "little")))
+    return path
+
+
+@pytest.mark.parametrize("member", ["model.weights.h5", "config.json", "assets/more"])
+def test_a_model_that_would_fill_memory_is_refused_before_it_is_unpacked(tmp_path, member, nothing_is_unpacked):
+    path = bomb(tmp_path / "model.keras", member)
+    with pytest.raises(ValueError, match=f"^{path} is not a Keras model, or is damaged: it would be unpacked from"):
+        loading.load(path)
+    run = RunDirectory(tmp_path)
+    run.claim(parsed()[1])
+    with pytest.raises(ValueError, match=f"^{path} is damaged .it would be unpacked from"):
+        run.model_file("best")
+
+
+def test_many_members_that_each_are_small_are_counted_together(tmp_path, nothing_is_unpacked):
+    path = tmp_path / "model.keras"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(9):
+            member = zipfile.ZipInfo(f"assets/{number}")
+            member.file_size, member.compress_size, member.header_offset = ALWAYS_ALLOWED // 8, 1, 0
+            member.CRC = 0
+            archive.filelist.append(member)
+        archive._didModify = True
+    assert "it would be unpacked from 9 bytes" in damage_of(path)
+
+
+def test_weights_that_declare_more_than_they_hold_are_refused(tmp_path):
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        file.create_dataset("vars/0", shape=(2**29,), dtype="f4", chunks=(2**20,), compression="gzip")
+    with zipfile.ZipFile(tmp_path / "model.keras", "w") as archive:
+        archive.writestr("model.weights.h5", content.getvalue())
+    assert "to 2,147,483,648, more than models" in damage_of(tmp_path / "model.keras")
+
+
+def test_arrays_that_would_fill_memory_are_refused_before_they_are_unpacked(tmp_path, nothing_is_unpacked):
+    path = bomb(tmp_path / "x.npz", "embeddings.npy")
+    with pytest.raises(ValueError, match=f"^{path} cannot be read: it would be unpacked from"):
+        EmbeddingFiles.read(str(path))
+
+
+def test_a_dataset_that_would_fill_the_disk_is_refused_before_it_is_unpacked(tmp_path, nothing_is_unpacked):
+    path = bomb(tmp_path / "birds.zip", "birds/zeros")
+    with pytest.raises(ValueError, match=f"^The archive {path} is not unpacked: it holds more than"):
+        unpack(path, tmp_path / "birds")
+
+
+def test_models_that_shrink_a_little_are_read(tmp_path):
+    content = io.BytesIO()
+    with h5py.File(content, "w") as file:
+        file["vars/0"] = np.zeros(10**6)
+    with zipfile.ZipFile(tmp_path / "model.keras", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.weights.h5", content.getvalue())
+    assert damage_of(tmp_path / "model.keras") is None
+
+
+def write_table(file, **columns):
+    pyarrow.parquet.write_table(pyarrow.table(columns), file)
+    return str(file)
+
+
+def repeated(text, rows):
+    return pyarrow.DictionaryArray.from_arrays(pyarrow.array(np.zeros(rows, np.int32)), pyarrow.array([text]))
+
+
+@pytest.mark.parametrize("make", [repeated, lambda text, rows: [text] * 3], ids=["one for all", "one for each"])
+def test_labels_and_paths_of_a_megabyte_are_refused_by_name(tmp_path, make):
+    """Decoded, those of a file of a few kilobytes would take 100 GB."""
+    labels = make(LONG, 100_000)
+    embeddings = pyarrow.array([[1.0]] * len(labels))
+    path = write_table(tmp_path / "embeddings.parquet", embeddings=embeddings, labels=labels)
+    with pytest.raises(ValueError, match=f"^{path} cannot be read: a text has 1,048,576 bytes, and may have 65,536"):
+        EmbeddingFiles.read(path)
+    path = write_table(tmp_path / "table.parquet", path=[f"{row}.jpg" for row in range(len(labels))], label=labels)
+    with pytest.raises(ValueError, match=f"^{path} cannot be read: a text has 1,048,576 bytes"):
+        read_image_table(path)
+
+
+def test_equal_texts_are_in_memory_once(tmp_path):
+    path = write_table(tmp_path / "table.parquet", label=repeated("x" * 60_000, 100_000))
+    values = values_of(read_columns(path)["label"])
+    assert len(values) == 100_000 and len(set(map(id, values))) == 1
+
+
+def test_a_long_label_makes_no_other_longer(tmp_path):
+    labels = [f"class {row // 2}" for row in range(2000)]
+    labels[:2] = ["x" * MOST_TEXT] * 2
+    path = write_table(tmp_path / "x.parquet", embeddings=[[1.0]] * 2000, labels=labels)
+    tracemalloc.start()
+    found = EmbeddingFiles.read(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # As texts of NumPy they take half a gigabyte.
+    assert peak < 2**24
+    assert [found.class_names[number] for number in found.labels.tolist()] == labels
+
+
+def test_columns_that_would_fill_memory_are_refused(tmp_path):
+    table = pyarrow.table({"labels": np.zeros(2**20, np.int64)})
+    with pyarrow.parquet.ParquetWriter(tmp_path / "x.parquet", table.schema) as file:
+        for _ in range(40):
+            file.write_table(table)
+    with pytest.raises(ValueError, match="it would be unpacked from [0-9,]+ bytes to"):
+        read_columns(tmp_path / "x.parquet")
+
+
+def pipe(path):
+    os.mkfifo(path)
+
+
+def a_socket(path):
+    with socket.socket(socket.AF_UNIX) as listener:
+        # Names of sockets are short.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(path.parent)
+            listener.bind(path.name)
+
+
+def endless(path):
+    path.symlink_to("/dev/zero")
+
+
+READERS = {
+    "manifest": lambda path: read_manifest(path, "tfdml index", 1),
+    "embeddings.npy": lambda path: EmbeddingFiles.read(str(path), str(path)),
+    "embeddings.npz": lambda path: EmbeddingFiles.read(str(path)),
+    "embeddings.parquet": lambda path: EmbeddingFiles.read(str(path)),
+    "images.csv": read_image_table,
+    "images.parquet": read_image_table,
+    "model.keras": loading.load,
+    "bad_images.jsonl": read_list,
+    "outer.flags": lambda path: check_flagfiles(["--epochs=3", f"--flagfile={path}"]),
+    "weights.safetensors": read_state_dict,
+    "x.caffemodel": read_caffemodel,
+    "x.weights.h5": lambda path: load_weights(Small(), str(path)),
+    "metrics.jsonl": lambda path: RunDirectory(path.parent).events(),
+    "dataset.json": lambda path: RunDirectory(path.parent).recorded_dataset(),
+    "checksums.json": lambda path: RunDirectory(path.parent).events(),
+    "classes.csv": lambda path: read_class_groups(path, "genus"),
+}
+
+
+@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("make", [pipe, a_socket, endless], ids=["pipe", "socket", "device"])
+def test_what_is_no_file_is_refused_by_name(tmp_path, name, make):
+    make(tmp_path / name)
+    with pytest.raises((ValueError, OSError), match=rf"{tmp_path / name} is a (pipe|socket|device), and no file"):
+        READERS[name](tmp_path / name)
+
+
+@pytest.mark.parametrize("make", [pipe, a_socket, endless], ids=["pipe", "socket", "device"])
+def test_an_image_that_is_no_file_is_missing(tmp_path, make):
+    """TensorFlow would wait for a pipe for ever, and read a device until memory is full."""
+    for part in ("train", "test"):
+        for number in range(2):
+            path = tmp_path / part / f"{part}{number}" / "0.jpg"
+            path.parent.mkdir(parents=True)
+            Image.new("RGB", (9, 9)).save(path)
+    make(tmp_path / "train" / "train1" / "1.jpg")
+    with pytest.raises(
+        FileNotFoundError, match="1 of 3 listed images are missing, first .*train1/1.jpg', which is no file"
+    ):
+        load("folder", data_dir=str(tmp_path))
+
+
+def test_a_shard_and_a_cached_row_that_are_pipes_are_refused(tmp_path):
+    pipe(tmp_path / "train-00000.tar")
+    with pytest.raises(OSError):
+        read_part(str(tmp_path / "train-00000.tar"), 512, 3)
+    (tmp_path / "cache" / "0").mkdir(parents=True)
+    pipe(tmp_path / "cache" / "0" / "7")
+    with pytest.raises(OSError, match=f"^{tmp_path}/cache/0/7 is no file. Remove {tmp_path}/cache"):
+        rows_on_disk(tmp_path / "cache")
+
+
+def test_a_picture_of_an_index_that_is_a_pipe_is_grey(tmp_path):
+    pipe(tmp_path / "1.jpg")
+    assert _tile(tmp_path / "1.jpg").getextrema() == ((211, 211),) * 3
+
+
+def test_flagfiles_of_flagfiles_are_looked_at_once(tmp_path):
+    first, second = tmp_path / "first.flags", tmp_path / "second.flags"
+    first.write_text(f"# --flagfile={tmp_path}/none\n--flagfile={second}\n")
+    second.write_text(f"--epochs=3\n  --flagfile={first}\n")
+    check_flagfiles(["--flagfile", str(first)])
+    pipe(tmp_path / "third.flags")
+    second.write_text(f"--flagfile={tmp_path}/third.flags\n")
+    with pytest.raises(OSError, match=f"{tmp_path}/third.flags is a pipe, and no file"):
+        check_flagfiles([f"--flagfile={first}"])
+    second.write_bytes(b"--epochs=3\n\xff")
+    with pytest.raises(ValueError, match=f"--flagfile={second} cannot be read: it is no UTF-8 text, from byte 11 on"):
+        check_flagfiles([f"--flagfile={first}"])
+
+
+def test_a_command_refuses_a_flagfile_that_is_a_pipe(tmp_path):
+    pipe(tmp_path / "x.flags")
+    assert_one_error(run("tfdml.evaluate", f"--flagfile={tmp_path}/x.flags"), f"{tmp_path}/x.flags is a pipe")
