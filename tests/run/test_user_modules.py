@@ -8,7 +8,7 @@ import pytest
 
 import tfdml
 from tests.commands import Forked, assert_one_error, run
-from tests.run_helpers import METRICS, result, straight_run
+from tests.run_helpers import METRICS, change_flags, result, straight_run
 from tfdml.run.experiment import trained_model
 from tfdml.run.user_modules import check_modules
 
@@ -27,9 +27,7 @@ COMMANDS = {
 def naming(run_dir, folder, module):
     """A copy of a run that names a module."""
     copy = shutil.copytree(run_dir, folder)
-    flags = (copy / "flags.txt").read_text()
-    assert "--import_modules=\n" in flags
-    (copy / "flags.txt").write_text(flags.replace("--import_modules=\n", f"--import_modules={module}\n"))
+    change_flags(copy, "--import_modules=\n", f"--import_modules={module}\n")
     return copy
 
 
@@ -46,14 +44,14 @@ def test_a_record_of_the_dataset_names_no_program(finished, monkeypatch):
     monkeypatch.setenv("MARK", str(finished / "mark"))
     record = {"flags": {"import_modules": [PROGRAM], "cache": "bytes"}, "images": {}}
     (finished / "dataset.json").write_text(json.dumps(record))
+    (finished / "checksums.json").unlink()
     trained_model(finished, "best", {"deterministic": False})
     assert PROGRAM not in sys.modules and not (finished / "mark").exists()
 
 
 def test_a_flagfile_in_a_flagfile_is_not_read(finished):
     (finished / "more.flags").write_text("--seed=7\n")
-    with (finished / "flags.txt").open("a") as flags:
-        flags.write(f"--flagfile={finished}/more.flags\n")
+    change_flags(finished, "--import_modules=\n", f"--import_modules=\n--flagfile={finished}/more.flags\n")
     with pytest.raises(ValueError, match="expected --name=value on every line, received '--flagfile="):
         trained_model(finished, "best")
 
