@@ -33,7 +33,11 @@ def read_columns(source, columns=None, check=lambda names: None):
             found = pyarrow.parquet.ParquetFile(file, read_dictionary=texts)
             names = found.schema_arrow.names
             check(names)
-            return found.read(None if columns is None else [name for name in columns if name in names])
+            wanted = [name for name in columns or names if name in names]
+            twice = [name for name in wanted if names.count(name) > 1]
+            if twice:
+                raise ValueError(f"it has the column {twice[0]!r} {names.count(twice[0])} times")
+            return found.read(wanted)
         except (pyarrow.ArrowException, OSError, ValueError, MemoryError) as error:
             raise ValueError(reason_of(error)) from None
 

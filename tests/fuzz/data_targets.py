@@ -99,5 +99,5 @@ TARGETS = {
     "published": Target(_make_published, _read_published, {"*.txt": LINES, "*.mat": damage.ANY}),
     "archives": Target(_make_archives, _read_archives, {"*.zip": ZIP, "*.gz": damage.ANY}, ("*.zip", "*.gz")),
     "packed": Target(_make_packed, _read_packed, {"*.json": JSON, "*.parquet": TABLE, "*.tar": damage.ANY}, ("*.tar",)),
-    "images": Target(_make_images, _read_images, {"*": (change_image, change_image, *damage.ANY)}),
+    "images": Target(_make_images, _read_images, {"*": (change_image, change_image, *damage.ANY)}, named=False),
 }

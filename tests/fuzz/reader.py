@@ -34,7 +34,8 @@ class Watch:
             self._opened(os.path.realpath(os.fsdecode(arguments[0])), arguments[2])
 
     def _opened(self, path, flags):
-        if path.startswith(self._hostile):
+        # Names that are relative to an open folder look like files of the working folder, which are not there.
+        if path.startswith(self._hostile) and os.path.exists(path):
             self.noted.append(f"opened {path}")
         elif flags & WRITING and not path.startswith((str(self.folder), self.temporary, "/dev/", "/proc/")):
             self.noted.append(f"wrote {path}")

@@ -119,8 +119,8 @@ TARGETS = {
     "run": Target(
         _make_run,
         _read_run,
-        {"flags.txt": LINES, "*.jsonl": LINES, "result.json": JSON, "dataset.json": JSON},
-        ("flags.txt", "metrics.jsonl", "result.json"),
+        {"flags.txt": LINES, "*.jsonl": LINES, "checksums.json": JSON, "result.json": JSON, "dataset.json": JSON},
+        ("flags.txt", "metrics.jsonl", "result.json", "dataset.json"),
     ),
     "checkpoint": Target(
         _make_run, _read_checkpoint, {"state.json": JSON, "manifest.json": JSON, "arrays.npz": ZIP}, ("arrays.npz",)
@@ -130,5 +130,5 @@ TARGETS = {
         _read_weights,
         {"*.caffemodel": damage.ANY, "*.safetensors": (_change_safetensors, *damage.ANY), "*.h5": damage.ANY},
     ),
-    "specs": Target(_make_specs, _read_specs, {"*.spec": (_respelt,)}),
+    "specs": Target(_make_specs, _read_specs, {"*.spec": (_respelt,)}, named=False),
 }

@@ -89,7 +89,12 @@ TARGETS = {
         ("*.parquet",),
     ),
     "embeddings": Target(
-        _make_embeddings, _read_embeddings, {"*.npz": ZIP, "*.npy": ARRAY, "*.parquet": TABLE}, ("*.npz",)
+        _make_embeddings,
+        _read_embeddings,
+        {"*.npz": ZIP, "*.npy": ARRAY, "*.parquet": TABLE},
+        ("*.npz",),
+        # Whole files of embeddings may not be enough for the metrics.
+        named=False,
     ),
     "tables": Target(_make_tables, _read_tables, {"*.csv": LINES, "*.parquet": TABLE}),
 }

@@ -20,9 +20,11 @@ class Target:
         read: function from the folder to what is in them; its text says whether a number has changed.
         hostile: pattern of names to the functions that change such files on purpose.
         checked: patterns of the files whose damage is always noticed, because a checksum is kept of them.
+        named: whether errors name the file.
     """
 
     make: Callable
     read: Callable
     hostile: Mapping
     checked: tuple = ()
+    named: bool = True

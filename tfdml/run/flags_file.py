@@ -8,6 +8,8 @@ from tfdml import flags
 from tfdml.checked_files import text_of
 
 SHOWN = 3
+# Letters of a line in an error.
+LONGEST = 200
 
 
 def parse_flags(content, path, checked):
@@ -23,7 +25,7 @@ def parse_flags(content, path, checked):
     lines = text.splitlines()
     stray = [line for line in lines if not line.startswith("--") or line.startswith("--flagfile")]
     if stray:
-        raise ValueError(f"expected --name=value on every line, received {stray[0]!r}")
+        raise ValueError(f"expected --name=value on every line, received {stray[0][:LONGEST]!r}")
     settings, serialized = flags.parse(text)
     if not checked:
         _check_whole(text, path, {_name(line, serialized) for line in lines}, list(serialized))
