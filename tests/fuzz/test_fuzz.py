@@ -5,6 +5,7 @@ import fnmatch
 import os
 import random
 import shutil
+from pathlib import Path
 
 import pytest
 
