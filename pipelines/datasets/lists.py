@@ -2,6 +2,8 @@
 
 # Class numbers are stored in 64 bits.
 MOST = 2**63 - 1
+# Letters of a line in an error.
+LONGEST = 200
 
 
 def read_list(path, /, *, header=0, **columns):
@@ -48,7 +50,7 @@ def _parse(path, number, line, columns):
     words[-1] = words[-1].rstrip()
     try:
         row = [kind(word) for kind, word in zip(columns.values(), words, strict=True)]
-        if any(isinstance(value, int) and abs(value) > MOST for value in row):
+        if "\0" in line or any(isinstance(value, int) and abs(value) > MOST for value in row):
             raise ValueError
         return row
     except ValueError:
@@ -56,5 +58,5 @@ def _parse(path, number, line, columns):
         numbers = [name for name, kind in columns.items() if kind is not str]
         raise ValueError(
             f"{path}, line {number}: expected {expected}{', numbers in ' + ', '.join(numbers) if numbers else ''}; "
-            f"received {line.strip()!r}."
+            f"received {line.strip()[:LONGEST]!r}."
         ) from None

@@ -31,10 +31,12 @@ def read_table(table, check_header):
 
 
 def row_of(table, header, row, line):
-    """Returns a row as a dictionary of stripped text; one with more or fewer columns than the header is an error."""
+    """Returns a row as a dictionary of stripped text; one with other columns than the header is an error."""
     if len(row) != len(header):
         raise ValueError(
             f"{table}, line {line}: {len(row)} columns where the header has {len(header)}. Put text that has commas "
             "into double quotes."
         )
+    if any("\0" in text for text in row):
+        raise ValueError(f"{table}, line {line}: a zero byte, which no text has. The file is damaged.")
     return {name: text.strip() for name, text in zip(header, row, strict=True)}

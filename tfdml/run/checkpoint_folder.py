@@ -143,6 +143,8 @@ def _read(folder, step):
     # Those of earlier versions have no step.
     if not isinstance(manifest, dict) or manifest.keys() - {"step"} != {ARRAYS, STATE}:
         raise ValueError(f"{MANIFEST} lacks an entry, or has another one")
+    if not isinstance(manifest.get("step", step), int):
+        raise ValueError(f"the step in {MANIFEST} is no number")
     if manifest.get("step", step) != step:
         raise ValueError(f"it was written as that of step {manifest['step']}")
     for name in (ARRAYS, STATE):
@@ -152,4 +154,6 @@ def _read(folder, step):
     with np.load(folder / ARRAYS, allow_pickle=False) as stored:
         check_zip(stored.zip)
         arrays = [(str(name), stored[f"array{place}"]) for place, name in enumerate(stored["names"])]
+    if not all(isinstance(array, np.ndarray) for _, array in arrays):
+        raise ValueError(f"{ARRAYS} holds something that is no array")
     return arrays, json_of(read_bytes(folder / STATE))

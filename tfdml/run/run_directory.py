@@ -7,7 +7,7 @@ from pathlib import Path
 
 from absl.flags import Error as FlagsError
 
-from tfdml.checked_files import json_of, open_locked
+from tfdml.checked_files import json_of, open_locked, reason_of
 from tfdml.model_archive import damage_of
 from tfdml.run.checksums import Checksums
 from tfdml.run.flags_file import parse_flags
@@ -187,8 +187,11 @@ class RunDirectory:
         content = self._checksums.read(self._flags.name)
         try:
             return parse_flags(content, self._flags, checked=self._checksums.has(self._flags.name))
-        except (FlagsError, ValueError) as error:
-            raise ValueError(f"{self._flags} cannot be read: {error}. It is damaged, or of another version.") from None
+        except (FlagsError, ValueError, RecursionError) as error:
+            # For a name of a thousand letters absl's suggestions take as many calls.
+            raise ValueError(
+                f"{self._flags} cannot be read: {reason_of(error)}. It is damaged, or of another version."
+            ) from None
 
     def _refuse_other_flags(self, serialized):
         _, saved = self._saved_flags()
