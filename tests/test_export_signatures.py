@@ -154,6 +154,10 @@ def test_files_are_read_alone_and_embedded_together(strict, tolerant):
         embeddings, valid = model.embed_read(images[:3])
         assert valid.tolist() == [True] * 3
         np.testing.assert_allclose(embeddings, model.embed_contents(GOOD)[0], atol=1e-5)
+        # Small ones are as they are.
+        mixed, valid = model.embed_read([contents[0], images[1], BAD["half"], contents[2]])
+        assert valid.tolist() == [True, True, False, True]
+        np.testing.assert_allclose(mixed[valid], embeddings, atol=1e-5)
 
 
 def test_a_model_of_an_earlier_version_reads_and_embeds_at_once(strict, monkeypatch):

@@ -9,6 +9,8 @@ import re
 import struct
 import zlib
 
+from pipelines.datasets.headers import segment_length
+
 # A scan takes 0.3 to 2 ns for each pixel, so `SCANNED` pixels take 2 seconds at most. Scripts of encoders have 4 to 23
 # scans, libjpeg's 10; so photos of any size pass, and small images with the most that a script can say.
 FEW_SCANS, MANY_SCANS, SCANNED = 25, 1000, 1_000_000_000
@@ -24,6 +26,8 @@ TEXTS, MOST_TEXTS = (b"zTXt", b"iTXt"), 20
 # So many bytes more than the pixels are unpacked in a second.
 SPARE_BYTES = 2**29
 MOST_EXPANSION = 1032
+# Pixels that take milliseconds, and bytes that are unpacked in as many.
+QUICK, QUICK_BYTES = 2**19, 2**24
 PART = 2**20
 # Bytes of a pixel by a PNG's color type, at 8 bits each.
 SAMPLES = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
@@ -33,6 +37,8 @@ _SCANS = re.compile(b"|".join(map(re.escape, SCAN)))
 # Headers of frames may overlap with what only looks like one.
 _FRAMES = re.compile(rb"(?=\xff[\xc0-\xc3\xc5-\xc7\xc9-\xcb\xcd-\xcf]..\x08(....))", re.DOTALL)
 _SIZE = struct.Struct(">HH")
+# Markers of the segments with the size of a JPEG, and segments before it that are looked at.
+FRAMES, NEAR = {bytes([marker]) for marker in {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}}, 100
 
 
 def most_scans(pixels):
@@ -49,8 +55,36 @@ def why_costly(contents):
     return None
 
 
+def is_quick(contents):
+    """Whether an image file decodes in milliseconds, whatever it holds; of a WebP, or a large file, nobody knows."""
+    if contents[:2] == b"\xff\xd8":
+        return 0 < _pixels_of_frame(contents) <= QUICK and _scans(contents) <= FEW_SCANS
+    if contents[:4] == b"\x89PNG" and len(contents) >= PNG_HEADER.size:
+        width, height, *_ = PNG_HEADER.unpack_from(contents)
+        return width * height <= QUICK and len(contents) * MOST_EXPANSION <= QUICK_BYTES
+    return False
+
+
+def _pixels_of_frame(contents):
+    """Returns the number of pixels of a JPEG as decoders find it, segment by segment; 0 if it is not near the start."""
+    place = 2
+    for _ in range(NEAR):
+        length = segment_length(contents[place : place + 8])
+        if contents[place + 1 : place + 2] in FRAMES and length and place + 9 <= len(contents):
+            height, width = _SIZE.unpack_from(contents, place + 5)
+            return height * width
+        if not length:
+            return 0
+        place += length
+    return 0
+
+
+def _scans(contents):
+    return sum(1 for _ in _SCANS.finditer(contents))
+
+
 def _costly_jpeg(contents):
-    scans = sum(1 for _ in _SCANS.finditer(contents))
+    scans = _scans(contents)
     if scans <= FEW_SCANS:
         return None
     pixels = _jpeg_pixels(contents)

@@ -58,10 +58,10 @@ def _wrong(file, most_pixels):
 def _has_too_many_parts(file):
     """Whether there are more than `MOST_PARTS` segments of a JPEG, or chunks of a PNG, before the pixels."""
     start = file.read(8)
-    steps = _segment if start[:2] == b"\xff\xd8" else _chunk if start[:4] == b"\x89PNG" else None
+    steps = segment_length if start[:2] == b"\xff\xd8" else _chunk if start[:4] == b"\x89PNG" else None
     if steps is None:
         return False
-    place = 2 if steps is _segment else 8
+    place = 2 if steps is segment_length else 8
     for _ in range(MOST_PARTS):
         file.seek(place)
         length = steps(file.read(8))
@@ -71,7 +71,7 @@ def _has_too_many_parts(file):
     return True
 
 
-def _segment(start):
+def segment_length(start):
     """Returns the length of the segment of a JPEG that starts so, 0 where the pixels start or the file ends."""
     if len(start) < 4 or start[:2] == b"\xff\xda":
         return 0

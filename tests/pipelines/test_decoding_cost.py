@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from pipelines.datasets import Split, decoding_cost
-from pipelines.datasets.decoding_cost import most_scans, why_costly
+from pipelines.datasets.decoding_cost import is_quick, most_scans, why_costly
 from pipelines.datasets.headers import MOST_PARTS, MOST_PIXELS, wrong_header
 from pipelines.images import image_headers
 from pipelines.images.decoding import decode
@@ -79,6 +79,30 @@ def test_others_are_decoded(file):
 @pytest.mark.parametrize("file", [b"", b"\xff\xd8", b"\x89PNG", b"\x89PNG\r\n\x1a\n" + b"\xff" * 40, b"text"])
 def test_what_is_no_image_is_not_its_business(file):
     assert why_costly(file) is None
+
+
+def test_only_small_images_are_quick():
+    small, thumbnail = encoded(noise(40, 30), "JPEG"), b"\xff\xe0\x00\x15" + b"\xff\xc0\x00\x11\x08\x00\x05\x00\x05"
+    quick = {
+        "JPEG": small,
+        "progressive": encoded(noise(40, 30), "JPEG", progressive=True),
+        "PNG": encoded(noise(40, 30), "PNG"),
+    }
+    slow = {
+        "large JPEG": with_scans(10, 3000),
+        "large, with a small one in its header": small[:2] + thumbnail.ljust(23) + with_scans(10, 3000)[2:],
+        "scans": with_scans(26, 32),
+        "large PNG": png(PIXELS, 3000, 3000),
+        "packed PNG": png(bytes(2**25), 8, 8),
+        "WebP": encoded(noise(40, 30), "WebP"),
+        "cut JPEG": small[:20],
+        "text": b"text",
+        "nothing": b"",
+    }
+    assert {name: is_quick(file) for name, file in {**quick, **slow}.items()} == {
+        **dict.fromkeys(quick, True),
+        **dict.fromkeys(slow, False),
+    }
 
 
 def test_scripts_of_encoders_pass_at_any_size():

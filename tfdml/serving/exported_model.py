@@ -75,11 +75,16 @@ class ExportedModel:
             return None
 
     def embed_read(self, images):
-        """Returns what `embed_contents` does, of a list of what `read` returned."""
-        if "read_image" not in self.signatures:
-            return self.embed_contents(images)
-        embeddings = self.signatures["embed_images"](images=tf.constant(np.stack(images)))["embedding"]
-        return embeddings.numpy().astype(np.float32, copy=False), np.ones(len(images), bool)
+        """Returns what `embed_contents` does, of a list of what `read` returned, or of contents as they are."""
+        embeddings, valid = np.zeros((len(images), self.dimension), np.float32), np.ones(len(images), bool)
+        files = np.array([isinstance(image, bytes) for image in images])
+        read, unread = np.flatnonzero(~files), np.flatnonzero(files)
+        if len(read):
+            pixels = tf.constant(np.stack([images[place] for place in read]))
+            embeddings[read] = self.signatures["embed_images"](images=pixels)["embedding"].numpy()
+        if len(unread):
+            embeddings[unread], valid[unread] = self.embed_contents([images[place] for place in unread])
+        return embeddings, valid
 
     def _tried(self, contents):
         try:

@@ -10,7 +10,9 @@ from tfdml.serving.http.app import DECODERS
 from tfdml.serving.http.batching import Batcher
 from tfdml.serving.http.limits import Limits
 
-SLOW = encoded() + b"slow"
+# Of which nobody knows how long they take.
+OTHER = encoded("WEBP")
+SLOW = OTHER + b"slow"
 
 
 def test_others_are_answered_while_an_image_is_decoded():
@@ -19,8 +21,10 @@ def test_others_are_answered_while_an_image_is_decoded():
         searcher.decodes.clear()
         slow = threads.submit(client.post, "/embed", json=in_json(SLOW))
         until(lambda: searcher.read_files == [SLOW])
-        for _ in range(3):
-            assert client.post("/embed", json=in_json(encoded())).status_code == 200
+        for content in (OTHER, encoded(), encoded("JPEG")):
+            assert client.post("/embed", json=in_json(content)).status_code == 200
+        # The others are small and decoded with their batch.
+        assert searcher.read_files == [SLOW, OTHER]
         assert client.get("/health").json()["status"] == "ok" and not slow.done()
         searcher.decodes.set()
         assert slow.result().status_code == 200
@@ -37,11 +41,11 @@ def test_an_image_is_given_up_and_the_service_says_that_it_is_stuck():
         told = client.get("/health").json()
         assert told == {"status": "stuck", "token": False, "reason": "Images are not decoded."}
         # It waits for a thread, and is not decoded when nobody waits for it any more.
-        assert_refused(client.post("/embed", json=in_json(encoded())), 503, "not decoded within")
+        assert_refused(client.post("/embed", json=in_json(OTHER)), 503, "not decoded within")
         searcher.decodes.set()
         until(lambda: client.get("/health").json() == {"status": "ok", "token": False})
-        assert client.post("/embed", json=in_json(encoded())).status_code == 200
-    assert searcher.read_files == [SLOW] * DECODERS + [encoded()]
+        assert client.post("/embed", json=in_json(OTHER)).status_code == 200
+    assert searcher.read_files == [SLOW] * DECODERS + [OTHER]
 
 
 def test_health_tells_when_nothing_is_embedded():
