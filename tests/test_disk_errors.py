@@ -117,6 +117,8 @@ def test_an_error_that_names_its_file_keeps_it():
     ],
 )
 def test_a_command_ends_with_the_sentence(error, sentence, monkeypatch, capsys):
+    # Those of this process are of whatever commands other tests have imported.
+    monkeypatch.setattr(command.flags, "FLAGS", command.flags.FlagValues())
     monkeypatch.setattr(command.app, "run", lambda main, flags_parser: main(["command"]))
     for name in ("end_on_interrupt", "raise_on_interrupt"):
         monkeypatch.setattr(command.startup, name, lambda: None)

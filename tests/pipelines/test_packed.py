@@ -124,7 +124,7 @@ def test_shards_outside_of_the_folder_are_refused(folder, tmp_path, outside):
         shutil.copy(file, tmp_path / "inner" / file.name)
     name = outside.format(folder=folder, name="train-00001")
     sent.write_text(sent.read_text().replace('"train-00001"', json.dumps(name)))
-    with pytest.raises(ValueError, match=f"names '{name}', which is no file in that folder; do not use it"):
+    with pytest.raises(ValueError, match=f"names '{name}', which is no shard; do not use it"):
         read(sent.parent)
 
 

@@ -73,8 +73,6 @@ def _parameters(file):
     def visit(path, item):
         *groups, number = path.split("/")
         if isinstance(item, h5py.Dataset) and groups[-1:] == ["vars"]:
-            if item.external or item.is_virtual:
-                raise ValueError(f"the values of {path} are in another file, which it must not name.")
             names = [_name(file, groups[:end]) for end in range(1, len(groups))]
             parameters["/".join([*filter(None, names), number])] = item
 
