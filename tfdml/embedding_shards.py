@@ -176,6 +176,8 @@ class EmbeddingShards:
             table = read_columns(path)
             if len(table) != rows or not is_of_texts(table["path"]) or table["path"].null_count:
                 raise ValueError(f"expected {rows:,} rows with a path each, received {len(table):,}")
+            if not is_of_texts(table["label"]) and table["label"].null_count < rows:
+                raise ValueError(f"expected labels that are texts, received {table['label'].type}")
             embeddings = table["embedding"].combine_chunks().flatten().to_numpy(zero_copy_only=False)
             columns = [values_of(table[column]) for column in ("path", "label")]
             return Shard(table["id"].to_numpy(), *columns, embeddings.reshape(rows, self.dimension))
