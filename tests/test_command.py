@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 from absl import flags as absl_flags
 
-from pipelines.images.errors import reason_of
+from pipelines.images.errors import tensorflow_reason
 from tests.commands import PATIENCE, ROOT, Command
 from tests.run_helpers import train_flags
 from tfdml import flags, registry, startup
@@ -150,7 +150,7 @@ def test_an_error_in_a_graph_is_told_by_its_sentence():
     model.compile(loss=loss)
     with pytest.raises(tf.errors.InvalidArgumentError, match="Graph execution error") as caught:
         model.fit(np.zeros((2, 1)), np.full((2, 1), 7.0), verbose=0)
-    assert reason_of(caught.value).startswith("There is no such class.")
+    assert tensorflow_reason(caught.value).startswith("There is no such class.")
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_an_error_in_a_graph_is_told_by_its_sentence():
     ],
 )
 def test_the_sentence_of_an_error(message, told):
-    assert reason_of(tf.errors.InvalidArgumentError(None, None, message)) == told
+    assert tensorflow_reason(tf.errors.InvalidArgumentError(None, None, message)) == told
 
 
 def imports_tensorflow(pid):

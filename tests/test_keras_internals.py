@@ -11,6 +11,7 @@ import tensorflow as tf
 
 import tfdml.functional.checks
 from tfdml import keras_internals
+from tfdml.losses.triplet import triplet_loss
 
 
 @pytest.fixture
@@ -139,6 +140,10 @@ def error_of_tfdml(inputs):
     return tfdml.functional.checks.check_pairs_input(inputs, inputs)
 
 
+def wrong_argument(inputs):
+    return triplet_loss(np.arange(3), inputs, mining="hardest")
+
+
 def error_of_a_user(inputs):
     raise ValueError("Mine.")
 
@@ -154,6 +159,10 @@ def test_an_error_of_tfdml_leaves_keras_as_it_was_raised(symbolic):
     ):
         with keras_internals.errors_as_raised():
             nested(inputs)
+    # The cause of an error of tfdml is not all of it.
+    with pytest.raises(ValueError, match="triplet_loss expects mining to be one of .*; received 'hardest'"):
+        with keras_internals.errors_as_raised():
+            Refuses(None, inside=Refuses(wrong_argument))(inputs)
     # Keras tells what a layer of the user was called with.
     with pytest.raises(ValueError, match="(?s)Exception encountered when calling.*Mine"):
         with keras_internals.errors_as_raised():

@@ -1,11 +1,12 @@
 """Lists the commands, or runs one: `tfdml train ...` is `python -m tfdml.train ...`."""
 
 import ast
-import difflib
 import os
 import re
 import sys
 from pathlib import Path
+
+from tfdml.names import nearest
 
 COMMANDS = ("train", "evaluate", "report", "compare", "ensemble", "export", "embed", "index", "search", "serve")
 COMMANDS += ("cluster", "convert_weights")
@@ -21,9 +22,7 @@ def main():
         # In this process, so that Ctrl-C and the exit status are the command's own.
         os.execv(sys.executable, [sys.executable, "-m", f"tfdml.{name}", *others])
     else:
-        near = difflib.get_close_matches(name, COMMANDS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
-        sys.exit(f"Error: Unknown command {name!r}.{hint} Known: {', '.join(COMMANDS)}.")
+        sys.exit(f"Error: Unknown command {name!r}.{nearest(name, COMMANDS)} Known: {', '.join(COMMANDS)}.")
 
 
 def listing():

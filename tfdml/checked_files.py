@@ -10,6 +10,10 @@ import stat
 from pathlib import Path
 
 SPECIAL = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFSOCK: "a socket"}
+# Errors of writing, which do not always say what was written.
+NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+# What a shell puts where a command has `<(...)`: a pipe that somebody writes.
+OF_THE_SHELL = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 def write_atomically(path, content):
@@ -47,7 +51,7 @@ def naming(path):
     try:
         yield
     except OSError as error:
-        if error.errno is not None:
+        if error.errno in NAMELESS:
             error.filename = error.filename or str(path)
         raise
 
@@ -91,7 +95,7 @@ def flush(path):
 def open_file(path):
     """Opens a file to read bytes; an OSError if it is a pipe, a device or the like, whose reading may never end."""
     kind = SPECIAL.get(stat.S_IFMT(os.stat(path).st_mode))
-    if kind:
+    if kind and not str(path).startswith(OF_THE_SHELL):
         raise OSError(f"{path} is {kind}, and no file")
     return open(path, "rb")
 

@@ -51,9 +51,9 @@ def run(main, arguments="", before=None):
         except (ValueError, OSError, ImportError, TrainingDiverged, WorkerFailed) as error:
             _end(told(error))
         except _tensorflow_errors() as error:
-            from pipelines.images.errors import reason_of
+            from pipelines.images.errors import tensorflow_reason
 
-            reason = reason_of(error)
+            reason = tensorflow_reason(error)
             _end(told_of_disk(reason) or f"TensorFlow failed: {reason} (--debug shows where)")
         except MemoryError as error:
             _end(f"Not enough memory: {error}. Take smaller images or batches, or fewer images.")

@@ -10,7 +10,7 @@ ADVICE = {
     errno.EDQUOT: "your share of the disk is used up. Make room, then give the same command again.",
     errno.EFBIG: "files may not be that large here. Give another folder, or ask for a higher limit.",
     errno.EROFS: "the disk is read-only. Give another folder.",
-    errno.EACCES: "you may not. Give another folder, or change the permissions.",
+    errno.EACCES: "you have no permission. Give another folder, or change the permissions.",
     errno.ENOENT: "there is no such file or folder.",
     errno.ENOTDIR: "a part of the path is a file, not a folder.",
     errno.EISDIR: "it is a folder, not a file.",

@@ -2,12 +2,10 @@
 
 import os
 
-from tfdml.checked_files import read_bytes, text_of
+from tfdml.checked_files import OF_THE_SHELL, read_bytes, text_of
 
 NAMES = ("--flagfile", "-flagfile")
 GIVEN = tuple(f"{name}=" for name in NAMES)
-# What a shell puts there, `--flagfile=<(...)`, can be read once only, and somebody writes it.
-OF_THE_SHELL = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 
 def check_flagfiles(arguments):
@@ -19,6 +17,7 @@ def check_flagfiles(arguments):
     pending, seen = _named(arguments), set()
     while pending:
         path = os.path.expanduser(pending.pop())
+        # A pipe of a shell can be read once only.
         if path in seen or path.startswith(OF_THE_SHELL) or not os.path.exists(path) or os.path.isdir(path):
             continue
         seen.add(path)

@@ -29,6 +29,10 @@ def calls_forgotten(layer):
         layer._inbound_nodes[:] = before
 
 
+# Words of Keras around the text of an error.
+AROUND = ("Exception encountered when calling", "Could not automatically infer the output shape")
+
+
 @contextlib.contextmanager
 def errors_as_raised():
     """A context that errors of tfdml leave as they were raised, without what Keras writes around those in a `call`."""
@@ -43,8 +47,9 @@ def errors_as_raised():
 
 def as_raised(error):
     """The error behind one that Keras raised anew, perhaps several times, each with the text of the one before."""
-    before = error.__context__
-    return as_raised(before) if before is not None and str(before) and str(before) in str(error) else error
+    before, text = error.__context__, str(error)
+    wraps = any(words in text for words in AROUND) and before is not None and str(before)
+    return as_raised(before) if wraps and str(before) in text else error
 
 
 def is_ours(error):

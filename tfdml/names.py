@@ -31,7 +31,7 @@ def guide(*packages):
     """Makes packages, and the modules in them, say which name was meant."""
     for package in packages:
         inside = f"{package.__name__}."
-        for module in [package, *(module for name, module in sys.modules.items() if name.startswith(inside))]:
+        for module in [package, *(module for name, module in list(sys.modules.items()) if name.startswith(inside))]:
             module.__class__ = Guide
 
 

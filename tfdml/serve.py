@@ -54,9 +54,20 @@ def check():
         raise ImportError(f"Serving needs {error.name}: pip install 'tfdml[serve]'.") from error
 
 
+def warm_up(searcher):
+    """Embeds an image in both ways in which the service does."""
+    import io
+
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGB", (32, 32)).save(file, "PNG")
+    searcher.embed_read([file.getvalue()])
+    searcher.embed_read([searcher.read(file.getvalue())])
+
+
 def main():
     # Imported here, after TensorFlow.
-    import numpy as np
     import tensorflow as tf
 
     from tfdml.serving import Searcher
@@ -70,8 +81,8 @@ def main():
     # TensorFlow has a thread for each core; the network would wait for one while all decode.
     tf.config.threading.set_inter_op_parallelism_threads((os.cpu_count() or 1) + DECODERS)
     searcher = Searcher(given.index, given.model or None)
-    # Loads the model: the first request is to wait for nothing.
-    searcher.embed([np.zeros((32, 32, 3), np.uint8)])
+    # Loads the model, and makes its functions: the first requests are to wait for nothing.
+    warm_up(searcher)
     limits = Limits(given.max_bytes, given.max_pixels, given.max_waiting, connections=given.max_connections)
     hosts = {"127.0.0.1", "::1", "localhost", given.host.lower()} if _is_local(given.host) else ()
     app = create_app(searcher, limits, batch_size=given.batch_size, token=token, hosts=hosts)

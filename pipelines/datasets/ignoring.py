@@ -44,7 +44,7 @@ def write_list(path, entries):
 def read_list(path):
     """Reads the names in a list: the `image` of each line of JSON, or else the line without spaces around it."""
     try:
-        lines = read_bytes(path).decode("utf-8-sig", errors="surrogateescape").splitlines()
+        lines = read_bytes(path).decode("utf-8-sig", errors="surrogateescape").split("\n")
     except OSError as error:
         raise OSError(f"Cannot read --ignore_images={path}: {error.strerror or error}.") from None
     return [_name(path, number, line.strip()) for number, line in enumerate(lines, 1) if line.strip()]

@@ -9,7 +9,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from pipelines.datasets.packed_images import PackedImages
-from pipelines.images.errors import reason_of
+from pipelines.images.errors import tensorflow_reason
 from pipelines.reading.cached_rows import rows_in_memory, rows_on_disk, write_rows
 from pipelines.reading.file_reader import file_reader
 from tfdml.argument_checks import expects
@@ -110,7 +110,7 @@ class Cache:
                 # Files and images are never empty, so reading this fails again.
                 return b""
             raise ValueError(
-                f"Cannot read {split.name_of(row)}: {reason_of(error)}. Replace it or remove it."
+                f"Cannot read {split.name_of(row)}: {tensorflow_reason(error)}. Replace it or remove it."
             ) from error
 
 

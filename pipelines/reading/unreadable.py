@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import tensorflow as tf
 
-from pipelines.images.errors import reason_of
+from pipelines.images.errors import tensorflow_reason
 from pipelines.images.pictures import image_of
 from pipelines.sampling import group_by_class
 
@@ -63,7 +63,7 @@ def why_unreadable(split, row):
     try:
         image_of(split, row)
     except tf.errors.OpError as error:
-        return reason_of(error)
+        return tensorflow_reason(error)
     except ValueError as error:
         # Of a shard.
         return str(error)

@@ -10,7 +10,7 @@ import tensorflow as tf
 from pipelines.datasets.decoding_cost import why_costly
 from pipelines.datasets.headers import wrong_header
 from pipelines.images.decoding import decode
-from pipelines.images.errors import reason_of
+from pipelines.images.errors import tensorflow_reason
 from pipelines.images.image_headers import jpeg_orientation
 from tfdml.checked_files import read_bytes
 
@@ -77,7 +77,7 @@ def _why_bad(contents, box, min_side):
     try:
         (height, width), turned = (part.numpy() for part in _decoded_size(tf.constant(contents)))
     except tf.errors.OpError as error:
-        return f"cannot be decoded ({reason_of(error)})"
+        return f"cannot be decoded ({tensorflow_reason(error)})"
     if min(height, width) < min_side:
         return f"is {width} x {height} pixels; expected at least {min_side} on each side"
     if turned:

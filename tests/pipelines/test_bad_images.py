@@ -10,7 +10,7 @@ from PIL import Image
 
 from pipelines.images import image_headers
 from pipelines.images.decoding import decode
-from pipelines.images.errors import reason_of
+from pipelines.images.errors import tensorflow_reason
 from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import claiming, encoded, gradient, moving, noise, with_orientation
 from tfdml.serving import export
@@ -53,7 +53,7 @@ def test_a_bad_file_is_an_error_that_says_why(file, reason):
     for attempt in (decode, lambda contents: PREPARE(contents, SEED)):
         with pytest.raises(tf.errors.OpError) as error:
             attempt(tf.constant(file))
-        told = reason_of(error.value)
+        told = tensorflow_reason(error.value)
         assert told and re.search(reason, told), told
         assert "\n" not in told and "{{" not in told and "assertion" not in told
 
@@ -63,7 +63,7 @@ def test_too_many_bytes_are_refused(monkeypatch):
     monkeypatch.setattr(image_headers, "MOST_BYTES", 1000)
     with pytest.raises(tf.errors.InvalidArgumentError) as error:
         decode(file)
-    assert re.fullmatch(r"The file has more than 1000 bytes: +\d{4}", reason_of(error.value))
+    assert re.fullmatch(r"The file has more than 1000 bytes: +\d{4}", tensorflow_reason(error.value))
 
 
 def test_as_many_pixels_as_are_allowed_are_decoded(monkeypatch):

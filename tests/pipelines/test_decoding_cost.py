@@ -12,7 +12,7 @@ from pipelines.datasets.decoding_cost import is_quick, most_scans, why_costly
 from pipelines.datasets.headers import MOST_PARTS, MOST_PIXELS, wrong_header
 from pipelines.images import image_headers
 from pipelines.images.decoding import decode
-from pipelines.images.errors import reason_of
+from pipelines.images.errors import tensorflow_reason
 from pipelines.reading.verification import verify
 from tests.pipelines.image_files import chunk, encoded, noise, png, with_scans
 
@@ -66,7 +66,7 @@ def test_a_costly_file_is_refused_by_name(file, by_bytes, in_graph):
     for decoded in (decode, tf.function(decode, input_signature=[tf.TensorSpec([], tf.string)])):
         with pytest.raises(tf.errors.InvalidArgumentError) as error:
             decoded(tf.constant(file))
-        assert in_graph in reason_of(error.value)
+        assert in_graph in tensorflow_reason(error.value)
 
 
 @pytest.mark.parametrize("file", FINE.values(), ids=FINE)

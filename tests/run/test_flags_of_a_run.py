@@ -156,7 +156,7 @@ def test_flags_of_an_earlier_version_are_read_with_a_word(run, caplog):
     for _ in range(2):
         assert run.settings().protocol == ""
     (record,) = caplog.records
-    assert f"{path} has no checksum, and lacks --pieces, --protocol, which" in record.getMessage()
+    assert f"{path} has no checksum, and lacks --pieces, --protocol: it is" in record.getMessage()
 
 
 def test_flags_of_a_run_name_no_other_file(run, tmp_path):

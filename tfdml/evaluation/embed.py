@@ -88,10 +88,11 @@ def nan_weight(model):
 
     Embeddings do not always show it: on CPUs a convolution that is fused with its ReLU makes 0 of NaN.
     """
-    for weight in model.weights:
-        if weight.dtype in FLOATS and bool(tf.reduce_any(tf.math.is_nan(tf.convert_to_tensor(weight.value)))):
-            return weight.path
-    return None
+    weights = [weight for weight in model.weights if weight.dtype in FLOATS]
+    found = [tf.reduce_any(tf.math.is_nan(tf.convert_to_tensor(weight.value))) for weight in weights]
+    # Asked once: a device has to end its work for each answer.
+    broken = np.flatnonzero(tf.stack(found)) if found else ()
+    return weights[broken[0]].path if len(broken) else None
 
 
 def check_count(images, labels):

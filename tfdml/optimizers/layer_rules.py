@@ -1,8 +1,9 @@
 """Learning rate, freezing and weight decay of each variable, from its layer group."""
 
 import dataclasses
-import difflib
 import fnmatch
+
+from tfdml.registry import nearest
 
 # Names of weights that are not always vectors: attention has a bias for each head.
 UNDECAYED = ("bias", "beta", "gamma")
@@ -76,8 +77,7 @@ def _no_member(group, variables, named):
     layers = list(dict.fromkeys(word for path in paths for word in path[:-1]))
     if group in named:
         return f"The layer group {group!r} of this model has no trainable variables, so nothing can be set for it."
-    close = difflib.get_close_matches(group, [*named, *layers], n=1)
-    hint = f" Did you mean {close[0]!r}?" if close else ""
+    hint = nearest(group, [*named, *layers])
     shown = ", ".join([*layers[-MOST_NAMES:], *(["..."] if len(layers) > MOST_NAMES else [])])
     groups = f"{', '.join(named)}, or " if named else ""
     return (

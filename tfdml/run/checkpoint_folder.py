@@ -80,6 +80,9 @@ class CheckpointFolder:
         for step in reversed(self.steps()):
             try:
                 return (step, *_read(self._path(step), step))
+            except MemoryError:
+                # It may be whole.
+                raise
             except BROKEN as error:
                 warn(f"The checkpoint {self._path(step)} is damaged ({reason_of(error)}); using the one before.")
         if self.steps():

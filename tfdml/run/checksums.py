@@ -61,18 +61,18 @@ class Checksums:
         """
         # Before the file, which a run that is still going on makes longer meanwhile.
         entry, path = self._entries().get(name), self.path.with_name(name)
-        try:
-            content = read_bytes(path)
-        except FileNotFoundError:
-            if not entry:
-                return None
-            raise ValueError(f"{path} is missing. Restore it; or, to do without it, remove {self.path}.") from None
-        if entry and entry != _entry_of(content[: entry["bytes"]] if may_grow else content):
-            raise ValueError(
-                f"{path} is damaged, or was changed: its checksum is another one than when it was written. Restore it; "
-                f"or, if it is to be read as it is now, remove {self.path}."
-            )
-        return content
+        content = read_bytes(path) if path.exists() else None
+        if not entry or content is not None and entry == _entry_of(content[: entry["bytes"]] if may_grow else content):
+            return content
+        if entry != self._entries().get(name):
+            # Another process has written it meanwhile.
+            return self.read(name, may_grow)
+        if content is None:
+            raise ValueError(f"{path} is missing. Restore it; or, to do without it, remove {self.path}.")
+        raise ValueError(
+            f"{path} is damaged, or was changed: its checksum is another one than when it was written. Restore it; "
+            f"or, if it is to be read as it is now, remove {self.path}."
+        )
 
     def _entries(self):
         try:

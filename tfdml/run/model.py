@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipelines.images.errors import reason_of
+from pipelines.images.errors import tensorflow_reason
 from tfdml import registry
 from tfdml.backbones import Backbone
 from tfdml.preprocessing import image_size_of
@@ -119,6 +119,6 @@ def _check_takes(backbone, size, spec):
 def _said(error):
     """Returns the sentence of an error that says what is wrong; Keras prints it in bold."""
     if isinstance(error, tf.errors.OpError):
-        return reason_of(error)
+        return tensorflow_reason(error)
     *_, last = re.findall(r"\x1b\[1m([^\x1b]*)", str(error)) or [str(error)]
     return last.split(". ")[0].strip().rstrip(".")

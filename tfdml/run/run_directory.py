@@ -173,7 +173,8 @@ class RunDirectory:
 
     def _clear(self):
         """Removes what a run without a step has left."""
-        for path in (self.model, self.metrics, self._dataset, self._checksums.path):
+        # The checksums first: a kill in between must not leave them of files that are gone.
+        for path in (self._checksums.path, self.model, self.metrics, self._dataset):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.tensorboard, ignore_errors=True)
 

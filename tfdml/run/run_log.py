@@ -55,16 +55,10 @@ class RunLog:
         if not self.enabled:
             return
         lines = self._lines.read()
-        if lines or not self._events:
-            self._check(lines)
-            self._lines.keep(lines[: self._events])
-        else:
-            logging.warning("%s is missing: its %d events are lost to curves.", self._lines.path, self._events)
-            self._events = 0
-
-    def _check(self, lines):
         if len(lines) < self._events:
-            raise ValueError(
-                f"{self._lines.path} is damaged: it has {len(lines)} lines, and had {self._events} at the checkpoint. "
-                "Restore it; or, to go on with curves that begin here, remove it."
-            )
+            # There is no checksum, which would have told: somebody has removed them.
+            lost = self._events - len(lines)
+            logging.warning("%s lacks %d events, which curves are without.", self._lines.path, lost)
+            self._events = len(lines)
+        if lines:
+            self._lines.keep(lines[: self._events])

@@ -138,7 +138,7 @@ class IndexFolder:
             table = read_columns(path)
             ids, paths, labels = table["id"].to_numpy(), values_of(table["path"]), values_of(table["label"])
         except (OSError, KeyError, ValueError) as error:
-            raise ValueError(f"{path} is no table of images: {reason_of(error)}.") from error
+            raise ValueError(f"{path} is no table of images: {reason_of(error).rstrip('.')}.") from error
         if len(ids) != manifest["count"] or not all(isinstance(each, str) for each in paths):
             raise ValueError(f"{path} does not have a path for each of {manifest['count']} images.")
         for each in paths:

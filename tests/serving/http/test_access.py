@@ -58,12 +58,10 @@ def test_names_of_this_machine():
 @pytest.mark.parametrize("headers", OTHERS)
 def test_a_page_of_another_site_cannot_ask(headers):
     searcher = FakeSearcher()
-    with running(searcher, hosts=LOCAL) as client, running(searcher, token="secret") as guarded:
+    with running(searcher, hosts=LOCAL) as client:
         for path in ("/search", "/embed"):
             answer = client.post(path, files={"image": encoded()}, headers=headers)
             assert_refused(answer, 403, "A page of another site asks")
-            known = {**headers, "authorization": "Bearer secret"}
-            assert_refused(guarded.post(path, json=in_json(encoded()), headers=known), 403, "A page of another site")
     assert not searcher.read_files and not searcher.batches
 
 
@@ -73,6 +71,8 @@ def test_a_page_of_another_site_cannot_ask(headers):
         {},
         {"origin": "http://127.0.0.1:8000"},
         {"origin": "http://127.0.0.1:8000", "sec-fetch-site": "same-origin"},
+        # Behind a proxy that gives it another name: who knows the token is no page of a stranger.
+        {"origin": "http://photos.lan", "host": "127.0.0.1:8000"},
         # Behind a proxy with TLS, which passes the name on, or gives it another one.
         {"origin": "https://search.example.com", "host": "search.example.com"},
         {"origin": "https://search.example.com", "host": "127.0.0.1:8000", "sec-fetch-site": "same-origin"},

@@ -98,7 +98,7 @@ def test_a_damaged_index_leaves_the_old_one(current, index, photos, damage, capl
         current.check()
     assert current.problem == UNUSABLE and names(current, 3)[0] == "03.png" and len(current.searcher) == 6
     (told,) = [each.getMessage() for each in caplog.records]
-    assert "goes on with the index that it has read before" in told and str(index) in told
+    assert "goes on with the index that it has" in told and str(index) in told
     # Mended, without a change of the manifest where that was whole.
     shutil.copytree(whole, index, dirs_exist_ok=True)
     current.check()
@@ -146,6 +146,22 @@ def test_an_index_that_changes_while_it_is_read_is_read_again(current, index, ph
     assert (len(current.searcher), current.problem) == (6, None)
     current.check()
     assert (len(current.searcher), current.problem) == (4, None)
+
+
+def test_an_error_that_passes_is_tried_again(current, index, photos, monkeypatch, caplog):
+    delete_images(index, [photos / "odd" / "03.png"])
+
+    def failing(self):
+        raise OSError(24, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Searcher, "reopened", failing)
+        current.check()
+        current.check()
+    assert (len(current.searcher), current.problem) == (6, UNUSABLE)
+    assert caplog.text.count("Too many open files. The service goes on") == 1
+    current.check()
+    assert (len(current.searcher), current.problem) == (5, None)
 
 
 def test_health_says_that_the_index_is_old(index, monkeypatch):

@@ -26,9 +26,9 @@ class Metric:
 def metric_of(spec):
     """Creates a metric from its spec; `recall_at_10` is short for `recall_at_k(k=10)`."""
     printed = re.fullmatch(r"(\w+)@(\w+)", spec.strip().lower())
-    if printed:
-        name = PRINTED.get(printed[1], printed[1])
-        raise ValueError(f"Unknown metric {spec!r}. Did you mean '{name}_at_{printed[2]}'?")
+    meant = f"{PRINTED.get(printed[1], printed[1])}_at_{printed[2]}" if printed else ""
+    if {meant, re.sub(r"\d+$", "k", meant)} & set(registry.names("metric")):
+        raise ValueError(f"Unknown metric {spec!r}. Did you mean {meant!r}?")
     short = re.fullmatch(r"(\w+_at)_(\d+)", spec.strip())
     return registry.create("metric", f"{short[1]}_k(k={int(short[2])})" if short else spec)
 

@@ -20,7 +20,7 @@ class CurrentIndex:
 
     def __init__(self, searcher):
         self.searcher, self.problem = searcher, None
-        self._state = None
+        self._state, self._told = None, None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="index", daemon=True)
 
@@ -37,14 +37,22 @@ class CurrentIndex:
         if state == self._state:
             return
         try:
-            self.searcher, self.problem = self.searcher.reopened(), None
+            self.searcher, self.problem, self._told = self.searcher.reopened(), None, None
         except Exception as error:
             # Written to while it was read, it is read again.
             if state != self.searcher.folder.state():
                 return
-            self.problem = UNUSABLE
-            logging.getLogger(__name__).warning("%s The service goes on with the index that it has read before.", error)
+            self._tell(f"{str(error).rstrip('.')}.")
+            if not isinstance(error, ValueError):
+                # It may pass, as too many open files do, and is tried again.
+                return
         self._state = state
+
+    def _tell(self, reason):
+        self.problem = UNUSABLE
+        if reason != self._told:
+            logging.getLogger(__name__).warning("%s The service goes on with the index that it has.", reason)
+        self._told = reason
 
     def _work(self):
         while not self._stop.wait(INTERVAL):

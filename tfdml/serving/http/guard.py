@@ -30,7 +30,8 @@ class Guard:
 
     def _wrong(self, scope):
         headers = dict(scope["headers"])
-        if scope["method"] == "POST" and _is_of_another_site(headers):
+        # Pages of others do not have the token.
+        if not self._expected and scope["method"] == "POST" and _is_of_another_site(headers):
             message = "A page of another site asks; only the service's own page and programs may."
             return refusal(403, message, Connection="close")
         if not self._expected:
