@@ -6,6 +6,7 @@ import fcntl
 import hashlib
 import json
 import os
+import shutil
 import stat
 from pathlib import Path
 
@@ -14,6 +15,8 @@ SPECIAL = {stat.S_IFIFO: "a pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a de
 NAMELESS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
 # What a shell puts where a command has `<(...)`: a pipe that somebody writes.
 OF_THE_SHELL = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+# Of an integer that a float can hold.
+MOST_DIGITS = 308
 
 
 def write_atomically(path, content):
@@ -62,21 +65,48 @@ def vacated(path):
     return path
 
 
-def open_locked(path):
-    """Opens a file and locks it for this process, until it is closed; a BlockingIOError if another one has locked it.
+def cleared(path):
+    """Returns a path after removing the folder that is there; of one that is a link only the link."""
+    if Path(path).is_symlink():
+        Path(path).unlink()
+    shutil.rmtree(path, ignore_errors=True)
+    return path
+
+
+def folder_in(path, name, what):
+    """Returns the path of a folder in another one; a ValueError if it is a link: what is written there would leave it.
 
     Args:
-        path: the file, which is made if it is missing and never changed.
+        path: the other folder.
+        name: name of the folder.
+        what: what the other folder is, such as `index`.
     """
+    folder = Path(path) / name
+    if folder.is_symlink():
+        raise ValueError(f"{folder} is a link out of the {what} {path}; do not use it.")
+    return folder
+
+
+def open_unlinked(path, flags):
+    """Opens a file for `open`, as its `opener`; a ValueError if it is a link."""
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        return os.open(path, flags | os.O_NOFOLLOW, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise ValueError(f"{path} is a link; do not use it.") from None
         raise
-    file = os.fdopen(descriptor)
+
+
+def open_locked(path, wait=False):
+    """Opens a file and locks it for this process, until it is closed; a BlockingIOError if another one has locked it.
+
+    Args:
+        path: the file, which is made if it is missing and never changed.
+        wait: whether to wait for the other process instead.
+    """
+    file = os.fdopen(open_unlinked(path, os.O_RDWR | os.O_CREAT))
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         file.close()
         raise
@@ -117,9 +147,16 @@ def text_of(content):
 def json_of(content):
     """Returns what bytes of JSON hold; a ValueError that says why they hold none."""
     try:
-        return json.loads(text_of(content))
+        return json.loads(text_of(content), parse_int=_integer)
     except RecursionError:
         raise ValueError("it is nested too deep") from None
+
+
+def _integer(text):
+    # What computes with it as with any number would end with an error that names no file.
+    if len(text) > MOST_DIGITS:
+        raise ValueError(f"it has a number of {len(text):,} digits")
+    return int(text)
 
 
 def reason_of(error):

@@ -6,6 +6,7 @@ from absl import flags
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
+from tfdml.checked_files import vacated
 
 flags.DEFINE_string("source", "", "Network and publisher of the weights, such as torchvision_resnet50.")
 flags.DEFINE_string("input", "", "The published file: .pth, .safetensors or .caffemodel.")
@@ -26,7 +27,7 @@ def main():
     command.check_file("output")
     backbone = convert(source, SOURCES[source].read(flags.FLAGS.input))
     unfinished = output.with_name(f".writing-{output.name}")
-    backbone.save_weights(unfinished)
+    backbone.save_weights(vacated(unfinished))
     unfinished.rename(output)
     count = len(backbone.weights)
     print(f"Wrote {count} parameters. Use --backbone='{SOURCES[source].backbone}' --initial_weights={output}")

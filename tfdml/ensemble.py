@@ -13,6 +13,7 @@ from absl import flags
 
 from tfdml import command
 from tfdml import flags as tfdml_flags
+from tfdml.checked_files import cleared
 
 flags.DEFINE_list("run_dirs", [], "Folders of runs, or of their members, such as runs/a,runs/b_*,runs/ensemble.")
 flags.DEFINE_string("out", "", "Folder for the ensemble; must be empty or not exist.")
@@ -38,8 +39,7 @@ def main():
     weights = weights_of(given.weights, len(runs))
     if weights and given.fit_weights:
         raise ValueError("--weights and --fit_weights exclude each other; give one of them.")
-    unfinished = RunDirectory(out.with_name(f".writing-{out.name}"))
-    shutil.rmtree(unfinished.path, ignore_errors=True)
+    unfinished = RunDirectory(cleared(out.with_name(f".writing-{out.name}")))
     try:
         unfinished.claim(flags_of(runs))
         changes = command.given("data_dir", "import_modules")

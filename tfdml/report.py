@@ -57,7 +57,7 @@ def report_run(run_dir, only):
         raise ValueError(f"Unknown picture {unknown[0]!r} in --only. Known: {', '.join(PICTURES)}; {PAGE} is the page.")
     if not run_dir:
         raise ValueError("Expected --run_dir, the folder of a run, or --run_dirs, several.")
-    ensemble, page = EnsembleDirectory(run_dir), Path(flags.FLAGS.out or Path(run_dir) / "report" / "index.html")
+    ensemble, page = EnsembleDirectory(run_dir), page_of(run_dir, "index.html")
     if not ensemble.has_flags and ensemble.begun() and set(only) <= {PAGE}:
         write_members_page(ensemble, page)
         print(f"Wrote {page}")
@@ -69,6 +69,13 @@ def report_run(run_dir, only):
     if PAGE in only or not only:
         write_page(record, subject, pictures, page)
         print(f"Wrote {page}")
+
+
+def page_of(run_dir, name):
+    """Returns the HTML file to write: that of `--out`, or the one of this name in the report of a run."""
+    from tfdml.run.run_directory import RunDirectory
+
+    return Path(flags.FLAGS.out or RunDirectory(run_dir).report / name)
 
 
 def _changes():
@@ -88,7 +95,7 @@ def compare_runs(run_dirs):
     groups = groups_of(run_dirs, MOST_GROUPS)
     from tfdml.run.comparison_page import write_comparison
 
-    page = Path(flags.FLAGS.out or Path(groups[0][0]) / "report" / "comparison.html")
+    page = page_of(groups[0][0], "comparison.html")
     write_comparison(groups, page, _changes())
     print(f"Wrote {page}")
 
@@ -120,7 +127,7 @@ def draw_pictures(record, subject, wanted, asked):
             print(f"Wrote {path}", flush=True)
     drawn = {path: caption for path, caption in drawn.items() if path.suffix == ".png"}
     if drawn:
-        show_in_tensorboard(drawn, record.run.tensorboard / "report", record.best_step(subject.experiment.monitor))
+        show_in_tensorboard(drawn, record.run.tensorboard_of("report"), record.best_step(subject.experiment.monitor))
     return drawn
 
 

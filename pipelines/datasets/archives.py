@@ -5,7 +5,6 @@ counted while they are unpacked.
 """
 
 import contextlib
-import fcntl
 import lzma
 import os
 import shutil
@@ -17,7 +16,7 @@ import zipfile
 import zlib
 from pathlib import Path, PurePosixPath
 
-from tfdml.checked_files import reason_of
+from tfdml.checked_files import open_locked, reason_of
 from tfdml.progress_bar import ProgressBar
 
 ENDINGS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".zip")
@@ -75,8 +74,7 @@ def unpack(archive, produces):
 
 @contextlib.contextmanager
 def _alone_in(folder):
-    with open(folder / ".unpacking.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with open_locked(folder / ".unpacking.lock", wait=True):
         yield
 
 

@@ -19,6 +19,8 @@ def list_path(out, data_dir):
         raise ValueError(f"--out={out}: there is no folder {path.parent}.")
     if path.is_dir():
         raise ValueError(f"{path} is a folder. Give a file, such as --out={path / LIST}.")
+    if not out and path.is_symlink():
+        raise ValueError(f"{path} is a link, perhaps out of the folder of the data. Remove it, or give --out.")
     if path.parent.is_dir() and not os.access(path.parent, os.W_OK):
         raise PermissionError(
             f"Cannot write the list of bad images to {path}: the folder is read-only. Give another --out."

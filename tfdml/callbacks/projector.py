@@ -6,6 +6,7 @@ from pathlib import Path
 import keras
 import numpy as np
 
+from tfdml.checked_files import folder_in, vacated
 from tfdml.evaluation.diversity import learners_of, margins
 from tfdml.evaluation.embed import Embedder, check_count
 from tfdml.evaluation.metrics.unit_length import unit_length
@@ -102,18 +103,18 @@ def write_projector_files(log_dir, tensors, columns, thumbnails=None):
     # TensorBoard's own protobuf writes the configuration that it reads.
     from tensorboard.plugins.projector import ProjectorConfig, visualize_embeddings
 
-    folder = Path(log_dir) / "projector"
+    folder = folder_in(log_dir, "projector", "folder")
     folder.mkdir(parents=True, exist_ok=True)
     table = [columns.keys(), *zip(*columns.values(), strict=True)]
     lines = ["\t".join(map(_one_field, row)) for row in table]
-    (folder / "metadata.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    vacated(folder / "metadata.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     side = None
     if thumbnails is not None:
         sprite, side = _sprite(thumbnails)
-        keras.utils.save_img(folder / "sprite.png", sprite, scale=False)
+        keras.utils.save_img(vacated(folder / "sprite.png"), sprite, scale=False)
     config = ProjectorConfig()
     for name, embeddings in tensors.items():
-        np.ascontiguousarray(embeddings, dtype="<f4").tofile(folder / f"{name}.bytes")
+        np.ascontiguousarray(embeddings, dtype="<f4").tofile(vacated(folder / f"{name}.bytes"))
         entry = config.embeddings.add(
             tensor_name=name,
             tensor_path=f"projector/{name}.bytes",
@@ -123,6 +124,7 @@ def write_projector_files(log_dir, tensors, columns, thumbnails=None):
         if side is not None:
             entry.sprite.image_path = "projector/sprite.png"
             entry.sprite.single_image_dim.extend([side, side])
+    vacated(Path(log_dir) / "projector_config.pbtxt")
     visualize_embeddings(str(log_dir), config)
 
 

@@ -4,6 +4,8 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw
 
+from tfdml.checked_files import vacated
+
 # Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD = 96, 4, 18
 CHANNELS = 3
@@ -43,7 +45,7 @@ def draw_attention(pictures, masks, path, *, channels=None, learners=None):
             shown = [_resized(picture), *_over(picture, values[row])]
             for column, each in enumerate(shown):
                 sheet.paste(each, (column * cell, top + HEAD + row * cell))
-    sheet.save(path)
+    sheet.save(vacated(path))
 
 
 def _over(picture, masks):

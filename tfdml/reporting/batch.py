@@ -6,6 +6,7 @@ import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
+from tfdml.checked_files import vacated
 from tfdml.reporting.sheet import FONT
 
 # Sizes on the sheet, in pixels.
@@ -49,7 +50,7 @@ def draw_batch(pictures, labels, names, path, *, title):
         draw.rectangle((x, y + side, x + side - 1, y + side + BAR - 2), fill=colors[label])
         name = _shortened(names.get(label, f"class {label}"), side, text)
         draw.multiline_text((x, y + side + BAR), name, "black", text, spacing=1)
-    sheet.save(path)
+    sheet.save(vacated(path))
 
 
 def _shown_side(side):

@@ -3,6 +3,8 @@
 import matplotlib
 from matplotlib.figure import Figure
 
+from tfdml.checked_files import vacated
+
 # Of lines and bars, told apart by people who are color-blind.
 COLORS = ("#3182bd", "#d95f02", "#2ca25f", "#756bb1", "#636363", "#e7298a", "#a6761d", "#66a61e")
 
@@ -38,7 +40,7 @@ def save_chart(figure, path):
         figure: the figure.
         path: the PNG to write.
     """
-    figure.savefig(path)
+    figure.savefig(vacated(path))
     # The same chart gives the same file.
     with matplotlib.rc_context({"svg.hashsalt": "tfdml"}):
-        figure.savefig(path.with_suffix(".svg"), metadata={"Date": None})
+        figure.savefig(vacated(path.with_suffix(".svg")), metadata={"Date": None})

@@ -6,6 +6,8 @@ from pathlib import Path
 import matplotlib
 from PIL import Image, ImageDraw, ImageFont
 
+from tfdml.checked_files import vacated
+
 FONT = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans.ttf")
 BOLD = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans-Bold.ttf")
 # Colors of frames, told apart without seeing red and green, too: one is much brighter.
@@ -66,4 +68,4 @@ class Sheet:
 
     def save(self, path):
         """Writes the sheet as a PNG file."""
-        self.image.save(path)
+        self.image.save(vacated(path))

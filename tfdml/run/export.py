@@ -1,6 +1,5 @@
 """Exports the model of a run: a SavedModel and its card."""
 
-import shutil
 from pathlib import Path
 
 import keras
@@ -9,7 +8,7 @@ from absl import logging
 
 import tfdml
 from tfdml import registry, serving
-from tfdml.checked_files import flush, naming
+from tfdml.checked_files import cleared, flush, naming
 from tfdml.loss_hooks import hooks_of
 from tfdml.run.experiment import trained, trained_model
 from tfdml.run.image_data import preprocessor_of
@@ -46,8 +45,7 @@ def export_run(run_dir, which, out, *, tolerant=False, dims=0, whiten=False, lit
     # Fails at once and names the path; TensorFlow would fail with a traceback, after much work.
     out.mkdir(parents=True, exist_ok=True)
     with naming(out):
-        unfinished = out.with_name(f".writing-{out.name}")
-        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished = cleared(out.with_name(f".writing-{out.name}"))
         preprocessor = preprocessor_of(model.preprocessing)
         serving.export(model, preprocessor, unfinished, tolerant=tolerant, projection=projection)
         if lite:

@@ -35,7 +35,7 @@ def write_hparams(run, result):
     # Here, because a run needs it only at its end.
     from tensorboard.plugins.hparams import api
 
-    folder = run.tensorboard / "hparams"
+    folder = run.tensorboard_of("hparams")
     shutil.rmtree(folder, ignore_errors=True)
     with tf.summary.create_file_writer(str(folder)).as_default(step=result["step"]):
         api.hparams(hyperparameters(Record(run, result)), trial_id=str(run.path))

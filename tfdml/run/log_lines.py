@@ -4,7 +4,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from tfdml.checked_files import write_atomically
+from tfdml.checked_files import open_unlinked, write_atomically
 from tfdml.run.checksums import Checksums
 
 NAME = "metrics.jsonl"
@@ -29,7 +29,7 @@ class LogLines:
 
     def append(self, line):
         """Writes a line, which is on the disk when this returns."""
-        with open(self.path, "ab") as file:
+        with open(self.path, "ab", opener=open_unlinked) as file:
             file.write(line)
             file.flush()
             os.fsync(file.fileno())

@@ -3,7 +3,7 @@
 import warnings
 from pathlib import Path
 
-from tfdml.checked_files import flush, open_file
+from tfdml.checked_files import flush, open_file, vacated
 from tfdml.weights import advice, load_by_name
 
 
@@ -52,7 +52,7 @@ def save_model(model, path):
     """Saves so that `path` holds a whole model at any time."""
     temporary = path.with_name(f".writing-{path.name}")
     try:
-        model.save(temporary)
+        model.save(vacated(temporary))
         flush(temporary)
         temporary.rename(path)
     except OSError as error:

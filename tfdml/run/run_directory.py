@@ -7,7 +7,7 @@ from pathlib import Path
 
 from absl.flags import Error as FlagsError
 
-from tfdml.checked_files import json_of, open_locked, reason_of
+from tfdml.checked_files import folder_in, json_of, open_locked, reason_of
 from tfdml.model_archive import damage_of
 from tfdml.run.checksums import Checksums
 from tfdml.run.flags_file import parse_flags
@@ -34,17 +34,31 @@ class RunDirectory:
 
     def __init__(self, path):
         self.path = Path(path)
-        self.checkpoints = self.path / "checkpoints"
         self.model = self.path / "model.keras"
         self.final_model = self.path / "final.keras"
-        self.tensorboard = self.path / "tensorboard"
-        self.report = self.path / "report"
         self.metrics = self.path / "metrics.jsonl"
         self._flags = self.path / "flags.txt"
         self._dataset = self.path / "dataset.json"
         self._result = self.path / "result.json"
         self._checksums = Checksums(self.path)
         self._held = None
+
+    @property
+    def checkpoints(self):
+        """The folder of the checkpoints; a ValueError if it is a link, as of the two below."""
+        return folder_in(self.path, "checkpoints", "run")
+
+    @property
+    def report(self):
+        return folder_in(self.path, "report", "run")
+
+    @property
+    def tensorboard(self):
+        return folder_in(self.path, "tensorboard", "run")
+
+    def tensorboard_of(self, name):
+        """The folder in TensorBoard's that has a part of it, `report` or `hparams`; a ValueError if it is a link."""
+        return folder_in(self.tensorboard, name, "folder")
 
     def check_claim(self, serialized):
         """Raises if the folder cannot be this run's: it is another's, or cannot be written.
@@ -124,7 +138,7 @@ class RunDirectory:
         if result is None:
             raise ValueError(f"The run in {self.path} is not complete; repeat its command to resume it.")
         best = result.get("best")
-        if not (isinstance(best, dict) and all(isinstance(each.get("step"), int) for each in (result, best))):
+        if not (isinstance(best, dict) and all(_is_step(each.get("step")) for each in (result, best))):
             raise ValueError(f"{self._result} is damaged: a step is missing. Without it the run makes it anew.")
         return result
 
@@ -160,7 +174,7 @@ class RunDirectory:
     def _event(self, number, line):
         try:
             event = json_of(line)
-            if not (isinstance(event, dict) and isinstance(event.get("step"), int)):
+            if not (isinstance(event, dict) and _is_step(event.get("step"))):
                 raise ValueError("expected an object with a step")
             return event
         except ValueError as error:
@@ -179,7 +193,7 @@ class RunDirectory:
         shutil.rmtree(self.tensorboard, ignore_errors=True)
 
     def _holds_anything(self):
-        names = [entry.name for entry in self.path.iterdir() if entry != self.report]
+        names = [entry.name for entry in self.path.iterdir() if entry.name != "report"]
         return any(not name.startswith(self.beside_a_run) for name in names)
 
     def _saved_flags(self):
@@ -222,3 +236,8 @@ class RunDirectory:
             return found
         except ValueError as error:
             raise ValueError(f"{path} is damaged ({error}); {advice}.") from None
+
+
+def _is_step(value):
+    # What TensorBoard can hold.
+    return isinstance(value, int) and 0 <= value < 2**63

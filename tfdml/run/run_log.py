@@ -1,12 +1,11 @@
 """The log of a run: `metrics.jsonl` and TensorBoard scalars."""
 
 import json
-from pathlib import Path
 
 import tensorflow as tf
 from absl import logging
 
-from tfdml.checked_files import naming
+from tfdml.checked_files import folder_in, naming
 from tfdml.run.log_lines import LogLines
 
 
@@ -22,7 +21,7 @@ class RunLog:
         self.enabled = enabled
         self._events, self._lines = 0, LogLines(run_dir)
         if enabled:
-            self._writer = tf.summary.create_file_writer(str(Path(run_dir) / "tensorboard"))
+            self._writer = tf.summary.create_file_writer(str(folder_in(run_dir, "tensorboard", "run")))
 
     def write(self, event, step, values, **more):
         """Appends an event; numbers in `values` become scalars `event/name`."""

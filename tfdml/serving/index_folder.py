@@ -6,7 +6,16 @@ import os
 import threading
 from pathlib import Path
 
-from tfdml.checked_files import checked_file, fingerprint, flush, read_manifest, reason_of, vacated, write_manifest
+from tfdml.checked_files import (
+    checked_file,
+    fingerprint,
+    flush,
+    folder_in,
+    read_manifest,
+    reason_of,
+    vacated,
+    write_manifest,
+)
 from tfdml.faiss_library import load_faiss
 from tfdml.parquet_files import read_columns, values_of
 from tfdml.serving.model_files import model_hash
@@ -47,10 +56,7 @@ class IndexFolder:
     @property
     def embeddings(self):
         """The folder of the embeddings; a ValueError if it is a link: what is written there would leave the index."""
-        folder = self.path / "embeddings"
-        if folder.is_symlink():
-            raise ValueError(f"{folder} is a link out of the index {self.path}; do not use it.")
-        return folder
+        return folder_in(self.path, "embeddings", "index")
 
     def exists(self):
         """Whether there is an index that is complete."""

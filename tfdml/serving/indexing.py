@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from tfdml.checked_files import naming
+from tfdml.checked_files import cleared, naming
 from tfdml.embedding_shards import EmbeddingShards
 from tfdml.folder_lock import locked
 from tfdml.serving.embedding_pass import embed_into
@@ -187,9 +187,7 @@ def _copy(model, target):
     """Copies a SavedModel and its card, so that the index needs nothing beside it."""
     unfinished = target.with_name(f".writing-{target.name}")
     for leftover in (unfinished, target):
-        if leftover.is_symlink():
-            leftover.unlink()
-        shutil.rmtree(leftover, ignore_errors=True)
+        cleared(leftover)
     cards = [name for name in ("metadata.json", "README.md") if (Path(model) / name).is_file()]
     for name in (*model_files(model), *cards):
         (unfinished / name).parent.mkdir(parents=True, exist_ok=True)

@@ -6,6 +6,7 @@ import json
 import re
 
 from fastapi import HTTPException
+from python_multipart.multipart import parse_options_header
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
@@ -29,6 +30,7 @@ async def read_query(request, limits, default_k):
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     names = {"k"} if default_k else set()
     if kind == FORM:
+        _check_charset(request.headers["content-type"])
         content, k = await _of_form(request, names)
     elif kind == JSON:
         content, k = await run_in_threadpool(_of_json, await request.body(), names)
@@ -39,6 +41,13 @@ async def read_query(request, limits, default_k):
     else:
         await run_in_threadpool(_check_image, content, limits)
     return content, _checked_k(k, default_k)
+
+
+def _check_charset(content_type):
+    # Of others Python may have a decoder that takes minutes for a field, in which nobody is answered.
+    given = parse_options_header(content_type)[1].get(b"charset", b"utf-8")
+    if given.lower() not in (b"utf-8", b"utf8"):
+        raise HTTPException(415, f"Expected the charset utf-8, received {given.decode('latin-1')[:100]}.")
 
 
 async def _of_form(request, names):
