@@ -42,6 +42,16 @@ def test_what_a_kill_left_is_cleared(tmp_path):
     assert not (tmp_path / "birds/half.txt").exists() and not (tmp_path / ".unpacking").exists()
 
 
+def test_a_lock_that_is_a_link_empties_nothing(tmp_path):
+    (tmp_path / "precious").write_bytes(b"mine")
+    (tmp_path / "sent").mkdir()
+    (tmp_path / "sent/.unpacking.lock").symlink_to("../precious")
+    archive = zip_of(tmp_path / "sent/birds.zip", BIRDS)
+    with pytest.raises(ValueError, match=r"sent/.unpacking.lock is a link; do not use it\.$"):
+        unpack(archive, tmp_path / "sent/birds")
+    assert (tmp_path / "precious").read_bytes() == b"mine" and not (tmp_path / "sent/birds").exists()
+
+
 def test_two_at_once_unpack_once(tmp_path, monkeypatch):
     archive, times = zip_of(tmp_path / "birds.zip", BIRDS), []
     whole = archives._unpack

@@ -173,6 +173,10 @@ def test_the_list_goes_beside_the_data_unless_told_otherwise(tmp_path, monkeypat
     assert list_path("", "photos") == tmp_path / "photos" / "bad_images.jsonl"
     assert list_path("list.jsonl", "photos") == tmp_path / "list.jsonl"
     assert list_path("", "") == tmp_path / "bad_images.jsonl"
+    (tmp_path / "photos/bad_images.jsonl").symlink_to(tmp_path / "precious")
+    with pytest.raises(ValueError, match=f"^{tmp_path}/photos/bad_images.jsonl is a link, perhaps out of the folder"):
+        list_path("", "photos")
+    (tmp_path / "photos/bad_images.jsonl").unlink()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     with pytest.raises(OSError, match=f"{tmp_path}/photos/bad_images.jsonl.*read-only. Give another --out"):
         list_path("", "photos")

@@ -187,6 +187,26 @@ def test_events(run):
         run.events()
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"step": 10**400},
+        {"step": 2**63},
+        {"step": -1},
+        {"step": 1, "loss": 10**400},
+        {"step": 1, "more": [-(10**400)]},
+    ],
+)
+def test_numbers_that_nothing_can_draw_are_damage(run, line):
+    run.claim(parsed()[1])
+    run.metrics.write_text(f'{{"step": {2**63 - 1}}}\n{json.dumps(line)}\n')
+    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged .*; remove the line"):
+        run.events()
+    (run.path / "result.json").write_text(json.dumps({"best": line, "step": 1}))
+    with pytest.raises(ValueError, match=f"^{run.path / 'result.json'} is damaged"):
+        run.complete_result()
+
+
 @pytest.mark.parametrize("which, name", [("best", "model.keras"), ("final", "final.keras")])
 def test_model_file(run, which, name):
     path = run.path / name

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import codecs
 import json
 import struct
 import zlib
@@ -24,6 +25,13 @@ def client():
         yield started
         # Whatever came before.
         assert started.post("/search", json=in_json(encoded())).status_code == 200
+
+
+def form():
+    """The body of a form with an image and a number of neighbors."""
+    fields = (b'"image"; filename="a.png"', encoded()), (b'"k"', b"1")
+    parts = (b"--x\r\nContent-Disposition: form-data; name=%s\r\n\r\n%s\r\n" % field for field in fields)
+    return b"".join(parts) + b"--x--\r\n"
 
 
 def bomb():
@@ -125,6 +133,24 @@ def test_other_content_types_methods_and_paths(client):
     assert_refused(client.get("/search"), 405, "Method Not Allowed")
     assert_refused(client.post("/metrics"), 405)
     assert_refused(client.post("/../../etc/passwd", content=b""), 404)
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "PunyCode", "utf-7", "latin-1", "x" * 5000, ""])
+def test_no_decoder_is_the_clients_choice(client, charset, monkeypatch):
+    # It would decode each field on the loop that answers everybody.
+    looked_up = codecs.lookup
+    monkeypatch.setattr(codecs, "lookup", lambda name: pytest.fail(name) if name == charset else looked_up(name))
+    answer = client.post(
+        "/search", content=form(), headers={"content-type": f"{FORM['content-type']}; charset={charset}"}
+    )
+    assert_refused(answer, 415, "Expected the charset utf-8, received " + charset[:100])
+    assert len(answer.text) < 300
+
+
+@pytest.mark.parametrize("charset", ["; charset=utf-8", "; charset=UTF-8", '; charset="utf-8"', "; charset=utf8", ""])
+def test_utf_8_is_read(client, charset):
+    answer = client.post("/search", content=form(), headers={"content-type": FORM["content-type"] + charset})
+    assert answer.status_code == 200, answer.text
 
 
 def test_a_huge_body_is_not_kept(client):
