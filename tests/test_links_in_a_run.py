@@ -118,6 +118,7 @@ def test_a_report_does_not_leave_the_run(finished, tmp_path, name, more):
     assert not any(outside.iterdir())
 
 
+@pytest.mark.slow
 def test_links_where_a_report_writes_are_replaced(finished, precious):
     names = ["report/training.png", "report/training.svg"]
     (finished / "report").mkdir()
@@ -128,6 +129,7 @@ def test_links_where_a_report_writes_are_replaced(finished, precious):
     assert precious.read_bytes() == b"mine" and not any((finished / name).is_symlink() for name in names)
 
 
+@pytest.mark.slow
 def test_nothing_unfinished_is_written_through_a_link(finished, tmp_path):
     outside = tmp_path / "outside"
     outside.mkdir()
