@@ -69,8 +69,14 @@ ROOMS = {
         f"tfdml.callbacks pipelines.sampling {DECLARED}",
         "keras numpy tensorflow",
     ),
-    "tfdml.reporting": ("tfdml.reporting tfdml.evaluation", "PIL matplotlib numpy sklearn threadpoolctl"),
-    "tfdml.serving.http": ("tfdml.serving pipelines.datasets", "fastapi numpy pydantic starlette uvicorn"),
+    "tfdml.reporting": (
+        "tfdml.reporting tfdml.checked_files tfdml.evaluation",
+        "PIL matplotlib numpy sklearn threadpoolctl",
+    ),
+    "tfdml.serving.http": (
+        "tfdml.serving pipelines.datasets",
+        "fastapi numpy pydantic python_multipart starlette uvicorn",
+    ),
     "tfdml.serving": (
         "tfdml.serving tfdml.checked_files tfdml.clustering tfdml.embedding_shards tfdml.faiss_library "
         "tfdml.folder_lock tfdml.methods tfdml.parquet_files tfdml.preprocessing tfdml.progress_bar tfdml.registry "
