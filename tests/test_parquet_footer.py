@@ -121,3 +121,13 @@ def test_every_page_of_files_of_pyarrow_is_found(tmp_path, version, compression,
     assert len(lengths) > 50 and sum(map(sum, lengths)) == stored
     assert max(lengths)[0] > parquet_footer.HEADER_BYTES[0]
     assert read_columns(tmp_path / "x.parquet").num_rows == rows
+
+
+@pytest.mark.parametrize("compression", ["none", "zstd"])
+@pytest.mark.parametrize("dictionary", [True, False])
+@pytest.mark.parametrize("rows", [0, 2])
+def test_columns_without_values_are_read(tmp_path, compression, dictionary, rows):
+    nothing = {"label": pyarrow.array([None] * rows, pyarrow.string()), "id": pyarrow.array([None] * rows, "int64")}
+    options = {"compression": compression, "use_dictionary": dictionary}
+    pyarrow.parquet.write_table(pyarrow.table(nothing), tmp_path / "x.parquet", **options)
+    assert read_columns(tmp_path / "x.parquet").num_rows == rows

@@ -63,9 +63,9 @@ def _size(file, footer, stored):
 
 def _size_of_pages(file, about, width):
     """Returns the bytes that the pages of a column take, whatever the footer says."""
-    place, size = about[DATA_OFFSET], 0
-    if about.get(DICTIONARY_OFFSET, 0) > 0:
-        place = min(place, about[DICTIONARY_OFFSET])
+    offsets = about[DATA_OFFSET], about.get(DICTIONARY_OFFSET, 0)
+    # A column without values has a dictionary, but no other pages: their place is 0.
+    place, size = min((offset for offset in offsets if offset > 0), default=0), 0
     end = place + about[COMPRESSED_SIZE]
     while place < end:
         header, length = _page_header(file, place)
