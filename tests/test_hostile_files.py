@@ -25,6 +25,7 @@ from tfdml import loading
 from tfdml.archive_sizes import ALWAYS_ALLOWED
 from tfdml.backbones import Small
 from tfdml.checked_files import read_manifest
+from tfdml.evaluation import embedding_files
 from tfdml.evaluation.embedding_files import EmbeddingFiles
 from tfdml.flagfiles import check_flagfiles
 from tfdml.model_archive import damage_of
@@ -153,6 +154,40 @@ def test_a_long_label_makes_no_other_longer(tmp_path):
     # As texts of NumPy they take half a gigabyte.
     assert peak < 2**24
     assert [found.class_names[number] for number in found.labels.tolist()] == labels
+
+
+@pytest.mark.parametrize("column, kind", [("labels", "S"), ("labels", "U"), ("cameras", "U")])
+def test_texts_of_numpy_may_be_as_long_as_others(tmp_path, column, kind):
+    def write(longest):
+        texts = np.array(["x" * longest, "y"]).astype(kind)
+        np.savez_compressed(tmp_path / "x.npz", **{"embeddings": np.eye(2), "labels": [0, 1], column: texts})
+        return EmbeddingFiles.read(str(tmp_path / "x.npz"))
+
+    assert getattr(write(MOST_TEXT), column).tolist() == [0, 1]
+    with pytest.raises(ValueError, match=f"x.npz: a text of {column} has 65,537 characters, and may have 65,536"):
+        write(MOST_TEXT + 1)
+
+
+def test_a_long_label_of_numpy_is_copied_once(tmp_path):
+    labels = np.array([b"x" * MOST_TEXT, *[b"y"] * 500])
+    np.savez_compressed(tmp_path / "x.npz", embeddings=np.ones((501, 1)), labels=labels)
+    tracemalloc.start()
+    found = EmbeddingFiles.read(str(tmp_path / "x.npz"))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # As texts with four bytes for each character they take more than four times as much, and are copied.
+    assert peak < 2.5 * labels.nbytes
+    assert found.class_names == {0: "x" * MOST_TEXT, 1: "y"} and found.labels.tolist() == [0, *[1] * 500]
+
+
+def test_columns_without_memory_for_them_are_told(tmp_path, monkeypatch):
+    def without_memory(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(embedding_files, "_typed", without_memory)
+    np.savez(tmp_path / "x.npz", embeddings=np.eye(2), labels=[0, 1], cameras=[0, 1])
+    with pytest.raises(ValueError, match="x.npz cannot be read: it needs more memory than there is"):
+        EmbeddingFiles.read(str(tmp_path / "x.npz"))
 
 
 def test_columns_that_would_fill_memory_are_refused(tmp_path):

@@ -60,7 +60,7 @@ ROOMS = {
         "tfdml.weights tfdml.archive_sizes tfdml.checked_files tfdml.registry",
         "google.protobuf h5py numpy torch",
     ),
-    "tfdml.preprocessing": ("", ""),
+    "tfdml.preprocessing": ("tfdml.arguments", ""),
     "tfdml.optimizers": (f"tfdml.optimizers tfdml.keras_internals tfdml.sharded_variable {DECLARED}", "keras"),
     "tfdml.methods": (
         # The last two for the callbacks that a method brings, and the sampler that it wraps.

@@ -14,6 +14,7 @@ from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
 from pipelines.sampling import PxK
 from tfdml import flags, serving
+from tfdml.arguments import MOST_SIDE
 from tfdml.preprocessing import declared_by, image_size_of, preprocessing_of
 from tfdml.run.image_data import ImageData
 
@@ -88,18 +89,18 @@ def test_the_size_is_the_backbones_unless_another_is_asked_for():
         image_size_of(keras.layers.Conv2D(4, 1))
 
 
-@pytest.mark.parametrize("size", ["0", "8", "224"])
+@pytest.mark.parametrize("size", ["0", "8", "224", str(MOST_SIDE)])
 def test_sizes_that_the_flag_takes(size):
     assert flags.resolve([f"--image_size={size}"])["image_size"] == f"--image_size={size}"
 
 
-@pytest.mark.parametrize("size", ["-1", "7"])
+@pytest.mark.parametrize("size", ["-1", "7", str(MOST_SIDE + 1)])
 def test_sizes_that_the_flag_refuses(size):
     with pytest.raises(Exception, match="image_size"):
         flags.resolve([f"--image_size={size}"])
 
 
-@pytest.mark.parametrize("size", [0, -1, 8.0, (8, 8), None])
+@pytest.mark.parametrize("size", [0, -1, 8.0, (8, 8), None, 4097, 10**9])
 def test_a_size_that_is_no_side_is_refused(size):
-    with pytest.raises(ValueError, match="Expected image_size to be an integer of 1 or more"):
+    with pytest.raises(ValueError, match="Expected image_size to be an integer from 1 to 4096"):
         tfdml.Preprocessing(image_size=size)

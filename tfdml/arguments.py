@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+# Side of an image, in pixels, after it is resized or cropped: specs are in files of others, too.
+MOST_SIDE = 4096
 # Errors that reading a wrong value may raise.
 REFUSED = (ValueError, TypeError, OverflowError)
 

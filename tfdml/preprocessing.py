@@ -4,6 +4,8 @@ import dataclasses
 import math
 import numbers
 
+from tfdml.arguments import MOST_SIDE
+
 # How far the minimum and maximum of a batch scaled to 0 ... 1 or -1 ... 1 may be from these; and, as a fraction of a
 # model's range, how far pixels may be outside of it.
 TOLERANCE = 0.05
@@ -32,9 +34,9 @@ class Preprocessing:
     shrink: bool = False
 
     def __post_init__(self):
-        if not isinstance(self.image_size, numbers.Integral) or self.image_size < 1:
+        if not isinstance(self.image_size, numbers.Integral) or not 1 <= self.image_size <= MOST_SIDE:
             raise ValueError(
-                f"Expected image_size to be an integer of 1 or more, the side of square images; received "
+                f"Expected image_size to be an integer from 1 to {MOST_SIDE}, the side of square images; received "
                 f"{self.image_size!r}."
             )
         for name, values in scaling(self.mean, self.std).items():

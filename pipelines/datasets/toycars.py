@@ -17,7 +17,7 @@ from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_designs
 from pipelines.datasets.toycars_nuisances import render
-from tfdml.arguments import integer
+from tfdml.arguments import MOST_SIDE, integer
 from tfdml.checked_files import read_bytes
 from tfdml.progress_bar import ProgressBar
 from tfdml.registry import register
@@ -34,7 +34,7 @@ Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
     data_dir=DATA_DIR,
     classes=integer(2, at_most=math.prod(len(kinds) for kinds in ATTRIBUTES.values())),
     images_per_class=integer(1),
-    image_size=integer(16),
+    image_size=integer(16, at_most=MOST_SIDE),
     seed=integer(0),
 )
 def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0, grouped=False):

@@ -10,9 +10,11 @@ from tfdml.registry import register
 
 # The kernel ends at so many sigma to each side, which is 99.7 % of a Gaussian.
 REACH = 3
+# A kernel of a billion numbers, in the transform of a file that somebody sent, would fill memory.
+MOST_SIGMA = 100
 
 
-@register("transform", "blur", sigma=interval(number(above=0)), probability=PROBABILITY)
+@register("transform", "blur", sigma=interval(number(above=0, at_most=MOST_SIGMA)), probability=PROBABILITY)
 def blur(sigma=(0.1, 2.0), probability=1.0):
     """Blurs with a Gaussian whose sigma, in pixels, is drawn from a range.
 

@@ -4,11 +4,11 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import centered, padded
-from tfdml.arguments import integer
+from tfdml.arguments import MOST_SIDE, integer
 from tfdml.registry import register
 
 
-@register("transform", "center_crop", size=integer(1))
+@register("transform", "center_crop", size=integer(1, at_most=MOST_SIDE))
 def center_crop(size):
     """Crops the central square of `size`; smaller images are padded with black."""
 

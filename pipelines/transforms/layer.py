@@ -2,13 +2,14 @@
 
 import importlib
 import inspect
+import numbers
 import re
 
 import keras
 import tensorflow as tf
 
 from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
-from tfdml.arguments import text
+from tfdml.arguments import MOST_SIDE, text
 from tfdml.registry import nearest, register
 
 # These mix images of a batch and their labels.
@@ -17,7 +18,11 @@ MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")
 # must not read files or run code, as TFSMLayer and Lambda do.
 ALLOWED = ("preprocessing.image_preprocessing", "preprocessing.rescaling", "preprocessing.normalization")
 ALLOWED += ("regularization", "pooling", "reshaping")
-ALLOWED_OF_KERAS_CV = ("preprocessing",)
+PACKAGES = {"keras": ALLOWED, "keras_cv": ("preprocessing",), "keras_hub": (), "keras_nlp": (), "tfdml": ()}
+# This enlarges an image by any factor, and again where it is named again: a file's transform would fill memory.
+ENLARGING = ("UpSampling2D",)
+# Of a layer's other arguments none is above `MOST_SIDE`: many are sizes.
+OF_PIXELS = ("mean", "variance", "scale", "offset")
 # Arguments that the step sets.
 OURS = {"dtype": "Pixels are float32", "seed": "The run's --seed decides what is drawn", "name": "A step has no name"}
 
@@ -97,6 +102,8 @@ def _class_of(name):
             f"layer({name!r}) mixes images of a batch and their labels, which metric learning cannot: an image has "
             "one class."
         )
+    if short in ENLARGING:
+        raise ValueError(f"layer({name!r}) may enlarge an image without end. Use layer('Resizing', ...) instead.")
     return found
 
 
@@ -106,7 +113,7 @@ def _made(written, kind, arguments):
     parameters = {
         name: each for name, each in parameters.items() if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
     }
-    for name in arguments:
+    for name, value in arguments.items():
         if name in OURS:
             raise ValueError(f"{OURS[name]}: leave {name} out of {written}.")
         if name not in parameters:
@@ -114,12 +121,21 @@ def _made(written, kind, arguments):
             raise ValueError(
                 f"{written} takes no argument {name!r}.{nearest(name, own)} Its arguments: {', '.join(own) or 'none'}."
             )
+        if _is_of_others(kind) and name not in OF_PIXELS and (largest := _largest(value)) > MOST_SIDE:
+            raise ValueError(f"{written} expects {name} of at most {MOST_SIDE}, received {largest}.")
     range_needed = "value_range" in parameters and parameters["value_range"].default is inspect.Parameter.empty
     offered = {"value_range": (0, 255)} if range_needed else {}
     try:
         return kind(**{**offered, **arguments}, dtype="float32")
     except (TypeError, ValueError) as error:
         raise ValueError(f"Cannot make {written} of {arguments}: {' '.join(str(error).split())}") from error
+
+
+def _largest(value):
+    """Returns the largest number in a value of a spec, 0 where there is none above."""
+    if isinstance(value, dict | list | tuple | set):
+        return max(map(_largest, value.values() if isinstance(value, dict) else value), default=0)
+    return value if isinstance(value, numbers.Real) else 0
 
 
 def _refuse_weights(written, made):
@@ -146,8 +162,14 @@ def _known_layers():
 
 def _is_allowed(kind):
     """Whether a spec may name the layer; of classes of the user's own, which are registered, all."""
-    package = kind.__module__.partition(".")[0]
-    allowed = {"keras": ALLOWED, "keras_cv": ALLOWED_OF_KERAS_CV, "keras_hub": (), "keras_nlp": (), "tfdml": ()}
-    if package not in allowed:
+    if not _is_of_others(kind):
         return True
-    return any(f".layers.{part}." in f"{kind.__module__}." for part in allowed[package])
+    return any(f".layers.{part}." in f"{kind.__module__}." for part in PACKAGES[_package_of(kind)])
+
+
+def _is_of_others(kind):
+    return _package_of(kind) in PACKAGES
+
+
+def _package_of(kind):
+    return kind.__module__.partition(".")[0]

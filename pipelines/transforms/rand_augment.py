@@ -13,14 +13,15 @@ from pipelines.transforms.histograms import autocontrast, equalize
 from tfdml.arguments import integer, number
 from tfdml.registry import register
 
-MOST = 30
+# Each operation is a part of the graph.
+MOST_OPS, MOST_MAGNITUDE = 30, 30
 
 
 @register(
     "transform",
     "rand_augment",
-    ops=integer(1),
-    magnitude=number(at_least=0, at_most=MOST),
+    ops=integer(1, at_most=MOST_OPS),
+    magnitude=number(at_least=0, at_most=MOST_MAGNITUDE),
     fill=number(at_least=0, at_most=255),
 )
 def rand_augment(ops=2, magnitude=9.0, fill=0.0):
@@ -31,7 +32,7 @@ def rand_augment(ops=2, magnitude=9.0, fill=0.0):
         magnitude: their strength, 0 to 30.
         fill: brightness, 0 to 255, of pixels outside of the image, where it is moved.
     """
-    operations = operations_at(magnitude / MOST, fill)
+    operations = operations_at(magnitude / MOST_MAGNITUDE, fill)
     signature = tf.TensorSpec([None, None, 3], tf.float32), tf.TensorSpec([], tf.float32)
     branches = [cold_path(*signature)(operation) for operation in operations.values()]
 

@@ -4,11 +4,11 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import padded, placed
-from tfdml.arguments import integer
+from tfdml.arguments import MOST_SIDE, integer
 from tfdml.registry import register
 
 
-@register("transform", "random_crop", size=integer(1))
+@register("transform", "random_crop", size=integer(1, at_most=MOST_SIDE))
 def random_crop(size):
     """Crops a random square of `size`; smaller images are padded with black first."""
 

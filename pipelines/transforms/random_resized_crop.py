@@ -2,14 +2,14 @@
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import first_fitting
-from tfdml.arguments import integer, interval, number
+from tfdml.arguments import MOST_SIDE, integer, interval, number
 from tfdml.registry import register
 
 
 @register(
     "transform",
     "random_resized_crop",
-    size=integer(1),
+    size=integer(1, at_most=MOST_SIDE),
     area=interval(number(above=0, at_most=1)),
     aspect=interval(number(above=0)),
 )

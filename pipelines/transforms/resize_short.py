@@ -4,7 +4,7 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import centered
-from tfdml.arguments import integer
+from tfdml.arguments import MOST_SIDE, integer
 from tfdml.registry import register
 
 # Of an image that is longer than so many times its width only the middle is used: the whole, resized to the width of a
@@ -12,7 +12,7 @@ from tfdml.registry import register
 LONGEST_SHAPE = 32
 
 
-@register("transform", "resize_short", size=integer(1))
+@register("transform", "resize_short", size=integer(1, at_most=MOST_SIDE))
 def resize_short(size):
     """Resizes the shorter side to `size`, and keeps the aspect ratio."""
 

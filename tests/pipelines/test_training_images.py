@@ -95,6 +95,14 @@ def test_the_smallest_image(spec):
         "jpeg(quality=(1.5, 2.5))",
         "rand_augment(ops=0)",
         "rand_augment(magnitude=31)",
+        "rand_augment(ops=31)",
+        "blur(sigma=(0.1, 101.0))",
+        "center_crop(size=4097)",
+        "random_crop(size=4097)",
+        "random_resized_crop(size=4097)",
+        "resize_pad(size=4097)",
+        "resize_short(size=4097)",
+        "warp(size=4097)",
     ],
 )
 def test_arguments_out_of_range_are_refused(spec):

@@ -11,7 +11,7 @@ import numpy as np
 from tfdml.archive_sizes import BROKEN, check_zip
 from tfdml.checked_files import open_file, reason_of
 from tfdml.embedding_shards import EmbeddingShards
-from tfdml.parquet_files import is_of_texts, read_columns, values_of
+from tfdml.parquet_files import MOST_TEXT, is_of_texts, read_columns, values_of
 
 # Columns of a `pipelines.datasets.Split` that protocols read.
 COLUMNS = {"cameras": np.int64, "groups": np.int64, "is_query": bool, "is_gallery": bool}
@@ -62,7 +62,10 @@ class EmbeddingFiles:
         missing = [name for name in ("embeddings", "labels") if name not in found]
         if missing:
             raise ValueError(f"{path} has no {' and no '.join(missing)}; it contains {', '.join(found) or 'nothing'}.")
-        return cls._checked(path, labels_path or path, found)
+        try:
+            return cls._checked(path, labels_path or path, found)
+        except MemoryError as error:
+            raise ValueError(f"{path} cannot be read: {reason_of(error)}.") from None
 
     @classmethod
     def _checked(cls, path, labels_path, found):
@@ -79,11 +82,14 @@ class EmbeddingFiles:
                     f"{where}: expected {name} [N], one for each of {len(embeddings)} embeddings; received shape "
                     f"{column.shape}."
                 )
+            longest = column.dtype.itemsize // (4 if column.dtype.kind == "U" else 1)
+            if column.dtype.kind in "US" and longest > MOST_TEXT:
+                raise ValueError(f"{where}: a text of {name} has {longest:,} characters, and may have {MOST_TEXT:,}.")
         if labels.dtype.kind not in "iuUS" and not _are_texts(labels):
             raise ValueError(f"{labels_path}: expected labels that are integers or texts, received {labels.dtype}.")
         class_names = found.get("class_names")
         if labels.dtype.kind in "USO" or labels.max() > MOST_NUMBER:
-            class_names, labels = _named(labels_path, labels)
+            class_names, labels = _named(labels_path, "labels", labels)
         typed = {name: _typed(path, name, column) for name, column in columns.items()}
         return cls(embeddings, labels.astype(np.int64), class_names, **typed)
 
@@ -92,19 +98,20 @@ def _are_texts(column):
     return column.dtype == object and all(isinstance(each, str) for each in column)
 
 
-def _named(path, labels):
-    """Returns number to name of classes, and the numbers `[N]`, of labels that are texts or need more than 63 bits."""
-    if labels.dtype == object:
-        # NumPy's texts all take the room of the longest.
-        names = sorted(set(labels))
-        numbers = {name: number for number, name in enumerate(names)}
-        return dict(enumerate(names)), np.array([numbers[label] for label in labels], np.int64)
+def _named(path, what, column):
+    """Returns number to name, and the numbers `[N]`, of a column of texts, or of labels that need more than 63 bits."""
     try:
-        names, labels = np.unique(labels.astype(str) if labels.dtype.kind == "S" else labels, return_inverse=True)
-        return {number: str(name) for number, name in enumerate(names.tolist())}, labels
-    except (UnicodeDecodeError, SystemError):
-        # The second for what no character has as its number.
-        raise ValueError(f"{path}: expected labels that are texts, or bytes of ASCII.") from None
+        # As texts of NumPy each takes the room of the longest.
+        values = column.tolist()
+        values = [value.decode("ascii") for value in values] if column.dtype.kind == "S" else values
+    except (ValueError, SystemError):
+        # Of what no character has as its number.
+        raise ValueError(f"{path}: expected {what} that are texts, or bytes of ASCII.") from None
+    names = sorted(set(values))
+    numbers = {name: number for number, name in enumerate(names)}
+    return {number: str(name) for name, number in numbers.items()}, np.array(
+        [numbers[each] for each in values], np.int64
+    )
 
 
 def _typed(path, name, column):
@@ -116,7 +123,7 @@ def _typed(path, name, column):
         found = "other numbers" if column.dtype.kind in "iu" else f"type {column.dtype}"
         raise ValueError(f"{path}: expected {name} of {words}, received {found}.")
     if column.dtype.kind in "UO":
-        column = np.unique(column, return_inverse=True)[1]
+        column = _named(path, name, column)[1]
     return column.astype(COLUMNS[name])
 
 

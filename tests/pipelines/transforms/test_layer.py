@@ -93,6 +93,24 @@ def test_draws_depend_on_the_seed_and_not_on_how_many_came_before():
     assert len({image.tobytes() for image in first}) == 3
 
 
+def test_numbers_of_pixels_and_of_layers_of_your_own_may_be_large():
+    image = np.full([8, 8, 3], 70.0, np.float32)
+    large = apply("layer('Normalization', mean=0.0, variance=4900.0)", image)
+    np.testing.assert_allclose(large, 1.0, rtol=1e-5)
+    np.testing.assert_allclose(apply("layer('Rescaling', scale=1.0, offset=-10000.0)", image), 0.0)
+
+    @keras.saving.register_keras_serializable(package="mine")
+    class Brighter(keras.layers.Layer):
+        def __init__(self, by, **options):
+            super().__init__(**options)
+            self.by = by
+
+        def call(self, images):
+            return images + self.by
+
+    np.testing.assert_allclose(apply("layer('mine>Brighter', by=5000)", image), 255.0)
+
+
 def test_two_draws_of_a_layer_are_not_the_same():
     step = step_of("layer('RandomTranslation', height_factor=0.5, width_factor=0.5, fill_mode='constant')")
     spot = np.zeros((41, 41, 3), np.float32)
@@ -159,6 +177,14 @@ def test_patches_end_with_the_layer():
         ("layer('Normalization')", "has weights of its own \\(mean, variance, count\\)"),
         ("layer('mine>Weighted')", "has weights of its own \\(kernel\\)"),
         ("layer('MixUp')", "mixes images of a batch"),
+        (
+            "layer('Resizing', height=4097, width=8)",
+            "layer\\('Resizing'\\) expects height of at most 4096, received 4097",
+        ),
+        ("layer('ZeroPadding2D', padding=((0, 0), (0, 1000000000)))", "padding of at most 4096"),
+        ("layer('RandAugment', num_ops=1e9)", "num_ops of at most 4096, received 1000000000.0"),
+        ("layer('RandomContrast', factor={1: 0, 'a': [5000]})", "factor of at most 4096, received 5000"),
+        ("layer('UpSampling2D', size=2)", "may enlarge an image without end"),
     ],
 )
 def test_what_is_refused_when_it_is_made(spec, words):
