@@ -6,7 +6,7 @@ import zipfile
 from tfdml.archive_sizes import BROKEN, check_datasets, check_zip
 from tfdml.checked_files import json_of, open_file, reason_of
 
-WEIGHTS, METADATA = "model.weights.h5", "metadata.json"
+WEIGHTS, METADATA, CONFIG = "model.weights.h5", "metadata.json", "config.json"
 
 
 def damage_of(path):
@@ -24,14 +24,29 @@ def damage_of(path):
 
 
 def load_archive(path):
-    """Returns the Keras model of an archive that is whole; a ValueError with its path if Keras cannot make it."""
+    """Returns the Keras model of an archive that is whole; a ValueError with its path if Keras cannot make it.
+
+    Nothing is made of an archive that names what may run code, see `tfdml.model_config`.
+    """
     # Imported here, and h5py below, because what only asks whether a file is whole is to start at once.
     import keras
+    import tensorflow as tf
 
     try:
+        _check_config(path)
         return keras.models.load_model(path, compile=False)
-    except (*BROKEN, AttributeError, IndexError) as error:
+    except (*BROKEN, AttributeError, IndexError, tf.errors.OpError) as error:
         raise ValueError(f"{path} cannot be loaded: {reason_of(error)}") from error
+
+
+def _check_config(path):
+    from tfdml.model_config import check_config
+
+    # Of other names Keras reads a file in its older format, even one that is an archive as well.
+    if not str(path).endswith(".keras"):
+        raise ValueError("the name of a model's file must end in .keras")
+    with zipfile.ZipFile(path) as archive:
+        check_config(json_of(archive.read(CONFIG)))
 
 
 def _check_weights(content):

@@ -13,6 +13,7 @@ import pytest
 
 import tfdml
 from tfdml.backbones import Borrowed
+from tfdml.model_archive import load_archive
 from tfdml.registry import create
 
 IMAGES = np.random.default_rng(0).normal(size=(2, 16, 16, 3)).astype(np.float32)
@@ -181,6 +182,16 @@ def test_a_file_runs_no_module_that_it_names(file, tmp_path, monkeypatch):
     assert not (tmp_path / "ran").exists() and "hidden" not in sys.modules
     with pytest.raises(ValueError, match="expects package to be one of 'keras_hub', 'keras_cv'; received 'hidden'"):
         Borrowed(Pyramid(), "hidden", PREPROCESSING)
+
+
+def test_classes_of_the_package_are_made_within_the_network_alone(file, tmp_path):
+    assert isinstance(load_archive(file).backbone, Borrowed)
+
+    def change(config):
+        config["preprocessing"] = {**PREPROCESSING, "image_size": config["network"]}
+
+    with pytest.raises(ValueError, match="outside.keras cannot be loaded: it names 'keras_hub.models.Pyramid' as a cl"):
+        load_archive(edited(file, tmp_path / "outside.keras", change))
 
 
 def test_a_file_of_another_network_is_refused(file, tmp_path):

@@ -25,8 +25,59 @@ SPECS = (
     "",
     "\0",
 )
+
+
+def _function(module, name):
+    return {"module": module, "class_name": "function", "config": name, "registered_name": name}
+
+
+def _called(layer, config, **arguments):
+    """A functional model in which a layer of Keras is called with these arguments."""
+    words = {"module": "keras.layers", "registered_name": None}
+    images = {"class_name": "InputLayer", "config": {"batch_shape": [None, 4], "name": "images"}, **words}
+    called = {"class_name": layer, "config": {"name": "called", **config}, **words}
+    layers = [
+        {**images, "name": "images", "inbound_nodes": []},
+        {**called, "name": "called", "inbound_nodes": [{"args": [], "kwargs": arguments}]},
+    ]
+    graph = {"name": "called", "layers": layers, "input_layers": [["images", 0, 0]]}
+    return {
+        "module": "keras.src.models.functional",
+        "class_name": "Functional",
+        "registered_name": None,
+        "config": {**graph, "output_layers": [["images", 0, 0]], "trainable": True},
+    }
+
+
+NUMBERS = {"class_name": "__numpy__", "config": {"value": [[[[0.0, 1, 2]] * 4] * 4], "dtype": "float32"}}
+GALLERY = _function("keras.visualization", "plot_image_gallery")
+GALLERY_AS_CLASS = {
+    "module": "keras.visualization",
+    "class_name": "plot_image_gallery",
+    "config": {},
+    "registered_name": None,
+}
+PICTURE = {"path": "../hostile.png", "rows": 1, "cols": 1}
+# What Keras makes of these writes, reads or deletes files, or runs a SavedModel, when the layer is called.
+CALLED = (
+    _called("Lambda", {"function": _function("keras.layers", "TFSMLayer")}, inputs=SAVED_MODEL),
+    _called("Activation", {"activation": _function("keras.layers", "TFSMLayer")}, inputs=SAVED_MODEL),
+    _called("Lambda", {"function": GALLERY, "arguments": PICTURE}, inputs=NUMBERS),
+    _called("Lambda", {"function": GALLERY_AS_CLASS, "arguments": PICTURE}, inputs=NUMBERS),
+    _called("Activation", {"activation": _function("keras.datasets.mnist", "load_data")}, inputs=f"../{SECRET}"),
+    _called(
+        "Lambda",
+        {"function": _function("keras.applications.vgg16", "VGG16"), "arguments": {"weights": f"../{SECRET}"}},
+        inputs=False,
+    ),
+)
 # Objects in the words of Keras' files.
 OBJECTS = (
+    *CALLED,
+    _function("keras.layers", "TFSMLayer"),
+    GALLERY,
+    GALLERY_AS_CLASS,
+    {"module": "keras_nlp.models", "class_name": "Thing", "registered_name": None, "config": {}},
     {
         "module": "tfdml.backbones",
         "class_name": "Borrowed",

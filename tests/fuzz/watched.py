@@ -88,15 +88,16 @@ class Watched:
         return (int(fields[11]) + int(fields[12])) / TICKS, resident * PAGE
 
 
-class _Marking(tf.Module):
-    def __init__(self, mark):
-        super().__init__()
-        self._mark = mark
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.float32)])
-    def __call__(self, images):
-        with tf.control_dependencies([tf.io.write_file(self._mark, "the SavedModel ran")]):
-            return tf.identity(images)
+def write_saved_model(folder, mark):
+    """Writes a SavedModel that writes the file `mark` as soon as it is loaded, and returns images as they are."""
+    builder = tf.compat.v1.saved_model.Builder(str(folder))
+    with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+        images = tf.compat.v1.placeholder(tf.float32, [None, None, None, 3])
+        signature = tf.compat.v1.saved_model.predict_signature_def({"images": images}, {"output": images + 0})
+        loaded = tf.io.write_file(str(mark), "the SavedModel was loaded")
+        signatures = {"serving_default": signature}
+        builder.add_meta_graph_and_variables(session, ["serve"], signatures, main_op=loaded)
+    builder.save()
 
 
 def _write_hostile(folder):
@@ -105,5 +106,4 @@ def _write_hostile(folder):
     marks.mkdir(parents=True)
     folder.joinpath(f"{MODULE}.py").write_text(f"open({str(marks / 'module')!r}, 'w').close()\n")
     folder.joinpath(SECRET).write_text("--dataset=toycars\n")
-    model = _Marking(str(marks / "saved_model"))
-    tf.saved_model.save(model, str(folder / SAVED_MODEL), signatures={"serving_default": model.__call__})
+    write_saved_model(folder / SAVED_MODEL, marks / "saved_model")

@@ -1,0 +1,148 @@
+"""What the configuration in a model's file may name: classes that compute, and functions that compute.
+
+Keras' safe mode also makes whatever else Keras exports, such as `TFSMLayer` and functions that read, write or delete
+files, and a file says what they are called with.
+"""
+
+import sys
+
+import keras
+
+from tfdml.backbones.borrowed import INSTALL, Borrowed, import_extra
+
+# Keras' own words for values: nothing is looked up for them.
+VALUES = ("__keras_tensor__", "__tensor__", "__numpy__", "__bytes__", "__ellipsis__", "__slice__")
+# Layers and models are operations.
+KINDS = (
+    keras.Operation,
+    keras.Initializer,
+    keras.Regularizer,
+    keras.constraints.Constraint,
+    keras.Optimizer,
+    keras.optimizers.schedules.LearningRateSchedule,
+    keras.Loss,
+    keras.Metric,
+    keras.DTypePolicy,
+    keras.Quantizer,
+    keras.random.SeedGenerator,
+)
+RUN_CODE = (
+    keras.layers.Lambda,
+    keras.layers.TFSMLayer,
+    keras.layers.TorchModuleWrapper,
+    keras.layers.JaxLayer,
+    keras.layers.FlaxLayer,
+)
+# Operations that call what they are given. Keras does not export them.
+CALLING = ("Map", "Scan", "AssociativeScan", "Switch", "WhileLoop", "ForiLoop", "Cond", "VectorizedMap")
+FUNCTIONS = ("keras.activations", "keras.losses", "keras.metrics")
+# In the same modules, but not of tensors.
+MAKING = ("get", "deserialize", "serialize")
+# Packages that Keras looks into, and imports.
+LOOKED_INTO = ("keras", "keras_nlp", *INSTALL)
+
+
+def check_config(config):
+    """Raises a ValueError if Keras, without compiling the model, would make of a configuration what may run code.
+
+    Nothing is imported for it but the package of a `Borrowed` backbone.
+
+    Args:
+        config: what the JSON of the file holds.
+    """
+    if isinstance(config, dict):
+        # Keras leaves that of the model out, and may not know its functions. Those of parts are used.
+        config = {key: value for key, value in config.items() if key != "compile_config"}
+    _check(config, ("keras",))
+
+
+def _check(node, packages):
+    """Checks a part of the configuration that may name classes of these packages."""
+    if isinstance(node, list):
+        for each in node:
+            _check(each, packages)
+    elif isinstance(node, dict):
+        found = _check_named(node, packages) if "class_name" in node else None
+        borrowed = isinstance(found, type) and issubclass(found, Borrowed)
+        for key, value in node.items():
+            if borrowed and key == "config":
+                _check_borrowed(value, packages)
+            else:
+                _check(value, packages)
+
+
+def _check_borrowed(config, packages):
+    if not isinstance(config, dict):
+        raise ValueError(f"it has a {type(config).__name__} in place of the configuration of a backbone")
+    package = config.get("package")
+    import_extra(package)
+    for key, value in config.items():
+        _check(value, ("keras", package) if key == "network" else packages)
+
+
+def _check_named(node, packages):
+    """Returns the class or function that an object names, None for a value; a ValueError if it may not be made."""
+    kind = node["class_name"]
+    if isinstance(kind, str) and kind in VALUES:
+        return None
+    is_function = kind == "function"
+    name = node.get("config") if is_function else kind
+    registered, module = name if is_function else node.get("registered_name", name), node.get("module")
+    # Keras reads objects without a module by older rules.
+    if "module" not in node or not all(isinstance(each, str | None) for each in (name, registered, module)):
+        raise _refusal(node, name)
+    found = keras.saving.get_registered_object(registered)
+    if found is None:
+        found = _function(module, name) if is_function else _of_packages(module, name, packages)
+    if found is None and _root(module) not in (*LOOKED_INTO, "builtins"):
+        raise ValueError(
+            f"it names {_named(node, name)}, which is not registered: import the module that registers it first"
+        )
+    if not (_computes(found, packages) if is_function else _is_made(found, packages)):
+        raise _refusal(node, name)
+    return found
+
+
+def _refusal(node, name):
+    what = "a function" if node["class_name"] == "function" else "a class"
+    return ValueError(
+        f"it names {_named(node, name)} as {what}, which tfdml does not load from files: it may run code or use files"
+    )
+
+
+def _named(node, name):
+    return repr(f"{node.get('module')}.{name}"[:100])
+
+
+def _function(module, name):
+    modules = FUNCTIONS if module == "builtins" else [each for each in FUNCTIONS if each == module]
+    found = [vars(sys.modules[each])[name] for each in modules if name in vars(sys.modules[each])]
+    return found[0] if found and name not in MAKING else None
+
+
+def _of_packages(module, name, packages):
+    # What is loaded already: looking for more would import what the file names.
+    loaded = sys.modules.get(module) if _root(module) in packages else None
+    return getattr(loaded, "__dict__", {}).get(name)
+
+
+def _computes(found, packages):
+    return callable(found) and not isinstance(found, type) and _is_of(found, packages)
+
+
+def _is_made(found, packages):
+    if not isinstance(found, type) or issubclass(found, RUN_CODE) or not _is_of(found, packages):
+        return False
+    if found.__module__ == "keras.src.ops.core" and found.__name__ in CALLING:
+        return False
+    return _root(found.__module__) not in LOOKED_INTO or issubclass(found, KINDS)
+
+
+def _is_of(found, packages):
+    """Whether something is of these packages, or was registered by tfdml or a user."""
+    root = _root(getattr(found, "__module__", None))
+    return root in packages or root not in LOOKED_INTO
+
+
+def _root(module):
+    return (module or "").partition(".")[0]
