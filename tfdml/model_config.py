@@ -53,7 +53,8 @@ def check_config(config):
     if isinstance(config, dict):
         # Keras leaves that of the model out, and may not know its functions. Those of parts are used.
         config = {key: value for key, value in config.items() if key != "compile_config"}
-    _check(config, ("keras",))
+    # A package that the user has imported is no module of the folder that she happens to be in.
+    _check(config, ("keras", *(package for package in INSTALL if package in sys.modules)))
 
 
 def _check(node, packages):
@@ -133,7 +134,8 @@ def _computes(found, packages):
 def _is_made(found, packages):
     if not isinstance(found, type) or issubclass(found, RUN_CODE) or not _is_of(found, packages):
         return False
-    if found.__module__ == "keras.src.ops.core" and found.__name__ in CALLING:
+    # Tokenizers of keras-hub read files of words.
+    if found.__module__ == "keras.src.ops.core" and found.__name__ in CALLING or "Tokenizer" in found.__name__:
         return False
     return _root(found.__module__) not in LOOKED_INTO or issubclass(found, KINDS)
 

@@ -17,6 +17,8 @@ DATA_OFFSET, DICTIONARY_OFFSET = (9, INT_64), (11, INT_64)
 PAGE_UNCOMPRESSED, PAGE_COMPRESSED, PAGE_VALUES = (2, INT_32), (3, INT_32), (1, INT_32)
 # Headers of data, of a dictionary, and of data in the second version.
 PAGE_KINDS = (5, STRUCT), (7, STRUCT), (8, STRUCT)
+# Pages of a column, which have a megabyte as a rule; to read so many headers takes seconds.
+MOST_PAGES = 200_000
 # Bytes that are read for the header of a page: as a rule it has 30. Arrow reads no longer one than the last.
 HEADER_BYTES = (2**10, 2**14, 2**19, 2**24)
 DAMAGED = (KeyError, IndexError, TypeError, AttributeError, struct.error)
@@ -67,14 +69,16 @@ def _size_of_pages(file, about, width):
     # A column without values has a dictionary, but no other pages: their place is 0.
     place, size = min((offset for offset in offsets if offset > 0), default=0), 0
     end = place + about[COMPRESSED_SIZE]
-    while place < end:
+    for _ in range(MOST_PAGES):
+        if place >= end:
+            return size
         header, length = _page_header(file, place)
         values = sum(header[kind][PAGE_VALUES] for kind in PAGE_KINDS if kind in header)
         if min(header[PAGE_UNCOMPRESSED], header[PAGE_COMPRESSED], values) < 0:
             raise ValueError("a page of it is damaged")
         size += max(header[PAGE_UNCOMPRESSED], values * width)
         place += length + header[PAGE_COMPRESSED]
-    return size
+    raise ValueError(f"a column of it has more than {MOST_PAGES:,} pages")
 
 
 def _page_header(file, place):

@@ -14,6 +14,7 @@ import pytest
 import tfdml
 from tfdml.backbones import Borrowed
 from tfdml.model_archive import load_archive
+from tfdml.model_config import check_config
 from tfdml.registry import create
 
 IMAGES = np.random.default_rng(0).normal(size=(2, 16, 16, 3)).astype(np.float32)
@@ -184,14 +185,21 @@ def test_a_file_runs_no_module_that_it_names(file, tmp_path, monkeypatch):
         Borrowed(Pyramid(), "hidden", PREPROCESSING)
 
 
-def test_classes_of_the_package_are_made_within_the_network_alone(file, tmp_path):
+def test_classes_of_the_package_are_made_within_a_network_or_where_the_user_has_imported_it(file, monkeypatch):
     assert isinstance(load_archive(file).backbone, Borrowed)
+    outside = {"module": "keras_hub.models", "class_name": "Pyramid", "config": {}, "registered_name": None}
+    check_config(outside)
+    monkeypatch.delitem(sys.modules, "keras_hub")
+    with pytest.raises(ValueError, match="it names 'keras_hub.models.Pyramid' as a class"):
+        check_config(outside)
 
-    def change(config):
-        config["preprocessing"] = {**PREPROCESSING, "image_size": config["network"]}
 
-    with pytest.raises(ValueError, match="outside.keras cannot be loaded: it names 'keras_hub.models.Pyramid' as a cl"):
-        load_archive(edited(file, tmp_path / "outside.keras", change))
+def test_tokenizers_are_not_made(monkeypatch):
+    """They read files that their configuration names."""
+    tokenizer = type("WordTokenizer", (keras.layers.Layer,), {"__module__": "keras_hub.models"})
+    monkeypatch.setattr(sys.modules["keras_hub.models"], "WordTokenizer", tokenizer, raising=False)
+    with pytest.raises(ValueError, match="it names 'keras_hub.models.WordTokenizer' as a class"):
+        check_config({"module": "keras_hub.models", "class_name": "WordTokenizer", "config": {}})
 
 
 def test_a_file_of_another_network_is_refused(file, tmp_path):
