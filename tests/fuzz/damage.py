@@ -1,4 +1,4 @@
-"""What happens to files by accident: functions from the content of a file to a damaged one."""
+"""Damages files as accidents do: functions from the content of a file to a damaged one."""
 
 
 def flipped(content, random):

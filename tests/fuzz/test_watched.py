@@ -1,4 +1,4 @@
-"""What the fuzz must notice is noticed."""
+"""The fuzz notices code that runs, hangs, memory, files that are used, and wrong errors and results."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What only reads a run starts no program that it names: its modules are imported where the user names them."""
+"""Commands that only read a run start no program that it names: modules are imported where the user names them."""
 
 import json
 import shutil

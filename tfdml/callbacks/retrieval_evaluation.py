@@ -8,7 +8,7 @@ import numpy as np
 
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.errors import TrainingDiverged
-from tfdml.evaluation.embed import Embedder, nan_weight
+from tfdml.evaluation.embed import Embedder, NanWeight
 from tfdml.evaluation.evaluate import evaluate
 
 
@@ -150,9 +150,10 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
     def _measure(self):
         began = time.monotonic()
-        if broken := nan_weight(self._embedder.model):
-            raise TrainingDiverged(f"The weight {broken} is NaN", self._step())
-        self.embeddings = self._embedder(self.images, len(self.labels))
+        try:
+            self.embeddings = self._embedder(self.images, len(self.labels))
+        except NanWeight as error:
+            raise TrainingDiverged(f"The weight {error.path} is NaN", self._step()) from None
         if not np.isfinite(self.embeddings).all():
             raise TrainingDiverged("Embeddings are not finite", self._step())
         metrics = self.measure(self.embeddings)

@@ -13,6 +13,19 @@ BATCH = 32
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 
 
+class NanWeight(ValueError):
+    """Raised for a model with a weight that is NaN.
+
+    Args:
+        path: that of the weight.
+        model: the model.
+    """
+
+    def __init__(self, path, model):
+        super().__init__(f"The weight {path} of {model.name} is NaN, so its embeddings mean nothing.")
+        self.path = path
+
+
 class Embedder:
     """Embeds batches of images with a model, showing progress.
 
@@ -43,7 +56,7 @@ class Embedder:
         if count is not None:
             check_count(images, count)
         if broken := nan_weight(self.model):
-            raise ValueError(f"The weight {broken} of {self.model.name} is NaN, so its embeddings mean nothing.")
+            raise NanWeight(broken, self.model)
         lines = self.verbose == 2
         callbacks, bar = [ProgressLines()] if lines else [], 0 if lines else self.verbose
         if is_multi_worker(self.model.distribute_strategy):
