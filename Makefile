@@ -16,7 +16,7 @@
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 PYTEST_ARGS ?=
 
-PYTEST := .venv/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+PYTEST := .venv/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
 
 # PyPI's torch installs CUDA; this build does not, and is enough.

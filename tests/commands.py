@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 # Seconds after which a process hangs; far above what any takes, since machines may be slow and busy.
-PATIENCE = 1800
+PATIENCE = 900
 
 
 @functools.cache

@@ -41,7 +41,7 @@ def load(run_or_file, model="best", preprocessing=None, trust=False):
     registry.import_modules(modules)
     file = RunDirectory(path).model_file(model) if path.is_dir() else path
     # That of a run has been looked at: it is read whole for that.
-    if path.is_file() and (damage := damage_of(file)):
+    if not path.is_dir() and (damage := damage_of(file)):
         raise ValueError(f"{file} is not a Keras model, or is damaged: {damage}.")
     loaded = load_archive(file)
     if not isinstance(loaded, EmbeddingModel):
