@@ -6,6 +6,7 @@ maps of the images on the page, comes on top. Evaluation, which the table of sco
 """
 
 import argparse
+import functools
 import io
 import tempfile
 import time
@@ -20,7 +21,7 @@ from benchmarks.pictures import picture
 from benchmarks.reclustering import embeddings_of
 from pipelines.datasets.dataset import Split
 from tfdml.console import flags
-from tfdml.reporting.pictures.kinds import PICTURES
+from tfdml.registry import create
 from tfdml.reporting.run_page import write_page
 from tfdml.reporting.score_tables import means_over_queries
 from tfdml.reporting.subject import Subject
@@ -78,8 +79,9 @@ def main():
         evaluation, _ = timed(lambda: means_over_queries(subject))
         parts["neighbors of 5,000 queries"], _ = timed(lambda: subject.retrieved)
         for name in DRAWN:
-            parts[f"picture {name}"], paths = timed(lambda name=name: PICTURES[name].draw(subject, folder))
-            drawn |= {path: path.stem for path in paths if path.suffix == ".png"}
+            drawing = create("picture", name)
+            parts[f"picture {name}"], paths = timed(functools.partial(drawing.draw, subject, folder))
+            drawn |= {path: path.stem for path in paths if drawing.on_page}
         path = folder / "index.html"
         page, _ = timed(lambda: write_page(record, subject, drawn, path))
         # The page evaluates, too.

@@ -25,7 +25,7 @@ DRAWING, OPENING = 10, 2
 
 
 def main(_):
-    from tfdml.reporting.pictures import kinds as pictures
+    from tfdml import registry
     from tfdml.reporting.subject import Subject
     from tfdml.run.directory.run_directory import RunDirectory
     from tfdml.run.experiment.experiment import trained
@@ -33,14 +33,14 @@ def main(_):
     make_contact_sheet.main(None)
     run = RunDirectory(flags.FLAGS.run_dir)
     subject = Subject(*trained(run.path, "best"), run, run.complete_result())
-    # A page has less room than a report.
-    pictures.QUERIES, pictures.CLASSES = QUERIES, CONFUSED
     missing = what_is_missing()
     if missing:
         raise FileNotFoundError(f"Pages cannot be photographed: {missing}.")
     with tempfile.TemporaryDirectory() as folder:
         for name in (*SHEETS, *CHARTS, "neighbors"):
-            (drawn,) = pictures.PICTURES[name].draw(subject, pathlib.Path(folder))
+            # A page has less room than a report.
+            picture = registry.create("picture", name, queries=QUERIES, classes=CONFUSED)
+            (drawn,) = picture.draw(subject, pathlib.Path(folder))
             if name in CHARTS:
                 shutil.copy(drawn.with_suffix(".svg"), IMAGES / f"{name}.svg")
             else:
@@ -73,9 +73,9 @@ def photograph_report(subject, folder):
 
 def photograph_projector(subject, path):
     """Takes a picture of TensorBoard's projector with the embeddings of a run."""
-    from tfdml.reporting.pictures.kinds import PICTURES
+    from tfdml import registry
 
-    PICTURES["projector"].draw(subject, path.parent)
+    registry.create("picture", "projector").draw(subject, path.parent)
     with chromium(webgl=True) as browser:
         open_projector(browser, subject.run.tensorboard)
         time.sleep(DRAWING)

@@ -29,6 +29,7 @@ ROOMS = {
     "memory": "tfdml.methods.memories",
     "optimizer": "tfdml.optimizers",
     "schedule": "tfdml.optimizers.schedules",
+    "picture": "tfdml.reporting.pictures",
 }
 
 _registered = {}

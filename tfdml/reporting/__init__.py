@@ -1,5 +1,6 @@
-"""Pictures of a run."""
+"""Pages and pictures of runs."""
 
+from tfdml.reporting.picture import Picture
 from tfdml.reporting.pictures.attention import draw_attention
 from tfdml.reporting.pictures.batch import draw_batch
 from tfdml.reporting.pictures.clusters import draw_clusters, typical_rows
@@ -15,6 +16,7 @@ from tfdml.reporting.pictures.training import draw_training
 
 __all__ = [
     "MOST_ON_MAP",
+    "Picture",
     "chosen_queries",
     "draw_attention",
     "draw_batch",

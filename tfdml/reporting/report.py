@@ -4,10 +4,10 @@ from pathlib import Path
 
 import tensorflow as tf
 
+from tfdml import registry
 from tfdml.files.checked_files import naming
 from tfdml.reporting.comparison_page import write_comparison
 from tfdml.reporting.members_page import write_members_page
-from tfdml.reporting.pictures.kinds import PICTURES
 from tfdml.reporting.run_page import subject_of, write_page
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.groups import MOST_GROUPS, groups_of
@@ -23,14 +23,13 @@ def report_run(run_dir, only, out, changes, chosen):
 
     Args:
         run_dir: folder of the run.
-        only: names of the pictures, and `page`; empty: all that the run has, and the page.
+        only: specs of pictures, and `page`; empty: all that the run has, and the page.
         out: HTML file to write; empty: `index.html` in the report of the run.
         changes: settings to use instead of the run's, name to value.
         chosen: numbers of `channels` and `learners` whose attention is drawn, where they are chosen.
     """
-    unknown = [name for name in only if name not in (PAGE, *PICTURES)]
-    if unknown:
-        raise ValueError(f"Unknown picture {unknown[0]!r} in --only. Known: {', '.join(PICTURES)}; {PAGE} is the page.")
+    registry.import_modules(changes.get("import_modules", ()))
+    pictures = pictures_of(only, chosen)
     ensemble, page = EnsembleDirectory(run_dir), _page(run_dir, out, "index.html")
     if not ensemble.has_flags and ensemble.begun() and set(only) <= {PAGE}:
         write_members_page(ensemble, page)
@@ -38,10 +37,9 @@ def report_run(run_dir, only, out, changes, chosen):
         return
     record = Record.of(run_dir)
     subject = subject_of(record, changes)
-    wanted = only or [name for name, pictures in PICTURES.items() if not pictures.if_named]
-    pictures = _draw(record, subject, [name for name in wanted if name != PAGE], only, {"attention": chosen})
+    drawn = _draw(record, subject, pictures, only)
     if PAGE in only or not only:
-        write_page(record, subject, pictures, page)
+        write_page(record, subject, drawn, page)
         print(f"Wrote {page}")
 
 
@@ -63,33 +61,57 @@ def _page(run_dir, out, name):
     return Path(out or RunDirectory(run_dir).report / name)
 
 
-def _draw(record, subject, wanted, asked, options):
-    """Draws the pictures that a run has; returns caption by path.
+def pictures_of(only, chosen):
+    """Returns name to `Picture`: those asked for, in their order; if none are, all that need not be named.
+
+    Args:
+        only, chosen: as `report_run` takes them.
+    """
+    things = registry.registered("picture")
+    known = sorted(things, key=lambda name: (things[name].place, name))
+    found = {}
+    for spec in only or [name for name in known if not things[name].if_named]:
+        name = registry.parse(spec)[0][0]
+        if name not in (PAGE, *known):
+            raise ValueError(f"Unknown picture {name!r} in --only. Known: {', '.join(known)}; {PAGE} is the page.")
+        if name != PAGE:
+            found[name] = registry.create("picture", spec, **chosen)
+    return found
+
+
+def _draw(record, subject, pictures, asked):
+    """Draws the pictures that a run has; returns the caption by path of those that the page shows.
 
     Args:
         record: `Record` of the run.
         subject: `Subject`; None draws nothing.
-        wanted: names of pictures.
+        pictures: name to `Picture`.
         asked: whether it is an error if the run lacks one.
-        options: name of a picture to more arguments of it.
     """
-    names = [name for name in wanted if subject and PICTURES[name].can_be_drawn(subject)]
-    missing = [name for name in wanted if name not in names]
+    there = {name: picture for name, picture in pictures.items() if subject and picture.can_be_drawn(subject)}
+    missing = [f"{name!r} for {picture.of}" for name, picture in pictures.items() if name not in there]
     if asked and missing:
-        needed = ", and ".join(f"{name!r} for {PICTURES[name].of}" for name in missing)
-        raise ValueError(f"The run in {record.run.path} has nothing to draw. There are pictures {needed}.")
-    drawn, folder = {}, record.run.report
-    for name in names:
+        listed = ", and ".join(missing)
+        raise ValueError(f"The run in {record.run.path} has nothing to draw. There are pictures {listed}.")
+    drawn, captions, folder = [], {}, record.run.report
+    for name, picture in there.items():
         folder.mkdir(exist_ok=True)
         with naming(folder):
-            paths = PICTURES[name].draw(subject, folder, **options.get(name, {}))
+            paths = picture.draw(subject, folder)
         for path in paths:
-            drawn[path] = PICTURES[name].captions.get(path.stem, path.stem.replace("_", " ").capitalize())
             print(f"Wrote {path}", flush=True)
-    drawn = {path: caption for path, caption in drawn.items() if path.suffix == ".png"}
+        paths = [path for path in paths if path.suffix == ".png"]
+        drawn += paths
+        captions |= {path: caption_of(name, picture, path) for path in paths if picture.on_page}
     if drawn:
         _show_in_tensorboard(drawn, record.run.tensorboard_of("report"), record.best_step(subject.experiment.monitor))
-    return drawn
+    return captions
+
+
+def caption_of(name, picture, path):
+    """Returns the caption of a file of the picture that is registered by this name."""
+    own = {name: registry.summaries("picture")[name].removesuffix(".")}
+    return {**own, **picture.captions}.get(path.stem, path.stem)
 
 
 def _show_in_tensorboard(paths, folder, step):

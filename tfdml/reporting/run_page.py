@@ -11,9 +11,6 @@ from tfdml.reporting.subject import Subject
 from tfdml.run.directory.environment import environment
 from tfdml.run.experiment.experiment import trained
 
-# Pictures that the page shows in its own way.
-OWN = ("neighbors", "training")
-
 
 def write_page(record, subject, pictures, path):
     """Writes the page of a run.
@@ -21,7 +18,7 @@ def write_page(record, subject, pictures, path):
     Args:
         record: `Record` of the run.
         subject: its `Subject`; None while it has no model.
-        pictures: path of a picture to its caption.
+        pictures: path of a picture to its caption, of those that the page shows.
         path: the HTML file.
     """
     gallery = subject and gallery_of(subject)
@@ -30,7 +27,7 @@ def write_page(record, subject, pictures, path):
         "Training": page.curve_figures(_curves(record.events)),
         "Queries and neighbors": gallery and page.gallery(gallery),
         "Learners": subject and _learners(subject.learners, record.result),
-        "Pictures": page.picture_figures({each: caption for each, caption in pictures.items() if each.stem not in OWN}),
+        "Pictures": page.picture_figures(pictures),
         "What was run": page.about_run(record.main(), record.changed()),
         "How to reproduce": page.reproduce(record.command(), _environment(record)),
     }

@@ -1,15 +1,49 @@
 """Attention masks of the learners of Attention-based Ensemble."""
 
+import dataclasses
+
 import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw
 
 from tfdml.files.checked_files import vacated
+from tfdml.registry import integer, optional, register, several
+from tfdml.reporting.picture import Picture
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD = 96, 4, 18
 CHANNELS = 3
 COLORS = matplotlib.colormaps["inferno"]
+# Images of the sheet.
+SHOWN = 6
+
+
+@register("picture", "attention", channels=optional(several(integer())), learners=optional(several(integer())))
+@dataclasses.dataclass(frozen=True)
+class Attention(Picture):
+    """Where each learner looks: the mean over channels, and single channels, of its mask.
+
+    Args:
+        channels: numbers of channels; None: those in which learners differ most.
+        learners: numbers of learners; None: all.
+    """
+
+    channels: tuple | None = None
+    learners: tuple | None = None
+    place = 95
+    of = "runs with attention masks, such as --method=attention_ensemble"
+
+    def can_be_drawn(self, subject):
+        return "attention" in subject.model.pictures()
+
+    def draw(self, subject, folder):
+        # Of different classes, from one end of the split to the other.
+        images = subject.inputs(np.linspace(0, len(subject.test) - 1, SHOWN).astype(int))
+        path = folder / "attention.png"
+        # Half precision adds up to little.
+        masks = subject.model.attention_masks(images).numpy().astype(np.float32)
+        draw_attention(subject.pixels(images), masks, path, channels=self.channels, learners=self.learners)
+        return [path]
 
 
 def draw_attention(pictures, masks, path, *, channels=None, learners=None):

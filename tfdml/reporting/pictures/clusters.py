@@ -2,11 +2,38 @@
 
 import numpy as np
 
+from tfdml.registry import register
+from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, MUTED, Sheet
+from tfdml.run.experiment.clusters import embedded_sample
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD, MARGIN, WORDS = 80, 6, 36, 10, 120
 CELL = SIDE + 2 * FRAME + GAP
+# Images of each cluster.
+TYPICAL = 10
+
+
+@register("picture", "clusters")
+class Clusters(Picture):
+    """Clusters of the training images, each of which one learner learns from."""
+
+    place = 90
+    of = "runs of --method=divide_and_conquer that have divided the data"
+
+    def can_be_drawn(self, subject):
+        return "clusters" in subject.model.pictures() and subject.clusters is not None
+
+    def draw(self, subject, folder):
+        path, (train, assignment) = folder / "clusters.png", subject.clusters
+        rows, embeddings = embedded_sample(subject.experiment, subject.model, train)
+        typical = typical_rows(embeddings, assignment[rows], TYPICAL)
+
+        def thumbnail(place, side):
+            return subject.thumbnail(rows[place], side, train)
+
+        draw_clusters(typical, np.bincount(assignment).tolist(), thumbnail, path)
+        return [path]
 
 
 def typical_rows(embeddings, clusters, count):

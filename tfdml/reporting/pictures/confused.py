@@ -1,9 +1,12 @@
 """Draws the classes that are most often taken for each other."""
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
+from tfdml.registry import integer, register
+from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, MUTED, WRONG, Sheet
 
 # Sizes on the sheet, in pixels.
@@ -12,6 +15,24 @@ CELL = SIDE + 2 * FRAME + GAP
 WORDS, NUMBER = 170, 90
 # Queries that are shown of each pair of classes.
 SHOWN = 4
+
+
+@register("picture", "confused", classes=integer(1))
+@dataclasses.dataclass(frozen=True)
+class Confused(Picture):
+    """Classes that are most often taken for each other.
+
+    Args:
+        classes: number of pairs of classes.
+    """
+
+    classes: int = 8
+    place = 20
+
+    def draw(self, subject, folder):
+        path = folder / "confused.png"
+        found = most_confused(subject.retrieved, subject.test.labels, self.classes)
+        return [path] if draw_confused(found, subject.class_names, subject.thumbnail, path) else []
 
 
 class Confusion(NamedTuple):

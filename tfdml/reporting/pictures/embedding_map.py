@@ -5,6 +5,8 @@ import colorsys
 import numpy as np
 
 from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.registry import register
+from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, Sheet
 
 # Images on the map, and sizes in pixels.
@@ -17,6 +19,26 @@ NEAREST = 0.5
 ALIKE = 1e-6
 # About how many neighbors t-SNE considers, scikit-learn's default, and its iterations, enough for a thousand images.
 PERPLEXITY, ITERATIONS = 30, 500
+
+
+@register("picture", "map")
+class EmbeddingMap(Picture):
+    """Map of the test images by t-SNE; frames and dots have the color of the class."""
+
+    place = 40
+
+    def draw(self, subject, folder):
+        path, seed = folder / "map.png", subject.experiment.settings.seed
+        count = min(len(subject.test), MOST_ON_MAP)
+        # In random order: the first come first where pictures are in each other's way.
+        rows = np.random.default_rng(seed).choice(len(subject.test), count, replace=False)
+        positions = map_positions(subject.embeddings[rows], distance=subject.distance, seed=seed)
+
+        def thumbnail(place, side):
+            return subject.thumbnail(rows[place], side)
+
+        draw_embedding_map(positions, subject.test.labels[rows], thumbnail, path)
+        return [path]
 
 
 def map_positions(embeddings, *, distance="cosine", seed=0):

@@ -2,7 +2,40 @@
 
 import numpy as np
 
+from tfdml.registry import register
 from tfdml.reporting.chart import legend_above, new_chart, save_chart
+from tfdml.reporting.picture import Picture
+from tfdml.reporting.pictures.only_one_right import draw_only_one_right
+
+
+@register("picture", "learners")
+class Learners(Picture):
+    """Each learner alone, and the first ones together."""
+
+    captions = {
+        "pair_cosines": "Cosines of positive, negative and self pairs",
+        "only_one_right": "Images that only one learner gets right, with the nearest neighbor by each learner",
+        "negative_distances": "Distances of negative pairs within clusters and between clusters",
+    }
+    place = 80
+    of = "runs with several learners, such as --method=divide_and_conquer or --method=attention_ensemble"
+
+    def can_be_drawn(self, subject):
+        return subject.learner_count > 1
+
+    def draw(self, subject, folder):
+        labels, count = subject.test.labels, subject.learner_count
+        names = ("learners", "pair_cosines", "only_one_right", "negative_distances")
+        learners, cosines, one_right, distances = (folder / f"{name}.png" for name in names)
+        draw_learners(subject.learners, learners)
+        draw_pair_cosines(subject.learners["pair_cosines"], cosines)
+        drawn = [learners, cosines]
+        if draw_only_one_right(subject.embeddings, labels, count, subject.thumbnail, one_right):
+            drawn.append(one_right)
+        if subject.negative_distances:
+            draw_negative_distances(subject.negative_distances, distances)
+            drawn.append(distances)
+        return drawn
 
 
 def draw_learners(learners, path):

@@ -1,13 +1,38 @@
 """Draws queries with their nearest neighbors (Figures 3 to 6 of Divide and Conquer)."""
 
+import dataclasses
+
 import numpy as np
 
+from tfdml.registry import integer, register
+from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, MUTED, RIGHT, WRONG, Sheet
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, ASIDE, HEAD, MARGIN = 88, 6, 24, 34, 10
 CELL = SIDE + 2 * FRAME + GAP
 WORDS = 190
+
+
+@register("picture", "neighbors", queries=integer(1))
+@dataclasses.dataclass(frozen=True)
+class Neighbors(Picture):
+    """Queries and their nearest neighbors: those of the class in green, others in red.
+
+    Args:
+        queries: number of queries of each kind.
+    """
+
+    queries: int = 5
+    place = 10
+    on_page = False
+
+    def draw(self, subject, folder):
+        path, labels = folder / "neighbors.png", subject.test.labels
+        chosen = chosen_queries(subject.retrieved, labels, self.queries, subject.experiment.settings.seed)
+        titled = {f"{kind.capitalize()} queries": places for kind, places in chosen.items()}
+        draw_neighbors(subject.retrieved, titled, labels, subject.class_names, subject.thumbnail, path)
+        return [path]
 
 
 def chosen_queries(retrieved, labels, count, seed=0):

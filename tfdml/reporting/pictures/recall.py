@@ -2,7 +2,35 @@
 
 import numpy as np
 
+from tfdml.evaluation.diversity import learners_of
+from tfdml.registry import register
 from tfdml.reporting.chart import COLORS, label, legend_above, new_chart, save_chart
+from tfdml.reporting.picture import Picture
+from tfdml.reporting.subject import looked_up
+
+# Recall@K is drawn up to this K.
+MOST_RANKS = 100
+# Queries of each learner's curve.
+MOST_QUERIES = 2000
+
+
+@register("picture", "recall")
+class Recall(Picture):
+    """Recall@K against K."""
+
+    place = 60
+
+    def draw(self, subject, folder):
+        path, count = folder / "recall.png", subject.learner_count
+        ranks = recall_ranks(min(MOST_RANKS, len(subject.search.gallery) - 1))
+        curves = {"all learners" if count > 1 else "the best model": (ranks, subject.retrieved.recall(ranks))}
+        if count > 1:
+            learners = learners_of(subject.embeddings, count)
+            for k in range(count):
+                alone = looked_up(learners[:, k], subject.search, 1, most=MOST_QUERIES)
+                curves[f"learner {k}"] = (ranks, alone.recall(ranks))
+        draw_recall(curves, path)
+        return [path]
 
 
 def recall_ranks(most):

@@ -4,9 +4,23 @@ import numpy as np
 
 from tfdml.evaluation.diversity import PAIRS, positive_pairs
 from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.registry import register
 from tfdml.reporting.chart import COLORS, legend_above, new_chart, save_chart
+from tfdml.reporting.picture import Picture
 
 BARS = 60
+
+
+@register("picture", "similarities")
+class Similarities(Picture):
+    """Similarities of pairs of the same class and of different classes."""
+
+    place = 50
+
+    def draw(self, subject, folder):
+        path = folder / "similarities.png"
+        draw_similarities(subject.embeddings, subject.test.labels, path, distance=subject.distance)
+        return [path]
 
 
 def draw_similarities(embeddings, labels, path, *, distance="cosine", seed=0):

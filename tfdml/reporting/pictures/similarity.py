@@ -6,6 +6,8 @@ import matplotlib
 import numpy as np
 from PIL import Image
 
+from tfdml.registry import register
+from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, MUTED, RIGHT, WRONG, Sheet
 
 # Sizes on the sheet, in pixels.
@@ -14,6 +16,42 @@ CELL = SIDE + 2 * FRAME + GAP
 COLORS = matplotlib.colormaps["RdBu_r"]
 # How much of a place with the largest share is covered by its color.
 COVER = 0.75
+# Pairs of the same class, and of different classes.
+PAIRS = 4
+
+
+@register("picture", "similarity")
+class Similarity(Picture):
+    """Which places make a query and its nearest neighbor similar (red), and which do not (blue)."""
+
+    place = 30
+    of = "runs whose heads pool one feature map, such as --method=single"
+
+    def can_be_drawn(self, subject):
+        return subject.tells_places
+
+    def draw(self, subject, folder):
+        retrieved, path = subject.retrieved, folder / "similarity.png"
+        chosen = _with_neighbors(retrieved, subject.experiment.settings.seed)
+        if not chosen:
+            return []
+        rows = np.stack([retrieved.queries[chosen], retrieved.rows[chosen, 0]], axis=1)
+        inputs = subject.inputs(rows.ravel())
+        pairs = [
+            (*subject.pixels(images), similarity_map(subject.model, *images), retrieved.right[place, 0])
+            for place, images in zip(chosen, inputs.reshape(len(chosen), 2, *inputs.shape[1:]), strict=True)
+        ]
+        draw_similarities_of_places(pairs, path)
+        return [path]
+
+
+def _with_neighbors(retrieved, seed):
+    """Returns places of random queries in `retrieved`: those whose nearest neighbor is right, then others."""
+    order, chosen = np.random.default_rng(seed).permutation(len(retrieved.queries)), []
+    for right in (True, False):
+        places = [place for place in order if retrieved.right[place, 0] == right and retrieved.rows[place, 0] >= 0]
+        chosen += places[:PAIRS]
+    return chosen
 
 
 class SimilarityMap(NamedTuple):

@@ -2,7 +2,9 @@
 
 from matplotlib.figure import Figure
 
+from tfdml.registry import register
 from tfdml.reporting.chart import COLORS, label, save_chart
+from tfdml.reporting.picture import Picture
 
 # Title of each chart, to names of metrics, or the beginning of names, in the events of `metrics.jsonl`.
 PANELS = {
@@ -16,6 +18,22 @@ PANELS = {
     "learning rate": ("train", ("learning_rate",)),
 }
 COLUMNS = 3
+
+
+@register("picture", "training")
+class Training(Picture):
+    """Training curves."""
+
+    place = 70
+    of = "runs of tfdml.train"
+    on_page = False
+
+    def can_be_drawn(self, subject):
+        return subject.run.metrics.is_file()
+
+    def draw(self, subject, folder):
+        path = folder / "training.png"
+        return [path] if draw_training(subject.run.events(), path) else []
 
 
 def training_curves(events):

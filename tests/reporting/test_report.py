@@ -1,9 +1,11 @@
-"""Pictures of a run."""
+"""Drawing the pictures of a run by name."""
 
 import functools
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from PIL import Image
 
 import tfdml
@@ -11,7 +13,7 @@ from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.search import Search
 from tfdml.registry import create
 from tfdml.reporting import subject as subject_file
-from tfdml.reporting.pictures.kinds import PICTURES
+from tfdml.reporting.report import caption_of, pictures_of
 from tfdml.reporting.subject import Subject, looked_up
 
 
@@ -23,7 +25,7 @@ def test_the_searches_of_all_learners_tell_how_far_they_are(tmp_path, monkeypatc
     subject.retrieved = looked_up(embeddings, search, 1)
     capsys.readouterr()
     monkeypatch.setattr(subject_file, "ProgressBar", functools.partial(ProgressBar, every=0.0))
-    assert PICTURES["recall"].draw(subject, tmp_path) == [tmp_path / "recall.png"]
+    assert create("picture", "recall").draw(subject, tmp_path) == [tmp_path / "recall.png"]
     lines = capsys.readouterr().out.splitlines()
     assert [line.partition(",")[0] for line in lines] == ["12/24 lookups", "24/24 lookups"] * 2
 
@@ -36,13 +38,39 @@ def test_attention_is_drawn_for_models_that_have_it(tmp_path):
     subject = Subject(SimpleNamespace(splits=SimpleNamespace(test=images)), model, None, {})
     # In place of images from files.
     object.__setattr__(subject, "inputs", lambda rows: images[rows])
-    attention = PICTURES["attention"]
+    attention = create("picture", "attention")
     assert attention.can_be_drawn(subject)
     (path,) = attention.draw(subject, tmp_path)
     with Image.open(path) as all_learners:
         width = all_learners.width
-    attention.draw(subject, tmp_path, learners=[1])
+    create("picture", "attention(learners=(1,))").draw(subject, tmp_path)
     with Image.open(path) as one:
         assert one.width < width
     other = create("method", "single", backbone=backbone, embedding_size=4)
     assert not attention.can_be_drawn(SimpleNamespace(model=other))
+
+
+def test_pictures_are_drawn_in_the_order_of_the_page_unless_they_are_named():
+    assert list(pictures_of([], {})) == [
+        "neighbors",
+        "confused",
+        "similarity",
+        "map",
+        "similarities",
+        "recall",
+        "training",
+        "learners",
+        "clusters",
+        "attention",
+    ]
+    found = pictures_of(["recall", "attention", "page", "neighbors(queries=2)"], {"learners": [1]})
+    assert list(found) == ["recall", "attention", "neighbors"]
+    assert (found["attention"].learners, found["attention"].channels, found["neighbors"].queries) == ((1,), None, 2)
+    with pytest.raises(ValueError, match="Unknown picture 'cluster' in --only. Known: neighbors, .*; page is the page"):
+        pictures_of(["cluster"], {})
+
+
+def test_a_caption_is_the_first_line_of_the_docstring():
+    learners = create("picture", "learners")
+    assert caption_of("learners", learners, Path("learners.png")) == "Each learner alone, and the first ones together"
+    assert caption_of("learners", learners, Path("pair_cosines.png")).startswith("Cosines of positive")

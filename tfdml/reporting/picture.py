@@ -1,0 +1,38 @@
+"""`Picture`: the base class of the pictures of a run."""
+
+
+class Picture:
+    """A picture of a run, or several that belong together; `@register("picture", name)` names it for `--only`.
+
+    The first line of a subclass's docstring is the caption of the file of its name.
+
+    Attributes:
+        captions: captions of further files, by their names without the ending.
+        place: where on the page it is; smaller numbers come first.
+        of: which runs have it, in words.
+        if_named: whether it is drawn only where `--only` names it.
+        on_page: whether the page shows it; the page has some in its own way.
+    """
+
+    captions = {}
+    place = 100
+    of = "all runs"
+    if_named = False
+    on_page = True
+
+    def can_be_drawn(self, subject):
+        """Whether a run has it.
+
+        Args:
+            subject: `Subject`.
+        """
+        return True
+
+    def draw(self, subject, folder):
+        """Writes its files, and returns their paths.
+
+        Args:
+            subject: `Subject`.
+            folder: where they go.
+        """
+        raise NotImplementedError
