@@ -1,8 +1,8 @@
 """Pages and pictures of runs."""
 
+from tfdml.reporting.batch_sheet import draw_batch
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.pictures.attention import draw_attention
-from tfdml.reporting.pictures.batch import draw_batch
 from tfdml.reporting.pictures.clusters import draw_clusters, typical_rows
 from tfdml.reporting.pictures.confused import draw_confused, most_confused
 from tfdml.reporting.pictures.embedding_map import MOST_ON_MAP, draw_embedding_map, map_positions

@@ -36,11 +36,10 @@ class Sheet:
             frame: color of the frame; None for white.
         """
         height, width = pixels.shape[:2]
-        corner = (left + width + 2 * FRAME - 1, top + height + 2 * FRAME - 1)
-        self._draw.rectangle((left, top, *corner), fill=frame or "white")
+        self.bar(left, top, width + 2 * FRAME, height + 2 * FRAME, frame or "white")
         self.image.paste(Image.fromarray(pixels), (left + FRAME, top + FRAME))
 
-    def words(self, left, top, text, *, size=12, width=None, lines=1, color="black", bold=False):
+    def words(self, left, top, text, *, size=12, width=None, lines=1, color="black", bold=False, spacing=2):
         """Writes words.
 
         Args:
@@ -51,12 +50,17 @@ class Sheet:
             lines: maximum number of lines; the rest is cut off.
             color: of the words.
             bold: whether they are bold.
+            spacing: between lines, in pixels.
         """
         font = ImageFont.truetype(BOLD if bold else FONT, size)
         if width is not None:
             letters = max(int(width / font.getlength("n")), 1)
             text = "\n".join(textwrap.wrap(text, letters, max_lines=lines, placeholder="…"))
-        self._draw.multiline_text((left, top), text, color, font, spacing=2)
+        self._draw.multiline_text((left, top), text, color, font, spacing=spacing)
+
+    def bar(self, left, top, width, height, color):
+        """Draws a rectangle in one color."""
+        self._draw.rectangle((left, top, left + width - 1, top + height - 1), fill=color)
 
     def dot(self, left, top, size, color):
         """Draws a dot whose middle is at `(left, top)`."""

@@ -4,10 +4,9 @@ import textwrap
 
 import matplotlib
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image
 
-from tfdml.files.checked_files import vacated
-from tfdml.reporting.sheet import FONT
+from tfdml.reporting.sheet import FRAME, Sheet
 
 # Sizes on the sheet, in pixels.
 SMALLEST_SIDE, LARGEST_SIDE, MOST_COLUMNS = 96, 224, 16
@@ -32,25 +31,24 @@ def draw_batch(pictures, labels, names, path, *, title):
     side = _shown_side(pictures.shape[1])
     columns = _columns(labels)
     rows = -(-len(pictures) // columns)
-    text, heading = (ImageFont.truetype(FONT, size) for size in (TEXT, TITLE))
     line, across = TEXT + 3, side + GAP
     width = max(2 * MARGIN + columns * across - GAP, 480)
     title = "\n".join(textwrap.wrap(title, int((width - 2 * MARGIN) / (0.6 * TITLE))))
     top = MARGIN + (TITLE + 5) * (title.count("\n") + 1) + GAP
     down = side + BAR + LABEL_LINES * line + GAP
-    sheet = Image.new("RGB", (width, top + rows * down + MARGIN - GAP), "white")
-    draw = ImageDraw.Draw(sheet)
-    draw.multiline_text((MARGIN, MARGIN), title, "black", heading, spacing=5)
+    sheet = Sheet(width, top + rows * down + MARGIN - GAP)
+    sheet.words(MARGIN, MARGIN, title, size=TITLE, spacing=5)
     colors = {label: COLORS[place % len(COLORS)] for place, label in enumerate(dict.fromkeys(labels.tolist()))}
     for place, (picture, label) in enumerate(zip(pictures, labels.tolist(), strict=True)):
         x, y = MARGIN + place % columns * across, top + place // columns * down
         # Enlarged images show single pixels.
         how = Image.Resampling.NEAREST if side > picture.shape[0] else Image.Resampling.LANCZOS
-        sheet.paste(Image.fromarray(picture).resize((side, side), how), (x, y))
-        draw.rectangle((x, y + side, x + side - 1, y + side + BAR - 2), fill=colors[label])
-        name = _shortened(names.get(label, f"class {label}"), side, text)
-        draw.multiline_text((x, y + side + BAR), name, "black", text, spacing=1)
-    sheet.save(vacated(path))
+        pixels = np.asarray(Image.fromarray(picture).resize((side, side), how))
+        sheet.picture(x - FRAME, y - FRAME, pixels)
+        sheet.bar(x, y + side, side, BAR - 1, colors[label])
+        name = names.get(label, f"class {label}").replace("_", " ")
+        sheet.words(x, y + side + BAR, name, size=TEXT, width=side, lines=LABEL_LINES, spacing=1)
+    sheet.save(path)
 
 
 def _shown_side(side):
@@ -67,10 +65,3 @@ def _columns(labels):
     of_class = int(lengths[0]) if np.all(lengths == lengths[0]) and lengths[0] <= MOST_COLUMNS else 1
     wanted = min(np.sqrt(1.5 * len(labels)), MOST_COLUMNS)
     return min(max(int(wanted) // of_class, 1) * of_class, len(labels))
-
-
-def _shortened(name, width, font):
-    """Wraps a name into the available lines, and cuts off the rest."""
-    characters = max(int(width / font.getlength("n")), 1)
-    words = name.replace("_", " ")
-    return "\n".join(textwrap.wrap(words, characters, max_lines=LABEL_LINES, placeholder="…"))
