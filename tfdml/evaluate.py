@@ -37,12 +37,11 @@ flags.DEFINE_enum(
 
 
 def main():
-    from tfdml import registry
     from tfdml.run.experiment import sources
+    from tfdml.serving.embedder import embedder_of
 
     given = flags.FLAGS
-    kinds = {"run_dir": _of_run, "model": _of_model, "embeddings": _of_files}
-    named = [name for name in kinds if given[name].value]
+    named = [name for name in ("run_dir", "model", "embeddings") if given[name].value]
     if len(named) != 1:
         raise ValueError(
             f"Expected one of --run_dir, the folder of a run, --model, and --embeddings; received {len(named)}."
@@ -51,36 +50,13 @@ def main():
         command.refuse_unused(["labels"], f"--{named[0]} reads the labels of a dataset")
     if named[0] != "run_dir":
         command.refuse_unused(["which"], f"--{named[0]} names what is measured")
-        registry.import_modules(given.import_modules)
     command.check_file("per_query")
-    source = kinds[named[0]](given)
+    if given.run_dir:
+        changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
+        source = sources.of_run(given.run_dir, given.which, given.index, changes)
+    else:
+        source = sources.of_model(embedder_of, given) if given.model else sources.of_files(given)
     sources.print_scores(source, bootstrap=given.bootstrap, per_class=given.per_class, per_query=given.per_query)
-
-
-def _of_run(given):
-    from tfdml.run.experiment.sources import of_run
-
-    changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
-    return of_run(given.run_dir, given.which, given.index, changes)
-
-
-def _of_model(given):
-    from tfdml.run.experiment.sources import of_model
-    from tfdml.serving.embedder import embedder_of
-
-    if not given.dataset:
-        raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
-    # Before a dataset is read: a wrong path is told at once.
-    return of_model(embedder_of(given.model), given.model, given)
-
-
-def _of_files(given):
-    from tfdml.run.experiment.sources import of_files
-
-    for name in ("dataset", "data_dir"):
-        if given[name].value:
-            raise ValueError(f"--{name} is for runs and models; --embeddings needs none.")
-    return of_files(given)
 
 
 if __name__ == "__main__":

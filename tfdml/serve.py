@@ -54,43 +54,18 @@ def check():
         raise ImportError(f"Serving needs {error.name}: pip install 'tfdml[serve]'.") from error
 
 
-def warm_up(searcher):
-    """Embeds an image in both ways in which the service does."""
-    import io
-
-    from PIL import Image
-
-    file = io.BytesIO()
-    Image.new("RGB", (32, 32)).save(file, "PNG")
-    searcher.embed_read([file.getvalue()])
-    searcher.embed_read([searcher.read(file.getvalue())])
-
-
 def main():
     # Imported here, after TensorFlow.
-    import tensorflow as tf
-
-    from tfdml.serving import Searcher
-    from tfdml.serving.http.app import DECODERS, create_app
     from tfdml.serving.http.limits import Limits
-    from tfdml.serving.http.server import Server, listen
+    from tfdml.serving.http.service import serve
 
-    given, token = flags.FLAGS, os.environ.get(TOKEN, "")
+    given = flags.FLAGS
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
-    # TensorFlow has a thread for each core; the network would wait for one while all decode.
-    tf.config.threading.set_inter_op_parallelism_threads((os.cpu_count() or 1) + DECODERS)
-    searcher = Searcher(given.index, given.model or None)
-    # Loads the model, and makes its functions: the first requests are to wait for nothing.
-    warm_up(searcher)
     limits = Limits(given.max_bytes, given.max_pixels, given.max_waiting, connections=given.max_connections)
     hosts = {"127.0.0.1", "::1", "localhost", given.host.lower()} if _is_local(given.host) else ()
-    app = create_app(searcher, limits, batch_size=given.batch_size, token=token, hosts=hosts)
-    with listen(given.host, given.port) as bound:
-        name = f"[{given.host}]" if ":" in given.host else given.host
-        address = f"http://{name}:{bound.getsockname()[1]}/"
-        message = f"{len(searcher):,} images at {address}; Ctrl-C ends the service."
-        Server(app, limits, lambda: print(message)).run([bound])
+    about = {"batch_size": given.batch_size, "token": os.environ.get(TOKEN, ""), "hosts": hosts}
+    serve(given.index, given.model or None, limits, host=given.host, port=given.port, **about)
 
 
 def _is_local(host):

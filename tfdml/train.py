@@ -26,22 +26,19 @@ WITHOUT_FLAGS = (
 
 
 def main():
-    from tfdml import registry
     from tfdml.run.directory.run_directory import RunDirectory
+    from tfdml.run.ensembles.members import train_members
+    from tfdml.run.experiment.parts_list import print_parts
     from tfdml.run.training.train import train
 
     if flags.FLAGS.list:
-        registry.import_modules(flags.FLAGS.import_modules)
-        for kind in registry.ROOMS:
-            print(f"{kind}:")
-            for line in registry.describe(kind):
-                print(f"  {line}")
+        print_parts(flags.FLAGS.import_modules)
         return
     settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
     run_dir, named = _folder()
     try:
         if settings.members:
-            _train_members(settings, run_dir, serialized)
+            train_members(settings, run_dir, serialized, flags.FLAGS.member, ["--debug"] * flags.FLAGS.debug)
         elif flags.FLAGS.member is not None:
             raise ValueError("--member is the number of one of --members; give their number, too.")
         else:
@@ -50,17 +47,6 @@ def main():
         again = shlex.join(["python", "-m", "tfdml.train", *sys.argv[1:], f"--run_dir={run_dir}"])
         how = "The same command goes on from there." if named else f"This command goes on from there: {again}"
         raise TrainingStopped(f"{stopped} {how}") from None
-
-
-def _train_members(settings, run_dir, serialized):
-    from tfdml.run.directory.ensemble_directory import EnsembleDirectory
-    from tfdml.run.ensembles.members import train_ensemble, train_member
-
-    run = EnsembleDirectory(run_dir)
-    if flags.FLAGS.member is None:
-        train_ensemble(settings, run, serialized, ["--debug"] * flags.FLAGS.debug)
-    else:
-        train_member(settings, run, serialized, flags.FLAGS.member)
 
 
 def begin():

@@ -8,6 +8,7 @@ import numpy as np
 from tfdml.console import flags
 from tfdml.console.command import STOPPED_STATUS
 from tfdml.console.errors import TrainingStopped
+from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.ensembles.joining import join, print_ensemble
 from tfdml.run.experiment.splits import validation_seed_of
@@ -35,6 +36,21 @@ def member_flags(settings, serialized, number):
     shared = validation_seed_of(settings)
     own = {"members": 0, "seed": seed_of(settings.seed, number), "validation_seed": shared}
     return {**serialized, **{name: f"--{name}={value}" for name, value in own.items()}}
+
+
+def train_members(settings, run_dir, serialized, number=None, more=()):
+    """Trains one member, or all that are missing, and joins them.
+
+    Args:
+        settings, serialized, more: as `train_ensemble` takes them.
+        run_dir: folder of the ensemble.
+        number: number of the one member; None: all.
+    """
+    run = EnsembleDirectory(run_dir)
+    if number is None:
+        train_ensemble(settings, run, serialized, more)
+    else:
+        train_member(settings, run, serialized, number)
 
 
 def train_member(settings, run, serialized, number):

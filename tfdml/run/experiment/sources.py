@@ -51,19 +51,23 @@ def of_run(run_dir, which, index, changes):
     return Source(about, protocol, experiment.embed(model, split), split)
 
 
-def of_model(embedder, model, given):
+def of_model(embedder_of, given):
     """Returns the `Source` of a dataset's test split, as a model embeds it.
 
     Args:
-        embedder: `ImageEmbedder` or `ExportedModel`.
-        model: path of the model.
-        given: flags `dataset`, `data_dir`, `protocol`, `metrics` and `index`.
+        embedder_of: function from the path of a model to its `ImageEmbedder` or `ExportedModel`.
+        given: flags `model`, `import_modules`, `dataset`, `data_dir`, `protocol`, `metrics` and `index`.
     """
+    registry.import_modules(given.import_modules)
+    if not given.dataset:
+        raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
+    # Before a dataset is read: a wrong path is told at once.
+    embedder = embedder_of(given.model)
     dataset = load(given.dataset, data_dir=given.data_dir, test_only=True)
     spec = given.protocol or dataset.protocol
     protocol = protocol_of(spec, given.metrics, given.index)
     embeddings = embedder.embed_split(dataset.test)
-    about = {"model": model, "dataset": given.dataset, "split": "test", "protocol": spec}
+    about = {"model": given.model, "dataset": given.dataset, "split": "test", "protocol": spec}
     return Source(about, protocol, embeddings, dataset.test)
 
 
@@ -71,8 +75,12 @@ def of_files(given):
     """Returns the `Source` of files that any software has written.
 
     Args:
-        given: flags `embeddings`, `labels`, `protocol`, `metrics` and `index`.
+        given: flags `embeddings`, `labels`, `import_modules`, `protocol`, `metrics` and `index`.
     """
+    registry.import_modules(given.import_modules)
+    for name in ("dataset", "data_dir"):
+        if given[name].value:
+            raise ValueError(f"--{name} is for runs and models; --embeddings needs none.")
     files = EmbeddingFiles.read(given.embeddings, given.labels)
     spec = given.protocol or ("self_retrieval" if files.is_query is None else "query_gallery")
     about = {"embeddings": given.embeddings, "protocol": spec}

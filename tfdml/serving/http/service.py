@@ -1,0 +1,42 @@
+"""Serves an index until the process is told to stop."""
+
+import io
+import os
+
+import tensorflow as tf
+from PIL import Image
+
+from tfdml.serving.http.app import DECODERS, create_app
+from tfdml.serving.http.server import Server, listen
+from tfdml.serving.index.searcher import Searcher
+
+
+def serve(index, model, limits, *, host, port, batch_size, token, hosts):
+    """Serves an index over HTTP, and prints where.
+
+    Args:
+        index: its folder.
+        model: folder of the exported model; None: the index's own copy.
+        limits: `Limits`.
+        host, port: where to listen.
+        batch_size, token, hosts: as `create_app` takes them.
+    """
+    # TensorFlow has a thread for each core; the network would wait for one while all decode.
+    tf.config.threading.set_inter_op_parallelism_threads((os.cpu_count() or 1) + DECODERS)
+    searcher = Searcher(index, model)
+    # Loads the model, and makes its functions: the first requests are to wait for nothing.
+    warm_up(searcher)
+    app = create_app(searcher, limits, batch_size=batch_size, token=token, hosts=hosts)
+    with listen(host, port) as bound:
+        name = f"[{host}]" if ":" in host else host
+        address = f"http://{name}:{bound.getsockname()[1]}/"
+        message = f"{len(searcher):,} images at {address}; Ctrl-C ends the service."
+        Server(app, limits, lambda: print(message)).run([bound])
+
+
+def warm_up(searcher):
+    """Embeds an image in both ways in which the service does."""
+    file = io.BytesIO()
+    Image.new("RGB", (32, 32)).save(file, "PNG")
+    searcher.embed_read([file.getvalue()])
+    searcher.embed_read([searcher.read(file.getvalue())])
