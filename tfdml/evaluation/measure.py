@@ -10,7 +10,7 @@ from tfdml.evaluation.ranks.depths import depths_of
 from tfdml.evaluation.ranks.pooled_queries import PooledQueries
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores
-from tfdml.neighbors.clustering import check_finite, distinct_count, kmeans
+from tfdml.neighbors.clustering import check_finite, kmeans
 from tfdml.runtime.workers import ALONE
 
 DISTANCES = ("cosine", "euclidean")
@@ -52,9 +52,9 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
         values |= {metric.name: metric.value_if_new(known, points, labels) for metric in _of(EmbeddingMetric, metrics)}
         if cluster_metrics := _of(ClusterMetric, metrics):
             # A collapsed embedding has fewer points than classes; it gets a cluster for each.
-            count = min(len(np.unique(labels)), distinct_count(points))
+            options = {"seed": seed, "at_most": True}
             # Others could find other clusters on another kind of processor.
-            (clusters,) = workers.from_first(lambda: kmeans(points, count, seed=seed)[:1])
+            (clusters,) = workers.from_first(lambda: kmeans(points, len(np.unique(labels)), **options)[:1])
             values |= {metric.name: metric.value(labels, clusters) for metric in cluster_metrics}
     count = None if queries is None else len(queries)
     return Scores({metric.name: values[metric.name] for metric in metrics}, queries, per_query, count, report)

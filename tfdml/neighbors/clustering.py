@@ -14,7 +14,7 @@ ROWS = 8192
 SOON, EVERY = 1.0, 0.5
 
 
-def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
+def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1, at_most=False):
     """Clusters embeddings with faiss' K-means, on a GPU if there is one.
 
     All rows are used, and the same arguments give the same result.
@@ -25,13 +25,14 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
         seed: integer, determines the initial centroids.
         iterations: number of iterations of Lloyd's algorithm.
         restarts: number of runs; the one with the smallest distances is used.
+        at_most: whether there are as many clusters as distinct rows where these are fewer; it is an error otherwise.
 
     Returns:
         The cluster `[N]` of each row, and the centroids `[clusters, d]`.
     """
     faiss = load_faiss()
     embeddings = np.ascontiguousarray(embeddings, np.float32)
-    _check_points(embeddings, clusters)
+    clusters = _possible(embeddings, clusters, at_most)
     options = {
         "niter": iterations,
         "nredo": restarts,
@@ -135,13 +136,15 @@ def _progress_shown(done, total):
         teller.join()
 
 
-def _check_points(embeddings, clusters):
+def _possible(embeddings, clusters, at_most):
+    """Returns the number of clusters, after looking at the embeddings."""
     if embeddings.ndim != 2:
         raise ValueError(f"Expected embeddings of shape [rows, dim], received shape {embeddings.shape}.")
     check_finite(embeddings)
     distinct = distinct_count(embeddings)
-    if distinct < clusters:
+    if distinct < clusters and not at_most:
         raise ValueError(
             f"{clusters} clusters need as many distinct embeddings, but the {len(embeddings)} rows have {distinct}: "
             "the network maps many images to the same embedding. Train longer before dividing, or use fewer learners."
         )
+    return min(clusters, distinct)
