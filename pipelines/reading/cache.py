@@ -11,6 +11,7 @@ import tensorflow as tf
 from pipelines.datasets.packed_images import PackedImages
 from pipelines.reading.cached_rows import rows_in_memory, rows_on_disk, write_rows
 from pipelines.reading.file_reader import file_reader
+from pipelines.reading.unreadable import cannot_read
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.console.tensorflow_errors import tensorflow_reason
 from tfdml.registry.argument_checks import expects
@@ -109,9 +110,7 @@ class Cache:
             if self.tolerant:
                 # Files and images are never empty, so reading this fails again.
                 return b""
-            raise ValueError(
-                f"Cannot read {split.name_of(row)}: {tensorflow_reason(error)}. Replace it or remove it."
-            ) from error
+            raise ValueError(cannot_read(split, row, tensorflow_reason(error))) from error
 
 
 def _digest(split, name):

@@ -28,14 +28,14 @@ def find_unreadable(split):
     return _first(range(len(split)), lambda row: why_unreadable(split, row))
 
 
-def unreadable_error(split):
-    """Returns a ValueError that names the first image that cannot be read or decoded, or None."""
+def about_position(split):
+    """Returns a sentence on the first image that cannot be read or decoded, with its number in the split, or None."""
     found = find_unreadable(split)
     if found is None:
         return None
     row, reason = found
     name = "" if split.encoded else f", {split.name_of(row)},"
-    return ValueError(f"Image {row}{name} cannot be read: {reason}.")
+    return f"Image {row}{name} cannot be read: {reason}."
 
 
 def find_unreadable_class(split):
@@ -72,25 +72,52 @@ def why_unreadable(split, row):
 
 
 @contextlib.contextmanager
+def _naming(sentence, blames=is_of_pipeline):
+    """Turns an error of TensorFlow into a ValueError that names the image behind it.
+
+    Args:
+        sentence: function that looks for the image, and returns what to say of it, or None.
+        blames: function of an error: whether an image may be to blame.
+    """
+    try:
+        yield
+    except tf.errors.OpError as error:
+        message = sentence() if blames(error) else None
+        if message is None:
+            raise
+        raise ValueError(message) from error
+
+
+def naming_image(split, blames=is_of_pipeline):
+    """A context that turns an error of TensorFlow into one that names the image of a split behind it.
+
+    Args:
+        split: the split.
+        blames: function of an error: whether an image may be to blame.
+    """
+    return _naming(lambda: about_position(split), blames)
+
+
 def naming_unreadable(train, others, *, tolerant):
-    """Turns an error of the input pipeline into one that names the image behind it.
+    """A context that turns an error of the input pipeline into one that names the image behind it.
 
     Args:
         train: the split that is trained on, or None.
         others: the splits whose images must all be readable.
         tolerant: whether other images of their class stand in for bad ones of `train`.
     """
-    try:
-        yield
-    except tf.errors.OpError as error:
-        if not is_of_pipeline(error):
-            raise
+
+    def sentence():
         # Of bad images that are tolerated, those are to blame for which no other can stand in.
-        message = _about_class(train) if tolerant and train else None
-        message = message or _about_image(others if tolerant else [train, *others])
-        if message is None:
-            raise
-        raise ValueError(message) from error
+        of_class = _about_class(train) if tolerant and train else None
+        return of_class or _about_image(others if tolerant else [train, *others])
+
+    return _naming(sentence)
+
+
+def cannot_read(split, row, reason):
+    """Returns what to say of an image that a run cannot read."""
+    return f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it."
 
 
 def _about_class(split):
@@ -110,6 +137,5 @@ def _about_image(splits):
     for split in {id(split): split for split in splits if split}.values():
         found = find_unreadable(split)
         if found:
-            row, reason = found
-            return f"Cannot read {split.name_of(row)}: {reason}. Replace it or remove it."
+            return cannot_read(split, *found)
     return None

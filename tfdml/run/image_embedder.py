@@ -1,28 +1,22 @@
 """Embeds image files, pixels and datasets with a trained model and its preprocessing."""
 
-import contextlib
 import itertools
-import os
 import warnings
-from pathlib import Path
 
 import keras
 import numpy as np
 import tensorflow as tf
 
 from pipelines.build import CORES, evaluation_batches
-from pipelines.datasets.dataset import Split
 from pipelines.preprocessing import why_no_pixels
 from pipelines.preprocessor import Preprocessor
-from pipelines.reading.unreadable import is_of_pipeline, unreadable_error
+from pipelines.reading.given_images import FILES, listed, split_of, texts_of
+from pipelines.reading.unreadable import naming_image
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.embed import Embedder
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer
 from tfdml.runtime.workers import ALONE
-
-# Types of an image file: its path, or its contents.
-FILES = str | Path | bytes | bytearray
 
 
 class ImageEmbedder:
@@ -69,12 +63,12 @@ class ImageEmbedder:
             images = _first_of_tuples(images)
             if getattr(images.element_spec, "dtype", None) != tf.string:
                 return self._embed_dataset(images, batch_size, verbose)
-            images = [each for batch in images for each in _texts(batch)]
-        images = _listed(images)
+            images = [each for batch in images for each in texts_of(batch)]
+        images = listed(images)
         if not len(images):
             return self._nothing()
         if isinstance(images[0], FILES):
-            return self.embed_split(_split_of(images), batch_size, verbose)
+            return self.embed_split(split_of(images), batch_size, verbose)
         return self._embed_arrays(images, batch_size, verbose)
 
     def prepare(self, images):
@@ -85,12 +79,12 @@ class ImageEmbedder:
 
         Example: `loaded.model(loaded.prepare(["car.jpg", "other_car.jpg"]))`.
         """
-        images, size = _listed(images), self.preprocessing.image_size
+        images, size = listed(images), self.preprocessing.image_size
         if not len(images):
             return np.zeros((0, size, size, 3), np.float32)
         if isinstance(images[0], FILES):
-            split = _split_of(images)
-            with _naming_unreadable(split):
+            split = split_of(images)
+            with naming_image(split):
                 return next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))).numpy()
         _warn(_why_not_all_pixels(images))
         seed = tf.zeros([2], tf.int64)
@@ -104,7 +98,7 @@ class ImageEmbedder:
             batch_size, verbose: as of `embed`.
         """
         batches = evaluation_batches(split, self._prepare, batch_size=min(batch_size, len(split)))
-        with _naming_unreadable(split):
+        with naming_image(split):
             return self._run(batches, len(split), verbose)
 
     def __repr__(self):
@@ -170,43 +164,6 @@ class ImageEmbedder:
         return np.zeros((0, self.model(keras.KerasTensor((None, size, size, 3))).shape[-1]), np.float32)
 
 
-@contextlib.contextmanager
-def _naming_unreadable(split):
-    """A context whose errors name the image of a split that cannot be read."""
-    try:
-        yield
-    except tf.errors.OpError as error:
-        named = unreadable_error(split) if is_of_pipeline(error) else None
-        if named is None:
-            raise
-        raise named from error
-
-
-def _split_of(files):
-    """Returns the split of image files or their contents, after looking whether they are there."""
-    if isinstance(files[0], bytes | bytearray):
-        return _split_of_contents(files)
-    for position, path in enumerate(files):
-        if not isinstance(path, str | Path):
-            raise ValueError(f"Expected paths only, received {type(path).__name__} at position {position}.")
-        if not Path(path).is_file():
-            what = "is a folder; give its image files" if Path(path).is_dir() else "does not exist"
-            raise FileNotFoundError(f"Image {position}, {str(path):.200}, {what}.")
-    return Split(np.array([str(path) for path in files], dtype=object), np.zeros(len(files), np.int64))
-
-
-def _split_of_contents(files):
-    for position, contents in enumerate(files):
-        if not isinstance(contents, bytes | bytearray):
-            kind = type(contents).__name__
-            raise ValueError(f"Expected contents of files only, received {kind} at position {position}.")
-        if b"\0" not in contents and os.path.exists(contents):
-            raise ValueError(
-                f"Image {position} is the path {bytes(contents)!r} in bytes. Give it as text: os.fsdecode(...)."
-            )
-    return Split(np.array([bytes(each) for each in files], dtype=object), np.zeros(len(files), np.int64))
-
-
 def _why_not_all_pixels(arrays):
     """Returns why the first of arrays that cannot be pixels from 0 to 255 cannot, or None."""
     reasons = [why_no_pixels(np.asarray(array), position) for position, array in enumerate(arrays)]
@@ -216,31 +173,6 @@ def _why_not_all_pixels(arrays):
 def _warn(reason):
     if reason:
         warnings.warn(reason, stacklevel=4)
-
-
-def _listed(images):
-    """Converts images to a list or array of single images."""
-    if isinstance(images, FILES):
-        return [images]
-    if tf.is_tensor(images):
-        if images.dtype == tf.string:
-            return _texts(images)
-        images = images.numpy()
-    if isinstance(images, np.ndarray):
-        return images[None] if images.ndim == 3 and images.dtype.kind not in "OSU" else list(images)
-    if hasattr(images, "__array_interface__"):
-        return [np.asarray(images)]
-    if isinstance(images, dict) or not hasattr(images, "__iter__"):
-        raise ValueError(f"Expected paths, contents of files, or arrays of pixels; received {type(images).__name__}.")
-    return list(images)
-
-
-def _texts(tensor):
-    """Paths or contents of files, of a tensor of texts, which are bytes: contents have a zero byte, as no path has."""
-    if tensor.shape.rank > 1:
-        raise ValueError(f"Expected paths or contents of files [N], received shape {tuple(tensor.shape)}.")
-    texts = np.atleast_1d(tensor.numpy()).tolist()
-    return [text if b"\0" in text else os.fsdecode(text) for text in texts]
 
 
 def _first_of_tuples(dataset):

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from pipelines.datasets.decoding_cost import why_costly
 from pipelines.reading.file_reader import file_reader
-from pipelines.reading.unreadable import READING_ERRORS, unreadable_error
+from pipelines.reading.unreadable import READING_ERRORS, about_position, naming_image
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.serving.exported.model_card import read_card
 from tfdml.serving.exported.model_files import saved_model_folder
@@ -103,18 +103,13 @@ class ExportedModel:
             raise ValueError(f"The SavedModel {self.path} takes whole images, but the dataset crops them to boxes.")
         files = tf.data.Dataset.range(len(split)).map(file_reader(split), num_parallel_calls=tf.data.AUTOTUNE)
         embeddings, bar = [], ProgressBar(len(split), "image")
-        try:
+        with naming_image(split, lambda error: isinstance(error, READING_ERRORS)):
             for batch in files.batch(batch_size).prefetch(2):
                 found, valid = self._embedded(batch)
                 if not valid.all():
-                    raise unreadable_error(split) or _changed(split)
+                    raise ValueError(about_position(split) or _changed(split))
                 embeddings.append(found)
                 bar.add(len(found))
-        except READING_ERRORS as error:
-            named = unreadable_error(split)
-            if named is None:
-                raise
-            raise named from error
         return np.concatenate(embeddings)
 
     def _embedded(self, contents):
@@ -130,4 +125,4 @@ def _takes_files(function):
 
 
 def _changed(split):
-    return ValueError(f"One of {len(split)} images could not be read a moment ago, but now all can.")
+    return f"One of {len(split)} images could not be read a moment ago, but now all can."

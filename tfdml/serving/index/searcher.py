@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.preprocessing import why_no_pixels
+from pipelines.reading.given_images import listed
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.model_files import saved_model_folder
@@ -117,6 +118,7 @@ class Searcher:
 
     def embed(self, images):
         """Returns the embeddings `[N, D]` of images as `search` takes them; one that cannot be read is a ValueError."""
+        images = listed(images)
         embeddings, valid = self.embed_readable(images)
         if not valid.all():
             place = int(np.argmin(valid))
@@ -130,7 +132,7 @@ class Searcher:
         Args:
             images: as `search` takes them; a path that does not exist is an error.
         """
-        images = _listed(images)
+        images = listed(images)
         embeddings, valid = np.zeros((len(images), self.manifest["dimension"]), np.float32), np.zeros(len(images), bool)
         for start in range(0, len(images), BATCH):
             part = slice(start, start + BATCH)
@@ -169,18 +171,10 @@ class Searcher:
         return Neighbor(int(self._ids[row]), self.folder.file_of(self._paths[row]), self._labels[row], similarity)
 
 
-def _listed(images):
-    if isinstance(images, str | Path | bytes):
-        return [images]
-    if isinstance(images, np.ndarray) and images.ndim == 3:
-        return [images]
-    return list(images)
-
-
 def _contents(image, place):
     """Returns the contents of a file for an image: those of its path, or of a PNG with its pixels."""
-    if isinstance(image, bytes):
-        return image
+    if isinstance(image, bytes | bytearray):
+        return bytes(image)
     if isinstance(image, str | Path):
         try:
             return ImageList([os.fspath(image)], [None]).read(0)
