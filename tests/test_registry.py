@@ -168,8 +168,8 @@ def test_reloading_a_module_may_name_its_things_again(things):
     def twice():
         pass
 
-    registry.add("thing", "twice", twice)
-    registry.add("thing", "twice", twice)
+    registry.register("thing", "twice")(twice)
+    registry.register("thing", "twice")(twice)
     assert registry.names("thing") == ["box", "nothing", "twice"]
 
 

@@ -8,10 +8,13 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Callable
+from typing import TypeVar
 
 import keras.saving
 
 from tfdml.argument_checks import guarded
+from tfdml.arguments import Expected
 from tfdml.names import nearest
 from tfdml.specs import FIRST, parse, parse_sum
 
@@ -33,40 +36,39 @@ ROOMS = {
     "schedule": "tfdml.optimizers.schedules",
 }
 
+Thing = TypeVar("Thing")
+
 _registered = {}
 # Kind to the function that makes one object of a weighted sum.
 _sums = {}
 
 
-def register(kind, name, /, **declared):
+def register(kind: str, name: str, /, **declared: Expected) -> Callable[[Thing], Thing]:
     """Decorator that registers a class or function by name, and with Keras for saving if it has a `get_config`.
 
     Each call checks its arguments, from a spec or in Python.
 
-    Example: `@register("loss", "triplet", margin=number(at_least=0))`.
+    Example: `@register("sampler", "pxk", classes=integer(1))`.
 
     Args:
         kind: a key of `ROOMS`.
         name: its name in specs.
         **declared: type and range of arguments, see `tfdml.arguments`. Other arguments must have the type of their
-            default.
+            default. A class with `tfdml.fields` says both by annotations.
     """
 
-    def decorate(thing):
-        thing = guarded(thing, f"The {kind} {name!r}", declared)
+    def decorate(thing: Thing) -> Thing:
+        owner = f"The {kind} {name!r}"
+        if hasattr(thing.__init__, "takes_fields"):
+            thing.declare(owner, declared)
+        else:
+            thing = guarded(thing, owner, declared)
         _name(kind, name, thing)
         if hasattr(thing, "get_config"):
             keras.saving.register_keras_serializable(package="tfdml")(thing)
         return thing
 
     return decorate
-
-
-def add(kind, name, thing, /, **declared):
-    """Registers a class that Keras can already save, such as its own optimizers; otherwise as `register`."""
-    # Wrapped in a function, so that Keras' class is not changed.
-    make = functools.wraps(thing)(lambda *args, **kwargs: thing(*args, **kwargs))
-    _name(kind, name, guarded(make, f"The {kind} {name!r}", declared))
 
 
 def _name(kind, name, thing):

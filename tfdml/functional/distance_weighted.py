@@ -3,13 +3,17 @@
 Wu et al., Sampling Matters in Deep Embedding Learning, 2017.
 """
 
+from typing import Annotated
+
 from keras import ops
 
 from tfdml.argument_checks import expects
-from tfdml.arguments import number, optional
+from tfdml.arguments import Positive, expected_by, number
 from tfdml.functional.log_sums import masked_softmax
 
-CUTOFFS = {"cutoff": number(above=0, below=2), "nonzero_loss_cutoff": optional(number(above=0))}
+Cutoff = Annotated[float, number(above=0, below=2)]
+LossCutoff = Positive | None
+CUTOFFS = {"cutoff": expected_by(Cutoff), "nonzero_loss_cutoff": expected_by(LossCutoff)}
 # Minimum of 1 - d^2 / 4, which is 0 for opposite points.
 LEAST_REMAINDER = 1e-6
 

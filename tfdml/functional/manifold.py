@@ -3,19 +3,20 @@
 Equations (8) to (10) of Aziere and Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, 2019.
 """
 
+from typing import Annotated, Literal
+
 from keras import ops
 
 from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number, one_of, optional
+from tfdml.arguments import Count, expected_by, number, one_of
 from tfdml.functional.cosines import cosines
 from tfdml.functional.known_gradient import known_gradient
 
 VIEWS = ("intrinsic", "contextual")
-WALK = {
-    "restart": number(above=0, below=1),
-    "affinity": one_of("clipped", "shifted"),
-    "neighbors": optional(integer(1)),
-}
+Restart = Annotated[float, number(above=0, below=1)]
+Affinity = Literal["clipped", "shifted"]
+Neighbors = Count | None
+WALK = {"restart": expected_by(Restart), "affinity": expected_by(Affinity), "neighbors": expected_by(Neighbors)}
 
 
 @expects(view=one_of(*VIEWS), **WALK)
