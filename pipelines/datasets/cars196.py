@@ -7,7 +7,7 @@ import numpy as np
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.published import Published
-from tfdml.checked_files import reason_of
+from tfdml.files.checked_files import reason_of
 from tfdml.registry import register
 
 ONE_FOLDER = ("cars_annos.mat", "car_ims")

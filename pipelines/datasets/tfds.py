@@ -9,8 +9,8 @@ from absl import logging
 
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
-from tfdml.arguments import optional, text
 from tfdml.registry import register
+from tfdml.registry.arguments import optional, text
 
 # Names of the feature that holds the class, in order of preference.
 LABELS = ("label", "class_id")

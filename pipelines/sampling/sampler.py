@@ -4,7 +4,6 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.cluster_tables import ClusterTables
-from tfdml.workers import ALONE
 
 
 class Sampler:
@@ -54,12 +53,12 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method draw_rows(seed, steps, *tables).")
 
-    def refresh(self, embeddings, workers=ALONE):
+    def refresh(self, embeddings, workers=None):
         """Changes the tables by the embeddings `[N, d]` of all rows; called at the start of every n-th epoch.
 
         Args:
             embeddings: `[N, d]` array, the same on all workers.
-            workers: the `Workers` that call it together, and must get the same tables.
+            workers: the `Workers` that call it together, and must get the same tables; None: this process.
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method refresh(embeddings, workers).")
 

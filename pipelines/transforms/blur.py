@@ -5,8 +5,8 @@ import math
 import tensorflow as tf
 
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.arguments import interval, number
 from tfdml.registry import register
+from tfdml.registry.arguments import interval, number
 
 # The kernel ends at so many sigma to each side, which is 99.7 % of a Gaussian.
 REACH = 3

@@ -10,8 +10,8 @@ from pipelines.transforms.affine import rotation, sides_of, transformed
 from pipelines.transforms.blur import filtered
 from pipelines.transforms.colors import blend, change_brightness, change_contrast, change_saturation
 from pipelines.transforms.histograms import autocontrast, equalize
-from tfdml.arguments import integer, number
 from tfdml.registry import register
+from tfdml.registry.arguments import integer, number
 
 # Each operation is a part of the graph.
 MOST_OPS, MOST_MAGNITUDE = 30, 30

@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from pipelines.transforms.windows import first_fitting
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.arguments import interval, number
 from tfdml.registry import register
+from tfdml.registry.arguments import interval, number
 
 
 @register(

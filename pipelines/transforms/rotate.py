@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from pipelines.transforms.affine import FILL_MODES, rotation, transformed
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.arguments import interval, number, one_of
 from tfdml.registry import register
+from tfdml.registry.arguments import interval, number, one_of
 
 
 @register(

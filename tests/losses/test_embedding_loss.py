@@ -12,9 +12,9 @@ import pytest
 from keras import ops
 
 from tfdml import losses, registry
-from tfdml.arguments import Count, NotNegative, integer
 from tfdml.losses import EmbeddingLoss, ProxyLoss
 from tfdml.losses.loss_function import function_of
+from tfdml.registry.arguments import Count, NotNegative, integer
 
 
 @keras.saving.register_keras_serializable(package="test_embedding_loss")

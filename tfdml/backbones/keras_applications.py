@@ -7,10 +7,10 @@ import traceback
 import keras
 import numpy as np
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import boolean, integer, number, optional, several, text
 from tfdml.backbones.backbone import Backbone
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import boolean, integer, number, optional, several, text
 
 # Side of the images that a network was trained on, if it is not 224.
 IMAGE_SIZES = {

@@ -3,11 +3,11 @@
 import keras
 from keras import layers
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import one_of
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import one_of
 
 # Depth to the number of blocks of each stage, and whether they are bottlenecks.
 DEPTHS = {18: ((2, 2, 2, 2), False), 50: ((3, 4, 6, 3), True)}

@@ -4,10 +4,10 @@ from pathlib import Path
 
 from keras import layers
 
-from tfdml.arguments import integer
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.registry import register
+from tfdml.registry.arguments import integer
 
 # Written by `python -m benchmarks.pretrain_toycars`; the recipe and the checksum are next to it.
 TOYCARS = Path(__file__).parent / "weights" / "small_toycars.weights.h5"

@@ -3,8 +3,8 @@
 import keras
 
 from tfdml.callbacks.steps_taken import steps_taken
-from tfdml.clustering import check_finite
 from tfdml.evaluation.embed import Embedder
+from tfdml.neighbors.clustering import check_finite
 
 
 class EmbeddingCallback(keras.callbacks.Callback):

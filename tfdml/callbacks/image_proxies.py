@@ -3,9 +3,9 @@
 import numpy as np
 
 from tfdml.callbacks.embedding_callback import EmbeddingCallback
+from tfdml.callbacks.hard_proxies import hard_proxies
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.hard_proxies import hard_proxies
-from tfdml.loss_hooks import hooks_of
+from tfdml.registry.loss_hooks import hooks_of
 
 
 class ImageProxies(EmbeddingCallback):

@@ -6,8 +6,8 @@ import numpy as np
 from absl import logging
 
 from tfdml.callbacks.embedding_callback import EmbeddingCallback
-from tfdml.clustering import kmeans, matched, overlap
 from tfdml.evaluation.diversity import negative_distances
+from tfdml.neighbors.clustering import kmeans, matched, overlap
 
 # Fraction of a run's time above which a warning says what to change.
 MOST_TIME = 0.25

@@ -6,8 +6,8 @@ import time
 import keras
 import numpy as np
 
+from tfdml.callbacks.divergence_guard import TrainingDiverged
 from tfdml.callbacks.steps_taken import steps_taken
-from tfdml.errors import TrainingDiverged
 from tfdml.evaluation.embed import Embedder, NanWeight
 from tfdml.evaluation.evaluate import evaluate
 

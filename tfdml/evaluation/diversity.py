@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tfdml.evaluation.depths import depths_of
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.evaluation.positive_ranks import positive_ranks
+from tfdml.evaluation.ranks.depths import depths_of
+from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.search import Search
 
 # Number of negative pairs sampled of each kind.

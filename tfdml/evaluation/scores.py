@@ -5,8 +5,8 @@ import dataclasses
 
 import numpy as np
 
-from tfdml.checked_files import naming
-from tfdml.evaluation.index_report import IndexReport
+from tfdml.evaluation.indexes.index_report import IndexReport
+from tfdml.files.checked_files import naming
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Annotated
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import Positive, expected_by, number
 from tfdml.functional.log_sums import masked_softmax
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import Positive, expected_by, number
 
 Cutoff = Annotated[float, number(above=0, below=2)]
 LossCutoff = Positive | None

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import Count, expected_by, number, one_of
 from tfdml.functional.cosines import cosines
 from tfdml.functional.known_gradient import known_gradient
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import Count, expected_by, number, one_of
 
 VIEWS = ("intrinsic", "contextual")
 Restart = Annotated[float, number(above=0, below=1)]

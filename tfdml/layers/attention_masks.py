@@ -5,9 +5,9 @@ import math
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number
 from tfdml.layers.sliced import sliced
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -3,8 +3,8 @@
 import keras
 from keras import ops
 
-from tfdml.arguments import instance, integer, optional
 from tfdml.layers.pooled_features import PooledFeatures
+from tfdml.registry.arguments import instance, integer, optional
 
 EMBEDDING = {"embedding_size": integer(1), "features": optional(instance(keras.Layer, "a Keras layer"))}
 

@@ -2,9 +2,9 @@
 
 import keras
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import one_of
-from tfdml.keras_internals import layers_of
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import one_of
+from tfdml.runtime.keras_internals import layers_of
 
 WHICH = ("none", "statistics", "all")
 

@@ -4,8 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

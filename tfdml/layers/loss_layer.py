@@ -2,8 +2,8 @@
 
 import keras
 
-from tfdml.keras_internals import errors_as_raised
-from tfdml.loss_hooks import hooks_of
+from tfdml.registry.loss_hooks import hooks_of
+from tfdml.runtime.keras_internals import errors_as_raised
 
 # Attribute of the tensors that a `LossLayer` computes.
 MARK = "_tfdml_of_loss_layer"

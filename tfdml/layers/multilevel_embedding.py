@@ -3,12 +3,12 @@
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import boolean, integer, optional, several
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import boolean, integer, optional, several
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

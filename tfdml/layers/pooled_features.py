@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, one_of
 from tfdml.layers.pooling import KINDS, Pooling
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, one_of
 
 # The arguments of all heads.
 FEATURES = {

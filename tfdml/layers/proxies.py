@@ -3,11 +3,11 @@
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, read_by
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.functional.distances import unit_length
 from tfdml.layers.loss_layer import LossLayer
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, read_by
 
 EXPECTED = {
     "classes": integer(1),

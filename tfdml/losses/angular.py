@@ -5,13 +5,13 @@ from typing import Annotated
 
 from keras import ops
 
-from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines, dot_products
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
+from tfdml.registry.arguments import number
 
 
 @register("loss", "angular")

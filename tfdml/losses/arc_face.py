@@ -5,11 +5,11 @@ from typing import Annotated
 
 from keras import ops
 
-from tfdml.arguments import Positive, number
 from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
+from tfdml.registry.arguments import Positive, number
 
 
 @register("loss", "arc_face")

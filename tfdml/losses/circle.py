@@ -4,7 +4,6 @@ from typing import Annotated
 
 from keras import ops
 
-from tfdml.arguments import Positive, number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.log_sums import log_sum_exp
@@ -12,6 +11,7 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
+from tfdml.registry.arguments import Positive, number
 
 
 @register("loss", "circle")

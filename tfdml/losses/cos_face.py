@@ -1,10 +1,10 @@
 """CosFace loss."""
 
-from tfdml.arguments import NotNegative, Positive
 from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
+from tfdml.registry.arguments import NotNegative, Positive
 
 
 @register("loss", "cos_face")

@@ -9,10 +9,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml.fields import OF_KERAS, Declared
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import batch_ids
-from tfdml.loss_hooks import LossHooks
+from tfdml.registry.fields import OF_KERAS, Declared
+from tfdml.registry.loss_hooks import LossHooks
 
 # What `call` calls the number of anchors; no argument of a loss.
 QUERIES = "queries"
@@ -25,7 +25,7 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
     Works in `keras.Model.compile(loss=...)`. Integer labels of any size are kept apart; values are computed in
     float32 whatever the policy.
 
-    A loss states its arguments as fields, see `tfdml.fields`, and computes its values in `call`:
+    A loss states its arguments as fields, see `tfdml.registry.fields`, and computes its values in `call`:
 
     ```python
     class Length(EmbeddingLoss):

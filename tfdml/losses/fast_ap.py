@@ -2,7 +2,6 @@
 
 from keras import ops
 
-from tfdml.arguments import Count
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.histograms import pair_histograms
@@ -10,6 +9,7 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
+from tfdml.registry.arguments import Count
 
 
 @register("loss", "fast_ap")

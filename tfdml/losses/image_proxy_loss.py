@@ -4,9 +4,9 @@ import warnings
 from dataclasses import KW_ONLY
 from typing import Annotated, Literal
 
-from tfdml.arguments import NotNegative, Positive, integer
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry.arguments import NotNegative, Positive, integer
 
 
 class ImageProxyLoss(ProxyLoss):
@@ -15,7 +15,8 @@ class ImageProxyLoss(ProxyLoss):
     Args:
         proxies: `learnt` trains them to lower the loss. `images` are the features of a random image of each class,
             drawn once, and computed anew every epoch. `hard` moves these by equation (7) of EDMS to raise the loss, see
-            `tfdml.hard_proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train` adds it.
+            `tfdml.callbacks.hard_proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train`
+            adds it.
         proxy_steps: most steps of (7) from each epoch's features. The paper does not say how many; very many make
             proxies that stand for no class.
         proxy_rate: learning rate of these steps.

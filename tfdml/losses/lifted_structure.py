@@ -4,7 +4,6 @@ from typing import Literal
 
 from keras import ops
 
-from tfdml.arguments import NotNegative
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances, unit_length
 from tfdml.functional.log_sums import log_sum_exp
@@ -14,6 +13,7 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
+from tfdml.registry.arguments import NotNegative
 
 
 @register("loss", "lifted_structure")

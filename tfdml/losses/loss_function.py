@@ -6,8 +6,8 @@ from typing import Any, Concatenate, ParamSpec
 
 from keras import ops
 
-from tfdml.argument_checks import expected_of, expects
 from tfdml.losses.embedding_loss import QUERIES, EmbeddingLoss
+from tfdml.registry.argument_checks import expected_of, expects
 
 Arguments = ParamSpec("Arguments")
 NAMED, IN_ORDER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD

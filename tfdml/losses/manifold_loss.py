@@ -2,11 +2,11 @@
 
 from dataclasses import KW_ONLY
 
-from tfdml.arguments import NotNegative, Positive
 from tfdml.functional.manifold import Affinity, Neighbors, Restart
 from tfdml.layers.manifold_proxies import ManifoldProxies
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
+from tfdml.registry.arguments import NotNegative, Positive
 
 
 class ManifoldLoss(ImageProxyLoss):

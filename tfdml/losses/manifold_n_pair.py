@@ -2,7 +2,6 @@
 
 from keras import ops
 
-from tfdml.arguments import NotNegative, Positive
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.manifold import Affinity, Neighbors, Restart, walk_within_batch
 from tfdml.functional.pairs import negative_pairs, positive_pairs
@@ -10,6 +9,7 @@ from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.n_pair import positives_against_negatives
 from tfdml.registry import register
+from tfdml.registry.arguments import NotNegative, Positive
 
 
 @register("loss", "manifold_n_pair")

@@ -5,8 +5,6 @@ from typing import Annotated, Any, Literal
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import Count, NotNegative, number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distance_weighted import Cutoff, LossCutoff, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances
@@ -16,6 +14,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import Count, NotNegative, number
 
 Mining = Literal["distance_weighted", "nearest", "all"]
 

@@ -2,7 +2,6 @@
 
 from keras import ops
 
-from tfdml.arguments import Positive
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.distances import distances, unit_length
@@ -12,6 +11,7 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
+from tfdml.registry.arguments import Positive
 
 
 @register("loss", "multi_similarity")

@@ -4,7 +4,6 @@ from typing import Literal
 
 from keras import ops
 
-from tfdml.arguments import NotNegative, Positive
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import dot_products
 from tfdml.functional.distances import unit_length
@@ -13,6 +12,7 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
+from tfdml.registry.arguments import NotNegative, Positive
 
 
 @register("loss", "n_pair")

@@ -1,12 +1,12 @@
 """NT-Xent loss."""
 
-from tfdml.arguments import Positive
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import unit_length
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.n_pair import n_pair_loss
 from tfdml.registry import register
+from tfdml.registry.arguments import Positive
 
 
 @register("loss", "nt_xent")

@@ -2,13 +2,13 @@
 
 from keras import ops
 
-from tfdml.arguments import NotNegative, Positive
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.log_sums import log_one_plus_sum_exp
 from tfdml.functional.pairs import class_mask, nan_outside
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
+from tfdml.registry.arguments import NotNegative, Positive
 
 
 @register("loss", "proxy_anchor")

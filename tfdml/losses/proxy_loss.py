@@ -6,11 +6,11 @@ from dataclasses import KW_ONLY
 import numpy as np
 from keras import ops
 
-from tfdml.arguments import Count
 from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.loss_layer import is_computed_by_layer
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry.arguments import Count
 
 
 class ProxyLoss(EmbeddingLoss):

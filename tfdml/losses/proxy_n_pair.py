@@ -1,11 +1,11 @@
 """Proxy N-pair loss."""
 
-from tfdml.arguments import NotNegative, Positive
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
+from tfdml.registry.arguments import NotNegative, Positive
 
 
 @register("loss", "proxy_n_pair")

@@ -1,10 +1,10 @@
 """Proxy-NCA loss."""
 
-from tfdml.arguments import Positive
 from tfdml.functional.class_softmax import others_over_own, own_against_others
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
+from tfdml.registry.arguments import Positive
 
 
 @register("loss", "proxy_nca")

@@ -2,10 +2,10 @@
 
 from typing import Annotated
 
-from tfdml.arguments import NotNegative, Positive, number
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.ranked_lists import RankedLists
 from tfdml.registry import register
+from tfdml.registry.arguments import NotNegative, Positive, number
 
 
 @register("loss", "ranked_list")

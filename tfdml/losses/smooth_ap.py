@@ -2,7 +2,6 @@
 
 from keras import ops
 
-from tfdml.arguments import Positive
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.pairs import negative_pairs, positive_pairs
@@ -10,6 +9,7 @@ from tfdml.functional.smooth_ranks import smooth_ap_loss_and_slopes
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
+from tfdml.registry.arguments import Positive
 
 
 @register("loss", "smooth_ap")

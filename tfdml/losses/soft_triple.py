@@ -4,7 +4,6 @@ from dataclasses import KW_ONLY
 
 from keras import ops
 
-from tfdml.arguments import Count, NotNegative, Positive
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
 from tfdml.functional.known_gradient import known_gradient
@@ -13,6 +12,7 @@ from tfdml.layers.proxies import Proxies
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
+from tfdml.registry.arguments import Count, NotNegative, Positive
 
 
 @register("loss", "soft_triple")

@@ -5,12 +5,11 @@ from typing import Annotated, Literal
 
 from keras import ops
 
-from tfdml.arguments import Count, integer
 from tfdml.functional.checks import check_similarities_input
 from tfdml.layers.sampled_proxies import SampledProxies
-from tfdml.layers.sharded_proxies import ShardedProxies
+from tfdml.layers.sharded_proxies import ShardedProxies, check_plain_keras
 from tfdml.losses.proxy_loss import ProxyLoss
-from tfdml.sharded_variable import shards_in_step
+from tfdml.registry.arguments import Count, integer
 
 
 class SoftmaxProxyLoss(ProxyLoss):
@@ -45,7 +44,7 @@ class SoftmaxProxyLoss(ProxyLoss):
             raise ValueError("Proxies are sharded or sampled: expected sharded=True or sampled_classes, not both.")
 
     def __call__(self, labels, similarities, sample_weight=None):
-        check_plain_keras(self)
+        check_plain_keras(self.sharded)
         return super().__call__(labels, similarities, sample_weight=sample_weight)
 
     @property
@@ -82,12 +81,3 @@ class SoftmaxProxyLoss(ProxyLoss):
         if self.sampled_classes is None:
             return False
         return self.sampled_classes < self.known_classes()
-
-
-def check_plain_keras(loss):
-    """Raises a ValueError where plain Keras takes a step on several devices with a loss whose proxies are sharded."""
-    if loss.sharded and shards_in_step() > 1:
-        raise ValueError(
-            "Sharded proxies are trained by the models of tfdml.methods, which do not sum the gradients of shards. In "
-            "plain Keras leave out sharded=True."
-        )

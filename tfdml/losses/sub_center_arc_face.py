@@ -4,10 +4,10 @@ from dataclasses import KW_ONLY
 
 from keras import ops
 
-from tfdml.arguments import Count
 from tfdml.losses.arc_face import ArcFace
 from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
+from tfdml.registry.arguments import Count
 
 
 @register("loss", "sub_center_arc_face")

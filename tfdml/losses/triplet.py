@@ -4,7 +4,6 @@ from typing import Literal
 
 from keras import ops
 
-from tfdml.arguments import NotNegative
 from tfdml.functional import mining as mine
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distance_weighted import Cutoff, LossCutoff, check_cutoffs, negative_weights
@@ -14,6 +13,7 @@ from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
+from tfdml.registry.arguments import NotNegative
 
 
 @register("loss", "triplet")

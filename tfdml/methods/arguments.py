@@ -2,9 +2,9 @@
 
 import keras
 
-from tfdml.arguments import instance, integer, number, one_of, optional, text
 from tfdml.heads.head import Head
 from tfdml.layers.frozen_batch_norm import WHICH
+from tfdml.registry.arguments import instance, integer, number, one_of, optional, text
 
 METHOD = {
     "backbone": instance(keras.Layer, "a Keras model"),

@@ -2,7 +2,7 @@
 
 from tfdml.heads.linear import Linear
 from tfdml.methods.arguments import ATTENTION, ENSEMBLE
-from tfdml.methods.ensemble import Ensemble
+from tfdml.methods.branched import Ensemble
 from tfdml.registry import register
 
 

@@ -2,12 +2,12 @@
 
 import keras
 
-from tfdml.arguments import integer, optional, several, text
 from tfdml.heads.linear import Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.methods.arguments import METHOD, check_endpoints
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.registry import register
+from tfdml.registry.arguments import integer, optional, several, text
 
 
 @register(

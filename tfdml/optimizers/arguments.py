@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tfdml.arguments import either, instance, integer, mapping, number, optional, text
+from tfdml.registry.arguments import either, instance, integer, mapping, number, optional, text
 
 SHARE = number(at_least=0, below=1)
 # Arguments of `LayerGroups`.

@@ -5,8 +5,8 @@ A run passes `learning_rate`, `steps_per_epoch` and `epochs` to a schedule that 
 
 from keras.optimizers.schedules import CosineDecay, ExponentialDecay, PiecewiseConstantDecay
 
-from tfdml.arguments import either, integer, number, optional, several
 from tfdml.registry import register
+from tfdml.registry.arguments import either, integer, number, optional, several
 
 # Arguments that a run passes to every schedule.
 RATE, STEPS = number(above=0, at_most=100), integer(1)

@@ -4,12 +4,12 @@ import functools
 
 import numpy as np
 
-from tfdml.evaluation.depths import deepest
-from tfdml.evaluation.index_report import IndexReport
 from tfdml.evaluation.indexes.class_members import ClassMembers
+from tfdml.evaluation.indexes.index_report import IndexReport
 from tfdml.evaluation.indexes.indexed_gallery import IndexedGallery
 from tfdml.evaluation.indexes.neighbor_list import NeighborList
-from tfdml.evaluation.ranks import PositiveRanks
+from tfdml.evaluation.ranks.depths import deepest
+from tfdml.evaluation.ranks.ranks import PositiveRanks
 
 # Bytes for the lists of a block of queries, for each neighbor in them, and the most queries in a block.
 MEMORY = 2**27

@@ -2,11 +2,11 @@
 
 import math
 
-from tfdml.arguments import integer, optional
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.evaluation.indexes.ivf import FEWEST, IVF, SAMPLE
-from tfdml.faiss_library import load_faiss
+from tfdml.neighbors.faiss_library import load_faiss
 from tfdml.registry import register
+from tfdml.registry.arguments import integer, optional
 
 # Dimensions that one byte stands for.
 DIMENSIONS = 4

@@ -3,11 +3,11 @@
 import copy
 
 from tfdml import registry
-from tfdml.arguments import either, one_of, optional, several, text
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.scores import Scores
-from tfdml.workers import ALONE
+from tfdml.registry.arguments import either, one_of, optional, several, text
+from tfdml.runtime.workers import ALONE
 
 # The arguments of every protocol.
 EXPECTED = {

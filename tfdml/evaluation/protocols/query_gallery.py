@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tfdml.arguments import integer, one_of, optional
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry import register
+from tfdml.registry.arguments import integer, one_of, optional
 
 METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tfdml.arguments import integer
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry import register
+from tfdml.registry.arguments import integer
 
 METRICS = ("recall_at_1", "recall_at_5", "map")
 

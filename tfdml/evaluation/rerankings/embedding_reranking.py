@@ -1,6 +1,6 @@
 """`EmbeddingReranking`: ranks by the similarity of other embeddings."""
 
-from tfdml.evaluation.positive_ranks import positive_ranks
+from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.rerankings.reranking import Reranking
 
 

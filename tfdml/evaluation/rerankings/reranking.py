@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tfdml.clustering import check_finite
 from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.neighbors.clustering import check_finite
 
 
 class Reranking:

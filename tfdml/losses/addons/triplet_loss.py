@@ -6,12 +6,12 @@ from typing import Annotated, Any, Literal
 import keras
 from keras import ops
 
-from tfdml.arguments import Expected
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.distances import distances, squared_distances
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry.arguments import Expected
 
 
 def angular_distances(embeddings):
