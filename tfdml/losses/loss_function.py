@@ -48,6 +48,6 @@ def _bare(loss, given):
     """A loss with these arguments, and nothing of Keras: arguments may be tensors, and a step may make it."""
     made = loss.__new__(loss)
     for name, field in loss.fields.items():
-        if name not in loss.passed_on:
+        if name not in loss.of_keras:
             setattr(made, name, given.get(name, field.default))
     return made

@@ -23,6 +23,20 @@ class Field:
     keyword_only: bool
 
 
+class _SignatureOfClass:
+    """The signature of a class with fields, or of an `__init__` of its own; objects of the class have their own."""
+
+    def __get__(self, made, cls):
+        if made is not None:
+            raise AttributeError("__signature__")
+        if not hasattr(cls.__init__, "takes_fields"):
+            signature = inspect.signature(cls.__init__)
+            return signature.replace(parameters=[*signature.parameters.values()][1:])
+        shown = [each for each in cls._parameters() if cls.fields[each.name].expected is not OF_KERAS]
+        more = [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)] if len(shown) < len(cls.fields) else []
+        return inspect.Signature([*shown, *more])
+
+
 @dataclass_transform()
 class Declared:
     """A class whose annotated attributes are its arguments, as in a dataclass; type checkers read them as such.
@@ -41,9 +55,10 @@ class Declared:
     # The arguments in their order, with those of the base classes.
     fields: ClassVar[Mapping[str, Field]] = MappingProxyType({})
     # Names of fields that `__init__` of the next base class takes: those that were declared `OF_KERAS`.
-    passed_on: ClassVar[tuple[str, ...]] = ()
+    of_keras: ClassVar[tuple[str, ...]] = ()
     # What errors call the class.
     owner: ClassVar[str] = ""
+    __signature__ = _SignatureOfClass()
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -51,9 +66,8 @@ class Declared:
         every = {**cls.fields, **own}
         last = {name: every[name] for name in {**own, **every} if every[name].keyword_only}
         cls.fields = {**{name: field for name, field in every.items() if name not in last}, **last}
-        cls.passed_on = (*cls.passed_on, *(name for name, field in own.items() if field.expected is OF_KERAS))
+        cls.of_keras = (*cls.of_keras, *(name for name, field in own.items() if field.expected is OF_KERAS))
         cls.owner = cls.__qualname__
-        cls.__signature__ = cls._shown()
 
     @classmethod
     def declare(cls, owner: str, declared: Mapping[str, Expected]) -> None:
@@ -66,7 +80,7 @@ class Declared:
 
         def __init__(self, *args, **kwargs):
             given = self._read(args, kwargs)
-            super().__init__(**{name: given.pop(name) for name in self.passed_on})
+            super().__init__(**{name: given.pop(name) for name in self.of_keras})
             for name, value in given.items():
                 setattr(self, name, value)
             self.check_arguments()
@@ -78,7 +92,7 @@ class Declared:
 
     def own_config(self) -> dict[str, Any]:
         """The arguments, without those that the base class of Keras takes."""
-        return {name: getattr(self, name) for name in self.fields if name not in self.passed_on}
+        return {name: getattr(self, name) for name in self.fields if name not in self.of_keras}
 
     @classmethod
     def _read(cls, args, kwargs):
@@ -100,16 +114,6 @@ class Declared:
             kind = inspect.Parameter.KEYWORD_ONLY if named else inspect.Parameter.POSITIONAL_OR_KEYWORD
             parameters.append(inspect.Parameter(name, kind, default=field.default))
         return sorted(parameters, key=lambda each: each.kind)
-
-    @classmethod
-    def _shown(cls):
-        """The signature of the class, or of an `__init__` of its own."""
-        if not hasattr(cls.__init__, "takes_fields"):
-            signature = inspect.signature(cls.__init__)
-            return signature.replace(parameters=[*signature.parameters.values()][1:])
-        shown = [each for each in cls._parameters() if cls.fields[each.name].expected is not OF_KERAS]
-        more = [inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD)] if len(shown) < len(cls.fields) else []
-        return inspect.Signature([*shown, *more])
 
 
 def _fields_of(cls):
