@@ -7,11 +7,10 @@ import tensorflow as tf
 from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import Stream, stream_key
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry import Count, register
 
 
-@register("sampler", "triplets", triplets=integer(1))
+@register("sampler", "triplets")
 class Triplets(Sampler):
     """Batches of `triplets` random anchors, then a random positive for each, then a random negative for each.
 
@@ -22,10 +21,9 @@ class Triplets(Sampler):
         triplets: number of anchors; a batch has three times as many rows.
     """
 
-    parts = 3
+    triplets: Count = 40
 
-    def __init__(self, triplets=40):
-        self.triplets = triplets
+    parts = 3
 
     @property
     def batch_size(self):

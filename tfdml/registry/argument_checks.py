@@ -24,7 +24,7 @@ def expects(**declared):
         owner = thing.__qualname__.removesuffix(".__init__")
         if isinstance(thing, type):
             return guarded(thing, owner, declared)
-        signature = inspect.signature(thing, eval_str=True)
+        signature = _evaluated(thing)
         expected = {**_annotated(signature), **_known(declared, signature, owner)}
         return _guarded(thing, owner, expected, tensors=True)
 
@@ -44,7 +44,7 @@ def guarded(thing, owner, declared):
         owner: the name in errors, such as "The loss 'triplet'".
         declared: argument to `Expected`.
     """
-    signature = inspect.signature(thing, eval_str=True)
+    signature = _evaluated(thing)
     inferred = {name: expected_like(parameter.default) for name, parameter in signature.parameters.items()}
     inferred = {name: each for name, each in inferred.items() if each} | _annotated(signature)
     expected = {**inferred, **expected_of(thing), **_known(declared, signature, owner)}
@@ -128,6 +128,14 @@ def checked(owner, name, value, expected):
         if len(received) > LONGEST_VALUE:
             received = f"{received[: LONGEST_VALUE - 3]}..."
         raise ValueError(f"{owner} expects {name} to be {expected.words}; received {received}.") from None
+
+
+def _evaluated(thing):
+    """The signature, with annotations that are written as strings evaluated, unless type checkers alone know a name."""
+    try:
+        return inspect.signature(thing, eval_str=True)
+    except NameError:
+        return inspect.signature(thing)
 
 
 def _annotated(signature):

@@ -97,7 +97,7 @@ class Declared:
     @classmethod
     def _read(cls, args, kwargs):
         """Argument to its value, checked, or its default."""
-        refuse_unknown(cls.__name__, kwargs, cls.fields)
+        refuse_unknown(cls.__name__ if cls.of_keras else cls.owner, kwargs, cls.fields)
         try:
             given = inspect.Signature(cls._parameters()).bind(*args, **kwargs).arguments
         except TypeError as error:
@@ -124,7 +124,8 @@ def _fields_of(cls):
             keyword_only = True
         elif not (kind is ClassVar or get_origin(kind) is ClassVar):
             default = vars(cls).get(name, REQUIRED)
-            if default is not REQUIRED:
+            # An `__init__` of its own may rely on them.
+            if default is not REQUIRED and "__init__" not in vars(cls):
                 delattr(cls, name)
             own[name] = Field(expected_by(kind) or expected_like(default), default, keyword_only)
     return own
