@@ -10,9 +10,9 @@ from tfdml.registry import Declared
 class Sampler(Declared):
     """Decides the rows of each batch, as a pure function of a seed, the step, and tables made from the labels.
 
-    A subclass states its arguments as fields, see `tfdml.registry.Declared`, or has an `__init__`. It has an attribute or
-    property `batch_size` and two methods, `tables_of` and `draw_rows`. Then it also works within clusters, for methods
-    that divide the data: with tables made from the labels of each cluster.
+    A subclass states its arguments as fields, see `tfdml.registry.Declared`, or has an `__init__`. It has an attribute
+    or property `batch_size` and two methods, `tables_of` and `draw_rows`. Then it also works within clusters, for
+    methods that divide the data: with tables made from the labels of each cluster.
 
     `bind` stores the tables in variables. `rows` computes the batches of any steps, in any order, with the same result.
     """

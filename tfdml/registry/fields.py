@@ -124,8 +124,8 @@ def _fields_of(cls):
             keyword_only = True
         elif not (kind is ClassVar or get_origin(kind) is ClassVar):
             default = vars(cls).get(name, REQUIRED)
-            # An `__init__` of its own may rely on them.
-            if default is not REQUIRED and "__init__" not in vars(cls):
+            # An `__init__` of another kind may rely on them.
+            if default is not REQUIRED and hasattr(cls.__init__, "takes_fields"):
                 delattr(cls, name)
             own[name] = Field(expected_by(kind) or expected_like(default), default, keyword_only)
     return own

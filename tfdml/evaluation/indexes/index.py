@@ -1,7 +1,9 @@
 """`Index`: what indexes have in common."""
 
+from tfdml.registry import Declared
 
-class Index:
+
+class Index(Declared):
     """How the images of a gallery are searched."""
 
     #: Its name in specs.

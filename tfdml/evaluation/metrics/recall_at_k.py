@@ -1,11 +1,10 @@
 """Recall@K."""
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry import Count, register
 
 
-@register("metric", "recall_at_k", k=integer(1))
+@register("metric", "recall_at_k")
 class RecallAtK(RankMetric):
     """The fraction of queries with a positive among the K nearest.
 
@@ -13,10 +12,13 @@ class RecallAtK(RankMetric):
         k: number of neighbors.
     """
 
+    k: Count
+
     first_only = True
 
-    def __init__(self, k):
-        self.name, self.k = f"recall_at_{k}", k
+    @property
+    def name(self):
+        return f"recall_at_{self.k}"
 
     def depth(self, positives):
         return self.k

@@ -4,9 +4,10 @@ import numpy as np
 
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.neighbors.clustering import check_finite
+from tfdml.registry import Declared
 
 
-class Reranking:
+class Reranking(Declared):
     """Ranks the gallery by more than the cosine similarity of a query to one image."""
 
     def ranks(self, embeddings, search, *, first_only=False):
