@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
 from tfdml.registry import register
-from tfdml.registry.arguments import MOST_SIDE, text
+from tfdml.registry.arguments import MOST_SIDE
 from tfdml.registry.suggestions import nearest
 
 # These mix images of a batch and their labels.
@@ -28,8 +28,8 @@ OF_PIXELS = ("mean", "variance", "scale", "offset")
 OURS = {"dtype": "Pixels are float32", "seed": "The run's --seed decides what is drawn", "name": "A step has no name"}
 
 
-@register("transform", "layer", name=text())
-def layer(name, /, **arguments):
+@register("transform", "layer")
+def layer(name: str, /, **arguments):
     """A preprocessing layer of Keras or keras-cv, such as `layer('RandomHue', factor=0.2)`, with the layer's arguments.
 
     The layer receives one image at a time, pixels from 0 to 255; its random numbers depend on `--seed` and on the place

@@ -1,11 +1,9 @@
 """Ranked list loss."""
 
-from typing import Annotated
-
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.ranked_lists import RankedLists
 from tfdml.registry import register
-from tfdml.registry.arguments import NotNegative, Positive, number
+from tfdml.registry.arguments import NotNegative, Positive, Share
 
 
 @register("loss", "ranked_list")
@@ -51,7 +49,7 @@ class RankedList(RankedLists):
     margin: NotNegative = 0.4
     positive_temperature: float = 0.0
     negative_temperature: float = 10.0
-    balance: Annotated[float, number(at_least=0, at_most=1)] = 0.5
+    balance: Share = 0.5
     differentiate_weights: bool = False
     differentiate_gallery: bool = False
 

@@ -1,14 +1,13 @@
 """k-reciprocal re-ranking."""
 
-from typing import Annotated
-
 import numpy as np
 
 from tfdml.evaluation.metrics.pair_distances import squared_distances
 from tfdml.evaluation.ranks.ranks_of_similarities import ranks_of_similarities
 from tfdml.evaluation.rerankings.reciprocal_codes import reciprocal_codes
 from tfdml.evaluation.rerankings.reranking import Reranking
-from tfdml.registry import Count, number, register
+from tfdml.registry import Count, register
+from tfdml.registry.arguments import Share
 
 # Bytes for one array of distances of a block of queries; a few such arrays exist at once.
 MEMORY = 2**26
@@ -31,7 +30,7 @@ class KReciprocal(Reranking):
 
     k1: Count = 20
     k2: Count = 6
-    weight: Annotated[float, number(at_least=0, at_most=1)] = 0.3
+    weight: Share = 0.3
 
     def ranks_of_points(self, points, search, first_only):
         return ranks_of_similarities(self._blocks(points, search), search, first_only=first_only)
