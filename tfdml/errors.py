@@ -13,7 +13,7 @@ class TrainingDiverged(RuntimeError):
         step: number of steps taken.
     """
 
-    def __init__(self, problem, step):
+    def __init__(self, problem: str, step: int):
         super().__init__(
             f"{problem} at step {step}. Try a lower learning rate, a larger margin of the loss, or "
             "--precision=float32. Earlier checkpoints are intact."

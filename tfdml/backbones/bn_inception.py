@@ -1,7 +1,10 @@
 """Inception with batch norm (Ioffe and Szegedy, 2015), in the layout of its published weights."""
 
+from typing import Unpack
+
 from keras import layers
 
+from tfdml.annotations import ModelArguments
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
@@ -40,7 +43,7 @@ class BNInception(Backbone):
         "levels": ("inception_3c", "inception_4e", "inception_5b"),
     }
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Unpack[ModelArguments]):
         inputs = layers.Input((None, None, 3), name="images")
         endpoints = {}
         features = convolution(inputs, 64, 7, stride=2, name="conv1_7x7_s2", **STEP)

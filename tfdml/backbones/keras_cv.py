@@ -8,7 +8,7 @@ from tfdml.registry import register
 
 
 @register("backbone", "keras_cv", preset=text())
-def keras_cv(preset):
+def keras_cv(preset: str) -> Borrowed:
     """An image backbone of keras-cv with the weights, if any, of its preset: a name or a local folder."""
     models = import_extra("keras_cv").models
     classes = [

@@ -10,7 +10,7 @@ from tfdml.registry import register
 
 
 @register("backbone", "keras_hub", preset=text(), image_size=optional(integer(1)))
-def keras_hub(preset, image_size=None):
+def keras_hub(preset: str, image_size: int | None = None) -> Borrowed:
     """An image backbone of keras-hub with the weights of its preset.
 
     Args:

@@ -4,6 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from tfdml.annotations import StepCounter
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.errors import TrainingDiverged
 
@@ -18,7 +19,7 @@ class DivergenceGuard(keras.callbacks.Callback):
         step: function that returns the number of steps taken; None: the optimizer's `iterations`.
     """
 
-    def __init__(self, step=None):
+    def __init__(self, step: StepCounter | None = None):
         super().__init__()
         self._step = step or (lambda: steps_taken(self.model))
 

@@ -1,8 +1,11 @@
 """Computes the proxies of a loss from images, every epoch."""
 
+from typing import Any, Unpack
+
 import numpy as np
 
-from tfdml.callbacks.embedding_callback import EmbeddingCallback
+from tfdml.annotations import Labels
+from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.hard_proxies import hard_proxies
 from tfdml.loss_hooks import hooks_of
@@ -27,7 +30,7 @@ class ImageProxies(EmbeddingCallback):
     # `fit` looks for it where the loss has such proxies.
     computes_proxies = True
 
-    def __init__(self, images, labels, *, seed=0, **kwargs):
+    def __init__(self, images: Any, labels: Labels, *, seed: int = 0, **kwargs: Unpack[PassArguments]):
         super().__init__(images, len(labels), **kwargs)
         self.labels = np.asarray(labels)
         self.rows = _one_of_each(self.labels, seed)

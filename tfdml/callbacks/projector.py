@@ -1,11 +1,13 @@
 """Writes embeddings, labels and thumbnails for TensorBoard's projector."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import keras
 import numpy as np
 
+from tfdml.annotations import Embeddings, FilePath, Labels, Verbosity
 from tfdml.checked_files import folder_in, vacated
 from tfdml.evaluation.diversity import learners_of, margins
 from tfdml.evaluation.embed import Embedder, check_count
@@ -39,17 +41,17 @@ class Projector(keras.callbacks.Callback):
 
     def __init__(
         self,
-        log_dir,
-        images,
-        labels,
+        log_dir: FilePath,
+        images: Any,
+        labels: Labels,
         *,
-        thumbnail=None,
-        class_names=None,
-        seed=0,
-        verbose=0,
-        learners=1,
-        names=None,
-        clusters=None,
+        thumbnail: Callable[[int], np.ndarray] | None = None,
+        class_names: Mapping[int, str] | Sequence[str] | None = None,
+        seed: int = 0,
+        verbose: Verbosity = 0,
+        learners: int = 1,
+        names: Sequence[str] | None = None,
+        clusters: Labels | None = None,
     ):
         super().__init__()
         self.log_dir, self.images, self.labels = log_dir, images, flat_labels(labels)
@@ -66,12 +68,12 @@ class Projector(keras.callbacks.Callback):
         self.write(Embedder(self.model, verbose=self.verbose)(self.images, len(self.labels)))
 
     @property
-    def rows(self):
+    def rows(self) -> np.ndarray:
         """The rows of the points, ascending."""
         count = min(len(self.labels), MOST_POINTS)
         return np.sort(np.random.default_rng(self.seed).choice(len(self.labels), count, replace=False))
 
-    def write(self, embeddings):
+    def write(self, embeddings: Embeddings) -> None:
         """Writes the files of embeddings `[N, D]` of all images."""
         rows = self.rows
         embeddings, labels = np.asarray(embeddings)[rows], self.labels[rows]

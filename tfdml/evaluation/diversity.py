@@ -1,7 +1,11 @@
 """Diversity of learners, as measured by Divide and Conquer and Attention-based Ensemble."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
+from tfdml.annotations import Embeddings, Labels
 from tfdml.evaluation.depths import depths_of
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
 from tfdml.evaluation.metrics.unit_length import unit_length
@@ -24,7 +28,14 @@ def learners_of(embeddings, count):
     return unit_length(learners)
 
 
-def diversity(embeddings, labels, count, measure, measure_together=None, weights=None):
+def diversity(
+    embeddings: Embeddings,
+    labels: Labels,
+    count: int,
+    measure: Callable[[np.ndarray], dict[str, Any]],
+    measure_together: Callable[[np.ndarray], dict[str, Any]] | None = None,
+    weights: Sequence[float] | None = None,
+) -> dict[str, Any]:
     """Measures learners alone and together, and how similar they are.
 
     Args:

@@ -1,9 +1,12 @@
 """Embeds all images of a split."""
 
+from typing import Any
+
 import keras
 import numpy as np
 import tensorflow as tf
 
+from tfdml.annotations import Verbosity
 from tfdml.devices import is_multi_worker
 from tfdml.progress_lines import ProgressLines
 from tfdml.workers import Workers
@@ -39,13 +42,13 @@ class Embedder:
             distribution strategy.
     """
 
-    def __init__(self, model, verbose=1, workers=None):
+    def __init__(self, model: keras.Model, verbose: Verbosity = 1, workers: Workers | None = None):
         self.model = model
         self.verbose = verbose
         self.workers = workers or Workers.of(model.distribute_strategy)
         self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
 
-    def __call__(self, images, count):
+    def __call__(self, images: Any, count: int | None) -> np.ndarray:
         """Returns the embeddings `[count, D]` of images.
 
         Args:

@@ -1,6 +1,7 @@
 """`IndexReport`: how good the lists of an index were."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ class IndexReport:
     recall: float
     short_lists: float
 
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """Returns the numbers by name."""
         return {"index_recall": self.recall, "index_short_lists": self.short_lists}
 

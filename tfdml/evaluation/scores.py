@@ -2,9 +2,11 @@
 
 import csv
 import dataclasses
+from typing import Any
 
 import numpy as np
 
+from tfdml.annotations import FilePath, Labels
 from tfdml.checked_files import naming
 from tfdml.evaluation.index_report import IndexReport
 
@@ -28,12 +30,12 @@ class Scores:
     query_count: int | None = None
     index: IndexReport | None = None
 
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """Returns the values, the number of queries, and how good the index was that found approximate ranks."""
         queries = {} if self.queries is None else {"queries": self.query_count}
         return {**self.values, **queries, **({} if self.index is None else self.index.summary())}
 
-    def per_class(self, labels):
+    def per_class(self, labels: Labels) -> dict[Any, dict[str, Any]]:
         """Returns the mean over the queries of each class: class number to `{metric name: mean, "queries": number}`.
 
         Args:
@@ -48,7 +50,7 @@ class Scores:
             for place, (label, count) in enumerate(zip(known.tolist(), counts, strict=True))
         }
 
-    def write_per_query(self, path):
+    def write_per_query(self, path: FilePath) -> None:
         """Writes a CSV file with the row of each query and its value of each metric that is a mean over queries.
 
         Args:

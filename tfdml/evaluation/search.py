@@ -2,8 +2,12 @@
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
+from typing import Literal, Self
 
 import numpy as np
+
+from tfdml.annotations import Embeddings, Labels, Rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +33,15 @@ class Search:
     pooling: str | None = None
 
     @classmethod
-    def of(cls, labels, *, queries=None, gallery=None, apart=(), pooling=None):
+    def of(
+        cls,
+        labels: Labels,
+        *,
+        queries: Rows | None = None,
+        gallery: Rows | None = None,
+        apart: Sequence[Labels] = (),
+        pooling: Literal["mean", "max"] | None = None,
+    ) -> Self:
         """Creates a search from booleans `[N]`; None marks all rows.
 
         Args:

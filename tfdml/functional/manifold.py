@@ -5,6 +5,7 @@ Equations (8) to (10) of Aziere and Todorovic, Ensemble Deep Manifold Similarity
 
 from keras import ops
 
+from tfdml.annotations import Affinity, Tensor, View
 from tfdml.argument_checks import expects
 from tfdml.arguments import integer, number, one_of, optional
 from tfdml.functional.cosines import cosines
@@ -19,7 +20,15 @@ WALK = {
 
 
 @expects(view=one_of(*VIEWS), **WALK)
-def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8, affinity="clipped", neighbors=None):
+def manifold_similarities(
+    embeddings: Tensor,
+    proxies: Tensor,
+    *,
+    view: View = "intrinsic",
+    restart: float = 0.8,
+    affinity: Affinity = "clipped",
+    neighbors: int | None = None,
+) -> Tensor:
     """Computes similarities `[B, C]` of rows to proxies on the manifold of both.
 
     `view` is one of:
@@ -43,7 +52,14 @@ def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8,
 
 
 @expects(**WALK)
-def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped", neighbors=None):
+def random_walk(
+    embeddings: Tensor,
+    proxies: Tensor,
+    *,
+    restart: float = 0.8,
+    affinity: Affinity = "clipped",
+    neighbors: int | None = None,
+) -> tuple[Tensor, Tensor]:
     """Computes where random walks on the graph of rows and proxies end: `F = (1 - α) (I - α S̄)^-1`, equation (9).
 
     S̄ is `D^-1/2 S D^-1/2` with zeros on its diagonal, where S are the affinities and D their sums over each row. By the
@@ -74,7 +90,9 @@ def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped", neighbo
 
 
 @expects(**WALK)
-def walk_within_batch(embeddings, *, restart=0.8, affinity="clipped", neighbors=None):
+def walk_within_batch(
+    embeddings: Tensor, *, restart: float = 0.8, affinity: Affinity = "clipped", neighbors: int | None = None
+) -> Tensor:
     """Computes where random walks on the graph of rows alone end, F `[B, B]` of equation (9) without proxies.
 
     Args:

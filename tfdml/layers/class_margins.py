@@ -1,8 +1,11 @@
 """Learnable margins, one for each class."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
+from tfdml.annotations import LayerArguments
 from tfdml.argument_checks import expects
 from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32, loss_dtype
@@ -24,7 +27,7 @@ class ClassMargins(LossLayer):
         beta: initial margin.
     """
 
-    def __init__(self, classes, beta=1.2, **kwargs):
+    def __init__(self, classes: int, beta: float = 1.2, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)
         self.classes = classes
         self.beta = beta

@@ -26,7 +26,7 @@ class IVF(ApproximateIndex):
 
     name = "ivf"
 
-    def __init__(self, lists=None, probes=64):
+    def __init__(self, lists: int | None = None, probes: int = 64):
         self.lists, self.probes = lists, probes
 
     def of_size(self, count):

@@ -36,7 +36,9 @@ class PQ(ApproximateIndex):
 
     name = "pq"
 
-    def __init__(self, subvectors=None, bits=None, lists=None, probes=64):
+    def __init__(
+        self, subvectors: int | None = None, bits: int | None = None, lists: int | None = None, probes: int = 64
+    ):
         self.subvectors, self.bits, self.lists, self.probes = subvectors, bits, lists, probes
 
     def of_size(self, count):

@@ -13,6 +13,6 @@ class CMCAtK(RecallAtK):
         k: rank, from 1.
     """
 
-    def __init__(self, k):
+    def __init__(self, k: int):
         super().__init__(k)
         self.name = f"cmc_at_{k}"

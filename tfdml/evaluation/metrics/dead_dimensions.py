@@ -22,7 +22,7 @@ class DeadDimensions(EmbeddingMetric):
 
     name = "dead_dimensions"
 
-    def __init__(self, fraction=1e-3):
+    def __init__(self, fraction: float = 1e-3):
         self.fraction = fraction
 
     def value(self, embeddings, labels):

@@ -24,7 +24,7 @@ class Hubness(EmbeddingMetric):
     # It searches all images in all others.
     while_training = False
 
-    def __init__(self, k=10):
+    def __init__(self, k: int = 10):
         self.k = k
 
     def value(self, embeddings, labels):

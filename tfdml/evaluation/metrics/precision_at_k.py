@@ -15,7 +15,7 @@ class PrecisionAtK(RankMetric):
         k: number of neighbors.
     """
 
-    def __init__(self, k):
+    def __init__(self, k: int):
         self.name, self.k = f"precision_at_{k}", k
 
     def depth(self, positives):

@@ -15,7 +15,7 @@ class RecallAtK(RankMetric):
 
     first_only = True
 
-    def __init__(self, k):
+    def __init__(self, k: int):
         self.name, self.k = f"recall_at_{k}", k
 
     def depth(self, positives):

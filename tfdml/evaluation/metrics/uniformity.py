@@ -24,7 +24,7 @@ class Uniformity(EmbeddingMetric):
 
     name = "uniformity"
 
-    def __init__(self, t=2.0, rows=10_000):
+    def __init__(self, t: float = 2.0, rows: int = 10_000):
         self.t, self.rows = t, rows
 
     def value(self, embeddings, labels):

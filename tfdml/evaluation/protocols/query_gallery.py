@@ -1,7 +1,11 @@
 """Queries are searched in a gallery."""
 
+from collections.abc import Sequence
+from typing import Literal
+
 import numpy as np
 
+from tfdml.annotations import Distance
 from tfdml.arguments import integer, one_of, optional
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
@@ -27,7 +31,15 @@ class QueryGallery(Protocol):
             averaged, or the largest of each component is taken. None searches for each.
     """
 
-    def __init__(self, metrics=METRICS, distance="cosine", junk=None, reranking=None, index="exact", pooling=None):
+    def __init__(
+        self,
+        metrics: str | Sequence[str] = METRICS,
+        distance: Distance = "cosine",
+        junk: int | None = None,
+        reranking: str | None = None,
+        index: str = "exact",
+        pooling: Literal["mean", "max"] | None = None,
+    ):
         super().__init__(metrics, distance, reranking, index)
         self.junk, self.pooling = junk, pooling
 

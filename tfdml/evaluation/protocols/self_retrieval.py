@@ -1,5 +1,8 @@
 """Every image is searched among all others."""
 
+from collections.abc import Sequence
+
+from tfdml.annotations import Distance
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry import register
@@ -18,7 +21,13 @@ class SelfRetrieval(Protocol):
         index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
     """
 
-    def __init__(self, metrics=METRICS, distance="cosine", reranking=None, index="exact"):
+    def __init__(
+        self,
+        metrics: str | Sequence[str] = METRICS,
+        distance: Distance = "cosine",
+        reranking: str | None = None,
+        index: str = "exact",
+    ):
         super().__init__(metrics, distance, reranking, index)
 
     def searches(self, rows):

@@ -19,7 +19,7 @@ class DatabaseAugmentation(EmbeddingReranking):
         alpha: how much less a neighbor counts that is less similar; 0: each counts the same.
     """
 
-    def __init__(self, k=10, alpha=0.0):
+    def __init__(self, k: int = 10, alpha: float = 0.0):
         self.k, self.alpha = k, alpha
 
     def sides(self, points, search):

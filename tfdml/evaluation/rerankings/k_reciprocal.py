@@ -28,7 +28,7 @@ class KReciprocal(Reranking):
         weight: of the distance; the rest is that of the Jaccard distance of codes. The article's lambda.
     """
 
-    def __init__(self, k1=20, k2=6, weight=0.3):
+    def __init__(self, k1: int = 20, k2: int = 6, weight: float = 0.3):
         self.k1, self.k2, self.weight = k1, k2, weight
 
     def ranks_of_points(self, points, search, first_only):

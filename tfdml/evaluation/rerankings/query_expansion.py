@@ -19,7 +19,7 @@ class QueryExpansion(EmbeddingReranking):
         alpha: how much less a neighbor counts that is less similar.
     """
 
-    def __init__(self, k=10, alpha=3.0):
+    def __init__(self, k: int = 10, alpha: float = 3.0):
         self.k, self.alpha = k, alpha
 
     def sides(self, points, search):

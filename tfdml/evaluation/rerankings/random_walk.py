@@ -34,7 +34,7 @@ class RandomWalk(Reranking):
         restart: α. Walks reach farther with a larger one.
     """
 
-    def __init__(self, k=50, restart=0.8):
+    def __init__(self, k: int | None = 50, restart: float = 0.8):
         self.k, self.restart = k, restart
 
     def ranks_of_points(self, points, search, first_only):

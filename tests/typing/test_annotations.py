@@ -1,0 +1,130 @@
+"""Public functions and classes are annotated, and their docstrings list their arguments."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import types
+import typing
+
+import pytest
+
+from tfdml import registry
+
+OURS = ("tfdml", "pipelines")
+# Packages that hand names on; of the others, the public functions and classes of a module are for users.
+FACES = """
+tfdml tfdml.backbones tfdml.callbacks tfdml.evaluation tfdml.heads tfdml.layers tfdml.memories tfdml.methods
+tfdml.optimizers tfdml.reporting tfdml.serving tfdml.data pipelines.datasets pipelines.sampling
+""".split()
+OPEN = ("tfdml.functional", "pipelines.images", "pipelines.transforms")
+KINDS = [kind for kind in registry.ROOMS if kind != "loss"]
+
+
+def is_ours(thing):
+    return getattr(thing, "__module__", "").split(".")[0] in OURS
+
+
+def public(module):
+    """Functions and classes of a module that are for users: those in its `__all__`, or else those that it defines."""
+    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    things = [getattr(module, name) for name in names]
+    handed = [thing for thing in things if isinstance(thing, type | types.FunctionType) and is_ours(thing)]
+    return handed if hasattr(module, "__all__") else [each for each in handed if each.__module__ == module.__name__]
+
+
+def modules(package):
+    found = importlib.import_module(package)
+    return [importlib.import_module(f"{package}.{each.name}") for each in pkgutil.iter_modules(found.__path__)]
+
+
+def returned(thing):
+    """Our own classes in the annotation of what a function returns."""
+    pending, found = [typing.get_type_hints(inspect.unwrap(thing)).get("return")], []
+    while pending:
+        each = pending.pop()
+        pending += typing.get_args(each)
+        found += [each] if isinstance(each, type) and is_ours(each) else []
+    return found
+
+
+def methods_of(cls):
+    """`{name: function}` of a class's public methods and properties; those that override others have their types."""
+    inherited = {name for base in cls.__mro__[1:] for name in vars(base)}
+    found = {}
+    for name, value in vars(cls).items():
+        function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+        if inspect.isfunction(function) and not name.startswith("_") and name not in inherited:
+            found[name] = function
+    return found
+
+
+def gaps_of_function(function, skipped=0, returns=True):
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[skipped:]
+    gaps = [each.name for each in parameters if each.annotation is each.empty]
+    return gaps + ["return"] * (returns and signature.return_annotation is signature.empty)
+
+
+def gaps(thing):
+    """Parameters of a function or class, and of its methods, without an annotation; `return` where that has none."""
+    if not isinstance(thing, type):
+        return gaps_of_function(thing)
+    own = inspect.unwrap(vars(thing).get("__init__", object.__init__))
+    found = gaps_of_function(own, 1, returns=False) if inspect.isfunction(own) else []
+    for name, function in methods_of(thing).items():
+        static = isinstance(inspect.getattr_static(thing, name), staticmethod)
+        found += [f"{name}: {gap}" for gap in gaps_of_function(function, 0 if static else 1)]
+    return found
+
+
+@pytest.fixture(scope="module")
+def things():
+    """All that is public, its base classes, and the classes that it returns."""
+    pending = [thing for name in FACES for thing in public(importlib.import_module(name))]
+    pending += [thing for package in OPEN for module in modules(package) for thing in public(module)]
+    pending += [thing for kind in KINDS for thing in registry.registered(kind).values()]
+    found = {}
+    while pending:
+        thing = pending.pop()
+        if f"{thing.__module__}.{thing.__qualname__}" not in found:
+            found[f"{thing.__module__}.{thing.__qualname__}"] = thing
+            functions = methods_of(thing).values() if isinstance(thing, type) else [thing]
+            pending += filter(is_ours, thing.__mro__ if isinstance(thing, type) else ())
+            pending += [cls for function in functions for cls in returned(function)]
+    return dict(sorted(found.items()))
+
+
+def test_all_that_is_public_is_annotated(things):
+    assert len(things) > 150
+    assert {name: found for name, thing in things.items() if (found := gaps(thing))} == {}
+
+
+def test_docstrings_of_classes_list_their_arguments(things):
+    missing = {}
+    for name, thing in things.items():
+        if isinstance(thing, type):
+            section = (inspect.getdoc(thing) or "").partition("Args:\n")[2]
+            described = set(re.findall(r"\w+", " ".join(line.partition(":")[0] for line in section.splitlines())))
+            arguments = [each.name for each in inspect.signature(thing).parameters.values()]
+            missing[name] = [each for each in arguments if each not in {*described, "kwargs", "args"}]
+    assert {name: arguments for name, arguments in missing.items() if arguments} == {}
+
+
+def test_a_parameter_without_an_annotation_is_found():
+    class Part:
+        def __init__(self, size, name: str):
+            pass
+
+        def grow(self, by: int):
+            pass
+
+        def _hidden(self, by):
+            pass
+
+    Part.__module__ = Part.__init__.__module__ = "tfdml.part"
+
+    def function(first: int, second) -> int:
+        return first
+
+    assert gaps(Part) == ["size", "grow: return"] and gaps(function) == ["second"]
