@@ -17,6 +17,8 @@ Labels: TypeAlias = ArrayLike
 Embeddings: TypeAlias = ArrayLike
 # `[N]`: numbers of images, or a mask of them.
 Rows: TypeAlias = ArrayLike
+# A random step of a transform: `(image [H, W, 3], seed [2]) -> image`.
+ImageStep: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 FilePath: TypeAlias = str | os.PathLike[str]
 # What Keras draws initial values or regularizes with: an object, or its name.
 Initializer: TypeAlias = Any

@@ -1,19 +1,27 @@
 """Loads trained models from files."""
 
 from pathlib import Path
+from typing import Literal
 
 from tfdml import registry
+from tfdml.annotations import FilePath
 from tfdml.argument_checks import expects
 from tfdml.arguments import one_of
 from tfdml.image_embedder import ImageEmbedder
 from tfdml.methods import EmbeddingModel
 from tfdml.model_archive import damage_of, load_archive
+from tfdml.preprocessing import Preprocessing
 from tfdml.run.run_directory import RunDirectory
 from tfdml.run.user_modules import check_modules
 
 
 @expects(model=one_of("best", "final"))
-def load(run_or_file, model="best", preprocessing=None, trust=False):
+def load(
+    run_or_file: FilePath,
+    model: Literal["best", "final"] = "best",
+    preprocessing: Preprocessing | None = None,
+    trust: bool = False,
+) -> ImageEmbedder:
     """Loads a trained model with its preprocessing, to embed images.
 
     The model's file includes the preprocessing, so a copy of that file alone is enough.

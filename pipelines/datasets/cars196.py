@@ -7,6 +7,7 @@ import numpy as np
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.published import Published
+from tfdml.annotations import FilePath
 from tfdml.checked_files import reason_of
 from tfdml.registry import register
 
@@ -32,7 +33,7 @@ DAMAGE = (OSError, ValueError, TypeError, ArithmeticError, LookupError, NotImple
 
 
 @register("dataset", "cars196", data_dir=DATA_DIR)
-def cars196(data_dir, cropped=False):
+def cars196(data_dir: FilePath, cropped: bool = False) -> Dataset:
     """Cars196: the first half of the car models trains, the other half tests.
 
     Args:

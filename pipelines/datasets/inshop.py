@@ -8,6 +8,7 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
+from tfdml.annotations import FilePath
 from tfdml.registry import register
 
 FOLDER = "In-shop Clothes Retrieval Benchmark"
@@ -25,7 +26,7 @@ STATUSES = ("train", "query", "gallery")
 
 
 @register("dataset", "inshop", data_dir=DATA_DIR)
-def inshop(data_dir):
+def inshop(data_dir: FilePath) -> Dataset:
     """In-shop Clothes: queries are searched in a gallery, as its authors divide them.
 
     Args:

@@ -1,11 +1,14 @@
 """PKU VehicleID."""
 
+from typing import Literal
+
 import numpy as np
 
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
+from tfdml.annotations import FilePath
 from tfdml.arguments import one_of
 from tfdml.registry import register
 
@@ -23,7 +26,7 @@ VEHICLEID = Published(
 
 
 @register("dataset", "vehicleid", data_dir=DATA_DIR, size=one_of(*SIZES))
-def vehicleid(data_dir, size="small"):
+def vehicleid(data_dir: FilePath, size: Literal["small", "medium", "large"] = "small") -> Dataset:
     """PKU VehicleID: one random image of each test vehicle is the gallery, for ten random galleries.
 
     Args:

@@ -36,11 +36,11 @@ class HardNeighbors(Sampler):
 
     not_within_clusters = None
 
-    def __init__(self, pairs=32, neighbors=10, refresh_every=1):
+    def __init__(self, pairs: int = 32, neighbors: int = 10, refresh_every: int = 1):
         self.pairs, self.neighbors, self.refresh_every = pairs, neighbors, refresh_every
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 4 * self.pairs
 
     def bind(self, labels):

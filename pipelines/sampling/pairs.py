@@ -24,13 +24,13 @@ class Pairs(Sampler):
 
     parts = 2
 
-    def __init__(self, images=32):
+    def __init__(self, images: int = 32):
         if images % 2:
             raise ValueError(f"The sampler 'pairs' expects images to be even; received {images}.")
         self.images = images
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 2 * self.images
 
     def bind(self, labels):

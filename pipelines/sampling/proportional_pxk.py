@@ -29,12 +29,12 @@ class ProportionalPxK(Sampler):
 
     several_per_class = True
 
-    def __init__(self, groups=32, per_class=4):
+    def __init__(self, groups: int = 32, per_class: int = 4):
         self.groups = groups
         self.per_class = per_class
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self.groups * self.per_class
 
     def tables_of(self, labels):

@@ -28,12 +28,12 @@ class PxK(Sampler):
 
     several_per_class = True
 
-    def __init__(self, classes=32, per_class=4):
+    def __init__(self, classes: int = 32, per_class: int = 4):
         self.classes = classes
         self.per_class = per_class
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self.classes * self.per_class
 
     def tables_of(self, labels):

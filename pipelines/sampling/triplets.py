@@ -24,11 +24,11 @@ class Triplets(Sampler):
 
     parts = 3
 
-    def __init__(self, triplets=40):
+    def __init__(self, triplets: int = 40):
         self.triplets = triplets
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 3 * self.triplets
 
     def tables_of(self, labels):

@@ -19,7 +19,7 @@ class Uniform(Sampler):
         batch_size: rows in a batch.
     """
 
-    def __init__(self, batch_size=128):
+    def __init__(self, batch_size: int = 128):
         self.batch_size = batch_size
 
     def tables_of(self, labels):

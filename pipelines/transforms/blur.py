@@ -5,6 +5,7 @@ import math
 import tensorflow as tf
 
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
+from tfdml.annotations import ImageStep
 from tfdml.arguments import interval, number
 from tfdml.registry import register
 
@@ -15,7 +16,7 @@ MOST_SIGMA = 100
 
 
 @register("transform", "blur", sigma=interval(number(above=0, at_most=MOST_SIGMA)), probability=PROBABILITY)
-def blur(sigma=(0.1, 2.0), probability=1.0):
+def blur(sigma: tuple[float, float] = (0.1, 2.0), probability: float = 1.0) -> ImageStep:
     """Blurs with a Gaussian whose sigma, in pixels, is drawn from a range.
 
     Args:

@@ -9,7 +9,7 @@ from tfdml.registry import register
 
 
 @register("transform", "center_crop", size=integer(1, at_most=MOST_SIDE))
-def center_crop(size):
+def center_crop(size: int) -> Cut:
     """Crops the central square of `size`; smaller images are padded with black."""
 
     def window(height, width, seed):

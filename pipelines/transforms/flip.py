@@ -2,11 +2,12 @@
 
 import tensorflow as tf
 
+from tfdml.annotations import ImageStep
 from tfdml.registry import register
 
 
 @register("transform", "flip")
-def flip():
+def flip() -> ImageStep:
     """Mirrors left and right with probability 0.5."""
 
     def step(image, seed):

@@ -9,7 +9,7 @@ from tfdml.registry import register
 
 
 @register("transform", "random_crop", size=integer(1, at_most=MOST_SIDE))
-def random_crop(size):
+def random_crop(size: int) -> Cut:
     """Crops a random square of `size`; smaller images are padded with black first."""
 
     def window(height, width, seed):

@@ -9,7 +9,7 @@ from tfdml.registry import register
 
 
 @register("transform", "resize_pad", size=integer(1, at_most=MOST_SIDE), fill=number(at_least=0, at_most=255))
-def resize_pad(size, fill=0):
+def resize_pad(size: int, fill: float = 0) -> Cut:
     """Resizes the longer side to `size`, keeps the aspect ratio, and pads the shorter side with `fill` (0 to 255)."""
 
     def target(height, width):

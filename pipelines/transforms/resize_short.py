@@ -13,7 +13,7 @@ LONGEST_SHAPE = 32
 
 
 @register("transform", "resize_short", size=integer(1, at_most=MOST_SIDE))
-def resize_short(size):
+def resize_short(size: int) -> Cut:
     """Resizes the shorter side to `size`, and keeps the aspect ratio."""
 
     def window(height, width, seed):

@@ -6,6 +6,6 @@ from tfdml.registry import register
 
 
 @register("transform", "warp", size=integer(1, at_most=MOST_SIDE))
-def warp(size):
+def warp(size: int) -> Cut:
     """Resizes to `size` × `size`, and ignores the aspect ratio."""
     return Cut(target=lambda height, width: (size, size))

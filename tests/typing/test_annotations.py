@@ -17,7 +17,7 @@ FACES = """
 tfdml tfdml.backbones tfdml.callbacks tfdml.evaluation tfdml.heads tfdml.layers tfdml.memories tfdml.methods
 tfdml.optimizers tfdml.reporting tfdml.serving tfdml.data pipelines.datasets pipelines.sampling
 """.split()
-OPEN = ("tfdml.functional", "pipelines.images", "pipelines.transforms")
+OPEN = ("tfdml.functional", "pipelines.images")
 KINDS = [kind for kind in registry.ROOMS if kind != "loss"]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tfdml.annotations import StepCounter, Verbosity
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.clustering import check_finite
-from tfdml.evaluation.embed import Embedder
+from tfdml.evaluation.embed import Embedder, ImageBatches
 from tfdml.workers import Workers
 
 
@@ -41,7 +41,7 @@ class EmbeddingCallback(keras.callbacks.Callback):
 
     def __init__(
         self,
-        images: Any,
+        images: ImageBatches,
         count: int | None = None,
         *,
         steps_per_epoch: int | None = None,

@@ -1,11 +1,12 @@
 """Computes the proxies of a loss from images, every epoch."""
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 
 from tfdml.annotations import Labels
 from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
+from tfdml.evaluation.embed import ImageBatches
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.hard_proxies import hard_proxies
 from tfdml.loss_hooks import hooks_of
@@ -30,7 +31,7 @@ class ImageProxies(EmbeddingCallback):
     # `fit` looks for it where the loss has such proxies.
     computes_proxies = True
 
-    def __init__(self, images: Any, labels: Labels, *, seed: int = 0, **kwargs: Unpack[PassArguments]):
+    def __init__(self, images: ImageBatches, labels: Labels, *, seed: int = 0, **kwargs: Unpack[PassArguments]):
         super().__init__(images, len(labels), **kwargs)
         self.labels = np.asarray(labels)
         self.rows = _one_of_each(self.labels, seed)

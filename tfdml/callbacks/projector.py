@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import keras
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from tfdml.annotations import Embeddings, FilePath, Labels, Verbosity
 from tfdml.checked_files import folder_in, vacated
 from tfdml.evaluation.diversity import learners_of, margins
-from tfdml.evaluation.embed import Embedder, check_count
+from tfdml.evaluation.embed import Embedder, ImageBatches, check_count
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.search import flat_labels
 
@@ -42,7 +41,7 @@ class Projector(keras.callbacks.Callback):
     def __init__(
         self,
         log_dir: FilePath,
-        images: Any,
+        images: ImageBatches | None,
         labels: Labels,
         *,
         thumbnail: Callable[[int], np.ndarray] | None = None,

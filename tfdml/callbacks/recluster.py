@@ -11,6 +11,7 @@ from tfdml.annotations import Labels
 from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
 from tfdml.clustering import kmeans, matched, overlap
 from tfdml.evaluation.diversity import negative_distances
+from tfdml.evaluation.embed import ImageBatches
 
 # Fraction of a run's time above which a warning says what to change.
 MOST_TIME = 0.25
@@ -32,7 +33,9 @@ class Recluster(EmbeddingCallback):
         **kwargs: other arguments of `EmbeddingCallback`, but for `count`.
     """
 
-    def __init__(self, images: Any, labels: Labels, sampler: Any, *, seed: int = 0, **kwargs: Unpack[PassArguments]):
+    def __init__(
+        self, images: ImageBatches, labels: Labels, sampler: Any, *, seed: int = 0, **kwargs: Unpack[PassArguments]
+    ):
         super().__init__(images, len(labels), **kwargs)
         self.labels, self.sampler, self.seed = np.asarray(labels), sampler, seed
         self.history = []

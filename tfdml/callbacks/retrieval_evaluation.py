@@ -13,7 +13,7 @@ from tfdml.annotations import Labels, StepCounter, Verbosity
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.callbacks.weight_average import WeightAverage
 from tfdml.errors import TrainingDiverged
-from tfdml.evaluation.embed import Embedder, NanWeight
+from tfdml.evaluation.embed import Embedder, ImageBatches, NanWeight
 from tfdml.evaluation.evaluate import evaluate
 
 
@@ -44,7 +44,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
     def __init__(
         self,
-        images: Any,
+        images: ImageBatches,
         labels: Labels,
         *,
         every: int = 1,

@@ -7,6 +7,7 @@ import keras
 import numpy as np
 
 from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
+from tfdml.evaluation.embed import ImageBatches
 
 
 class SamplerRefresh(EmbeddingCallback):
@@ -23,7 +24,7 @@ class SamplerRefresh(EmbeddingCallback):
         **kwargs: other arguments of `EmbeddingCallback`.
     """
 
-    def __init__(self, images: Any, sampler: Any, **kwargs: Unpack[PassArguments]):
+    def __init__(self, images: ImageBatches, sampler: Any, **kwargs: Unpack[PassArguments]):
         super().__init__(images, **kwargs)
         self.sampler = sampler
         # Of what a refresh changed, for checkpoints: far smaller as arrays than as numbers of a state.

@@ -25,7 +25,7 @@ class WeightAverage(keras.callbacks.Callback):
         decay: maximum fraction of the average that remains in a step; 0.999 averages over about 1,000 steps.
     """
 
-    def __init__(self, decay=0.999):
+    def __init__(self, decay: float = 0.999):
         super().__init__()
         if not 0 < decay < 1:
             raise ValueError(f"Expected a decay between 0 and 1, such as 0.999, received {decay}.")

@@ -1,6 +1,6 @@
 """Embeds all images of a split."""
 
-from typing import Any
+from typing import TypeAlias
 
 import keras
 import numpy as np
@@ -14,6 +14,10 @@ from tfdml.workers import Workers
 # Images of an array that the network processes at once, as in `keras.Model.predict`.
 BATCH = 32
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+# An array of images `[N, H, W, 3]`, or a dataset of batches of them.
+ImageBatches: TypeAlias = np.ndarray | tf.Tensor | tf.data.Dataset
 
 
 class NanWeight(ValueError):
@@ -48,7 +52,7 @@ class Embedder:
         self.workers = workers or Workers.of(model.distribute_strategy)
         self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
 
-    def __call__(self, images: Any, count: int | None) -> np.ndarray:
+    def __call__(self, images: ImageBatches, count: int | None) -> np.ndarray:
         """Returns the embeddings `[count, D]` of images.
 
         Args:

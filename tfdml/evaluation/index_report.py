@@ -1,7 +1,8 @@
 """`IndexReport`: how good the lists of an index were."""
 
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -26,7 +27,7 @@ class IndexReport:
         return {"index_recall": self.recall, "index_short_lists": self.short_lists}
 
     @classmethod
-    def mean(cls, several):
+    def mean(cls, several: Sequence[Self]) -> Self:
         """Returns the mean of several reports; the index is that of the first.
 
         Args:

@@ -2,7 +2,8 @@
 
 import csv
 import dataclasses
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -69,7 +70,7 @@ class Scores:
             raise ValueError("None of the metrics is a mean over queries; add one, such as recall_at_1.")
 
     @classmethod
-    def mean(cls, several):
+    def mean(cls, several: Sequence[Self]) -> Self:
         """Returns the mean of scores of the same metrics; a query's value is its mean over the searches it is in.
 
         Args:

@@ -66,7 +66,7 @@ class Search:
         columns = tuple(_column(column, len(labels)) for column in apart)
         return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns, pooling)
 
-    def countable(self, queries, rows):
+    def countable(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Returns booleans `[Q, R]`: whether a gallery row of a query's class counts as found.
 
         Args:
@@ -78,7 +78,7 @@ class Search:
             counted &= column[queries][:, None] != column[rows]
         return counted
 
-    def check(self, embeddings):
+    def check(self, embeddings: Embeddings) -> None:
         """Raises a ValueError if embeddings are not `[N, d]` numbers."""
         if embeddings.ndim != 2 or not all(embeddings.shape) or embeddings.dtype.kind not in "fiu":
             raise ValueError(

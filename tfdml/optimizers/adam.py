@@ -1,8 +1,10 @@
 """Adam with layer groups."""
 
+from typing import TYPE_CHECKING, Unpack
+
 import keras
 
-from tfdml.optimizers.arguments import ADAM_ARGUMENTS
+from tfdml.optimizers.arguments import ADAM_ARGUMENTS, LearningRate, OptimizerArguments
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.registry import register
 
@@ -13,3 +15,15 @@ class Adam(LayerGroups, keras.optimizers.Adam):
 
     Example: `tfdml.optimizers.Adam(1e-4, lr_multipliers={"loss": 100}, frozen_steps={"backbone": 500})`.
     """
+
+    if TYPE_CHECKING:
+        # What editors see; the arguments are those of the base classes.
+        def __init__(
+            self,
+            learning_rate: LearningRate = 0.001,
+            beta_1: float = 0.9,
+            beta_2: float = 0.999,
+            epsilon: float = 1e-7,
+            amsgrad: bool = False,
+            **kwargs: Unpack[OptimizerArguments],
+        ): ...

@@ -1,8 +1,10 @@
 """AdamW with layer groups."""
 
+from typing import TYPE_CHECKING, Unpack
+
 import keras
 
-from tfdml.optimizers.arguments import ADAM_ARGUMENTS
+from tfdml.optimizers.arguments import ADAM_ARGUMENTS, GroupArguments, LearningRate
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.registry import register
 
@@ -13,3 +15,16 @@ class AdamW(LayerGroups, keras.optimizers.AdamW):
 
     Example: `tfdml.optimizers.AdamW(1e-4, weight_decay=1e-4, decay_biases_and_norms=False)`.
     """
+
+    if TYPE_CHECKING:
+        # What editors see; the arguments are those of the base classes.
+        def __init__(
+            self,
+            learning_rate: LearningRate = 0.001,
+            weight_decay: float = 0.004,
+            beta_1: float = 0.9,
+            beta_2: float = 0.999,
+            epsilon: float = 1e-7,
+            amsgrad: bool = False,
+            **kwargs: Unpack[GroupArguments],
+        ): ...

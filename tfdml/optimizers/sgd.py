@@ -1,8 +1,10 @@
 """SGD with layer groups."""
 
+from typing import TYPE_CHECKING, Unpack
+
 import keras
 
-from tfdml.optimizers.arguments import SGD_ARGUMENTS
+from tfdml.optimizers.arguments import SGD_ARGUMENTS, LearningRate, OptimizerArguments
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.registry import register
 
@@ -13,3 +15,13 @@ class SGD(LayerGroups, keras.optimizers.SGD):
 
     Example: `tfdml.optimizers.SGD(0.01, momentum=0.9, lr_multipliers={"embedding": 10})`.
     """
+
+    if TYPE_CHECKING:
+        # What editors see; the arguments are those of the base classes.
+        def __init__(
+            self,
+            learning_rate: LearningRate = 0.01,
+            momentum: float = 0.0,
+            nesterov: bool = False,
+            **kwargs: Unpack[OptimizerArguments],
+        ): ...
