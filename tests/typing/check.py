@@ -15,6 +15,8 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MARK = "# marked"
+# Files with lines of use.
+USES = ("*_pass.py", "*_marked.py")
 # Names of `given.py` that the reader of a page has before its first example.
 GIVEN = {"README.md": "labels, paths", "docs/evaluation.md": "loader, model"}
 # Of the basic rules, these report code of Keras and TensorFlow, not of users.
@@ -84,7 +86,7 @@ def differences(errors, marked):
 def configuration(folder):
     rules = dict.fromkeys(RULES_OFF, "none")
     return {
-        "include": [str(folder), *(f"{HERE}/*_{kind}.py" for kind in ("pass", "marked"))],
+        "include": [str(folder), *(f"{HERE}/{pattern}" for pattern in USES)],
         "extraPaths": [str(ROOT)],
         "stubPath": str(HERE / "stubs"),
         "typeCheckingMode": "basic",
@@ -116,7 +118,8 @@ def run_checker(folder):
 
 
 def main():
-    own = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(HERE.glob("*_*.py"))}
+    uses = [path for pattern in USES for path in HERE.glob(pattern)]
+    own = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in uses}
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder).resolve()
         names = write_examples(folder) | {str(ROOT / file): file for file in own}

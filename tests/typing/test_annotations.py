@@ -10,6 +10,7 @@ import typing
 import pytest
 
 from tfdml import registry
+from tfdml.argument_checks import expected_of
 
 OURS = ("tfdml", "pipelines")
 # Packages that hand names on; of the others, the public functions and classes of a module are for users.
@@ -78,6 +79,32 @@ def gaps(thing):
     return found
 
 
+def described(cls):
+    """Names of the arguments that the docstring of a class lists."""
+    section = (inspect.getdoc(cls) or "").partition("Args:\n")[2]
+    # An entry has an indent of four, and its text a deeper one; several names may share an entry.
+    entries = re.findall(r"^ {4}([\w*][^:]*):", section, re.MULTILINE)
+    return set(re.findall(r"\w+", " ".join(entries)))
+
+
+def literals(annotation):
+    """The values that an annotation allows by `Literal`, as texts."""
+    if typing.get_origin(annotation) is typing.Literal:
+        return {repr(value) for value in typing.get_args(annotation)}
+    return set().union(*map(literals, typing.get_args(annotation)))
+
+
+def allowed(thing):
+    """`{argument: (values that its rule allows, those that its annotation does)}` for arguments with a choice."""
+    function = inspect.unwrap(thing.__init__ if isinstance(thing, type) else thing)
+    hints, found = typing.get_type_hints(function), {}
+    for name, expected in expected_of(thing).items():
+        words = re.fullmatch(r"(?:None or )?one of (.*)", expected.words)
+        if words and name in hints:
+            found[name] = (set(words[1].split(", ")), literals(hints[name]))
+    return found
+
+
 @pytest.fixture(scope="module")
 def things():
     """All that is public, its base classes, and the classes that it returns."""
@@ -104,11 +131,29 @@ def test_docstrings_of_classes_list_their_arguments(things):
     missing = {}
     for name, thing in things.items():
         if isinstance(thing, type):
-            section = (inspect.getdoc(thing) or "").partition("Args:\n")[2]
-            described = set(re.findall(r"\w+", " ".join(line.partition(":")[0] for line in section.splitlines())))
             arguments = [each.name for each in inspect.signature(thing).parameters.values()]
-            missing[name] = [each for each in arguments if each not in {*described, "kwargs", "args"}]
+            missing[name] = [each for each in arguments if each not in {*described(thing), "kwargs", "args"}]
     assert {name: arguments for name, arguments in missing.items() if arguments} == {}
+
+
+def test_annotations_have_the_words_of_the_rules(things):
+    found = {name: choices for name, thing in things.items() if (choices := allowed(thing))}
+    assert len(found) > 15
+    wrong = {name: choices for name, choices in found.items() if any(ours != rule for rule, ours in choices.values())}
+    assert wrong == {}
+
+
+def test_a_class_without_a_described_argument_is_found():
+    class Part:
+        """A part.
+
+        Args:
+            first, second: two of size:
+                third, and so on.
+            **kwargs: others.
+        """
+
+    assert described(Part) == {"first", "second", "kwargs"}
 
 
 def test_a_parameter_without_an_annotation_is_found():

@@ -2,11 +2,9 @@
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Self, Unpack
+from typing import Any, Self
 
 import keras
-
-from tfdml.annotations import LayerArguments
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,7 +15,7 @@ class Head:
     arguments of its spec, and are saved with the model.
     """
 
-    def make_layer(self, **kwargs: Unpack[LayerArguments]) -> keras.layers.Layer:
+    def make_layer(self, **kwargs: Any) -> keras.layers.Layer:
         """Returns a new Keras layer from features `[B, h, w, c]`, `[B, tokens, c]` or `[B, c]` to `[B, n]`.
 
         Args:

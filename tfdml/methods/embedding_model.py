@@ -55,7 +55,7 @@ class EmbeddingModel(GlobalBatchModel):
     def __init__(
         self,
         backbone: keras.layers.Layer | None = None,
-        freeze_batch_norm: FrozenBatchNorm = "none",
+        freeze_batch_norm: FrozenBatchNorm | str = "none",
         head: Head | None = None,
         preprocessing: Preprocessing | None = None,
         **kwargs: Unpack[ModelArguments],

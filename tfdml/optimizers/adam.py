@@ -14,6 +14,11 @@ class Adam(LayerGroups, keras.optimizers.Adam):
     """Keras' Adam with learning rates by layer group; see `LayerGroups` and `keras.optimizers.Adam`.
 
     Example: `tfdml.optimizers.Adam(1e-4, lr_multipliers={"loss": 100}, frozen_steps={"backbone": 500})`.
+
+    Args:
+        learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema,
+            ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name: Keras'.
+        lr_multipliers, frozen_steps, decay_biases_and_norms, l2: see `LayerGroups`.
     """
 
     if TYPE_CHECKING:

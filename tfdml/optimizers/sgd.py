@@ -14,6 +14,11 @@ class SGD(LayerGroups, keras.optimizers.SGD):
     """Keras' SGD with learning rates by layer group; see `LayerGroups` and `keras.optimizers.SGD`.
 
     Example: `tfdml.optimizers.SGD(0.01, momentum=0.9, lr_multipliers={"embedding": 10})`.
+
+    Args:
+        learning_rate, momentum, nesterov, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema,
+            ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name: Keras'.
+        lr_multipliers, frozen_steps, decay_biases_and_norms, l2: see `LayerGroups`.
     """
 
     if TYPE_CHECKING:
