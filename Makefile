@@ -50,7 +50,7 @@ test-beam: .venv/.beam-installed
 # In front of Keras as it is installed, which stays.
 test-keras-next: .venv/.test-installed
 	$(PIP) install --no-deps --upgrade --pre --target build/keras-next keras-nightly
-	PYTHONPATH=build/keras-next .venv/bin/python -m pytest tests/test_keras_internals.py $(PYTEST_ARGS)
+	PYTHONPATH=build/keras-next .venv/bin/python -m pytest tests/runtime/test_keras_internals.py $(PYTEST_ARGS)
 
 lint: .venv/.test-installed
 	.venv/bin/ruff check

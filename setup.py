@@ -9,7 +9,9 @@ HERE = Path(__file__).parent
 README = HERE / "README.md"
 
 # Read as text: importing the package would need what this file is about to install.
-VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "tfdml/__init__.py").read_text(encoding="utf-8"), re.MULTILINE)
+VERSION = re.search(
+    r'^__version__ = "(.+)"$', (HERE / "tfdml/console/version.py").read_text(encoding="utf-8"), re.MULTILINE
+)
 
 REQUIRES = [
     # Models, layers, losses and the training loop. 3.15 has Keras' own security fixes for model files; 4 is unknown.
@@ -217,7 +219,7 @@ setup(
     package_data={
         "tfdml": ["py.typed"],
         "pipelines": ["py.typed"],
-        "tfdml.backbones": ["weights/*"],
+        "tfdml.backbones.weights": ["*.h5", "*.json"],
         "tfdml.reporting.page": ["*.css", "*.html", "*.js"],
         "tfdml.serving.http": ["*.css", "*.html", "*.js"],
     },

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from benchmarks.runs import complete, markdown, runs_of
-from tfdml.flags import resolve
+from tfdml.console.flags import resolve
 
 METRIC = "recall_at_1"
 # The same whatever seeds a study is given, so that parts of it on several machines choose alike.

@@ -15,8 +15,8 @@ from absl import flags
 
 from benchmarks.measured import difference, measure
 from benchmarks.runs import complete, markdown, runs_of, spread, steps_to_best
-from tfdml import command
-from tfdml import flags as tfdml_flags
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds, each a run of every flagfile.")
 flags.DEFINE_string("runs", "runs/study", "Folder of the run directories.")

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import records, rows, runs
 from benchmarks.measured import measured
-from tfdml.flags import resolve
+from tfdml.console.flags import resolve
 
 
 @pytest.fixture

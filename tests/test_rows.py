@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks import curves, rows, runs, searches
-from tfdml.flags import resolve
+from tfdml.console.flags import resolve
 
 HEADS = ["", "Recall@1"]
 

@@ -8,7 +8,7 @@ import pytest
 from benchmarks import runs, study
 from tests.commands import Command
 from tests.run_helpers import train_flags
-from tfdml.flags import resolve
+from tfdml.console.flags import resolve
 
 CHANGES = ["--epochs=2"]
 

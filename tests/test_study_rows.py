@@ -26,8 +26,9 @@ from benchmarks import (
     runs,
 )
 from benchmarks.measured import FILE
-from tfdml import flags, registry
-from tfdml.run.length import epochs_of, steps_per_epoch_of
+from tfdml import registry
+from tfdml.console import flags
+from tfdml.run.experiment.length import epochs_of, steps_per_epoch_of
 
 
 def searched(study):

@@ -7,9 +7,9 @@ import numpy as np
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.published import Published
-from tfdml.annotations import FilePath
-from tfdml.checked_files import reason_of
-from tfdml.registry import register
+from tfdml.files.checked_files import reason_of
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 ONE_FOLDER = ("cars_annos.mat", "car_ims")
 TWO_FOLDERS = ("devkit/cars_train_annos.mat", "cars_train", "cars_test")

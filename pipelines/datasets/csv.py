@@ -12,9 +12,9 @@ from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.division import TEST_CLASSES, Undivided
 from pipelines.datasets.packed_images import is_remote
 from pipelines.datasets.tables import read_table, row_of
-from tfdml.annotations import FilePath
-from tfdml.arguments import integer, optional, path
-from tfdml.registry import parse, register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import integer, optional, path
+from tfdml.registry.parts import parse, register
 
 NEEDED = ("path", "label", "split")
 MARKS = ("is_query", "is_gallery")

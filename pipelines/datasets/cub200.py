@@ -6,8 +6,8 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_numbered
 from pipelines.datasets.published import Published
-from tfdml.annotations import FilePath
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 LISTS = ("images.txt", "image_class_labels.txt", "classes.txt")
 CUB200 = Published(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pipelines.datasets.packed_images import PackedImages
-from tfdml.annotations import Rows
+from tfdml.registry.annotations import Rows
 
 # Things that a message names at most.
 SHOWN = 3

@@ -9,9 +9,9 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.class_groups import in_order_of_groups, read_class_groups
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.division import TEST_CLASSES, Undivided
-from tfdml.annotations import FilePath
-from tfdml.arguments import integer, optional, text
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import integer, optional, text
+from tfdml.registry.parts import register
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp")
 # Of images in formats that are not read: a warning names them.

@@ -8,8 +8,8 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
-from tfdml.annotations import FilePath
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 FOLDER = "In-shop Clothes Retrieval Benchmark"
 LIST = "list_eval_partition.txt"

@@ -12,7 +12,7 @@ from pipelines.datasets.dataset import SHOWN, Dataset
 from pipelines.datasets.headers import wrong_header
 from pipelines.datasets.ignoring import read_list, without
 from tfdml import registry
-from tfdml.annotations import FilePath
+from tfdml.registry.annotations import FilePath
 
 # Files that are opened at once: on a network disk most of the time is waiting.
 THREADS = 16

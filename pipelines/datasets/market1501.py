@@ -8,8 +8,8 @@ from absl import logging
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.published import Published
-from tfdml.annotations import FilePath
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 FOLDERS = ("bounding_box_train", "query", "bounding_box_test")
 MARKET1501 = Published(

@@ -11,11 +11,11 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.packed_images import PackedImages, Places, is_remote, read_part
 from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
-from tfdml.annotations import FilePath
-from tfdml.arguments import optional, path
-from tfdml.checked_files import read_manifest
-from tfdml.parquet_files import read_columns, values_of
-from tfdml.registry import register
+from tfdml.files.checked_files import read_manifest
+from tfdml.files.parquet_files import read_columns, values_of
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import optional, path
+from tfdml.registry.parts import register
 
 # Tables that are read at once.
 THREADS = 8

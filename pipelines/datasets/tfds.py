@@ -9,9 +9,9 @@ from absl import logging
 
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
-from tfdml.annotations import FilePath
-from tfdml.arguments import optional, text
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import optional, text
+from tfdml.registry.parts import register
 
 # Names of the feature that holds the class, in order of preference.
 LABELS = ("label", "class_id")

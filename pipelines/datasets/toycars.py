@@ -17,11 +17,11 @@ from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_designs
 from pipelines.datasets.toycars_nuisances import render
-from tfdml.annotations import FilePath
-from tfdml.arguments import MOST_SIDE, integer
-from tfdml.checked_files import read_bytes
-from tfdml.progress_bar import ProgressBar
-from tfdml.registry import register
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.files.checked_files import read_bytes
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.parts import register
 
 # Part of the cache file's name: raise it when the drawings change.
 RENDERER_VERSION = 1

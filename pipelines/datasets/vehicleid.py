@@ -8,9 +8,9 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
-from tfdml.annotations import FilePath
-from tfdml.arguments import one_of
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import one_of
+from tfdml.registry.parts import register
 
 TRAIN_LIST = "train_test_split/train_list.txt"
 # Size: vehicles in the test list, which is in its name, and images in it. The published lists have other counts than

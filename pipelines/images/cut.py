@@ -8,7 +8,7 @@ from typing import Self
 import tensorflow as tf
 
 from pipelines.images.resizing import resize, resize_part
-from tfdml.annotations import Tensor
+from tfdml.registry.annotations import Tensor
 
 
 @dataclasses.dataclass(frozen=True)

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from pipelines.datasets.dataset import Split
 from pipelines.images.decoding import decode
-from tfdml.annotations import Rows
+from tfdml.registry.annotations import Rows
 
 # Pictures that are copied at once.
 BATCH = 256

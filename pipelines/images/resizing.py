@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from tfdml.annotations import Tensor
+from tfdml.registry.annotations import Tensor
 
 
 def resize(image: Tensor, height: int | Tensor, width: int | Tensor) -> tf.Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.datasets.loading import check_headers, missing_files
-from tfdml.annotations import FilePath
+from tfdml.registry.annotations import FilePath
 
 # Files that a message names at most.
 SHOWN = 3

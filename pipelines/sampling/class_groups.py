@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml.annotations import Labels
+from tfdml.registry.annotations import Labels
 
 
 def group_by_class(labels: Labels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -7,8 +7,8 @@ from absl import logging
 from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler
-from tfdml.arguments import integer
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "pairs", images=integer(2))

@@ -8,8 +8,8 @@ from pipelines.sampling.draws import draw, times_drawn
 from pipelines.sampling.index_shuffle import key_of, shuffled_index_of_round
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.arguments import integer
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "proportional_pxk", groups=integer(1), per_class=integer(2))

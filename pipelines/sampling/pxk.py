@@ -10,8 +10,8 @@ from pipelines.sampling.draws import draw, fill, times_drawn
 from pipelines.sampling.index_shuffle import key_of
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.arguments import integer
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "pxk", classes=integer(1), per_class=integer(2))

@@ -7,8 +7,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.cluster_tables import ClusterTables
-from tfdml.annotations import Embeddings, Labels, Tensor
-from tfdml.workers import ALONE, Workers
+from tfdml.registry.annotations import Embeddings, Labels, Tensor
 
 
 class Sampler:
@@ -58,12 +57,12 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method draw_rows(seed, steps, *tables).")
 
-    def refresh(self, embeddings: Embeddings, workers: Workers = ALONE) -> None:
+    def refresh(self, embeddings: Embeddings, workers: Any = None) -> None:
         """Changes the tables by the embeddings `[N, d]` of all rows; called at the start of every n-th epoch.
 
         Args:
             embeddings: `[N, d]` array, the same on all workers.
-            workers: the `Workers` that call it together, and must get the same tables.
+            workers: the `Workers` that call it together, and must get the same tables; None: this process.
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method refresh(embeddings, workers).")
 

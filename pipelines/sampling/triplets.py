@@ -7,8 +7,8 @@ import tensorflow as tf
 from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import Stream, stream_key
-from tfdml.arguments import integer
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "triplets", triplets=integer(1))

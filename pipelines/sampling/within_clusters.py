@@ -9,8 +9,7 @@ import tensorflow as tf
 from pipelines.sampling.draws import draw
 from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import EVERYTHING, Stream, as_long_as, stream_keys
-from tfdml.annotations import Labels, Tensor
-from tfdml.workers import ALONE
+from tfdml.registry.annotations import Labels, Tensor
 
 
 class WithinClusters(Sampler):
@@ -85,7 +84,7 @@ class WithinClusters(Sampler):
         present, irregular = self._replace_tables()
         return {**irregular, "idle": [] if whole else np.setdiff1d(everyone, present).tolist()}
 
-    def refresh(self, embeddings, workers=ALONE):
+    def refresh(self, embeddings, workers=None):
         """Changes the sampler's tables of every cluster; see `Sampler.refresh`."""
         check_embeddings(embeddings, self._labels)
         self._draws.refresh(embeddings, workers)

@@ -5,9 +5,9 @@ import math
 import tensorflow as tf
 
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.annotations import ImageStep
-from tfdml.arguments import interval, number
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import interval, number
+from tfdml.registry.parts import register
 
 # The kernel ends at so many sigma to each side, which is 99.7 % of a Gaussian.
 REACH = 3

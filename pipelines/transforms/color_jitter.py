@@ -4,9 +4,9 @@ import tensorflow as tf
 
 from pipelines.transforms.colors import change_brightness, change_contrast, change_saturation, turn_hue
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.annotations import ImageStep
-from tfdml.arguments import number
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import number
+from tfdml.registry.parts import register
 
 
 @register(

@@ -2,8 +2,8 @@
 
 from pipelines.transforms.colors import gray_of
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.annotations import ImageStep
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.parts import register
 
 
 @register("transform", "grayscale", probability=PROBABILITY)

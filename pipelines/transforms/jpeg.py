@@ -4,9 +4,9 @@ import tensorflow as tf
 
 from pipelines.images.decoding import JPEG
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.annotations import ImageStep
-from tfdml.arguments import integer, interval
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import integer, interval
+from tfdml.registry.parts import register
 
 
 @register("transform", "jpeg", quality=interval(integer(1, at_most=100)), probability=PROBABILITY)

@@ -10,9 +10,10 @@ import keras
 import tensorflow as tf
 
 from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
-from tfdml.annotations import ImageStep
-from tfdml.arguments import MOST_SIDE, text
-from tfdml.registry import nearest, register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import MOST_SIDE, text
+from tfdml.registry.parts import register
+from tfdml.registry.suggestions import nearest
 
 # These mix images of a batch and their labels.
 MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")

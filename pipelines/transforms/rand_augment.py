@@ -10,9 +10,9 @@ from pipelines.transforms.affine import rotation, sides_of, transformed
 from pipelines.transforms.blur import filtered
 from pipelines.transforms.colors import blend, change_brightness, change_contrast, change_saturation
 from pipelines.transforms.histograms import autocontrast, equalize
-from tfdml.annotations import ImageStep
-from tfdml.arguments import integer, number
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import integer, number
+from tfdml.registry.parts import register
 
 # Each operation is a part of the graph.
 MOST_OPS, MOST_MAGNITUDE = 30, 30

@@ -4,9 +4,9 @@ import tensorflow as tf
 
 from pipelines.transforms.windows import first_fitting
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.annotations import ImageStep
-from tfdml.arguments import interval, number
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import interval, number
+from tfdml.registry.parts import register
 
 
 @register(

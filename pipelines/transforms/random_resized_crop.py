@@ -2,8 +2,8 @@
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import first_fitting
-from tfdml.arguments import MOST_SIDE, integer, interval, number
-from tfdml.registry import register
+from tfdml.registry.arguments import MOST_SIDE, integer, interval, number
+from tfdml.registry.parts import register
 
 
 @register(

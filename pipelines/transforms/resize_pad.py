@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import padded
-from tfdml.arguments import MOST_SIDE, integer, number
-from tfdml.registry import register
+from tfdml.registry.arguments import MOST_SIDE, integer, number
+from tfdml.registry.parts import register
 
 
 @register("transform", "resize_pad", size=integer(1, at_most=MOST_SIDE), fill=number(at_least=0, at_most=255))

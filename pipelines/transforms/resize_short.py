@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import centered
-from tfdml.arguments import MOST_SIDE, integer
-from tfdml.registry import register
+from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.parts import register
 
 # Of an image that is longer than so many times its width only the middle is used: the whole, resized to the width of a
 # network's input, would fill the memory.

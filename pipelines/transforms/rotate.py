@@ -6,9 +6,9 @@ import tensorflow as tf
 
 from pipelines.transforms.affine import FILL_MODES, rotation, transformed
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.annotations import ImageStep
-from tfdml.arguments import interval, number, one_of
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import interval, number, one_of
+from tfdml.registry.parts import register
 
 
 @register(

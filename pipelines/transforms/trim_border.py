@@ -4,9 +4,9 @@ import tensorflow as tf
 
 from pipelines.images.cut import slice_window
 from pipelines.transforms.colors import BRIGHTNESS_WEIGHTS
-from tfdml.annotations import ImageStep
-from tfdml.arguments import integer, number
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import integer, number
+from tfdml.registry.parts import register
 
 
 @register("transform", "trim_border", brightness=number(above=0, at_most=255), margin=integer(0))

@@ -1,8 +1,8 @@
 """Resizing to a square."""
 
 from pipelines.images.cut import Cut
-from tfdml.arguments import MOST_SIDE, integer
-from tfdml.registry import register
+from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.parts import register
 
 
 @register("transform", "warp", size=integer(1, at_most=MOST_SIDE))

@@ -11,9 +11,9 @@ import pytest
 from keras import ops
 
 from tfdml import losses, registry
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number
 from tfdml.losses import EmbeddingLoss, ProxyLoss
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
 
 
 @expects(margin=number(at_least=0))

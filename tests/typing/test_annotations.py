@@ -10,7 +10,7 @@ import typing
 import pytest
 
 from tfdml import registry
-from tfdml.argument_checks import expected_of
+from tfdml.registry.argument_checks import expected_of
 
 OURS = ("tfdml", "pipelines")
 # Packages that hand names on; of the others, the public functions and classes of a module are for users.

@@ -5,10 +5,11 @@ from typing import Any, Literal, Unpack
 
 import keras
 
-from tfdml.annotations import ChannelOrder, ModelArguments, Tensor
-from tfdml.argument_checks import expects
-from tfdml.arguments import one_of
+from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.layers.precision import layers_in
+from tfdml.registry.annotations import ChannelOrder, ModelArguments, Tensor
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import one_of
 
 
 @expects(channels=one_of("rgb", "bgr"))
@@ -57,6 +58,11 @@ class Backbone(keras.Model):
         self.std = tuple(std)
         self.channels = channels
         self.image_size = image_size
+
+    @property
+    def has_batch_norm(self) -> bool:
+        """Whether it has batch normalization, which can be frozen."""
+        return bool(batch_norms(self))
 
     def method_default(self, what: Literal["branch", "attention_depth", "levels"]) -> Any:
         """Returns the default of a method's argument for this backbone.

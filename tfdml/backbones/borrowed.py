@@ -7,11 +7,11 @@ from typing import Any, Literal, Unpack
 
 import keras
 
-from tfdml.annotations import ModelArguments
-from tfdml.argument_checks import expects
-from tfdml.arguments import one_of
 from tfdml.backbones.backbone import Backbone
 from tfdml.layers.precision import layers_in
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import one_of
 
 # keras-hub requires tensorflow-text, and that `tensorflow`, which must not be installed over `tensorflow-cpu`.
 INSTALL = {

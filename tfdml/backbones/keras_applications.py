@@ -9,11 +9,11 @@ from typing import Unpack
 import keras
 import numpy as np
 
-from tfdml.annotations import ModelArguments
-from tfdml.argument_checks import expects
-from tfdml.arguments import boolean, integer, number, optional, several, text
 from tfdml.backbones.backbone import Backbone
-from tfdml.registry import register
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import boolean, integer, number, optional, several, text
+from tfdml.registry.parts import register
 
 # Side of the images that a network was trained on, if it is not 224.
 IMAGE_SIZES = {

@@ -2,9 +2,9 @@
 
 import inspect
 
-from tfdml.arguments import text
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
-from tfdml.registry import register
+from tfdml.registry.arguments import text
+from tfdml.registry.parts import register
 
 
 @register("backbone", "keras_cv", preset=text())

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.arguments import integer, optional, text
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
-from tfdml.registry import register
+from tfdml.registry.arguments import integer, optional, text
+from tfdml.registry.parts import register
 
 
 @register("backbone", "keras_hub", preset=text(), image_size=optional(integer(1)))

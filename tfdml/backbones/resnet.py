@@ -5,12 +5,12 @@ from typing import Literal, Unpack
 import keras
 from keras import layers
 
-from tfdml.annotations import ModelArguments
-from tfdml.argument_checks import expects
-from tfdml.arguments import one_of
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
-from tfdml.registry import register
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import one_of
+from tfdml.registry.parts import register
 
 # Depth to the number of blocks of each stage, and whether they are bottlenecks.
 DEPTHS = {18: ((2, 2, 2, 2), False), 50: ((3, 4, 6, 3), True)}

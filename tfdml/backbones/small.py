@@ -5,11 +5,11 @@ from typing import Unpack
 
 from keras import layers
 
-from tfdml.annotations import ModelArguments
-from tfdml.arguments import integer
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
-from tfdml.registry import register
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 # Written by `python -m benchmarks.pretrain_toycars`; the recipe and the checksum are next to it.
 TOYCARS = Path(__file__).parent / "weights" / "small_toycars.weights.h5"

@@ -6,11 +6,11 @@ from typing import Any, TypedDict
 import keras
 import numpy as np
 
-from tfdml.annotations import StepCounter, Verbosity
 from tfdml.callbacks.steps_taken import steps_taken
-from tfdml.clustering import check_finite
 from tfdml.evaluation.embed import Embedder, ImageBatches
-from tfdml.workers import Workers
+from tfdml.neighbors.clustering import check_finite
+from tfdml.registry.annotations import StepCounter, Verbosity
+from tfdml.runtime.workers import Workers
 
 
 class PassArguments(TypedDict, total=False):

@@ -4,12 +4,12 @@ from typing import Unpack
 
 import numpy as np
 
-from tfdml.annotations import Labels
 from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
+from tfdml.callbacks.hard_proxies import hard_proxies
 from tfdml.evaluation.embed import ImageBatches
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.hard_proxies import hard_proxies
-from tfdml.loss_hooks import hooks_of
+from tfdml.registry.annotations import Labels
+from tfdml.registry.loss_hooks import hooks_of
 
 
 class ImageProxies(EmbeddingCallback):

@@ -6,12 +6,12 @@ from pathlib import Path
 import keras
 import numpy as np
 
-from tfdml.annotations import Embeddings, FilePath, Labels, Verbosity
-from tfdml.checked_files import folder_in, vacated
 from tfdml.evaluation.diversity import learners_of, margins
 from tfdml.evaluation.embed import Embedder, ImageBatches, check_count
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.search import flat_labels
+from tfdml.files.checked_files import folder_in, vacated
+from tfdml.registry.annotations import Embeddings, FilePath, Labels, Verbosity
 
 # Limits of the projector: number of points, and side of the sprite in pixels.
 MOST_POINTS = 10_000

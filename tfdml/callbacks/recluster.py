@@ -7,11 +7,11 @@ from typing import Any, Unpack
 import numpy as np
 from absl import logging
 
-from tfdml.annotations import Labels
 from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
-from tfdml.clustering import kmeans, matched, overlap
 from tfdml.evaluation.diversity import negative_distances
 from tfdml.evaluation.embed import ImageBatches
+from tfdml.neighbors.clustering import kmeans, matched, overlap
+from tfdml.registry.annotations import Labels
 
 # Fraction of a run's time above which a warning says what to change.
 MOST_TIME = 0.25

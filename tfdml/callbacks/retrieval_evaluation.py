@@ -9,12 +9,12 @@ from typing import Any, Literal
 import keras
 import numpy as np
 
-from tfdml.annotations import Labels, StepCounter, Verbosity
+from tfdml.callbacks.divergence_guard import TrainingDiverged
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.callbacks.weight_average import WeightAverage
-from tfdml.errors import TrainingDiverged
 from tfdml.evaluation.embed import Embedder, ImageBatches, NanWeight
 from tfdml.evaluation.evaluate import evaluate
+from tfdml.registry.annotations import Labels, StepCounter, Verbosity
 
 
 class RetrievalEvaluation(keras.callbacks.Callback):

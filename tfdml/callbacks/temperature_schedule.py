@@ -2,8 +2,8 @@
 
 import keras
 
-from tfdml.annotations import StepCounter
 from tfdml.callbacks.steps_taken import check_single_steps, steps_taken
+from tfdml.registry.annotations import StepCounter
 
 
 class TemperatureSchedule(keras.callbacks.Callback):

@@ -8,7 +8,7 @@ import keras
 import tensorflow as tf
 
 from tfdml.callbacks.steps_taken import check_single_steps
-from tfdml.sharded_variable import ShardedVariable
+from tfdml.runtime.sharded_variable import ShardedVariable
 
 
 class WeightAverage(keras.callbacks.Callback):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import keras
 import tensorflow as tf
 
-from tfdml.keras_internals import graph_of
+from tfdml.runtime.keras_internals import graph_of
 
 # By operation: the number of kernel axes that are summed over, or the attribute that transposes a matrix.
 KERNELS = {"Conv2D": 3, "DepthwiseConv2dNative": 2}

@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from tfdml.annotations import Embeddings, Labels
-from tfdml.evaluation.depths import depths_of
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.evaluation.positive_ranks import positive_ranks
+from tfdml.evaluation.ranks.depths import depths_of
+from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.search import Search
+from tfdml.registry.annotations import Embeddings, Labels
 
 # Number of negative pairs sampled of each kind.
 PAIRS = 20_000

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml.annotations import Verbosity
-from tfdml.devices import is_multi_worker
-from tfdml.progress_lines import ProgressLines
-from tfdml.workers import Workers
+from tfdml.console.progress_lines import ProgressLines
+from tfdml.registry.annotations import Verbosity
+from tfdml.runtime.devices import is_multi_worker
+from tfdml.runtime.workers import Workers
 
 # Images of an array that the network processes at once, as in `keras.Model.predict`.
 BATCH = 32

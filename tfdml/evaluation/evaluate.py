@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfdml import registry
-from tfdml.annotations import Distance, Embeddings, Labels, Rows
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.search import Search
+from tfdml.registry.annotations import Distance, Embeddings, Labels, Rows
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
 

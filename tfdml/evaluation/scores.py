@@ -7,9 +7,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from tfdml.annotations import FilePath, Labels
-from tfdml.checked_files import naming
-from tfdml.evaluation.index_report import IndexReport
+from tfdml.evaluation.indexes.index_report import IndexReport
+from tfdml.files.checked_files import naming
+from tfdml.registry.annotations import FilePath, Labels
 
 
 @dataclasses.dataclass(frozen=True)

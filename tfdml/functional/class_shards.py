@@ -4,8 +4,8 @@ import math
 
 from keras import ops
 
-from tfdml.annotations import Tensor
 from tfdml.functional.known_gradient import known_gradient
+from tfdml.registry.annotations import Tensor
 
 # Below all cosines.
 LOWEST = -2.0

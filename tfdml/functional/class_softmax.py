@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 from keras import ops
 
-from tfdml.annotations import Tensor
 from tfdml.functional.known_gradient import known_gradient
 from tfdml.functional.pairs import nan_outside
+from tfdml.registry.annotations import Tensor
 
 
 def own_against_others(

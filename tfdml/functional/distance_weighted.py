@@ -5,10 +5,10 @@ Wu et al., Sampling Matters in Deep Embedding Learning, 2017.
 
 from keras import ops
 
-from tfdml.annotations import Tensor
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, optional
 from tfdml.functional.log_sums import masked_softmax
+from tfdml.registry.annotations import Tensor
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, optional
 
 CUTOFFS = {"cutoff": number(above=0, below=2), "nonzero_loss_cutoff": optional(number(above=0))}
 # Minimum of 1 - d^2 / 4, which is 0 for opposite points.

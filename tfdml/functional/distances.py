@@ -2,8 +2,8 @@
 
 from keras import ops
 
-from tfdml.annotations import Tensor
 from tfdml.functional.known_gradient import known_gradient
+from tfdml.registry.annotations import Tensor
 
 # Squared length up to which a row counts as zeros. Above it the gradient, with the cube of the inverse, is finite.
 LEAST_SQUARED_LENGTH = 1e-24

@@ -2,8 +2,8 @@
 
 from keras import ops
 
-from tfdml.annotations import Tensor
 from tfdml.functional.checks import at_least_float32
+from tfdml.registry.annotations import Tensor
 
 
 def divergence_loss(learners: Tensor, *, margin: float = 1.0) -> Tensor:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from keras import ops
 
-from tfdml.annotations import Tensor
+from tfdml.registry.annotations import Tensor
 
 
 def known_gradient(

@@ -5,11 +5,11 @@ Equations (8) to (10) of Aziere and Todorovic, Ensemble Deep Manifold Similarity
 
 from keras import ops
 
-from tfdml.annotations import Affinity, Tensor, View
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number, one_of, optional
 from tfdml.functional.cosines import cosines
 from tfdml.functional.known_gradient import known_gradient
+from tfdml.registry.annotations import Affinity, Tensor, View
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number, one_of, optional
 
 VIEWS = ("intrinsic", "contextual")
 WALK = {

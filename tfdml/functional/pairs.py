@@ -7,7 +7,7 @@ The other rows are constant to the gradient of distances and products.
 from keras import ops
 from keras.backend import standardize_dtype
 
-from tfdml.annotations import Tensor
+from tfdml.registry.annotations import Tensor
 
 # Dtypes that may be too small for the number of classes.
 SMALL_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")

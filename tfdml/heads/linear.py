@@ -2,10 +2,10 @@
 
 import dataclasses
 
-from tfdml.annotations import FeatureNorm, PoolingKind
 from tfdml.heads.head import Head
 from tfdml.layers.pooled_features import FEATURES, PooledFeatures
-from tfdml.registry import register
+from tfdml.registry.annotations import FeatureNorm, PoolingKind
+from tfdml.registry.parts import register
 
 
 @register("head", "linear", **FEATURES)

@@ -6,10 +6,10 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from tfdml.annotations import LayerArguments
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number
 from tfdml.layers.sliced import sliced
+from tfdml.registry.annotations import LayerArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

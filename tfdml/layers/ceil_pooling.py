@@ -4,7 +4,7 @@ from typing import Unpack
 
 import keras
 
-from tfdml.annotations import LayerArguments
+from tfdml.registry.annotations import LayerArguments
 
 
 class CeilPooling(keras.layers.Layer):

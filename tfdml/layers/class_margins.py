@@ -5,11 +5,11 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from tfdml.annotations import LayerArguments
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.layers.loss_layer import LossLayer
+from tfdml.registry.annotations import LayerArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

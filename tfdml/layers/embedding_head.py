@@ -4,11 +4,11 @@ from typing import Unpack
 
 import keras
 
-from tfdml.annotations import LayerArguments, Tensor
-from tfdml.argument_checks import expects
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, at_unit_length
+from tfdml.registry.annotations import LayerArguments, Tensor
+from tfdml.registry.argument_checks import expects
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -5,9 +5,9 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from tfdml.annotations import LayerArguments, Tensor
-from tfdml.arguments import instance, integer, optional
 from tfdml.layers.pooled_features import PooledFeatures
+from tfdml.registry.annotations import LayerArguments, Tensor
+from tfdml.registry.arguments import instance, integer, optional
 
 EMBEDDING = {"embedding_size": integer(1), "features": optional(instance(keras.Layer, "a Keras layer"))}
 

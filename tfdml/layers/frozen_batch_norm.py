@@ -2,10 +2,10 @@
 
 import keras
 
-from tfdml.annotations import FrozenBatchNorm
-from tfdml.argument_checks import expects
-from tfdml.arguments import one_of
-from tfdml.keras_internals import layers_of
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import one_of
+from tfdml.runtime.keras_internals import layers_of
 
 WHICH = ("none", "statistics", "all")
 

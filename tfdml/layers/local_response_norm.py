@@ -6,9 +6,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml.annotations import LayerArguments
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number
+from tfdml.registry.annotations import LayerArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

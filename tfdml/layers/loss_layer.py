@@ -5,9 +5,9 @@ from typing import Self, Unpack
 
 import keras
 
-from tfdml.annotations import LayerArguments, Tensor
-from tfdml.keras_internals import errors_as_raised
-from tfdml.loss_hooks import hooks_of
+from tfdml.registry.annotations import LayerArguments, Tensor
+from tfdml.registry.loss_hooks import hooks_of
+from tfdml.runtime.keras_internals import errors_as_raised
 
 # Attribute of the tensors that a `LossLayer` computes.
 MARK = "_tfdml_of_loss_layer"

@@ -5,12 +5,12 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from tfdml.annotations import Affinity, View
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, one_of
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.manifold import VIEWS, WALK, manifold_similarities
 from tfdml.layers.proxies import Proxies, ProxyArguments
+from tfdml.registry.annotations import Affinity, View
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, one_of
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -6,13 +6,13 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from tfdml.annotations import LayerArguments
-from tfdml.argument_checks import expects
-from tfdml.arguments import boolean, integer, optional, several
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
+from tfdml.registry.annotations import LayerArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import boolean, integer, optional, several
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

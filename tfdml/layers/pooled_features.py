@@ -5,10 +5,10 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from tfdml.annotations import FeatureNorm, LayerArguments, PoolingKind, Tensor
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, one_of
 from tfdml.layers.pooling import KINDS, Pooling
+from tfdml.registry.annotations import FeatureNorm, LayerArguments, PoolingKind, Tensor
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, one_of
 
 # The arguments of all heads.
 FEATURES = {

@@ -5,10 +5,10 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from tfdml.annotations import LayerArguments, PoolingKind, Tensor
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, one_of
 from tfdml.functional.checks import at_least_float32, loss_dtype
+from tfdml.registry.annotations import LayerArguments, PoolingKind, Tensor
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, one_of
 
 KINDS = ("avg", "max", "avg+max", "gem", "first")
 # Powers and roots need positive numbers.

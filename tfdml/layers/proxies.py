@@ -5,12 +5,12 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from tfdml.annotations import Initializer, LayerArguments, Regularizer, Tensor
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, read_by
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.functional.distances import unit_length
 from tfdml.layers.loss_layer import LossLayer
+from tfdml.registry.annotations import Initializer, LayerArguments, Regularizer, Tensor
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, read_by
 
 EXPECTED = {
     "classes": integer(1),

@@ -5,11 +5,11 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from tfdml.annotations import Tensor
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number, optional
 from tfdml.functional.checks import at_least_float32
 from tfdml.layers.proxies import Proxies, ProxyArguments
+from tfdml.registry.annotations import Tensor
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number, optional
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -5,13 +5,13 @@ from typing import Unpack
 import keras
 from keras import ops
 
-from tfdml.annotations import LayerArguments, Tensor
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, at_unit_length
 from tfdml.layers.sliced import size_of_slice, sliced
+from tfdml.registry.annotations import LayerArguments, Tensor
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -4,12 +4,12 @@ import math
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number
 
 
 @expects(scale=number(above=0), margin=number(at_least=0, below=math.pi, noun="angle in radians"))

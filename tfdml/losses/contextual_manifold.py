@@ -1,9 +1,9 @@
 """Contextual manifold loss."""
 
-from tfdml.argument_checks import expected_of, expects
 from tfdml.losses.manifold_loss import ManifoldLoss
 from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expected_of, expects
 
 
 @expects(**expected_of(proxy_n_pair_loss))

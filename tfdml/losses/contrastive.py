@@ -2,14 +2,14 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, one_of
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
 from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, one_of
 
 
 @expects(margin=number(at_least=0), positive_margin=number(at_least=0), pairs=one_of("all", "given"))

@@ -7,11 +7,11 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml.argument_checks import expected_of, expects, refuse_unknown
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import batch_ids
-from tfdml.loss_hooks import LossHooks
 from tfdml.losses.argument_docs import with_arguments
+from tfdml.registry.argument_checks import expected_of, expects, refuse_unknown
+from tfdml.registry.loss_hooks import LossHooks
 
 # What a function calls the number of anchors; no argument of a loss.
 QUERIES = "queries"

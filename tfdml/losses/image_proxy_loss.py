@@ -2,10 +2,10 @@
 
 import warnings
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number, one_of
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number, one_of
 
 
 @expects(
@@ -20,7 +20,8 @@ class ImageProxyLoss(ProxyLoss):
     Args:
         proxies: `learnt` trains them to lower the loss. `images` are the features of a random image of each class,
             drawn once, and computed anew every epoch. `hard` moves these by equation (7) of EDMS to raise the loss, see
-            `tfdml.hard_proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train` adds it.
+            `tfdml.callbacks.hard_proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train`
+            adds it.
         proxy_steps: most steps of (7) from each epoch's features. The paper does not say how many; very many make
             proxies that stand for no class.
         proxy_rate: learning rate of these steps.

@@ -2,8 +2,6 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, one_of
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances, unit_length
 from tfdml.functional.log_sums import log_sum_exp
@@ -12,6 +10,8 @@ from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, one_of
 
 
 @expects(margin=number(at_least=0), form=one_of("smooth", "hard"))

@@ -1,9 +1,9 @@
 """Base of the two manifold losses."""
 
-from tfdml.argument_checks import expects
 from tfdml.functional.manifold import WALK
 from tfdml.layers.manifold_proxies import ManifoldProxies
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
+from tfdml.registry.argument_checks import expects
 
 
 @expects(**WALK)

@@ -2,14 +2,14 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.manifold import WALK, walk_within_batch
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.n_pair import positives_against_negatives
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number
 
 
 @expects(margin=number(at_least=0), scale=number(above=0), **WALK)

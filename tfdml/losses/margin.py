@@ -2,8 +2,6 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number, one_of, optional
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distance_weighted import CUTOFFS, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances
@@ -13,6 +11,8 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number, one_of, optional
 
 
 @expects(

@@ -2,8 +2,6 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, one_of
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import dot_products
 from tfdml.functional.distances import unit_length
@@ -11,6 +9,8 @@ from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, one_of
 
 NEGATIVES = ("all", "one_per_class", "first_pair_per_class")
 

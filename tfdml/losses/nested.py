@@ -4,13 +4,13 @@ import keras
 from keras import ops
 
 from tfdml import registry
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, read_by, several
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import unit_length
 from tfdml.layers.loss_layer import layer_of
-from tfdml.loss_hooks import hooks_of
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, read_by, several
+from tfdml.registry.loss_hooks import hooks_of
 
 
 def _read(loss):

@@ -1,12 +1,12 @@
 """NT-Xent loss."""
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import unit_length
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.n_pair import n_pair_loss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number
 
 
 @expects(temperature=number(above=0))

@@ -2,13 +2,13 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.log_sums import log_one_plus_sum_exp
 from tfdml.functional.pairs import class_mask, nan_outside
 from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number
 
 
 @expects(scale=number(above=0), margin=number(at_least=0))

@@ -5,12 +5,12 @@ import warnings
 import numpy as np
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, optional
 from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.loss_layer import is_computed_by_layer
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, optional
 
 
 @expects(classes=optional(integer(1)))

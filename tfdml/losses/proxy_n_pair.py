@@ -1,11 +1,11 @@
 """Proxy N-pair loss."""
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number
 
 
 @expects(margin=number(at_least=0), scale=number(above=0))

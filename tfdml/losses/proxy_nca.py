@@ -1,11 +1,11 @@
 """Proxy-NCA loss."""
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import others_over_own, own_against_others
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number
 
 
 @expects(scale=number(above=0))

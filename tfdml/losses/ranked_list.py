@@ -5,8 +5,6 @@ import inspect
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, optional
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import distances
 from tfdml.functional.log_sums import masked_softmax
@@ -14,6 +12,8 @@ from tfdml.functional.pair_statistics import mean_of, mined_pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, optional
 
 
 @expects(alpha=number(above=0), margin=number(at_least=0), balance=number(at_least=0, at_most=1))

@@ -1,9 +1,9 @@
 """Ranked list loss with two arguments."""
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, optional
 from tfdml.losses.ranked_list import RankedList, ranked_list_loss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, optional
 
 
 @expects(margin=number(at_least=0, at_most=2))

@@ -2,8 +2,6 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number
 from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
 from tfdml.functional.known_gradient import known_gradient
@@ -11,6 +9,8 @@ from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.proxy_loss import ProxyLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
 
 
 @expects(scale=number(above=0), center_temperature=number(above=0), margin=number(at_least=0))

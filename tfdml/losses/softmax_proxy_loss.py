@@ -2,12 +2,11 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, one_of, optional
 from tfdml.layers.sampled_proxies import SampledProxies
-from tfdml.layers.sharded_proxies import ShardedProxies
+from tfdml.layers.sharded_proxies import ShardedProxies, check_plain_keras
 from tfdml.losses.proxy_loss import ProxyLoss
-from tfdml.sharded_variable import shards_in_step
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, one_of, optional
 
 
 @expects(sampled_classes=optional(integer(2)), sampling=one_of("corrected", "partial_fc"))
@@ -38,7 +37,7 @@ class SoftmaxProxyLoss(ProxyLoss):
             raise ValueError("Proxies are sharded or sampled: expected sharded=True or sampled_classes, not both.")
 
     def __call__(self, labels, similarities, sample_weight=None):
-        check_plain_keras(self)
+        check_plain_keras(self.sharded)
         return super().__call__(labels, similarities, sample_weight=sample_weight)
 
     @property
@@ -70,12 +69,3 @@ class SoftmaxProxyLoss(ProxyLoss):
         if self.sampled_classes is None:
             return False
         return self.sampled_classes < self.known_classes()
-
-
-def check_plain_keras(loss):
-    """Raises a ValueError where plain Keras takes a step on several devices with a loss whose proxies are sharded."""
-    if loss.sharded and shards_in_step() > 1:
-        raise ValueError(
-            "Sharded proxies are trained by the models of tfdml.methods, which do not sum the gradients of shards. In "
-            "plain Keras leave out sharded=True."
-        )

@@ -2,11 +2,11 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expected_of, expects
-from tfdml.arguments import integer
 from tfdml.functional.checks import check_similarities_input
 from tfdml.losses.arc_face import ArcFace, arc_face_loss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expected_of, expects
+from tfdml.registry.arguments import integer
 
 
 @expects(**expected_of(arc_face_loss))

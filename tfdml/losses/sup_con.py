@@ -2,14 +2,14 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, one_of
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, one_of
 
 
 @expects(temperature=number(above=0), form=one_of("out", "in"))

@@ -2,8 +2,6 @@
 
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import number, one_of
 from tfdml.functional import mining as mine
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distance_weighted import CUTOFFS, check_cutoffs, negative_weights
@@ -12,6 +10,8 @@ from tfdml.functional.pair_statistics import mean_of, mined_pairs
 from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number, one_of
 
 
 @expects(

@@ -8,10 +8,10 @@ from keras import ops
 from tfdml.functional.checks import check_pairs_input
 from tfdml.layers.loss_inputs import LossInputs
 from tfdml.layers.loss_layer import layer_of
-from tfdml.loss_hooks import hooks_of
+from tfdml.layers.sharded_proxies import check_plain_keras
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.softmax_proxy_loss import check_plain_keras
 from tfdml.registry import register_sum
+from tfdml.registry.loss_hooks import hooks_of
 
 
 @register_sum("loss")
@@ -103,7 +103,7 @@ class WeightedSum(EmbeddingLoss):
         return tuple(sorted({dim for hooks in self._hooks() for dim in hooks.nested_dims}))
 
     def __call__(self, labels, taken, sample_weight=None):
-        check_plain_keras(self)
+        check_plain_keras(self.sharded)
         return super().__call__(labels, taken, sample_weight=sample_weight)
 
     def check_input(self, labels, taken):

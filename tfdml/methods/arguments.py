@@ -4,11 +4,11 @@ from typing import Any, Literal, TypedDict
 
 import keras
 
-from tfdml.annotations import ModelArguments
-from tfdml.arguments import instance, integer, number, one_of, optional, text
+from pipelines.preprocessing import Preprocessing
 from tfdml.heads.head import Head
 from tfdml.layers.frozen_batch_norm import WHICH
-from tfdml.preprocessing import Preprocessing
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.arguments import instance, integer, number, one_of, optional, text
 
 
 class MethodArguments(ModelArguments, total=False):

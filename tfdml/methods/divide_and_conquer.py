@@ -7,23 +7,23 @@ from typing import Unpack
 import keras
 import tensorflow as tf
 
-from tfdml.annotations import FrozenBatchNorm
 from tfdml.heads import Head, Linear
 from tfdml.layers.split_embedding import SplitEmbedding
-from tfdml.methods.anchor_values import anchor_values
 from tfdml.methods.arguments import METHOD, MethodArguments
-from tfdml.methods.division import DIVISION, ClusterOrder, DataSplit, Division, Finetuned
+from tfdml.methods.division.division import DIVISION, ClusterOrder, DataSplit, Division, Finetuned
+from tfdml.methods.division.freezing import Frozen, forget
+from tfdml.methods.division.slice_variables import SliceVariables
+from tfdml.methods.division.turn_losses import TurnLosses
+from tfdml.methods.division.turn_steps import TurnSteps
+from tfdml.methods.division.turns import Turns
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.methods.freezing import Frozen, forget
-from tfdml.methods.global_batch_model import side_by_side
-from tfdml.methods.restrictions import check_holding
-from tfdml.methods.slice_variables import SliceVariables
-from tfdml.methods.turn_losses import TurnLosses
-from tfdml.methods.turn_steps import TurnSteps
-from tfdml.methods.turns import Turns
+from tfdml.methods.step.anchor_values import anchor_values
+from tfdml.methods.step.global_batch_model import side_by_side
+from tfdml.methods.step.restrictions import check_holding
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.own_steps import count_apart
-from tfdml.registry import register
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.parts import register
 
 
 @register("method", "divide_and_conquer", **DIVISION, **METHOD)

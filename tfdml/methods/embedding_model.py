@@ -6,25 +6,25 @@ from typing import Any, Self, Unpack
 import keras
 import tensorflow as tf
 
+from pipelines.preprocessing import Preprocessing
 from tfdml import registry
-from tfdml.annotations import FrozenBatchNorm, ModelArguments, Tensor
 from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.functional.checks import loss_dtype
 from tfdml.heads.head import Head
 from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.layers.precision import layers_in
-from tfdml.memories import XBM
-from tfdml.methods.anchor_values import anchor_values
 from tfdml.methods.arguments import CompileArguments
-from tfdml.methods.global_batch_model import GlobalBatchModel
-from tfdml.methods.loss_layers import LossLayers
-from tfdml.methods.loss_statistics import LABELS, LossStatistics, statistics_of
-from tfdml.methods.past_batches import past_batches_of
-from tfdml.methods.pixel_check import PixelCheck
-from tfdml.methods.restrictions import check_compile_arguments, check_shards
+from tfdml.methods.memories import XBM
+from tfdml.methods.step.anchor_values import anchor_values
+from tfdml.methods.step.global_batch_model import GlobalBatchModel
+from tfdml.methods.step.loss_layers import LossLayers
+from tfdml.methods.step.loss_statistics import LABELS, LossStatistics, statistics_of
+from tfdml.methods.step.past_batches import past_batches_of
+from tfdml.methods.step.pixel_check import PixelCheck
+from tfdml.methods.step.restrictions import check_compile_arguments, check_shards
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.optimizers.loss_scaling import without_loss_scaling
-from tfdml.preprocessing import Preprocessing
+from tfdml.registry.annotations import FrozenBatchNorm, ModelArguments, Tensor
 
 
 class EmbeddingModel(GlobalBatchModel):
@@ -195,8 +195,8 @@ class EmbeddingModel(GlobalBatchModel):
 
         The loss is one of `tfdml.losses`, its spec (`"triplet(margin=0.1)"`), or any `keras.losses.Loss` whose
         `call(labels [B], embeddings [B, d])` gives `[B]`. A step embeds the batch in so many `pieces`, one after the
-        other, which takes less memory and more time; see `tfdml.methods.pieces`. A `memory` of `tfdml.memories`, or
-        its spec (`"xbm(size=8192)"`), compares batches with past ones, too.
+        other, which takes less memory and more time; see `tfdml.methods.step.pieces`. A `memory` of
+        `tfdml.memories`, or its spec (`"xbm(size=8192)"`), compares batches with past ones, too.
         """
         if isinstance(loss, str):
             loss = registry.create("loss", loss)

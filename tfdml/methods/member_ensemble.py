@@ -7,12 +7,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml.annotations import ModelArguments
+from pipelines.preprocessing import Preprocessing
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.precision import layers_in
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.preprocessing import Preprocessing
+from tfdml.registry.annotations import ModelArguments
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

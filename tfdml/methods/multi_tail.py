@@ -4,11 +4,11 @@ from typing import Unpack
 
 import keras
 
-from tfdml.annotations import FrozenBatchNorm
 from tfdml.heads import Head, Linear
 from tfdml.methods.arguments import ENSEMBLE, MethodArguments
-from tfdml.methods.ensemble import Ensemble
-from tfdml.registry import register
+from tfdml.methods.branched import Ensemble
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.parts import register
 
 
 @register("method", "multi_tail", **ENSEMBLE)

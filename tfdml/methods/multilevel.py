@@ -5,13 +5,13 @@ from typing import Unpack
 
 import keras
 
-from tfdml.annotations import FrozenBatchNorm
-from tfdml.arguments import integer, optional, several, text
 from tfdml.heads import Head, Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.methods.arguments import METHOD, MethodArguments, check_endpoints
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.registry import register
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.arguments import integer, optional, several, text
+from tfdml.registry.parts import register
 
 
 @register(

@@ -4,12 +4,12 @@ from typing import Unpack
 
 import keras
 
-from tfdml.annotations import FrozenBatchNorm
 from tfdml.heads import Head, Linear
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.methods.arguments import METHOD, MethodArguments
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.registry import register
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.parts import register
 
 
 @register("method", "single", **METHOD)

@@ -6,7 +6,7 @@ import keras
 
 from tfdml.optimizers.arguments import ADAM_ARGUMENTS, GroupArguments, LearningRate
 from tfdml.optimizers.layer_groups import LayerGroups
-from tfdml.registry import register
+from tfdml.registry.parts import register
 
 
 @register("optimizer", "adamw", **ADAM_ARGUMENTS)

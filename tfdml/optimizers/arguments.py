@@ -5,7 +5,7 @@ from typing import Any, TypeAlias, TypedDict
 
 from keras.optimizers.schedules import LearningRateSchedule
 
-from tfdml.arguments import either, instance, integer, mapping, number, optional, text
+from tfdml.registry.arguments import either, instance, integer, mapping, number, optional, text
 
 # A number, a schedule, or a function that Keras calls in each step.
 LearningRate: TypeAlias = float | LearningRateSchedule | Callable[[], Any]

@@ -7,12 +7,12 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfdml.annotations import Tensor
-from tfdml.argument_checks import expects
-from tfdml.keras_internals import decays, place_of, trained_variables
 from tfdml.optimizers.arguments import GROUPS
 from tfdml.optimizers.layer_rules import layer_rules
 from tfdml.optimizers.step_counts import counting
+from tfdml.registry.annotations import Tensor
+from tfdml.registry.argument_checks import expects
+from tfdml.runtime.keras_internals import decays, place_of, trained_variables
 
 
 class LayerGroups:

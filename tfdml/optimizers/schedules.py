@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from keras.optimizers.schedules import CosineDecay, ExponentialDecay, LearningRateSchedule, PiecewiseConstantDecay
 
-from tfdml.arguments import either, integer, number, optional, several
-from tfdml.registry import register
+from tfdml.registry.arguments import either, integer, number, optional, several
+from tfdml.registry.parts import register
 
 # Arguments that a run passes to every schedule.
 RATE, STEPS = number(above=0, at_most=100), integer(1)

@@ -1,9 +1,9 @@
 """A graph of neighbors."""
 
-from tfdml.arguments import integer
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
-from tfdml.faiss_library import load_faiss
-from tfdml.registry import register
+from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("index", "hnsw", m=integer(2), ef_construction=integer(1), ef_search=integer(1))

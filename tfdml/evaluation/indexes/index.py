@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from tfdml.annotations import Distance, Embeddings
 from tfdml.evaluation.indexes.index_search import IndexSearch
 from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.search import Search
+from tfdml.registry.annotations import Distance, Embeddings
 
 
 class Index:

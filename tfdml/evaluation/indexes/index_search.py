@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from tfdml.annotations import Distance, Embeddings
-from tfdml.evaluation.depths import deepest
-from tfdml.evaluation.index_report import IndexReport
 from tfdml.evaluation.indexes.class_members import ClassMembers
+from tfdml.evaluation.indexes.index_report import IndexReport
 from tfdml.evaluation.indexes.indexed_gallery import IndexedGallery
 from tfdml.evaluation.indexes.neighbor_list import NeighborList
 from tfdml.evaluation.metrics.metric import Metric
-from tfdml.evaluation.ranks import PositiveRanks
+from tfdml.evaluation.ranks.depths import deepest
+from tfdml.evaluation.ranks.ranks import PositiveRanks
 from tfdml.evaluation.search import Search
+from tfdml.registry.annotations import Distance, Embeddings
 
 # Bytes for the lists of a block of queries, for each neighbor in them, and the most queries in a block.
 MEMORY = 2**27

@@ -2,11 +2,11 @@
 
 import math
 
-from tfdml.arguments import integer, optional
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.evaluation.indexes.ivf import FEWEST, IVF, SAMPLE
-from tfdml.faiss_library import load_faiss
-from tfdml.registry import register
+from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.registry.arguments import integer, optional
+from tfdml.registry.parts import register
 
 # Dimensions that one byte stands for.
 DIMENSIONS = 4

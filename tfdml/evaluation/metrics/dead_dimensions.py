@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tfdml.arguments import number
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
-from tfdml.registry import register
+from tfdml.registry.arguments import number
+from tfdml.registry.parts import register
 
 # Rows whose deviations are computed at once.
 ROWS = 8192

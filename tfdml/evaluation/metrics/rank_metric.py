@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from tfdml.evaluation.metrics.metric import Metric
-from tfdml.evaluation.ranks import PositiveRanks
+from tfdml.evaluation.ranks.ranks import PositiveRanks
 
 
 class RankMetric(Metric):

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tfdml import registry
-from tfdml.annotations import Distance, Embeddings
-from tfdml.arguments import either, one_of, optional, several, text
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.search import Search
-from tfdml.workers import ALONE, Workers
+from tfdml.registry.annotations import Distance, Embeddings
+from tfdml.registry.arguments import either, one_of, optional, several, text
+from tfdml.runtime.workers import ALONE, Workers
 
 # The arguments of every protocol.
 EXPECTED = {

@@ -5,11 +5,11 @@ from typing import Literal
 
 import numpy as np
 
-from tfdml.annotations import Distance
-from tfdml.arguments import integer, one_of, optional
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
-from tfdml.registry import register
+from tfdml.registry.annotations import Distance
+from tfdml.registry.arguments import integer, one_of, optional
+from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
 

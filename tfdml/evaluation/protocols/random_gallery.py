@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tfdml.annotations import Distance
-from tfdml.arguments import integer
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
-from tfdml.registry import register
+from tfdml.registry.annotations import Distance
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_5", "map")
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from tfdml.annotations import Distance
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
-from tfdml.registry import register
+from tfdml.registry.annotations import Distance
+from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r", "nmi", "f1")
 

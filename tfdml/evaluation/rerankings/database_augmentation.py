@@ -1,10 +1,10 @@
 """Database-side augmentation."""
 
-from tfdml.arguments import integer, number
 from tfdml.evaluation.rerankings.embedding_reranking import EmbeddingReranking
 from tfdml.evaluation.rerankings.mixed import mixed
-from tfdml.neighbors import nearest_others
-from tfdml.registry import register
+from tfdml.neighbors.nearest import nearest_others
+from tfdml.registry.arguments import integer, number
+from tfdml.registry.parts import register
 
 
 @register("reranking", "database_augmentation", k=integer(1), alpha=number(at_least=0))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml.evaluation.positive_ranks import positive_ranks
+from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.rerankings.reranking import Reranking
 from tfdml.evaluation.search import Search
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from tfdml.annotations import Embeddings
-from tfdml.clustering import check_finite
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.evaluation.ranks import PositiveRanks
+from tfdml.evaluation.ranks.ranks import PositiveRanks
 from tfdml.evaluation.search import Search
+from tfdml.neighbors.clustering import check_finite
+from tfdml.registry.annotations import Embeddings
 
 
 class Reranking:
