@@ -2,15 +2,13 @@
 
 import re
 
-import tensorflow as tf
-
 # Lines of an error before its message: headings, and a stack of files.
 BEFORE_REASON = re.compile(
     r"Graph execution error|Detected at node|\d+ root error|<stack traces unavailable>|\s+File \"|\t? *\[\[\{\{"
 )
 
 
-def tensorflow_reason(error: tf.errors.OpError) -> str:
+def tensorflow_reason(error: Exception) -> str:
     """Returns the message of a TensorFlow error in one line, without a full stop and the names of its operation.
 
     In an error from a graph the message comes after the place where the operation was defined.
