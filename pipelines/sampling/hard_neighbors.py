@@ -10,7 +10,8 @@ from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import Stream, stream_key
 from tfdml.neighbors.nearest import NONE, nearest_negatives
-from tfdml.registry import Count, register
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 
 @register("sampler", "hard_neighbors")
@@ -39,7 +40,7 @@ class HardNeighbors(Sampler):
     not_within_clusters = None
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 4 * self.pairs
 
     def bind(self, labels):

@@ -9,7 +9,8 @@ from absl import logging
 from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler
-from tfdml.registry import integer, register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "pairs")
@@ -32,7 +33,7 @@ class Pairs(Sampler):
             raise ValueError(f"The sampler 'pairs' expects images to be even; received {self.images}.")
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 2 * self.images
 
     def bind(self, labels):

@@ -10,7 +10,8 @@ from pipelines.sampling.draws import draw, times_drawn
 from pipelines.sampling.index_shuffle import key_of, shuffled_index_of_round
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.registry import Count, integer, register
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "proportional_pxk")
@@ -34,7 +35,7 @@ class ProportionalPxK(Sampler):
     several_per_class = True
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self.groups * self.per_class
 
     def tables_of(self, labels):

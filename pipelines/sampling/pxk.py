@@ -12,7 +12,8 @@ from pipelines.sampling.draws import draw, fill, times_drawn
 from pipelines.sampling.index_shuffle import key_of
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.registry import Count, integer, register
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "pxk")
@@ -33,7 +34,7 @@ class PxK(Sampler):
     several_per_class = True
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self.classes * self.per_class
 
     def tables_of(self, labels):

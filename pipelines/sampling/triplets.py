@@ -7,7 +7,8 @@ import tensorflow as tf
 from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import Stream, stream_key
-from tfdml.registry import Count, register
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 
 @register("sampler", "triplets")
@@ -26,7 +27,7 @@ class Triplets(Sampler):
     parts = 3
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 3 * self.triplets
 
     def tables_of(self, labels):

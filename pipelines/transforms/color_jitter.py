@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from pipelines.transforms.colors import change_brightness, change_contrast, change_saturation, turn_hue
 from pipelines.transforms.with_probability import with_probability
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
 from tfdml.registry.arguments import NotNegative, Share, number
+from tfdml.registry.parts import register
 
 
 @register("transform", "color_jitter")
@@ -17,7 +18,7 @@ def color_jitter(
     saturation: NotNegative = 0.4,
     hue: Annotated[float, number(at_least=0, at_most=0.5)] = 0.1,
     probability: Share = 1.0,
-):
+) -> ImageStep:
     """Changes brightness, contrast, saturation and hue at random, in this order.
 
     Args:

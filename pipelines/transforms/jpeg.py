@@ -6,12 +6,15 @@ import tensorflow as tf
 
 from pipelines.images.decoding import JPEG
 from pipelines.transforms.with_probability import with_probability
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
 from tfdml.registry.arguments import Share, integer, interval
+from tfdml.registry.parts import register
 
 
 @register("transform", "jpeg")
-def jpeg(quality: Annotated[tuple[int, int], interval(integer(1, at_most=100))] = (30, 95), probability: Share = 1.0):
+def jpeg(
+    quality: Annotated[tuple[int, int], interval(integer(1, at_most=100))] = (30, 95), probability: Share = 1.0
+) -> ImageStep:
     """Encodes the image as a JPEG of random quality, and decodes it.
 
     Args:

@@ -6,8 +6,9 @@ import tensorflow as tf
 
 from pipelines.transforms.windows import first_fitting
 from pipelines.transforms.with_probability import with_probability
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
 from tfdml.registry.arguments import Brightness, Share, interval, number
+from tfdml.registry.parts import register
 
 
 @register("transform", "random_erasing")
@@ -17,7 +18,7 @@ def random_erasing(
     aspect: Annotated[tuple[float, float], interval(number(above=0))] = (0.3, 3.3),
     fill: Brightness = 114.0,
     noise: bool = False,
-):
+) -> ImageStep:
     """Fills a rectangle of random area, aspect ratio and place.
 
     Args:

@@ -8,6 +8,7 @@ from typing import Annotated
 from keras import ops
 
 from tfdml.functional.log_sums import masked_softmax
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Positive, expected_by, number
 
@@ -19,7 +20,9 @@ LEAST_REMAINDER = 1e-6
 
 
 @expects(**CUTOFFS)
-def negative_weights(distances, negatives, dim, *, cutoff=0.5, nonzero_loss_cutoff=1.4):
+def negative_weights(
+    distances: Tensor, negatives: Tensor, dim: int, *, cutoff: float = 0.5, nonzero_loss_cutoff: float | None = 1.4
+) -> Tensor:
     """Computes the probability `[B, B]` with which each anchor samples each row as its negative.
 
     Distances d of random points on the unit sphere of n dimensions have the density
@@ -48,7 +51,7 @@ def negative_weights(distances, negatives, dim, *, cutoff=0.5, nonzero_loss_cuto
     return masked_softmax(drawn, ops.where(has_near, log_weights, 0.0))
 
 
-def check_cutoffs(cutoff, nonzero_loss_cutoff):
+def check_cutoffs(cutoff: float, nonzero_loss_cutoff: float | None) -> None:
     """Raises a ValueError if no distance is between the two."""
     if nonzero_loss_cutoff is not None and not nonzero_loss_cutoff > cutoff:
         raise ValueError(

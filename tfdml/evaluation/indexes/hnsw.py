@@ -4,7 +4,8 @@ from typing import Annotated
 
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.neighbors.faiss_library import load_faiss
-from tfdml.registry import Count, integer, register
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.parts import register
 
 
 @register("index", "hnsw")
@@ -20,11 +21,11 @@ class HNSW(ApproximateIndex):
         ef_search: number of candidates in a search. More find more of the nearest images and take longer.
     """
 
-    name = "hnsw"
-
     m: Annotated[int, integer(2)] = 32
     ef_construction: Count = 100
     ef_search: Count = 100
+
+    name = "hnsw"
 
     def of_size(self, count):
         return self

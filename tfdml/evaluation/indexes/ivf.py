@@ -4,7 +4,8 @@ import math
 
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.neighbors.faiss_library import load_faiss
-from tfdml.registry import Count, register
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 # Images in the sample that K-means divides into lists, for each list; faiss warns below 39.
 SAMPLE = 64
@@ -23,10 +24,10 @@ class IVF(ApproximateIndex):
         probes: number of lists that are searched; all if there are fewer.
     """
 
-    name = "ivf"
-
     lists: Count | None = None
     probes: Count = 64
+
+    name = "ivf"
 
     def of_size(self, count):
         lists = self.lists or max(1, min(round(4 * math.sqrt(count)), count // FEWEST))

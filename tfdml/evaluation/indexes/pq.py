@@ -6,7 +6,8 @@ from typing import Annotated
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.evaluation.indexes.ivf import FEWEST, IVF, SAMPLE
 from tfdml.neighbors.faiss_library import load_faiss
-from tfdml.registry import Count, integer, register
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.parts import register
 
 # Dimensions that one byte stands for.
 DIMENSIONS = 4
@@ -27,12 +28,17 @@ class PQ(ApproximateIndex):
         lists, probes: as of `ivf`.
     """
 
-    name = "pq"
-
     subvectors: Count | None = None
     bits: Annotated[int, integer(1, at_most=8)] | None = None
     lists: Count | None = None
     probes: Count = 64
+
+    name = "pq"
+
+    def __init__(
+        self, subvectors: int | None = None, bits: int | None = None, lists: int | None = None, probes: int = 64
+    ):
+        self.subvectors, self.bits, self.lists, self.probes = subvectors, bits, lists, probes
 
     def of_size(self, count):
         ivf = IVF(self.lists, self.probes).of_size(count)

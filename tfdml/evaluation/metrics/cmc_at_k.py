@@ -1,7 +1,7 @@
 """The cumulative matching characteristic of re-identification."""
 
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
-from tfdml.registry import register
+from tfdml.registry.parts import register
 
 
 @register("metric", "cmc_at_k")
@@ -13,5 +13,5 @@ class CMCAtK(RecallAtK):
     """
 
     @property
-    def name(self):
+    def name(self) -> str:
         return f"cmc_at_{self.k}"

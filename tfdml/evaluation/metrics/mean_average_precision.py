@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry import register
+from tfdml.registry.parts import register
 
 
 @register("metric", "map")
@@ -18,7 +18,7 @@ class MeanAveragePrecision(RankMetric):
     trapezoid: bool = False
 
     @property
-    def name(self):
+    def name(self) -> str:
         return "map_trapezoid" if self.trapezoid else "map"
 
     def per_query(self, ranks):

@@ -3,7 +3,8 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry import Count, register
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 
 @register("metric", "precision_at_k")
@@ -17,7 +18,7 @@ class PrecisionAtK(RankMetric):
     k: Count
 
     @property
-    def name(self):
+    def name(self) -> str:
         return f"precision_at_{self.k}"
 
     def depth(self, positives):

@@ -1,7 +1,8 @@
 """Recall@K."""
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry import Count, register
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 
 @register("metric", "recall_at_k")
@@ -14,11 +15,11 @@ class RecallAtK(RankMetric):
 
     k: Count
 
-    first_only = True
-
     @property
-    def name(self):
+    def name(self) -> str:
         return f"recall_at_{self.k}"
+
+    first_only = True
 
     def depth(self, positives):
         return self.k
