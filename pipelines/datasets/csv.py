@@ -13,7 +13,7 @@ from pipelines.datasets.division import TEST_CLASSES, Undivided
 from pipelines.datasets.packed_images import is_remote
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import integer, optional, path
+from tfdml.registry.arguments import Seed, optional, path
 from tfdml.registry.parts import parse, register
 
 NEEDED = ("path", "label", "split")
@@ -23,8 +23,13 @@ SPLITS = ("train", "test")
 TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
-@register("dataset", "csv", path=path(), data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES), seed=integer(0))
-def csv(path: FilePath, data_dir: FilePath | None = None, test_classes: float | None = None, seed: int = 0) -> Dataset:
+@register("dataset", "csv", path=path(), data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES))
+def csv(
+    path: FilePath,
+    data_dir: FilePath | None = None,
+    test_classes: float | None = None,
+    seed: Seed = 0,
+) -> Dataset:
     """Your own images in a table of `path,label,split[,camera,group][,is_query,is_gallery]`; split: train or test.
 
     For a query, images of its class with the same camera or group are ignored.

@@ -10,7 +10,7 @@ from pipelines.datasets.class_groups import in_order_of_groups, read_class_group
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.division import TEST_CLASSES, Undivided
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import integer, optional, text
+from tfdml.registry.arguments import Seed, optional
 from tfdml.registry.parts import register
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp")
@@ -22,16 +22,12 @@ OTHER_IMAGES += (".svg", ".raw", ".cr2", ".nef", ".dng")
 PARTS = ("train", "test")
 
 
-@register(
-    "dataset",
-    "folder",
-    data_dir=DATA_DIR,
-    test_classes=optional(TEST_CLASSES),
-    seed=integer(0),
-    class_groups=optional(text()),
-)
+@register("dataset", "folder", data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES))
 def folder(
-    data_dir: FilePath, test_classes: float | None = None, seed: int = 0, class_groups: str | None = None
+    data_dir: FilePath,
+    test_classes: float | None = None,
+    seed: Seed = 0,
+    class_groups: str | None = None,
 ) -> Dataset:
     """Your own images at `train/<class>/*.jpg` and `test/<class>/*.jpg`, or at `<class>/*.jpg` with `test_classes`.
 

@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import uuid
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from pipelines.datasets.toycars_nuisances import render
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked_files import read_bytes
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.arguments import MOST_SIDE, Count, Seed, integer
 from tfdml.registry.parts import register
 
 # Part of the cache file's name: raise it when the drawings change.
@@ -29,22 +29,14 @@ ATTRIBUTES = {"body": tuple(BODIES), **{part: tuple(kinds) for part, kinds in PA
 Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
 
 
-@register(
-    "dataset",
-    "toycars",
-    data_dir=DATA_DIR,
-    classes=integer(2, at_most=math.prod(len(kinds) for kinds in ATTRIBUTES.values())),
-    images_per_class=integer(1),
-    image_size=integer(16, at_most=MOST_SIDE),
-    seed=integer(0),
-)
+@register("dataset", "toycars", data_dir=DATA_DIR)
 def toycars(
     *,
     data_dir: FilePath | None,
-    classes: int = 200,
-    images_per_class: int = 40,
-    image_size: int = 48,
-    seed: int = 0,
+    classes: Annotated[int, integer(2, at_most=math.prod(len(kinds) for kinds in ATTRIBUTES.values()))] = 200,
+    images_per_class: Count = 40,
+    image_size: Annotated[int, integer(16, at_most=MOST_SIDE)] = 48,
+    seed: Seed = 0,
     grouped: bool = False,
 ) -> Dataset:
     """Procedural toy cars: a class is a design (body, roof, windows, wheels, lights, bumper, decal), never a color.

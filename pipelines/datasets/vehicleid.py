@@ -9,7 +9,6 @@ from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import one_of
 from tfdml.registry.parts import register
 
 TRAIN_LIST = "train_test_split/train_list.txt"
@@ -25,7 +24,7 @@ VEHICLEID = Published(
 )
 
 
-@register("dataset", "vehicleid", data_dir=DATA_DIR, size=one_of(*SIZES))
+@register("dataset", "vehicleid", data_dir=DATA_DIR)
 def vehicleid(data_dir: FilePath, size: Literal["small", "medium", "large"] = "small") -> Dataset:
     """PKU VehicleID: one random image of each test vehicle is the gallery, for ten random galleries.
 

@@ -9,10 +9,9 @@ from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.layers.precision import layers_in
 from tfdml.registry.annotations import ChannelOrder, ModelArguments, Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
 
 
-@expects(channels=one_of("rgb", "bgr"))
+@expects()
 class Backbone(keras.Model):
     """A functional graph from images `[B, H, W, 3]` to features, with named endpoints.
 

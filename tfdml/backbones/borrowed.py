@@ -11,7 +11,6 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.layers.precision import layers_in
 from tfdml.registry.annotations import ModelArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
 
 # keras-hub requires tensorflow-text, and that `tensorflow`, which must not be installed over `tensorflow-cpu`.
 INSTALL = {
@@ -25,7 +24,7 @@ INSTALL = {
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(package=one_of(*INSTALL))
+@expects()
 class Borrowed(Backbone):
     """A backbone of keras-hub or keras-cv, created from a preset with its weights.
 

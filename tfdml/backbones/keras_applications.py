@@ -48,7 +48,7 @@ ARGUMENTS = {"endpoints": several(text(), at_least=0), "output": optional(text()
 BEFORE = {"layer_names": "endpoints", "output_layer": "output"}
 
 
-@register("backbone", "keras_applications", name=text(), **ARGUMENTS)
+@register("backbone", "keras_applications", **ARGUMENTS)
 def keras_applications(
     name: str,
     endpoints: Sequence[str] = (),
@@ -67,7 +67,7 @@ def keras_applications(
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(application=text(), **ARGUMENTS)
+@expects(**ARGUMENTS)
 class KerasApplication(Backbone):
     """A network of keras.applications without its classifier, with random weights until `load_imagenet()`.
 

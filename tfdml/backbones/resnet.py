@@ -9,7 +9,6 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.registry.annotations import ModelArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
 from tfdml.registry.parts import register
 
 # Depth to the number of blocks of each stage, and whether they are bottlenecks.
@@ -30,7 +29,7 @@ def resnet50() -> "ResNet":
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(depth=one_of(*DEPTHS))
+@expects()
 class ResNet(Backbone):
     """A residual network; endpoints are `stage1` to `stage4`, at 1/4 to 1/32 of the resolution.
 

@@ -4,13 +4,12 @@ import keras
 
 from tfdml.registry.annotations import FrozenBatchNorm
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
 from tfdml.runtime.keras_internals import layers_of
 
 WHICH = ("none", "statistics", "all")
 
 
-@expects(which=one_of(*WHICH))
+@expects()
 def freeze_batch_norm(model: keras.layers.Layer, which: FrozenBatchNorm = "statistics") -> None:
     """Freezes the moving statistics of every batch normalization of a model, and normalizes with them in training too.
 

@@ -8,16 +8,11 @@ from keras import ops
 
 from tfdml.registry.annotations import LayerArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import Count, NotNegative, Positive
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(
-    size=integer(1),
-    alpha=number(at_least=0),
-    beta=number(at_least=0),
-    bias=number(above=0),
-)
+@expects()
 class LocalResponseNorm(keras.layers.Layer):
     """Computes `x / (bias + alpha / size * s)^beta`, where s sums squares over `size` channels, as in Caffe.
 
@@ -30,10 +25,10 @@ class LocalResponseNorm(keras.layers.Layer):
 
     def __init__(
         self,
-        size: int = 5,
-        alpha: float = 1e-4,
-        beta: float = 0.75,
-        bias: float = 1.0,
+        size: Count = 5,
+        alpha: NotNegative = 1e-4,
+        beta: NotNegative = 0.75,
+        bias: Positive = 1.0,
         **kwargs: Unpack[LayerArguments],
     ):
         super().__init__(**kwargs)

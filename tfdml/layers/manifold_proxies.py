@@ -6,15 +6,15 @@ import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
-from tfdml.functional.manifold import VIEWS, WALK, manifold_similarities
+from tfdml.functional.manifold import WALK, manifold_similarities
 from tfdml.layers.proxies import Proxies, ProxyArguments
 from tfdml.registry.annotations import Affinity, View
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, one_of
+from tfdml.registry.arguments import Count
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(classes=integer(1), view=one_of(*VIEWS), **WALK)
+@expects(**WALK)
 class ManifoldProxies(Proxies):
     """Computes similarities `[B, classes]` of embeddings to proxies along the manifold of the batch and the proxies.
 
@@ -31,7 +31,7 @@ class ManifoldProxies(Proxies):
 
     def __init__(
         self,
-        classes: int,
+        classes: Count,
         view: View = "intrinsic",
         restart: float = 0.8,
         affinity: Affinity = "clipped",

@@ -12,11 +12,11 @@ from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
 from tfdml.registry.annotations import LayerArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import boolean, integer, optional, several
+from tfdml.registry.arguments import Count, boolean, optional, several
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(reduced=integer(1), hidden=integer(1), auxiliary=optional(several(boolean())), **EMBEDDING)
+@expects(auxiliary=optional(several(boolean())), **EMBEDDING)
 class MultilevelEmbedding(FeatureEmbedding):
     """Computes one learner at each of several depths: feature maps to `[B, levels, embedding_size / levels]`.
 
@@ -38,8 +38,8 @@ class MultilevelEmbedding(FeatureEmbedding):
     def __init__(
         self,
         embedding_size: int,
-        reduced: int = 128,
-        hidden: int = 1024,
+        reduced: Count = 128,
+        hidden: Count = 1024,
         features: keras.layers.Layer | None = None,
         auxiliary: Sequence[bool] | None = None,
         **kwargs: Unpack[LayerArguments],

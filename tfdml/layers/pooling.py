@@ -8,7 +8,7 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.registry.annotations import LayerArguments, PoolingKind, Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number, one_of
+from tfdml.registry.arguments import Positive
 
 KINDS = ("avg", "max", "avg+max", "gem", "first")
 # Powers and roots need positive numbers.
@@ -16,7 +16,7 @@ SMALLEST = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(kind=one_of(*KINDS), power=number(above=0))
+@expects()
 class Pooling(keras.layers.Layer):
     """Pools features `[B, h, w, c]` or `[B, tokens, c]` over positions to `[B, c]`; `[B, c]` is unchanged.
 
@@ -27,7 +27,7 @@ class Pooling(keras.layers.Layer):
         power: initial p of `gem`. 1 is the average; larger values approach the maximum.
     """
 
-    def __init__(self, kind: PoolingKind = "avg", power: float = 3.0, **kwargs: Unpack[LayerArguments]):
+    def __init__(self, kind: PoolingKind = "avg", power: Positive = 3.0, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)
         self.kind = kind
         self.power = power

@@ -1,6 +1,6 @@
 """Learnable proxies, of which a step sees a sample."""
 
-from typing import Unpack
+from typing import Annotated, Unpack
 
 import keras
 from keras import ops
@@ -9,11 +9,11 @@ from tfdml.functional.checks import at_least_float32
 from tfdml.layers.proxies import Proxies, ProxyArguments
 from tfdml.registry.annotations import Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number, optional
+from tfdml.registry.arguments import Count, Positive, Seed, integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(classes=integer(1), sampled=integer(2), scale=optional(number(above=0)), seed=optional(integer(0)))
+@expects()
 class SampledProxies(Proxies):
     """Computes cosine similarities to proxies of the classes in the batch and of a random sample of the others.
 
@@ -42,10 +42,10 @@ class SampledProxies(Proxies):
 
     def __init__(
         self,
-        classes: int,
-        sampled: int,
-        scale: float | None = None,
-        seed: int | None = None,
+        classes: Count,
+        sampled: Annotated[int, integer(2)],
+        scale: Positive | None = None,
+        seed: Seed | None = None,
         **kwargs: Unpack[ProxyArguments],
     ):
         super().__init__(classes, **kwargs)

@@ -11,11 +11,11 @@ from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, at_unit_
 from tfdml.layers.sliced import size_of_slice, sliced
 from tfdml.registry.annotations import LayerArguments, Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(learners=integer(1), **EMBEDDING)
+@expects(**EMBEDDING)
 class SplitEmbedding(FeatureEmbedding):
     """Pools features and applies a linear layer split into K slices: `[B, ..., c]` to `[B, K, embedding_size / K]`.
 
@@ -31,7 +31,7 @@ class SplitEmbedding(FeatureEmbedding):
     def __init__(
         self,
         embedding_size: int,
-        learners: int,
+        learners: Count,
         features: keras.layers.Layer | None = None,
         **kwargs: Unpack[LayerArguments],
     ):

@@ -10,7 +10,7 @@ from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.methods.arguments import METHOD, MethodArguments, check_endpoints
 from tfdml.methods.embedding_model import EmbeddingModel
 from tfdml.registry.annotations import FrozenBatchNorm
-from tfdml.registry.arguments import integer, optional, several, text
+from tfdml.registry.arguments import Count, optional, several, text
 from tfdml.registry.parts import register
 
 
@@ -19,8 +19,6 @@ from tfdml.registry.parts import register
     "multilevel",
     endpoints=optional(several(text())),
     auxiliary=optional(several(text(), at_least=0)),
-    reduced=integer(1),
-    hidden=integer(1),
     **METHOD,
 )
 class Multilevel(EmbeddingModel):
@@ -48,8 +46,8 @@ class Multilevel(EmbeddingModel):
         backbone: keras.Model,
         embedding_size: int = 1536,
         endpoints: Sequence[str] | None = None,
-        reduced: int = 128,
-        hidden: int = 1024,
+        reduced: Count = 128,
+        hidden: Count = 1024,
         auxiliary: Sequence[str] | None = None,
         head: Head = Linear(),
         freeze_batch_norm: FrozenBatchNorm = "none",

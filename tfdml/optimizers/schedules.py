@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from keras.optimizers.schedules import CosineDecay, ExponentialDecay, LearningRateSchedule, PiecewiseConstantDecay
 
-from tfdml.registry.arguments import either, integer, number, optional, several
+from tfdml.registry.arguments import NotNegative, Positive, Share, either, integer, number, optional, several
 from tfdml.registry.parts import register
 
 # Arguments that a run passes to every schedule.
@@ -28,14 +28,13 @@ def constant(learning_rate: float) -> float:
     steps_per_epoch=STEPS,
     at=either(EPOCHS, several(EPOCHS, at_least=0)),
     every=optional(EPOCHS),
-    factor=number(above=0),
 )
 def step(
     learning_rate: float,
     steps_per_epoch: int,
     at: float | Sequence[float] = (),
     every: float | None = None,
-    factor: float = 0.1,
+    factor: Positive = 0.1,
 ) -> LearningRateSchedule:
     """Multiplies the learning rate by `factor` at each of the epochs `at`, or every `every` epochs.
 
@@ -59,9 +58,9 @@ def step(
     return PiecewiseConstantDecay(boundaries, [learning_rate * factor**power for power in range(len(changes) + 1)])
 
 
-@register("schedule", "exponential", learning_rate=RATE, steps_per_epoch=STEPS, every=EPOCHS, factor=number(above=0))
+@register("schedule", "exponential", learning_rate=RATE, steps_per_epoch=STEPS, every=EPOCHS)
 def exponential(
-    learning_rate: float, steps_per_epoch: int, every: float = 1.0, factor: float = 0.94, staircase: bool = False
+    learning_rate: float, steps_per_epoch: int, every: float = 1.0, factor: Positive = 0.94, staircase: bool = False
 ) -> LearningRateSchedule:
     """Multiplies the learning rate by `factor` over every `every` epochs, smoothly or in steps.
 
@@ -75,17 +74,13 @@ def exponential(
     return ExponentialDecay(learning_rate, _steps("every", every, steps_per_epoch), factor, staircase=staircase)
 
 
-@register(
-    "schedule",
-    "cosine",
-    learning_rate=RATE,
-    steps_per_epoch=STEPS,
-    epochs=EPOCHS,
-    warmup_epochs=number(at_least=0),
-    floor=number(at_least=0, at_most=1),
-)
+@register("schedule", "cosine", learning_rate=RATE, steps_per_epoch=STEPS, epochs=EPOCHS)
 def cosine(
-    learning_rate: float, steps_per_epoch: int, epochs: float, warmup_epochs: float = 0.0, floor: float = 0.0
+    learning_rate: float,
+    steps_per_epoch: int,
+    epochs: float,
+    warmup_epochs: NotNegative = 0.0,
+    floor: Share = 0.0,
 ) -> LearningRateSchedule:
     """Decays the learning rate by half a cosine to `floor` times its maximum, after an optional linear warmup from 0.
 

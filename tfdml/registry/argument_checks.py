@@ -70,7 +70,9 @@ def refuse_unknown(owner, given, known):
 def expected_of(thing):
     """Returns `{argument: Expected}` of a guarded class or function, or of one with `tfdml.registry.fields`."""
     if hasattr(thing.__init__, "takes_fields"):
-        return {name: field.expected for name, field in thing.fields.items() if field.expected}
+        return {
+            name: each.expected for name, each in thing.fields.items() if each.expected and name not in thing.of_keras
+        }
     return getattr(thing.__init__ if isinstance(thing, type) else thing, "expected", {})
 
 

@@ -203,6 +203,7 @@ def _refuse(value):
 Positive = Annotated[float, number(above=0)]
 NotNegative = Annotated[float, number(at_least=0)]
 Count = Annotated[int, integer(1)]
+Seed = Annotated[int, integer(0)]
 Share = Annotated[float, number(at_least=0, at_most=1)]
 Side = Annotated[int, integer(1, at_most=MOST_SIDE)]
 Brightness = Annotated[float, number(at_least=0, at_most=255)]

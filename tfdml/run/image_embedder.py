@@ -21,7 +21,7 @@ from tfdml.evaluation.embed import Embedder
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.annotations import FilePath, Verbosity
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
 from tfdml.runtime.workers import ALONE
 
 # Types of an image file: its path, or its contents.
@@ -49,8 +49,8 @@ class ImageEmbedder:
             )
         self._prepare = Preprocessor.of(self.preprocessing)
 
-    @expects(batch_size=integer(1))
-    def embed(self, images: Images, batch_size: int = 128, verbose: Verbosity = 0) -> np.ndarray:
+    @expects()
+    def embed(self, images: Images, batch_size: Count = 128, verbose: Verbosity = 0) -> np.ndarray:
         """Returns the embeddings `[N, D]` of images, float32: the same as in evaluation.
 
         Args:

@@ -35,11 +35,6 @@ class PQ(ApproximateIndex):
 
     name = "pq"
 
-    def __init__(
-        self, subvectors: int | None = None, bits: int | None = None, lists: int | None = None, probes: int = 64
-    ):
-        self.subvectors, self.bits, self.lists, self.probes = subvectors, bits, lists, probes
-
     def of_size(self, count):
         ivf = IVF(self.lists, self.probes).of_size(count)
         bits = self.bits or max(1, min(8, int(math.log2(max(count // FEWEST, 2)))))

@@ -8,13 +8,12 @@ import numpy as np
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry.annotations import Distance
-from tfdml.registry.arguments import integer, one_of, optional
 from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
 
 
-@register("protocol", "query_gallery", junk=optional(integer()), pooling=optional(one_of("mean", "max")), **EXPECTED)
+@register("protocol", "query_gallery", **EXPECTED)
 class QueryGallery(Protocol):
     """Searches queries in a gallery, without images that share class and camera, or class and group.
 

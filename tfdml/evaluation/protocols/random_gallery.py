@@ -7,13 +7,13 @@ import numpy as np
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
 from tfdml.registry.annotations import Distance
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count, Seed
 from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_5", "map")
 
 
-@register("protocol", "random_gallery", draws=integer(1), seed=integer(0), **EXPECTED)
+@register("protocol", "random_gallery", **EXPECTED)
 class RandomGallery(Protocol):
     """Searches all images in a gallery of one random image per class; the mean of several draws (VehicleID).
 
@@ -28,8 +28,8 @@ class RandomGallery(Protocol):
 
     def __init__(
         self,
-        draws: int = 10,
-        seed: int = 0,
+        draws: Count = 10,
+        seed: Seed = 0,
         metrics: str | Sequence[str] = METRICS,
         distance: Distance = "cosine",
         reranking: str | None = None,
