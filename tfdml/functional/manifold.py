@@ -3,14 +3,18 @@
 Equations (8) to (10) of Aziere and Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, 2019.
 """
 
+from typing import Literal
+
 from keras import ops
 
 from tfdml.functional.cosines import cosines
 from tfdml.functional.known_gradient import known_gradient
-from tfdml.registry.annotations import Affinity, Tensor, View
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer, number, one_of, optional
 
+View = Literal["intrinsic", "contextual"]
+Affinity = Literal["clipped", "shifted"]
 VIEWS = ("intrinsic", "contextual")
 WALK = {
     "restart": number(above=0, below=1),

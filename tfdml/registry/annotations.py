@@ -26,16 +26,13 @@ Regularizer: TypeAlias = Any
 DTypePolicy: TypeAlias = Any
 # Number of the step that a run is in, read from the outside.
 StepCounter: TypeAlias = Callable[[], int]
-Verbosity: TypeAlias = Literal["auto", 0, 1, 2]
+Verbosity: TypeAlias = bool | Literal["auto", 0, 1, 2]
 Distance: TypeAlias = Literal["cosine", "euclidean"]
 ChannelOrder: TypeAlias = Literal["rgb", "bgr"]
 # What of a batch normalization stays as it is in training.
 FrozenBatchNorm: TypeAlias = Literal["none", "statistics", "all"]
 PoolingKind: TypeAlias = Literal["avg", "max", "avg+max", "gem", "first"]
 FeatureNorm: TypeAlias = Literal["none", "batch", "layer"]
-# Of manifold similarities.
-View: TypeAlias = Literal["intrinsic", "contextual"]
-Affinity: TypeAlias = Literal["clipped", "shifted"]
 
 
 class ModelArguments(TypedDict, total=False):
