@@ -3,14 +3,18 @@
 Wu et al., Sampling Matters in Deep Embedding Learning, 2017.
 """
 
+from typing import Annotated
+
 from keras import ops
 
 from tfdml.functional.log_sums import masked_softmax
 from tfdml.registry.annotations import Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number, optional
+from tfdml.registry.arguments import Positive, expected_by, number
 
-CUTOFFS = {"cutoff": number(above=0, below=2), "nonzero_loss_cutoff": optional(number(above=0))}
+Cutoff = Annotated[float, number(above=0, below=2)]
+LossCutoff = Positive | None
+CUTOFFS = {"cutoff": expected_by(Cutoff), "nonzero_loss_cutoff": expected_by(LossCutoff)}
 # Minimum of 1 - d^2 / 4, which is 0 for opposite points.
 LEAST_REMAINDER = 1e-6
 

@@ -3,7 +3,7 @@
 Equations (8) to (10) of Aziere and Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, 2019.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from keras import ops
 
@@ -11,16 +11,14 @@ from tfdml.functional.cosines import cosines
 from tfdml.functional.known_gradient import known_gradient
 from tfdml.registry.annotations import Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number, one_of, optional
+from tfdml.registry.arguments import Count, expected_by, number, one_of
 
 View = Literal["intrinsic", "contextual"]
-Affinity = Literal["clipped", "shifted"]
 VIEWS = ("intrinsic", "contextual")
-WALK = {
-    "restart": number(above=0, below=1),
-    "affinity": one_of("clipped", "shifted"),
-    "neighbors": optional(integer(1)),
-}
+Restart = Annotated[float, number(above=0, below=1)]
+Affinity = Literal["clipped", "shifted"]
+Neighbors = Count | None
+WALK = {"restart": expected_by(Restart), "affinity": expected_by(Affinity), "neighbors": expected_by(Neighbors)}
 
 
 @expects(view=one_of(*VIEWS), **WALK)
