@@ -217,7 +217,7 @@ setup(
     # Tests, benchmarks, documentation and configurations stay in the repository.
     packages=find_packages(include=["tfdml", "tfdml.*", "pipelines", "pipelines.*"]),
     package_data={
-        "tfdml": ["py.typed"],
+        "tfdml": ["*.pyi", "py.typed"],
         "pipelines": ["py.typed"],
         "tfdml.backbones.weights": ["*.h5", "*.json"],
         "tfdml.reporting.page": ["*.css", "*.html", "*.js"],

@@ -2,7 +2,6 @@
 
 import importlib
 import sys
-from typing import TYPE_CHECKING
 
 from tfdml.console import startup
 from tfdml.console.version import __version__
@@ -54,23 +53,17 @@ hand_on("tfdml.memories", "tfdml.methods.memories")
 # Imported on first access, because their pipelines import the registry from this package.
 _LATER = {"ImageEmbedder": "tfdml.run.image_embedder", "load": "tfdml.run.loading"}
 
-if TYPE_CHECKING:
-    # For editors, which would take any name for one that `__getattr__` has.
-    from tfdml import data, reporting, serving
-    from tfdml.run.image_embedder import ImageEmbedder
-    from tfdml.run.loading import load
-else:
 
-    def __getattr__(name):
-        if name in ("data", "reporting", "serving"):
-            return importlib.import_module(f"tfdml.{name}")
-        if name in _LATER:
-            return getattr(importlib.import_module(_LATER[name]), name)
-        found = sys.modules.get("keras")
-        needs = f".{suggestions.meant(name, sys.modules[__name__], *_guided)}"
-        if found is not None and found.backend.backend() != "tensorflow":
-            needs = f" on Keras' {found.backend.backend()} backend. Models and callbacks need KERAS_BACKEND=tensorflow"
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{needs}")
+def __getattr__(name):
+    if name in ("data", "reporting", "serving"):
+        return importlib.import_module(f"tfdml.{name}")
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
+    found = sys.modules.get("keras")
+    needs = f".{suggestions.meant(name, sys.modules[__name__], *_guided)}"
+    if found is not None and found.backend.backend() != "tensorflow":
+        needs = f" on Keras' {found.backend.backend()} backend. Models and callbacks need KERAS_BACKEND=tensorflow"
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}{needs}")
 
 
 def __dir__():

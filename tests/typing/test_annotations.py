@@ -1,14 +1,17 @@
 """Public functions and classes are annotated, and their docstrings list their arguments."""
 
+import ast
 import importlib
 import inspect
 import pkgutil
 import re
 import types
 import typing
+from pathlib import Path
 
 import pytest
 
+import tfdml
 from tfdml import registry
 from tfdml.registry.argument_checks import expected_of
 
@@ -173,3 +176,10 @@ def test_a_parameter_without_an_annotation_is_found():
         return first
 
     assert gaps(Part) == ["size", "grow: return"] and gaps(function) == ["second"]
+
+
+def test_the_stub_has_the_public_names():
+    """Of a name that it lacks an editor would know nothing."""
+    stub = ast.parse((Path(tfdml.__file__).parent / "__init__.pyi").read_text())
+    names = [alias.asname for node in ast.walk(stub) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert sorted(names) == dir(tfdml)

@@ -3,7 +3,7 @@
 Equations (8) to (10) of Aziere and Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, 2019.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from keras import ops
 
@@ -16,7 +16,6 @@ from tfdml.registry.arguments import Count, expected_by, number, one_of
 View = Literal["intrinsic", "contextual"]
 VIEWS = ("intrinsic", "contextual")
 Restart = Annotated[float, number(above=0, below=1)]
-Affinity = Literal["clipped", "shifted"]
 Neighbors = Count | None
 WALK = {"restart": expected_by(Restart), "affinity": expected_by(Affinity), "neighbors": expected_by(Neighbors)}
 

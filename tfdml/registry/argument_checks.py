@@ -24,7 +24,7 @@ def expects(**declared):
         owner = thing.__qualname__.removesuffix(".__init__")
         if isinstance(thing, type):
             return guarded(thing, owner, declared)
-        signature = inspect.signature(thing, eval_str=True)
+        signature = inspect.signature(thing)
         expected = {**_annotated(signature), **_known(declared, signature, owner)}
         return _guarded(thing, owner, expected, tensors=True)
 
@@ -44,7 +44,7 @@ def guarded(thing, owner, declared):
         owner: the name in errors, such as "The loss 'triplet'".
         declared: argument to `Expected`.
     """
-    signature = inspect.signature(thing, eval_str=True)
+    signature = inspect.signature(thing)
     inferred = {name: expected_like(parameter.default) for name, parameter in signature.parameters.items()}
     inferred = {name: each for name, each in inferred.items() if each} | _annotated(signature)
     expected = {**inferred, **expected_of(thing), **_known(declared, signature, owner)}
