@@ -22,6 +22,7 @@ tfdml tfdml.backbones tfdml.callbacks tfdml.evaluation tfdml.heads tfdml.layers 
 tfdml.optimizers tfdml.reporting tfdml.serving tfdml.data pipelines.datasets pipelines.sampling
 """.split()
 OPEN = ("tfdml.functional", "pipelines.images")
+# Functions of losses are derived from their classes: what editors see of them is in `losses_pass.py`.
 KINDS = [kind for kind in registry.ROOMS if kind != "loss"]
 
 
@@ -75,7 +76,9 @@ def gaps(thing):
     if not isinstance(thing, type):
         return gaps_of_function(thing)
     own = inspect.unwrap(vars(thing).get("__init__", object.__init__))
-    found = gaps_of_function(own, 1, returns=False) if inspect.isfunction(own) else []
+    # That of a class with fields has their annotations.
+    has_own = inspect.isfunction(own) and not hasattr(own, "takes_fields")
+    found = gaps_of_function(own, 1, returns=False) if has_own else []
     for name, function in methods_of(thing).items():
         static = isinstance(inspect.getattr_static(thing, name), staticmethod)
         found += [f"{name}: {gap}" for gap in gaps_of_function(function, 0 if static else 1)]

@@ -9,11 +9,10 @@ from keras import ops
 
 from tfdml.functional.cosines import cosines
 from tfdml.functional.known_gradient import known_gradient
-from tfdml.registry.annotations import Tensor
+from tfdml.registry.annotations import Affinity, Tensor, View
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count, expected_by, number, one_of
 
-View = Literal["intrinsic", "contextual"]
 VIEWS = ("intrinsic", "contextual")
 Restart = Annotated[float, number(above=0, below=1)]
 Neighbors = Count | None

@@ -6,8 +6,9 @@ import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
-from tfdml.functional.manifold import VIEWS, WALK, Affinity, View, manifold_similarities
+from tfdml.functional.manifold import VIEWS, WALK, manifold_similarities
 from tfdml.layers.proxies import Proxies, ProxyArguments
+from tfdml.registry.annotations import Affinity, View
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer, one_of
 

@@ -33,6 +33,9 @@ ChannelOrder: TypeAlias = Literal["rgb", "bgr"]
 FrozenBatchNorm: TypeAlias = Literal["none", "statistics", "all"]
 PoolingKind: TypeAlias = Literal["avg", "max", "avg+max", "gem", "first"]
 FeatureNorm: TypeAlias = Literal["none", "batch", "layer"]
+# Of manifold similarities.
+View: TypeAlias = Literal["intrinsic", "contextual"]
+Affinity: TypeAlias = Literal["clipped", "shifted"]
 
 
 class ModelArguments(TypedDict, total=False):
