@@ -13,7 +13,8 @@ import pytest
 
 import tfdml
 from tfdml import registry
-from tfdml.registry.argument_checks import expected_of
+from tfdml.registry import one_of
+from tfdml.registry.argument_checks import expected_of, expects
 
 OURS = ("tfdml", "pipelines")
 # Packages that hand names on; of the others, the public functions and classes of a module are for users.
@@ -147,6 +148,14 @@ def test_annotations_have_the_words_of_the_rules(things):
     assert len(found) > 15
     wrong = {name: choices for name, choices in found.items() if any(ours != rule for rule, ours in choices.values())}
     assert wrong == {}
+
+
+def test_a_word_that_no_rule_has_is_found():
+    @expects(kind=one_of("warm", "cold"))
+    def part(kind: typing.Literal["warm", "hot"] = "warm"):
+        pass
+
+    assert allowed(part) == {"kind": ({"'warm'", "'cold'"}, {"'warm'", "'hot'"})}
 
 
 def test_a_class_without_a_described_argument_is_found():
