@@ -34,11 +34,12 @@ class ImageProxies(EmbeddingCallback):
 
     def set_model(self, model):
         super().set_model(model)
-        loss = hooks_of(getattr(model, "loss", None))
+        loss = hooks_of(model.loss)
+        # Any model of Keras can be given the callback.
         if not (hasattr(model, "loss_layers") and loss.image_proxies):
             raise ValueError(
                 "ImageProxies computes the proxies of a model of tfdml whose loss has proxies='images' or 'hard'; "
-                f"received {type(model).__name__} with {type(getattr(model, 'loss', None)).__name__}."
+                f"received {type(model).__name__} with {type(model.loss).__name__}."
             )
         if loss.classes not in (None, len(self.rows)):
             raise ValueError(f"Expected labels of {loss.classes} classes, as the loss has; received {len(self.rows)}.")

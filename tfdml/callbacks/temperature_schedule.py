@@ -33,6 +33,7 @@ class TemperatureSchedule(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         loss = self._loss or self.model.loss
+        # A loss of the user's own may have one, too.
         if not hasattr(loss, "negative_temperature"):
             raise ValueError(f"Expected a loss with a negative_temperature, such as RankedList, received {loss!r}.")
         check_single_steps(self.model, "TemperatureSchedule sets a temperature before every step")

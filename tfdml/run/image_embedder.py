@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 import keras
@@ -23,6 +24,8 @@ from tfdml.runtime.workers import ALONE
 
 # Types of an image file: its path, or its contents.
 FILES = str | Path | bytes | bytearray
+# Specs of elements that have one shape and one type.
+SPECS = tf.TensorSpec | tf.RaggedTensorSpec
 
 
 class ImageEmbedder:
@@ -67,7 +70,7 @@ class ImageEmbedder:
         """
         if isinstance(images, tf.data.Dataset):
             images = _first_of_tuples(images)
-            if getattr(images.element_spec, "dtype", None) != tf.string:
+            if not (isinstance(images.element_spec, SPECS) and images.element_spec.dtype == tf.string):
                 return self._embed_dataset(images, batch_size, verbose)
             images = [each for batch in images for each in _texts(batch)]
         images = _listed(images)
@@ -128,7 +131,7 @@ class ImageEmbedder:
         return self._run(self._batches(dataset, min(batch_size, count)), count, verbose)
 
     def _embed_dataset(self, dataset, batch_size, verbose):
-        shape = getattr(dataset.element_spec, "shape", tf.TensorShape(None))
+        shape = dataset.element_spec.shape if isinstance(dataset.element_spec, SPECS) else tf.TensorShape(None)
         if shape.rank not in (3, 4) or shape[-1] not in (3, None):
             raise ValueError(
                 "Expected a dataset of paths, or of pixels [height, width, 3] or [batch, height, width, 3]; received "
@@ -228,11 +231,13 @@ def _listed(images):
         images = images.numpy()
     if isinstance(images, np.ndarray):
         return images[None] if images.ndim == 3 and images.dtype.kind not in "OSU" else list(images)
-    if hasattr(images, "__array_interface__"):
-        return [np.asarray(images)]
-    if isinstance(images, dict) or not hasattr(images, "__iter__"):
+    if isinstance(images, Iterable) and not isinstance(images, dict):
+        return list(images)
+    # Pillow's images are arrays, too.
+    image = np.asarray(images)
+    if image.ndim < 2:
         raise ValueError(f"Expected paths, contents of files, or arrays of pixels; received {type(images).__name__}.")
-    return list(images)
+    return [image]
 
 
 def _texts(tensor):

@@ -31,7 +31,7 @@ def make_optimizer(settings, length, *, scale_loss=False):
         flag = ARGUMENTS[argument]
         if argument in given:
             raise ValueError(f"--{flag} and {argument} in --optimizer={settings.optimizer} are the same; give one.")
-        if not hasattr(optimizer, argument) or getattr(optimizer, argument) != value:
+        if optimizer.get_config().get(argument) != value:
             raise ValueError(
                 f"--{flag} needs an optimizer with the argument {argument}; {settings.optimizer} has none."
             )
@@ -109,7 +109,8 @@ def _schedule(optimizer, spec, length):
     before = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
     about = {"steps_per_epoch": length.steps_per_epoch, "epochs": length.epochs}
     schedule = registry.create("schedule", spec, learning_rate=before, **about)
-    late = [last + 1 for last in getattr(schedule, "boundaries", ()) if last + 1 >= length.steps]
+    changes = schedule.boundaries if isinstance(schedule, keras.optimizers.schedules.PiecewiseConstantDecay) else ()
+    late = [last + 1 for last in changes if last + 1 >= length.steps]
     if late:
         message = "--schedule=%s changes the learning rate after %g epochs, and the run has %d."
         logging.warning(message, spec, late[0] / length.steps_per_epoch, length.epochs)

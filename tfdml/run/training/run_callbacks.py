@@ -82,7 +82,7 @@ class RunCallbacks:
     @property
     def assignment(self):
         """The cluster of each training image; None where the data are not divided."""
-        return getattr(self.watches.get("clusters"), "assignment", None)
+        return self.watches["clusters"].assignment if "clusters" in self.watches else None
 
     def findings(self):
         """Returns the findings of the watches by name, for the result."""
