@@ -53,7 +53,7 @@ ROOMS = {
         "tfdml/runtime",
     ],
     # Pages and pictures of runs.
-    "tfdml/reporting": ["pipelines", "tfdml/console", "tfdml/evaluation", "tfdml/files", "tfdml/run"],
+    "tfdml/reporting": ["pipelines", "tfdml/console", "tfdml/evaluation", "tfdml/files", "tfdml/registry", "tfdml/run"],
     # A trained model outside of training: exported, embedding, indexed, over HTTP.
     "tfdml/serving": [
         "pipelines",

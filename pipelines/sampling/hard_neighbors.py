@@ -10,8 +10,8 @@ from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import Stream, stream_key
 from tfdml.neighbors.nearest import NONE, nearest_negatives
-from tfdml.registry import register
 from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "hard_neighbors", pairs=integer(1), neighbors=integer(1), refresh_every=integer(1))
@@ -35,11 +35,11 @@ class HardNeighbors(Sampler):
 
     not_within_clusters = None
 
-    def __init__(self, pairs=32, neighbors=10, refresh_every=1):
+    def __init__(self, pairs: int = 32, neighbors: int = 10, refresh_every: int = 1):
         self.pairs, self.neighbors, self.refresh_every = pairs, neighbors, refresh_every
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 4 * self.pairs
 
     def bind(self, labels):

@@ -1,7 +1,9 @@
 """The cost of a network: its parameters, and its multiply-adds for an image."""
 
 import math
+from collections.abc import Sequence
 
+import keras
 import tensorflow as tf
 
 from tfdml.runtime.keras_internals import graph_of
@@ -15,7 +17,7 @@ NOT_COUNTED = ("Conv3D", "Einsum")
 PASSED_ON = ("Cast", "Identity", "Reshape", "Transpose")
 
 
-def cost(model, input_shape):
+def cost(model: keras.Model, input_shape: Sequence[int]) -> dict[str, int | None]:
     """Counts the parameters, and the multiply-adds for one input, from the graph.
 
     Multiply-adds, which papers and libraries mostly call FLOPs, are those of convolutions and matrix products. Pooling,

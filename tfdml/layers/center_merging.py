@@ -22,7 +22,7 @@ class CenterMerging(keras.regularizers.Regularizer):
         weight: τ; 0.2 in the paper.
     """
 
-    def __init__(self, per_class, weight=0.2):
+    def __init__(self, per_class: int, weight: float = 0.2):
         self.per_class = per_class
         self.weight = weight
 

@@ -1,11 +1,13 @@
 """Learnable proxies, of which each device holds a part."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from tfdml.functional.checks import loss_dtype
 from tfdml.functional.class_shards import own_and_others
-from tfdml.layers.proxies import Proxies
+from tfdml.layers.proxies import Proxies, ProxyArguments
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer, number
 from tfdml.runtime.sharded_variable import ShardedVariable, devices_in_scope, shards_in_step
@@ -31,7 +33,7 @@ class ShardedProxies(Proxies):
         initializer, regularizer: see `Proxies`. Initial values are those of one device; several have no regularizer.
     """
 
-    def __init__(self, classes, scale, **kwargs):
+    def __init__(self, classes: int, scale: float, **kwargs: Unpack[ProxyArguments]):
         super().__init__(classes, **kwargs)
         self.scale = scale
 

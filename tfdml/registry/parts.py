@@ -8,8 +8,11 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Callable
+from typing import TypeVar
 
 from tfdml.registry.argument_checks import guarded
+from tfdml.registry.arguments import Expected
 from tfdml.registry.specs import FIRST, parse, parse_sum
 from tfdml.registry.suggestions import nearest
 
@@ -31,27 +34,33 @@ ROOMS = {
     "schedule": "tfdml.optimizers.schedules",
 }
 
+Thing = TypeVar("Thing")
+
 _registered = {}
 # Kind to the function that makes one object of a weighted sum.
 _sums = {}
 
 
-def register(kind, name, /, **declared):
+def register(kind: str, name: str, /, **declared: Expected) -> Callable[[Thing], Thing]:
     """Decorator that registers a class or function by name, and with Keras for saving if it has a `get_config`.
 
     Each call checks its arguments, from a spec or in Python.
 
-    Example: `@register("loss", "triplet", margin=number(at_least=0))`.
+    Example: `@register("sampler", "pxk", classes=integer(1))`.
 
     Args:
         kind: a key of `ROOMS`.
         name: its name in specs.
         **declared: type and range of arguments, such as `number(at_least=0)`. Other arguments must have the type of
-            their default.
+            their default. A class with `tfdml.registry.fields` says both by annotations.
     """
 
-    def decorate(thing):
-        thing = guarded(thing, f"The {kind} {name!r}", declared)
+    def decorate(thing: Thing) -> Thing:
+        owner = f"The {kind} {name!r}"
+        if hasattr(thing.__init__, "takes_fields"):
+            thing.declare(owner, declared)
+        else:
+            thing = guarded(thing, owner, declared)
         _name(kind, name, thing)
         if hasattr(thing, "get_config"):
             # Imported here, because commands ask for names before they import Keras.

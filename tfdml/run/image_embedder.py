@@ -13,11 +13,14 @@ import tensorflow as tf
 
 from pipelines.build import CORES, evaluation_batches
 from pipelines.datasets.dataset import Split
-from pipelines.preprocessing import why_no_pixels
+from pipelines.preprocessing import Preprocessing, why_no_pixels
 from pipelines.preprocessor import Preprocessor
+from pipelines.reading.sources import Images
 from pipelines.reading.unreadable import is_of_pipeline, unreadable_error
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.embed import Embedder
+from tfdml.methods import EmbeddingModel
+from tfdml.registry.annotations import FilePath, Verbosity
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer
 from tfdml.runtime.workers import ALONE
@@ -37,7 +40,7 @@ class ImageEmbedder:
         source: the file of the model, for messages.
     """
 
-    def __init__(self, model, preprocessing=None, source=""):
+    def __init__(self, model: EmbeddingModel, preprocessing: Preprocessing | None = None, source: FilePath = ""):
         self.model, self.source = model, str(source)
         self.preprocessing = preprocessing or model.preprocessing
         if self.preprocessing is None:
@@ -50,7 +53,7 @@ class ImageEmbedder:
         self._prepare = Preprocessor.of(self.preprocessing)
 
     @expects(batch_size=integer(1))
-    def embed(self, images, batch_size=128, verbose=0):
+    def embed(self, images: Images, batch_size: int = 128, verbose: Verbosity = 0) -> np.ndarray:
         """Returns the embeddings `[N, D]` of images, float32: the same as in evaluation.
 
         Args:
@@ -80,7 +83,7 @@ class ImageEmbedder:
             return self.embed_split(_split_of(images), batch_size, verbose)
         return self._embed_arrays(images, batch_size, verbose)
 
-    def prepare(self, images):
+    def prepare(self, images: Images) -> np.ndarray:
         """Returns images as the network `model` takes them, float32 `[N, H, W, 3]`.
 
         Args:
@@ -99,7 +102,7 @@ class ImageEmbedder:
         seed = tf.zeros([2], tf.int64)
         return np.stack([self._prepare.from_pixels(tf.cast(image, tf.float32), seed).numpy() for image in images])
 
-    def embed_split(self, split, batch_size=128, verbose="auto"):
+    def embed_split(self, split: Split, batch_size: int = 128, verbose: Verbosity = "auto") -> np.ndarray:
         """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`, cropped to its boxes.
 
         Args:
@@ -249,6 +252,4 @@ def _texts(tensor):
 
 
 def _first_of_tuples(dataset):
-    if not isinstance(dataset.element_spec, tuple):
-        return dataset
-    return dataset.map(lambda first, *rest: first)
+    return dataset.map(lambda first, *rest: first) if isinstance(dataset.element_spec, tuple) else dataset

@@ -1,9 +1,12 @@
 """Loads trained models from files."""
 
 from pathlib import Path
+from typing import Literal
 
+from pipelines.preprocessing import Preprocessing
 from tfdml import registry
 from tfdml.methods import EmbeddingModel
+from tfdml.registry.annotations import FilePath
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import one_of
 from tfdml.run.directory.model_archive import damage_of, load_archive
@@ -13,7 +16,12 @@ from tfdml.run.image_embedder import ImageEmbedder
 
 
 @expects(model=one_of("best", "final"))
-def load(run_or_file, model="best", preprocessing=None, trust=False):
+def load(
+    run_or_file: FilePath,
+    model: Literal["best", "final"] = "best",
+    preprocessing: Preprocessing | None = None,
+    trust: bool = False,
+) -> ImageEmbedder:
     """Loads a trained model with its preprocessing, to embed images.
 
     The model's file includes the preprocessing, so a copy of that file alone is enough.

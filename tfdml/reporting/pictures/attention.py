@@ -1,10 +1,13 @@
 """Attention masks of the learners of Attention-based Ensemble."""
 
+from collections.abc import Sequence
+
 import matplotlib
 import numpy as np
 from PIL import Image, ImageDraw
 
 from tfdml.files.checked_files import vacated
+from tfdml.registry.annotations import FilePath
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD = 96, 4, 18
@@ -12,7 +15,14 @@ CHANNELS = 3
 COLORS = matplotlib.colormaps["inferno"]
 
 
-def draw_attention(pictures, masks, path, *, channels=None, learners=None):
+def draw_attention(
+    pictures: np.ndarray,
+    masks: np.ndarray,
+    path: FilePath,
+    *,
+    channels: Sequence[int] | None = None,
+    learners: Sequence[int] | None = None,
+) -> None:
     """Draws a sheet with a row for each image: the image, then the mean over channels of each learner's mask on it.
 
     Rows below show the masks of some channels (Figure 6). A learner attends to bright areas; brightness is relative to

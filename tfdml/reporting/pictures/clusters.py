@@ -1,15 +1,18 @@
 """Draws the clusters of Divide and Conquer with typical images."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from tfdml.reporting.sheet import FRAME, MUTED, Sheet
+from tfdml.registry.annotations import Embeddings, FilePath, Labels
+from tfdml.reporting.sheet import FRAME, MUTED, Sheet, Thumbnail
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD, MARGIN, WORDS = 80, 6, 36, 10, 120
 CELL = SIDE + 2 * FRAME + GAP
 
 
-def typical_rows(embeddings, clusters, count):
+def typical_rows(embeddings: Embeddings, clusters: Labels, count: int) -> dict[int, np.ndarray]:
     """Returns cluster to the rows nearest to the mean of its embeddings, at most `count`, nearest first.
 
     Args:
@@ -25,7 +28,9 @@ def typical_rows(embeddings, clusters, count):
     return found
 
 
-def draw_clusters(typical, sizes, thumbnail, path):
+def draw_clusters(
+    typical: Mapping[int, np.ndarray], sizes: Mapping[int, int], thumbnail: Thumbnail, path: FilePath
+) -> None:
     """Draws a row of typical images for each cluster, and how many images it has.
 
     Args:

@@ -1,10 +1,13 @@
 """Draws the classes that are most often taken for each other."""
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tfdml.reporting.sheet import FRAME, MUTED, WRONG, Sheet
+from tfdml.evaluation.retrieved import Retrieved
+from tfdml.registry.annotations import FilePath, Labels
+from tfdml.reporting.sheet import FRAME, MUTED, WRONG, Sheet, Thumbnail
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD, MARGIN = 72, 6, 40, 10
@@ -29,7 +32,7 @@ class Confusion(NamedTuple):
     pairs: np.ndarray
 
 
-def most_confused(retrieved, labels, count):
+def most_confused(retrieved: Retrieved, labels: Labels, count: int) -> list[Confusion]:
     """Returns the `Confusion`s with the most queries, at most `count`, those with the most first.
 
     Args:
@@ -48,7 +51,9 @@ def most_confused(retrieved, labels, count):
     return found
 
 
-def draw_confused(confusions, names, thumbnail, path):
+def draw_confused(
+    confusions: Sequence[Confusion], names: Mapping[int, str], thumbnail: Thumbnail, path: FilePath
+) -> int:
     """Draws a table: a class, the one that it is taken for, how often, and queries above their nearest neighbors.
 
     Args:

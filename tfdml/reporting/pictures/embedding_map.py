@@ -5,7 +5,8 @@ import colorsys
 import numpy as np
 
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.reporting.sheet import FRAME, Sheet
+from tfdml.registry.annotations import Distance, Embeddings, FilePath, Labels
+from tfdml.reporting.sheet import FRAME, Sheet, Thumbnail
 
 # Images on the map, and sizes in pixels.
 MOST_ON_MAP = 1000
@@ -19,7 +20,7 @@ ALIKE = 1e-6
 PERPLEXITY, ITERATIONS = 30, 500
 
 
-def map_positions(embeddings, *, distance="cosine", seed=0):
+def map_positions(embeddings: Embeddings, *, distance: Distance = "cosine", seed: int = 0) -> np.ndarray:
     """Returns positions `[N, 2]` by t-SNE, which starts from the first two principal components.
 
     Embeddings that no map can tell apart, of one dimension or all alike, are in a row.
@@ -44,7 +45,7 @@ def map_positions(embeddings, *, distance="cosine", seed=0):
         return search.fit_transform(np.ascontiguousarray(vectors, np.float32))
 
 
-def draw_embedding_map(positions, labels, thumbnail, path):
+def draw_embedding_map(positions: np.ndarray, labels: Labels, thumbnail: Thumbnail, path: FilePath) -> None:
     """Draws pictures at their positions, where not too many are in the way, and a dot for every other image.
 
     Frames and dots have the color of the class; classes share colors where there are many.

@@ -1,11 +1,15 @@
 """Charts of the diversity of learners."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
+from tfdml.registry.annotations import FilePath
 from tfdml.reporting.chart import legend_above, new_chart, save_chart
 
 
-def draw_learners(learners, path):
+def draw_learners(learners: Mapping[str, Any], path: FilePath) -> None:
     """Draws the first metric of each learner alone, and of the first ones together (Figure 10 of Divide and Conquer).
 
     Args:
@@ -24,7 +28,7 @@ def draw_learners(learners, path):
     save_chart(figure, path)
 
 
-def draw_negative_distances(distances, path):
+def draw_negative_distances(distances: Mapping[str, Any], path: FilePath) -> None:
     """Draws distances of negative pairs, within clusters and between clusters (Figure 8 of Divide and Conquer).
 
     Args:
@@ -35,7 +39,7 @@ def draw_negative_distances(distances, path):
     _draw_shares(distances, names, "distance of negative pairs", path)
 
 
-def draw_pair_cosines(cosines, path):
+def draw_pair_cosines(cosines: Mapping[str, Any], path: FilePath) -> None:
     """Draws cosines of positive, negative and self pairs (Figure 5 of Attention-based Ensemble).
 
     Args:

@@ -1,8 +1,12 @@
 """Draws queries with their nearest neighbors (Figures 3 to 6 of Divide and Conquer)."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from tfdml.reporting.sheet import FRAME, MUTED, RIGHT, WRONG, Sheet
+from tfdml.evaluation.retrieved import Retrieved
+from tfdml.registry.annotations import FilePath, Labels
+from tfdml.reporting.sheet import FRAME, MUTED, RIGHT, WRONG, Sheet, Thumbnail
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, ASIDE, HEAD, MARGIN = 88, 6, 24, 34, 10
@@ -10,7 +14,7 @@ CELL = SIDE + 2 * FRAME + GAP
 WORDS = 190
 
 
-def chosen_queries(retrieved, labels, count, seed=0):
+def chosen_queries(retrieved: Retrieved, labels: Labels, count: int, seed: int = 0) -> dict[str, np.ndarray]:
     """Returns kind to places in `retrieved.queries`: `best`, `worst` and `random` ones.
 
     The best queries have the most right neighbors, the worst have their first right neighbor farthest behind. Of each
@@ -33,7 +37,14 @@ def chosen_queries(retrieved, labels, count, seed=0):
     return {kind: _of_different_classes(each, classes, count) for kind, each in {**found, "random": others}.items()}
 
 
-def draw_neighbors(retrieved, chosen, labels, names, thumbnail, path):
+def draw_neighbors(
+    retrieved: Retrieved,
+    chosen: Mapping[str, np.ndarray],
+    labels: Labels,
+    names: Mapping[int, str],
+    thumbnail: Thumbnail,
+    path: FilePath,
+) -> None:
     """Draws a sheet with a row for each chosen query: the query, then its nearest neighbors.
 
     Neighbors of its class have a green frame, others a red one.

@@ -1,7 +1,11 @@
 """Draws what was measured during training."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from matplotlib.figure import Figure
 
+from tfdml.registry.annotations import FilePath
 from tfdml.reporting.chart import COLORS, label, save_chart
 
 # Title of each chart, to names of metrics, or the beginning of names, in the events of `metrics.jsonl`.
@@ -38,7 +42,7 @@ def training_curves(events):
     return found
 
 
-def draw_training(events, path):
+def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
     """Draws the curves of a run, which may still be going on, against steps.
 
     Args:
