@@ -28,9 +28,6 @@ class ImageProxies(EmbeddingCallback):
         **kwargs: other arguments of `EmbeddingCallback`, but for `count`.
     """
 
-    # `fit` looks for it where the loss has such proxies.
-    computes_proxies = True
-
     def __init__(self, images: ImageBatches, labels: Labels, *, seed: int = 0, **kwargs: Unpack[PassArguments]):
         super().__init__(images, len(labels), **kwargs)
         self.labels = np.asarray(labels)

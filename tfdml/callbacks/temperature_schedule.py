@@ -21,9 +21,6 @@ class TemperatureSchedule(keras.callbacks.Callback):
         loss: the loss to change, such as one in a `WeightedSum`; None: the model's loss.
     """
 
-    # `fit` looks for it where the loss has a last temperature.
-    changes_temperatures = True
-
     def __init__(
         self,
         first: float,

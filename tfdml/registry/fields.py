@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform, get_origin
 
-from tfdml.registry.argument_checks import checked, expected_like, refuse_unknown
+from tfdml.registry.argument_checks import checked, expected_like, refuse_unknown, takes_fields
 from tfdml.registry.arguments import Expected, expected_by
 
 # For an argument that a base class of Keras takes and checks itself; specs leave it out.
@@ -104,7 +104,7 @@ class Declared:
     @classmethod
     def _shown(cls):
         """The signature of the class, or of an `__init__` of its own."""
-        if not hasattr(cls.__init__, "takes_fields"):
+        if not takes_fields(cls):
             signature = inspect.signature(cls.__init__)
             return signature.replace(parameters=[*signature.parameters.values()][1:])
         shown = [each for each in cls._parameters() if cls.fields[each.name].expected is not OF_KERAS]

@@ -72,7 +72,8 @@ class ImageEmbedder:
         Example: `tfdml.load("runs/quickstart").embed(["car.jpg", "other_car.jpg"])`.
         """
         if isinstance(images, tf.data.Dataset):
-            images = _first_of_tuples(images)
+            if isinstance(images.element_spec, tuple):
+                images = images.map(lambda first, *_: first)
             if not (isinstance(images.element_spec, SPECS) and images.element_spec.dtype == tf.string):
                 return self._embed_dataset(images, batch_size, verbose)
             images = [each for batch in images for each in _texts(batch)]
@@ -236,8 +237,7 @@ def _listed(images):
         return images[None] if images.ndim == 3 and images.dtype.kind not in "OSU" else list(images)
     if isinstance(images, Iterable) and not isinstance(images, dict):
         return list(images)
-    # Pillow's images are arrays, too.
-    image = np.asarray(images)
+    image = np.asarray(images)  # Of Pillow.
     if image.ndim < 2:
         raise ValueError(f"Expected paths, contents of files, or arrays of pixels; received {type(images).__name__}.")
     return [image]
@@ -249,7 +249,3 @@ def _texts(tensor):
         raise ValueError(f"Expected paths or contents of files [N], received shape {tuple(tensor.shape)}.")
     texts = np.atleast_1d(tensor.numpy()).tolist()
     return [text if b"\0" in text else os.fsdecode(text) for text in texts]
-
-
-def _first_of_tuples(dataset):
-    return dataset.map(lambda first, *rest: first) if isinstance(dataset.element_spec, tuple) else dataset
