@@ -229,10 +229,9 @@ def _listed(images):
     """Converts images to a list or array of single images."""
     if isinstance(images, FILES):
         return [images]
-    if tf.is_tensor(images):
-        if images.dtype == tf.string:
-            return _texts(images)
-        images = images.numpy()
+    if tf.is_tensor(images) and images.dtype == tf.string:
+        return _texts(images)
+    images = images.numpy() if tf.is_tensor(images) else images
     if isinstance(images, np.ndarray):
         return images[None] if images.ndim == 3 and images.dtype.kind not in "OSU" else list(images)
     if isinstance(images, Iterable) and not isinstance(images, dict):
