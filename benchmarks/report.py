@@ -45,12 +45,11 @@ def subject_of(arguments, folder):
     files = np.array([picture(seed) for seed in range(arguments.pictures)], object)
     test = Split(files[np.arange(arguments.images) % len(files)], labels)
     splits = SimpleNamespace(test=test, protocol=tfdml.evaluation.protocols.protocol_of("self_retrieval"))
-    settings = record.settings
-    settings.cache = "none"
-    strategy = set_up(settings)
+    settings = record.settings.replace(cache="none")
+    strategy = set_up(settings.run)
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=4), embedding_size=arguments.dim)
     model(np.zeros([1, IMAGE_SIZE, IMAGE_SIZE, 3], np.float32))
-    subject = Subject(Experiment(settings, strategy, splits, ImageData(settings, strategy)), model, run, {})
+    subject = Subject(Experiment(settings, strategy, splits, ImageData(settings.images, strategy)), model, run, {})
     # In place of those of the network.
     subject.__dict__["embeddings"] = embeddings
     return record, subject

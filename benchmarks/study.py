@@ -71,7 +71,7 @@ def check_metrics(flagfile, changes, metrics):
         resolved = tfdml_flags.resolve([f"--flagfile={flagfile}", *changes])
     except flags.Error as error:
         raise ValueError(f"{flagfile}: {error}") from None
-    measured = tfdml_flags.parse("\n".join(resolved.values()))[0].metrics
+    measured = tfdml_flags.parse("\n".join(resolved.values()))[0].evaluation.metrics
     missing = [metric for metric in metrics if measured and metric not in measured]
     if missing:
         raise ValueError(
@@ -112,7 +112,7 @@ def folds_of(flagfile, changes):
     settings, _ = tfdml_flags.parse("\n".join(resolved.values()))
     if any(change.startswith("--fold=") for change in changes):
         return [[]]
-    return [[f"--fold={fold}"] for fold in range(settings.folds)] or [[]]
+    return [[f"--fold={fold}"] for fold in range(settings.evaluation.folds)] or [[]]
 
 
 def mean_of(results):

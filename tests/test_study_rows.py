@@ -28,7 +28,7 @@ from benchmarks import (
 from benchmarks.measured import FILE
 from tfdml import registry
 from tfdml.console import flags
-from tfdml.run.experiment.length import epochs_of, steps_per_epoch_of
+from tfdml.run.experiment.length import Length
 
 
 def searched(study):
@@ -134,7 +134,7 @@ def test_rows_with_four_times_the_steps_change_nothing_else(study):
 def test_the_authors_schedule_is_scaled_to_the_epochs_that_there_are():
     """With the 8,039 images of the set about 53 batches are in the training classes."""
     settings = flags.parse("\n".join(flags.resolve([f"--flagfile={emoji_divide.FLAGFILE}"]).values()))[0]
-    epochs = epochs_of(settings, steps_per_epoch_of(settings, 53))
+    epochs = Length.of(settings.length, settings.evaluation, 53).epochs
     arguments = registry.parse(f"x({emoji_divide.AUTHORS})")[0][1]
     assert (arguments["merge_loss_at"], arguments["merge_at"]) == (int(epochs * 80 / 200), int(epochs * 190 / 200))
 
