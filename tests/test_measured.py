@@ -14,7 +14,7 @@ from tests.run_helpers import result, train
 # In a process of its own, because TensorFlow is set up once in a process.
 PROGRAM = """
 import json, sys
-from benchmarks.measured import measure
+from benchmarks.studies.measured import measure
 from tfdml.run.comparison import compare_runs
 for run_dir in sys.argv[1:]:
     measure(run_dir, "final", learners=2)

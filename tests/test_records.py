@@ -5,7 +5,7 @@ import json
 import pytest
 
 from benchmarks import records, rows, runs
-from benchmarks.measured import measured
+from benchmarks.studies.measured import measured
 from tfdml.flags import resolve
 
 

@@ -25,7 +25,7 @@ from benchmarks import (
     ranked_list_losses,
     runs,
 )
-from benchmarks.measured import FILE
+from benchmarks.studies.measured import FILE
 from tfdml import flags, registry
 from tfdml.run.length import epochs_of, steps_per_epoch_of
 

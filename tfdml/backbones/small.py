@@ -9,7 +9,7 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.registry import register
 
-# Written by `python -m benchmarks.pretrain_toycars`; the recipe and the checksum are next to it.
+# Written by `python -m benchmarks.studies.pretrain_toycars`; the recipe and the checksum are next to it.
 TOYCARS = Path(__file__).parent / "weights" / "small_toycars.weights.h5"
 
 
