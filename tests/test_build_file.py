@@ -44,7 +44,7 @@ def of_kind(targets, kind):
 
 def command_lines():
     """Modules that do something when they are run."""
-    scripts = files("tfdml/*.py") | files("pipelines/*.py") | files("benchmarks/*.py") | files("docs/*.py")
+    scripts = files("tfdml/*.py") | files("pipelines/*.py") | files("benchmarks/**/*.py") | files("docs/*.py")
     return {file for file in scripts if '__name__ == "__main__"' in (ROOT / file).read_text()}
 
 

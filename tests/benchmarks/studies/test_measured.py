@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks import measured
+from benchmarks.studies import measured
 from tests.run_helpers import result, train
 
 # In a process of its own, because TensorFlow is set up once in a process.

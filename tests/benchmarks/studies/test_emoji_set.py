@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks import emoji_set
+from benchmarks.studies import emoji_set
 
 NAMES = {
     "twemoji": "{}.png",

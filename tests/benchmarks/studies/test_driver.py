@@ -4,15 +4,19 @@ import json
 
 import pytest
 
-from benchmarks import curves, rows, runs, searches
+from benchmarks.studies import columns, curves, driver, runs, searches
+from benchmarks.studies.driver import print_study
+from benchmarks.studies.study import Study
 from tfdml.flags import resolve
 
-HEADS = ["", "Recall@1"]
 
-
-def row(results, run_dirs):
+def best(results, run_dirs):
     assert all(run_dir.is_dir() for run_dir in run_dirs)
-    return [runs.spread([result["best"]["recall_at_1"] for result in results])]
+    return columns.metric_of("best")(results, run_dirs)
+
+
+def study_of(flagfile, rows, folder, **more):
+    return Study(flagfile=str(flagfile), rows=rows, columns={"Recall@1": best}, folder=str(folder), **more)
 
 
 @pytest.fixture
@@ -55,10 +59,10 @@ SETTINGS = {
 }
 
 
-def test_validation_chooses_and_the_chosen_runs_are_used_again(flagfile, trained, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("sys.argv", ["study", "--seeds=0,1", "--epochs=2", f"--curves={tmp_path / 'curves.png'}"])
-    changes = {"triplet": [], "margin": ["--embedding_size=8"]}
-    rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row, settings=SETTINGS)
+def test_validation_chooses_and_the_chosen_runs_are_used_again(flagfile, trained, tmp_path, capsys):
+    rows = {"triplet": [], "margin": ["--embedding_size=8"]}
+    study = study_of(flagfile, rows, tmp_path / "runs", settings=SETTINGS)
+    print_study(study, ["0", "1"], ["--epochs=2"], curves=str(tmp_path / "curves.png"))
     first, second = capsys.readouterr().out.split("\n\n")[1:]
     assert first.splitlines()[2:] == [
         "| triplet | `--loss=triplet(margin=0.1)` | **80.0** |",
@@ -75,19 +79,19 @@ def test_validation_chooses_and_the_chosen_runs_are_used_again(flagfile, trained
 
 def test_flags_of_the_search_alone(flagfile, trained, tmp_path):
     searching = ["--members=0", "--evaluate_on=validation"]
-    changes = {"triplet": ["--members=5"], "margin": ["--members=5"], "ten": ["--members=10"]}
+    members = {"triplet": 5, "margin": 5, "ten": 10}
+    rows = {name: [f"--flagfile={flagfile}", f"--members={count}"] for name, count in members.items()}
     settings = {**SETTINGS, "ten": SETTINGS["margin"]}
-    found = searches.search(str(flagfile), changes, settings, tmp_path / "runs", searching)
+    found = searches.search(rows, settings, tmp_path / "runs", searching)
     assert "2 settings of each of these rows, with seed 0, and with `--members=0`" in found.budget(searching[:1])
     # Rows that differ in their members alone are searched once.
     assert len(trained) == 4 and all(searching[0] in arguments for arguments in trained)
     assert found.setting("margin") == found.setting("ten") == ["--loss=margin(margin=0.2)"]
 
 
-def test_a_row_has_the_setting_of_another(flagfile, trained, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr("sys.argv", ["study", "--seeds=0,1", "--row=longer"])
-    changes, more = {"triplet": [], "longer": ["--steps=80"]}, {"settings": SETTINGS, "follow": {"longer": "triplet"}}
-    rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row, **more)
+def test_a_row_has_the_setting_of_another(flagfile, trained, tmp_path, capsys):
+    rows, more = {"triplet": [], "longer": ["--steps=80"]}, {"settings": SETTINGS, "follow": {"longer": "triplet"}}
+    print_study(study_of(flagfile, rows, tmp_path / "runs", **more), ["0", "1"], only=["longer"])
     assert [("--steps=80" in arguments, arguments[-3]) for arguments in trained] == [
         (False, "--loss=triplet(margin=0.1)"),
         (False, "--loss=triplet(margin=0.3)"),
@@ -97,31 +101,37 @@ def test_a_row_has_the_setting_of_another(flagfile, trained, monkeypatch, tmp_pa
     assert capsys.readouterr().out.splitlines()[-1] == "| longer | 15.0 ± 7.1 |"
 
 
-def test_a_flag_that_a_row_has_is_not_for_all(flagfile, monkeypatch, tmp_path):
-    monkeypatch.setattr("sys.argv", ["study", "--steps=5"])
+def test_a_flag_that_a_row_has_is_not_for_all(flagfile, tmp_path):
     with pytest.raises(ValueError, match="The row 'longer' has --steps=80. Leave out the flag, or the row"):
-        rows.compare("About.", str(flagfile), {"short": [], "longer": ["--steps=80"]}, str(tmp_path), HEADS, row)
+        print_study(study_of(flagfile, {"short": [], "longer": ["--steps=80"]}, tmp_path), ["0"], ["--steps=5"])
     settings = {"short": [["--steps=40"], ["--steps=80"]]}
     with pytest.raises(ValueError, match="The row 'short' has --steps=40. Leave out the flag, or the row"):
-        rows.compare("About.", str(flagfile), {"short": []}, str(tmp_path), HEADS, row, settings=settings)
+        print_study(study_of(flagfile, {"short": []}, tmp_path, settings=settings), ["0"], ["--steps=5"])
+
+
+def test_a_row_and_a_flag_that_there_are_not_are_told_at_once(flagfile, tmp_path):
+    study = study_of(flagfile, {"short": [], "longer": ["--steps=80"]}, tmp_path)
+    with pytest.raises(ValueError, match="There is no row 'long'. Rows are: short; longer."):
+        print_study(study, ["0"], only=["long"])
+    with pytest.raises(ValueError, match="plain.flags: Unknown command line flag 'epoch'"):
+        print_study(study, ["0"], ["--epoch=3"])
 
 
 def test_final_models_choose_where_final_models_are_compared(flagfile, trained, tmp_path):
-    changes = {"triplet": []}
-    found = searches.search(str(flagfile), changes, SETTINGS, tmp_path, which="final")
+    found = searches.search({"triplet": [f"--flagfile={flagfile}"]}, SETTINGS, tmp_path, which="final")
     assert found.setting("triplet") == ["--loss=triplet(margin=0.3)"]
 
 
 def test_each_row_has_the_same_budget(flagfile, tmp_path):
     settings = {**SETTINGS, "margin": SETTINGS["margin"][:1]}
     with pytest.raises(ValueError, match="as many settings for each row, received {'triplet': 2, 'margin': 1}"):
-        searches.search(str(flagfile), dict.fromkeys(SETTINGS, []), settings, tmp_path)
+        searches.search(dict.fromkeys(SETTINGS, [f"--flagfile={flagfile}"]), settings, tmp_path)
 
 
 def test_nothing_is_chosen_on_the_test(flagfile, tmp_path):
-    changes = {"triplet": ["--evaluate_on=test"]}
+    rows = {"triplet": [f"--flagfile={flagfile}", "--evaluate_on=test"]}
     with pytest.raises(ValueError, match="'triplet' needs --evaluate_on=validation"):
-        searches.search(str(flagfile), changes, SETTINGS, tmp_path)
+        searches.search(rows, SETTINGS, tmp_path)
 
 
 def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, capsys):
@@ -134,11 +144,10 @@ def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, caps
         found = {"queries": [4, 6, 10], "right": [1 + more, 3, 5]}
         (run_dir / "measured.json").write_text(json.dumps(found))
 
-    monkeypatch.setattr(rows, "measure", measure)
-    monkeypatch.setattr("sys.argv", ["study", "--seeds=0,1", "--intervals"])
-    changes = {name: each[0] for name, each in SETTINGS.items()}
+    monkeypatch.setattr(driver, "measure", measure)
+    rows = {name: each[0] for name, each in SETTINGS.items()}
     more = {"which": "final", "learners": 3, "differences": [("triplet", "margin"), ("margin", "not there")]}
-    rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row, **more)
+    print_study(study_of(flagfile, rows, tmp_path / "runs", **more), ["0", "1"], intervals=True)
     lines = capsys.readouterr().out.splitlines()
     assert asked == [("final", 3)] * 4
     assert lines[0] == "|  | Recall@1 | difference from triplet |"
@@ -155,10 +164,9 @@ def test_rows_that_differ_significantly(flagfile, trained, monkeypatch, tmp_path
         (counts,) = [found for margin, found in right.items() if margin in str(run_dir)]
         (run_dir / "measured.json").write_text(json.dumps({"queries": [4, 6, 10], "right": counts}))
 
-    monkeypatch.setattr(rows, "measure", measure)
-    monkeypatch.setattr("sys.argv", ["study", "--seeds=0", "--pairwise"])
-    changes = {margin: [f"--loss=triplet(margin={margin})"] for margin in right}
-    rows.compare("About.", str(flagfile), changes, str(tmp_path / "runs"), HEADS, row)
+    monkeypatch.setattr(driver, "measure", measure)
+    rows = {margin: [f"--loss=triplet(margin={margin})"] for margin in right}
+    print_study(study_of(flagfile, rows, tmp_path / "runs"), ["0"], pairwise=True)
     # 0.3 is better in each class, 0.2 in one, which a resample may not have.
     assert capsys.readouterr().out.splitlines()[-3:] == ["| 0.3 | 0.1 |", "| 0.2 | none |", "| 0.1 | none |"]
 
@@ -177,10 +185,9 @@ def test_curves_end_where_the_first_run_of_a_row_ends(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("steps", [range(0, 81, 8), range(0, 81, 20), (0, 80)])
-def test_what_a_run_gained_in_the_last_quarter(steps, monkeypatch):
+def test_what_a_run_gained_in_the_last_quarter(steps):
     """Of a straight line a quarter, wherever it was evaluated."""
-    monkeypatch.setattr(runs, "curve", lambda path: {step: step / 80 for step in steps})
-    assert runs.gained_late(["run"]) == pytest.approx([0.25])
+    assert columns.gain_of({step: step / 80 for step in steps}) == pytest.approx(0.25)
 
 
 def test_ensembles_have_no_curve(monkeypatch, tmp_path, capsys):

@@ -1,17 +1,18 @@
 """The tables in docs/methods.md are what its commands print of the records."""
 
 import re
-import runpy
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
+from absl import flags
+from absl.testing import flagsaver
 
-from benchmarks import runs
+from benchmarks import study
+from benchmarks.studies import runs
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
 # The text of a section after its command, up to the next heading.
 SECTIONS = re.findall(
@@ -36,12 +37,10 @@ def measured_rows(section):
 
 
 def name_of(section):
-    return re.search(r"benchmarks\.(\w+).*?records/(\w+)", section[0], re.DOTALL).groups()
+    return re.search(r"benchmarks\.study (\w+).*?records/(\w+)", section[0], re.DOTALL).groups()
 
 
 @pytest.mark.slow
-# Another test may have imported the command.
-@pytest.mark.filterwarnings("ignore:.*found in sys.modules:RuntimeWarning")
 @pytest.mark.parametrize(
     "section",
     [pytest.param(each, marks=[pytest.mark.nightly] * (LARGE in name_of(each))) for each in SECTIONS],
@@ -49,15 +48,16 @@ def name_of(section):
 )
 def test_rows_of_the_docs_are_those_that_the_command_prints(section, monkeypatch, tmp_path, capsys):
     command, text = section
-    module, *arguments = shlex.split(command.replace("\\\n", " "))[2:]
+    arguments = shlex.split(command.replace("\\\n", " "))[2:]
     records = next(argument for argument in arguments if argument.startswith("--records=")).partition("=")[2]
     # A command may write into them.
     copy = shutil.copy(ROOT / records, tmp_path)
     arguments = [argument.replace(records, copy) for argument in arguments]
     monkeypatch.chdir(ROOT)
-    monkeypatch.setattr(runs, "train", lambda flags: pytest.fail(f"The records lack the run {flags}."))
-    monkeypatch.setattr(sys, "argv", [module, *arguments, f"--runs={tmp_path / 'runs'}"])
-    runpy.run_module(module, run_name="__main__")
+    monkeypatch.setattr(runs, "train", lambda given: pytest.fail(f"The records lack the run {given}."))
+    with flagsaver.flagsaver():
+        _, *given = flags.FLAGS([*arguments, f"--runs={tmp_path / 'runs'}"], known_only=True)
+        study.main(given)
     printed = [spreads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     rows = measured_rows(text)
     assert rows and not [row for row in rows if not any(spreads(row) <= cells for cells in printed)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks import emoji_set, omniglot_set
+from benchmarks.studies import emoji_set, omniglot_set
 
 SETS = [(emoji_set, "sources"), (omniglot_set, "source")]
 

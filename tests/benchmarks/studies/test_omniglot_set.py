@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from benchmarks import omniglot_set
+from benchmarks.studies import omniglot_set
 
 
 def drawing(seed):
