@@ -67,3 +67,8 @@ def spread(values):
     """Mean ± standard deviation of fractions, in percent."""
     deviation = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
     return f"{100 * statistics.mean(values):.1f}{deviation}"
+
+
+# Of a study on validation classes: the best model there beside the last one, and whether the run was finished.
+BEST_AND_LAST = {"Recall@1": metric_of("best"), "of the last model": metric_of("metrics")}
+FINISHED = {"steps to the best": steps_to_best, "gain in the last quarter": gained_late}

@@ -4,8 +4,8 @@ import statistics
 from pathlib import Path
 
 from benchmarks.studies.columns import metric_of, spread, steps_to_best
+from benchmarks.studies.declaration import Study
 from benchmarks.studies.runs import resolved
-from benchmarks.studies.study import Study
 from tfdml.flags import parse
 
 

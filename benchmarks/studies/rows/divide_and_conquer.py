@@ -14,8 +14,8 @@ import statistics
 
 from benchmarks.studies.added_rows import EIGHT_TIMES, FOUR_TIMES
 from benchmarks.studies.columns import correlation, gained_late, metric_of, recall_of_measured
+from benchmarks.studies.declaration import Study
 from benchmarks.studies.runs import curve
-from benchmarks.studies.study import Study
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4

@@ -13,7 +13,7 @@ import itertools
 from functools import partial
 
 from benchmarks.studies.columns import correlation, measured_learners, metric_of, recall_of_measured, spread
-from benchmarks.studies.study import Study
+from benchmarks.studies.declaration import Study
 
 FLAGFILE = "configs/toycars_edms.flags"
 

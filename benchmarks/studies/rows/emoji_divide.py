@@ -12,9 +12,9 @@ about the images; --data_dir says where they are.
 """
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
-from benchmarks.studies.columns import gained_late, metric_of, steps_to_best
+from benchmarks.studies.columns import BEST_AND_LAST, FINISHED
+from benchmarks.studies.declaration import Study
 from benchmarks.studies.rows.divide_and_conquer import OF_LEARNERS, SLICES, divided
-from benchmarks.studies.study import Study
 
 FLAGFILE = "configs/emoji.flags"
 SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003", "0.001")]
@@ -81,13 +81,7 @@ DIFFERENCES = [
     ("K = 4, at once on all data", "K = 4, at once"),
     ("K = 4, every slice on every batch of 256", "K = 4, at once"),
 ]
-COLUMNS = {
-    "Recall@1": metric_of("best"),
-    "of the last model": metric_of("metrics"),
-    **OF_LEARNERS,
-    "steps to the best": steps_to_best,
-    "gain in the last quarter": gained_late,
-}
+COLUMNS = {**BEST_AND_LAST, **OF_LEARNERS, **FINISHED}
 
 STUDY = Study(
     flagfile=FLAGFILE,

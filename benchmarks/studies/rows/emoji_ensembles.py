@@ -13,8 +13,8 @@ import itertools
 import statistics
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
-from benchmarks.studies.columns import gained_late, learners_of, metric_of, recall_alone, steps_to_best
-from benchmarks.studies.study import Study
+from benchmarks.studies.columns import BEST_AND_LAST, FINISHED, learners_of, recall_alone
+from benchmarks.studies.declaration import Study
 
 FLAGFILE = "configs/emoji.flags"
 # As in the paper, batches of 32 pairs, and (10) over all pairs of a batch; or over those that it was made of.
@@ -113,12 +113,10 @@ def cosine_of_self_pairs(results, run_dirs):
 
 
 COLUMNS = {
-    "Recall@1": metric_of("best"),
-    "of the last model": metric_of("metrics"),
+    **BEST_AND_LAST,
     "a learner's Recall@1": recall_alone,
     "cosine of self pairs": cosine_of_self_pairs,
-    "steps to the best": steps_to_best,
-    "gain in the last quarter": gained_late,
+    **FINISHED,
 }
 
 STUDY = Study(

@@ -13,8 +13,8 @@ docs/emoji.md is about the images; --data_dir says where they are.
 import itertools
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
-from benchmarks.studies.columns import gained_late, metric_of, steps_to_best
-from benchmarks.studies.study import Study
+from benchmarks.studies.columns import BEST_AND_LAST, FINISHED, metric_of
+from benchmarks.studies.declaration import Study
 
 FLAGFILE = "configs/emoji.flags"
 RATES = ("0.0001", "0.0003")
@@ -84,13 +84,7 @@ DIFFERENCES = [(f"contrastive{FOUR_TIMES}", f"contrastive{PAIRS}")]
 DIFFERENCES += [("N-pair", f"N-pair{LARGER}")]
 DIFFERENCES += [(f"contrastive{more}", f"contrastive, with a diameter{more}") for more in ("", FOUR_TIMES)]
 DIFFERENCES += [(name, f"{name}{more}") for more in (CENTERED, PROXIES_FIRST) for name in LOOKED_INTO]
-COLUMNS = {
-    "Recall@1": metric_of("best"),
-    "of the last model": metric_of("metrics"),
-    "MAP@R": metric_of("best", "map_at_r"),
-    "steps to the best": steps_to_best,
-    "gain in the last quarter": gained_late,
-}
+COLUMNS = {**BEST_AND_LAST, "MAP@R": metric_of("best", "map_at_r"), **FINISHED}
 
 
 def settings_of(name):

@@ -7,9 +7,9 @@ Recall@1 on validation classes gained in the last quarter of the steps, near 0 w
 see `benchmarks.studies.runs`. docs/emoji.md is about the images; --data_dir says where they are.
 """
 
+from benchmarks.studies.declaration import Study
 from benchmarks.studies.rows.emoji_ensembles import MORE_RATES
 from benchmarks.studies.rows.emoji_losses import COLUMNS, FLAGFILE, SEARCHING
-from benchmarks.studies.study import Study
 
 # At an eighth, a sixteenth and a 32nd of the images' sides: finer than the paper's, at a sixteenth, a 32nd and a 32nd.
 LEVELS = {"L": "block_5_add", "M": "block_12_add", "H": "output"}

@@ -9,7 +9,7 @@ learners alone, and the mean cosine of self pairs. Runs are kept. Three times as
 import statistics
 
 from benchmarks.studies.columns import measured_learners, metric_of, recall_of_learners
-from benchmarks.studies.study import Study
+from benchmarks.studies.declaration import Study
 
 FLAGFILE = "configs/toycars_abe.flags"
 CUT = "branch='stage2'"

@@ -7,7 +7,7 @@ kept.
 """
 
 from benchmarks.studies.columns import gained_late, metric_of
-from benchmarks.studies.study import Study
+from benchmarks.studies.declaration import Study
 
 FLAGFILE = "configs/toycars_lifted.flags"
 # More epochs than any run has: the neighbors stay random.

@@ -8,7 +8,7 @@ Margins and temperatures: `ranked_list_boundaries`. Other losses: `ranked_list_l
 """
 
 from benchmarks.studies.columns import gained_late, metric_of, recall_alone
-from benchmarks.studies.study import Study
+from benchmarks.studies.declaration import Study
 
 FLAGFILE = "configs/toycars_rll.flags"
 LEVELS = {"L": "stage2", "M": "stage3", "H": "stage4"}

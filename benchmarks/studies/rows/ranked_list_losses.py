@@ -8,8 +8,8 @@ quarter of the steps, near 0 where a run is finished. Runs are kept. Longer:
 """
 
 from benchmarks.studies.columns import gained_late, metric_of
+from benchmarks.studies.declaration import Study
 from benchmarks.studies.rows.emoji_losses import LOSSES, PROXIES
-from benchmarks.studies.study import Study
 
 FLAGFILE = "configs/toycars_rll.flags"
 ONE_LEVEL = ["--method=single", "--embedding_size=64"]

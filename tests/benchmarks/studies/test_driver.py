@@ -5,8 +5,8 @@ import json
 import pytest
 
 from benchmarks.studies import columns, curves, driver, runs, searches
+from benchmarks.studies.declaration import Study
 from benchmarks.studies.driver import print_study
-from benchmarks.studies.study import Study
 from tfdml.flags import resolve
 
 

@@ -5,10 +5,10 @@ import json
 import pytest
 
 from benchmarks.studies import driver, runs
+from benchmarks.studies.declaration import Study
 from benchmarks.studies.driver import print_study
 from benchmarks.studies.flagfiles import of_flagfiles
 from benchmarks.studies.folds import folds_of
-from benchmarks.studies.study import Study
 from tfdml.flags import resolve
 
 METRICS = ["recall_at_1"]

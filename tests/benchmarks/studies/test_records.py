@@ -5,9 +5,9 @@ import json
 import pytest
 
 from benchmarks.studies import records, runs
+from benchmarks.studies.declaration import Study
 from benchmarks.studies.driver import print_study
 from benchmarks.studies.measured import measured
-from benchmarks.studies.study import Study
 from tfdml.flags import resolve
 
 
