@@ -9,7 +9,9 @@ HERE = Path(__file__).parent
 README = HERE / "README.md"
 
 # Read as text: importing the package would need what this file is about to install.
-VERSION = re.search(r'^__version__ = "(.+)"$', (HERE / "tfdml/__init__.py").read_text(encoding="utf-8"), re.MULTILINE)
+VERSION = re.search(
+    r'^__version__ = "(.+)"$', (HERE / "tfdml/console/version.py").read_text(encoding="utf-8"), re.MULTILINE
+)
 
 REQUIRES = [
     # Models, layers, losses and the training loop. 3.15 has Keras' own security fixes for model files; 4 is unknown.
@@ -124,6 +126,8 @@ TEST = [
     "pytest-xdist~=3.8",
     # Lint and format. Pinned to a minor release, because the next one formats differently.
     "ruff~=0.17.5",
+    # Checks the examples of the docs as editors do, and brings its own Node. Pinned: another release marks other lines.
+    "basedpyright==1.40.2",
     # Drives headless Chromium, which opens the page of a report. The next major release may change its calls.
     "selenium~=4.51",
     # Searches for inputs that violate a property. Its interface is stable within a major release.
@@ -213,7 +217,9 @@ setup(
     # Tests, benchmarks, documentation and configurations stay in the repository.
     packages=find_packages(include=["tfdml", "tfdml.*", "pipelines", "pipelines.*"]),
     package_data={
-        "tfdml.backbones": ["weights/*"],
+        "tfdml": ["*.pyi", "py.typed"],
+        "pipelines": ["py.typed"],
+        "tfdml.backbones.weights": ["*.h5", "*.json"],
         "tfdml.reporting.page": ["*.css", "*.html", "*.js"],
         "tfdml.serving.http": ["*.css", "*.html", "*.js"],
     },

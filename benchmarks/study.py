@@ -17,8 +17,8 @@ from absl import flags
 from benchmarks.studies import rows
 from benchmarks.studies.driver import print_study
 from benchmarks.studies.flagfiles import of_flagfiles
-from tfdml import command
-from tfdml import flags as tfdml_flags
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_list("seeds", ["0", "1", "2"], "Seeds, each a run of every row.")
 flags.DEFINE_string("runs", "", "Folder of the run directories; empty: that of the study, runs/study of flagfiles.")

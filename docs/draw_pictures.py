@@ -25,10 +25,10 @@ DRAWING, OPENING = 10, 2
 
 
 def main(_):
-    from tfdml.run import pictures
-    from tfdml.run.experiment import trained
-    from tfdml.run.run_directory import RunDirectory
-    from tfdml.run.subject import Subject
+    from tfdml.reporting.pictures import kinds as pictures
+    from tfdml.reporting.subject import Subject
+    from tfdml.run.directory.run_directory import RunDirectory
+    from tfdml.run.experiment.experiment import trained
 
     make_contact_sheet.main(None)
     run = RunDirectory(flags.FLAGS.run_dir)
@@ -51,8 +51,8 @@ def main(_):
 
 def photograph_report(subject, folder):
     """Takes pictures of the report's queries, and of one that is opened and explained."""
-    from tfdml.run.page import write_page
-    from tfdml.run.record import Record
+    from tfdml.reporting.run_page import write_page
+    from tfdml.run.directory.record import Record
 
     page = folder / "index.html"
     write_page(Record.of(subject.run.path), subject, {}, page)
@@ -73,7 +73,7 @@ def photograph_report(subject, folder):
 
 def photograph_projector(subject, path):
     """Takes a picture of TensorBoard's projector with the embeddings of a run."""
-    from tfdml.run.pictures import PICTURES
+    from tfdml.reporting.pictures.kinds import PICTURES
 
     PICTURES["projector"].draw(subject, path.parent)
     with chromium(webgl=True) as browser:

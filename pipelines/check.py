@@ -4,9 +4,9 @@ import sys
 
 from absl import flags
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
-from tfdml.progress_bar import ProgressBar
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
+from tfdml.console.progress_bar import ProgressBar
 
 tfdml_flags.define_debug()
 flags.DEFINE_string("dataset", "", "Dataset spec, as in training.")

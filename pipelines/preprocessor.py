@@ -4,14 +4,16 @@ Training, evaluation and serving all preprocess images here, so that they agree 
 of steps, written as `random_resized_crop(area=(0.5, 1.0))|flip`; `pipelines.transforms` has them.
 """
 
+import dataclasses
+
 import numpy as np
 import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.images.decoding import decode, decode_cut
-from tfdml.argument_checks import expects
-from tfdml.arguments import one_of
 from tfdml.registry import create_chain
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import one_of
 
 
 @expects(channels=one_of("rgb", "bgr"))
@@ -46,6 +48,11 @@ class Preprocessor:
         depends_on_seed = [not isinstance(step, Cut) or step.random for step in self._steps]
         # How many steps at the start do not depend on the seed.
         self._cacheable_steps = [*depends_on_seed, True].index(True)
+
+    @classmethod
+    def of(cls, preprocessing):
+        """Creates the preprocessor that a `Preprocessing` describes."""
+        return cls(**dataclasses.asdict(preprocessing))
 
     def __call__(self, contents, seed, box=None):
         """Preprocesses the contents of a file (scalar string), with a seed (`[2]` int64) and a box as in `decode`."""

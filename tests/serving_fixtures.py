@@ -12,11 +12,12 @@ import pytest
 from PIL import Image
 
 import tfdml
+from pipelines.preprocessing import preprocessing_of
 from pipelines.preprocessor import Preprocessor
 from tests.run_helpers import made_once
-from tfdml.preprocessing import preprocessing_of
-from tfdml.serving import ExportedModel, export, indexing, searcher
-from tfdml.serving.model_files import model_hash
+from tfdml.serving import ExportedModel, export
+from tfdml.serving.exported.model_files import model_hash
+from tfdml.serving.index import indexing, searcher
 
 SIZE = 24
 

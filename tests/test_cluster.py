@@ -5,10 +5,10 @@ import pyarrow.parquet
 import pytest
 
 from tests.commands import assert_one_error, run
-from tfdml.clustering import kmeans
-from tfdml.embedding_shards import EmbeddingShards
-from tfdml.serving import shard_clusters
-from tfdml.serving.shard_clusters import cluster_shards
+from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.neighbors.clustering import kmeans
+from tfdml.serving.embedding import shard_clusters
+from tfdml.serving.embedding.shard_clusters import cluster_shards
 
 COUNT, SHARD = 90, 20
 

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from absl import flags as absl_flags
 
-from tfdml import flags, registry
+from tfdml import registry
+from tfdml.console import flags
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.losses.proxy_loss import ProxyLoss
-from tfdml.run.optimizer import parse_multipliers
+from tfdml.run.training.optimizer import parse_multipliers
 
 CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.flags"))
 DIVIDED = [path for path in CONFIGS if "_dnc" in path.stem and not path.stem.startswith("toycars")]

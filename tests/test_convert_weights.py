@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.backbones.weights.published_files import caffe_tensors, caffemodel
 from tests.commands import assert_one_error, run
 from tests.run_helpers import train
-from tests.weights.published_files import caffe_tensors, caffemodel
 from tfdml.backbones import Small
 from tfdml.registry import create
-from tfdml.run.model_files import load_weights
+from tfdml.run.directory.model_files import load_weights
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from pipelines.datasets import load
 from tests.commands import ROOT, assert_one_error, run
 from tests.pipelines.tiny_datasets import picture
 from tests.run_helpers import MODEL_FLAGS, result
-from tfdml.run.splits import held_out
+from tfdml.run.experiment.splits import held_out
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from tests.backbones.test_backbones import BACKBONES
 from tests.commands import Command
 from tests.run_helpers import result
 from tfdml import registry
-from tfdml.weights import SOURCES
+from tfdml.backbones.weights import SOURCES
 
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
@@ -186,7 +186,7 @@ def test_a_recipe_is_described_by_the_first_sentence_of_its_comment():
 
 def test_a_new_kind_and_a_new_part_are_on_the_page_of_all_parts(monkeypatch):
     monkeypatch.setitem(registry.ROOMS, "spice", "tfdml.registry")
-    monkeypatch.setitem(registry._registered, "spice", {})
+    monkeypatch.setitem(registry.parts._registered, "spice", {})
 
     @registry.register("spice", "soup")
     def soup():

@@ -14,17 +14,18 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.packed_images import PackedImages
 from tests.bulk_fixtures import BAD, COUNT, OPTIONS, contents, models_load_once, write_photos  # noqa: F401
 from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
-from tfdml.checked_files import fingerprint
-from tfdml.embedding_shards import EmbeddingShards
 from tfdml.evaluation.embedding_files import EmbeddingFiles
-from tfdml.serving import bulk_embedding, indexing
-from tfdml.serving.bulk_embedding import embed_images
-from tfdml.serving.embedding_job import EmbeddingJob
-from tfdml.serving.embedding_pass import embed_rows
-from tfdml.serving.image_list import ImageList
-from tfdml.serving.index_folder import IndexFolder
-from tfdml.serving.indexing import index_embeddings, index_images
-from tfdml.serving.model_files import model_hash
+from tfdml.files.checked_files import fingerprint
+from tfdml.files.embedding_job import EmbeddingJob
+from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.serving.embedding import bulk_embedding
+from tfdml.serving.embedding.bulk_embedding import embed_images
+from tfdml.serving.embedding.embedding_pass import embed_rows
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.exported.model_files import model_hash
+from tfdml.serving.index import indexing
+from tfdml.serving.index.index_folder import IndexFolder
+from tfdml.serving.index.indexing import index_embeddings, index_images
 
 
 @pytest.fixture(scope="module")

@@ -8,13 +8,13 @@ import pytest
 
 from tests.bulk_fixtures import OPTIONS, contents, models_load_once, write_photos  # noqa: F401
 from tests.serving_fixtures import exported, loaded, picture
-from tfdml import embedding_shards
-from tfdml.checked_files import write_flushed
-from tfdml.serving.bulk_embedding import embed_images
-from tfdml.serving.embedding_job import EmbeddingJob
-from tfdml.serving.embedding_pass import embed_rows
-from tfdml.serving.image_list import ImageList
-from tfdml.serving.model_files import model_hash
+from tfdml.files import embedding_shards
+from tfdml.files.checked_files import write_flushed
+from tfdml.files.embedding_job import EmbeddingJob
+from tfdml.serving.embedding.bulk_embedding import embed_images
+from tfdml.serving.embedding.embedding_pass import embed_rows
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.exported.model_files import model_hash
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.commands import Command, run
 from tests.serving_fixtures import exported, picture
-from tfdml.embedding_shards import EmbeddingShards
+from tfdml.files.embedding_shards import EmbeddingShards
 
 
 def write_photos(folder):

@@ -21,21 +21,21 @@ from pipelines.datasets.packed_images import read_part
 from pipelines.reading.cached_rows import rows_on_disk
 from tests.commands import assert_one_error, run
 from tests.run.parsed_flags import parsed
-from tfdml import loading
-from tfdml.archive_sizes import ALWAYS_ALLOWED
 from tfdml.backbones import Small
-from tfdml.checked_files import read_manifest
+from tfdml.backbones.weights.caffemodel import read_caffemodel
+from tfdml.backbones.weights.state_dicts import read_state_dict
+from tfdml.console.flagfiles import check_flagfiles
 from tfdml.evaluation import embedding_files
 from tfdml.evaluation.embedding_files import EmbeddingFiles
-from tfdml.flagfiles import check_flagfiles
-from tfdml.model_archive import damage_of
-from tfdml.parquet_files import MOST_TEXT, read_columns, values_of
-from tfdml.run.model_files import load_weights
-from tfdml.run.run_directory import RunDirectory
-from tfdml.serving.contact_sheet import _tile
-from tfdml.serving.image_tables import read_image_table
-from tfdml.weights.caffemodel import read_caffemodel
-from tfdml.weights.state_dicts import read_state_dict
+from tfdml.files.archive_sizes import ALWAYS_ALLOWED
+from tfdml.files.checked_files import read_manifest
+from tfdml.files.parquet_files import MOST_TEXT, read_columns, values_of
+from tfdml.run import loading
+from tfdml.run.directory.model_archive import damage_of
+from tfdml.run.directory.model_files import load_weights
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.serving.embedding.image_tables import read_image_table
+from tfdml.serving.index.contact_sheet import _tile
 
 LONG = "x" * 2**20
 

@@ -8,7 +8,7 @@ import pytest
 from pipelines.datasets import load
 from tests.commands import Forked, run
 from tests.serving_fixtures import exported, picture
-from tfdml.embedding_shards import EmbeddingShards
+from tfdml.files.embedding_shards import EmbeddingShards
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ from tfdml.callbacks.projector import write_projector_files
 from tfdml.reporting import draw_attention, draw_batch
 from tfdml.reporting.chart import save_chart
 from tfdml.reporting.sheet import Sheet
-from tfdml.run.hparams import write_hparams
-from tfdml.run.model_files import save_model
-from tfdml.run.run_directory import RunDirectory
-from tfdml.run.run_log import RunLog
+from tfdml.run.directory.hparams import write_hparams
+from tfdml.run.directory.model_files import save_model
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.run_log import RunLog
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import keras
 import numpy as np
 import pytest
 
+from pipelines.preprocessing import preprocessing_of
 from tests.run_helpers import events, pictures, train
 from tfdml import registry
-from tfdml.preprocessing import preprocessing_of
 
 # Every batch is the whole training split, without augmentation and dropout: what falls, falls because it is learned.
 CLASSES, PER_CLASS, STEPS = 8, 8, 4

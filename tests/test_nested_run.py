@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipelines.preprocessor import Preprocessor
 from tests.commands import run
 from tests.run_helpers import made_once, train
-from tfdml.run.image_data import preprocessor_of
 
 
 def nested_run():
@@ -39,7 +39,7 @@ def pixels():
 def test_dims_that_were_trained_are_the_first_ones(tmp_path):
     found, facts, warned = exported(tmp_path, "--dims=8")
     model = keras.models.load_model(nested_run() / "model.keras", compile=False)
-    whole = model(preprocessor_of(model.preprocessing).normalize(pixels())).numpy()
+    whole = model(Preprocessor.of(model.preprocessing).normalize(pixels())).numpy()
     expected = whole[:, :8] / np.linalg.norm(whole[:, :8], axis=1, keepdims=True)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     assert (facts["dimension"], facts["metric"], warned) == (8, "cosine", "")

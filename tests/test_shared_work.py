@@ -10,8 +10,8 @@ from tests.thread_workers import together
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.search import Search
-from tfdml.neighbors import nearest_negatives
-from tfdml.workers import Workers
+from tfdml.neighbors.nearest import nearest_negatives
+from tfdml.runtime.workers import Workers
 
 RANDOM = np.random.default_rng(0)
 # One class has a single row, which is no query.

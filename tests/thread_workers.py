@@ -5,7 +5,7 @@ import threading
 
 import numpy as np
 
-from tfdml.workers import Workers
+from tfdml.runtime.workers import Workers
 
 
 class Exchange:

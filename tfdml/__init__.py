@@ -3,9 +3,11 @@
 import importlib
 import sys
 
-from tfdml import names, startup
+from tfdml.console import startup
+from tfdml.console.version import __version__
+from tfdml.registry import suggestions
+from tfdml.registry.moved import hand_on
 
-__version__ = "0.1.0"
 # The names that are for users.
 __all__ = ["__version__"]
 # Packages where a name may stand that is looked for here.
@@ -17,10 +19,10 @@ if startup.begin():
 
     import keras
 
-    from tfdml import backbones, functional, heads, layers, losses, memories, registry
-    from tfdml.preprocessing import Preprocessing
+    from pipelines.preprocessing import Preprocessing
+    from tfdml import backbones, functional, heads, layers, losses, registry
 
-    __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "memories", "registry"]
+    __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry"]
 
     # Losses, layers and backbones run on any Keras backend; the rest needs TensorFlow.
     if keras.backend.backend() == "tensorflow":
@@ -33,19 +35,23 @@ if startup.begin():
             Multilevel,
             MultiTail,
             Single,
+            memories,
         )
 
         __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Multilevel"]
-        __all__ += ["Single"]
+        __all__ += ["Single", "memories"]
         __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers", "reporting"]
         __all__ += ["serving"]
 
     _guided = [module for name, module in globals().items() if name in __all__ and hasattr(module, "__path__")]
-    names.guide(*_guided)
+    suggestions.guide(*_guided)
+
+hand_on("tfdml.arguments", "tfdml.registry")
+hand_on("tfdml.memories", "tfdml.methods.memories")
 
 
 # Imported on first access, because their pipelines import the registry from this package.
-_LATER = {"ImageEmbedder": "tfdml.image_embedder", "load": "tfdml.loading"}
+_LATER = {"ImageEmbedder": "tfdml.run.image_embedder", "load": "tfdml.run.loading"}
 
 
 def __getattr__(name):
@@ -54,7 +60,7 @@ def __getattr__(name):
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
     found = sys.modules.get("keras")
-    needs = f".{names.meant(name, sys.modules[__name__], *_guided)}"
+    needs = f".{suggestions.meant(name, sys.modules[__name__], *_guided)}"
     if found is not None and found.backend.backend() != "tensorflow":
         needs = f" on Keras' {found.backend.backend()} backend. Models and callbacks need KERAS_BACKEND=tensorflow"
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}{needs}")

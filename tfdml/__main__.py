@@ -6,10 +6,10 @@ import re
 import sys
 from pathlib import Path
 
-from tfdml.names import nearest
+from tfdml.registry.suggestions import nearest
 
 COMMANDS = ("train", "evaluate", "report", "compare", "ensemble", "export", "embed", "index", "search", "serve")
-COMMANDS += ("cluster", "convert_weights")
+COMMANDS += ("cluster", "convert_weights", "show")
 ASKING = ((), ("--help",), ("-h",), ("help",))
 
 
@@ -37,7 +37,7 @@ def listing():
             "",
             *lines,
             "",
-            "tfdml COMMAND --help shows its flags. For data: python -m pipelines.check, pack and show.",
+            "tfdml COMMAND --help shows its flags. For data: python -m pipelines.check and pack.",
         ]
     )
 

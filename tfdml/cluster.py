@@ -5,8 +5,8 @@ Writes a table with id, path and cluster of each image that python -m tfdml.embe
 
 from absl import flags
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_string("embeddings", "", "Folder that tfdml.embed has written.")
 flags.DEFINE_integer("clusters", None, "Number of clusters.", lower_bound=1)
@@ -17,7 +17,7 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from tfdml.serving.shard_clusters import cluster_shards
+    from tfdml.serving.embedding.shard_clusters import cluster_shards
 
     given = flags.FLAGS
     for name, what in {"embeddings": "a folder of tfdml.embed", "clusters": "their number", "out": "a file"}.items():

@@ -4,9 +4,8 @@ from pathlib import Path
 
 from absl import flags
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
-from tfdml.checked_files import vacated
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_string("source", "", "Network and publisher of the weights, such as torchvision_resnet50.")
 flags.DEFINE_string("input", "", "The published file: .pth, .safetensors or .caffemodel.")
@@ -15,7 +14,7 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from tfdml.weights import SOURCES, convert
+    from tfdml.backbones.weights import SOURCES, convert_file
 
     source, output = flags.FLAGS.source, Path(flags.FLAGS.output)
     if source not in SOURCES:
@@ -25,11 +24,7 @@ def main():
     if not output.name.endswith(".weights.h5"):
         raise ValueError(f"Expected --output to end with .weights.h5, received --output={output}.")
     command.check_file("output")
-    backbone = convert(source, SOURCES[source].read(flags.FLAGS.input))
-    unfinished = output.with_name(f".writing-{output.name}")
-    backbone.save_weights(vacated(unfinished))
-    unfinished.rename(output)
-    count = len(backbone.weights)
+    count = convert_file(source, flags.FLAGS.input, output)
     print(f"Wrote {count} parameters. Use --backbone='{SOURCES[source].backbone}' --initial_weights={output}")
 
 

@@ -8,8 +8,8 @@ python -m tfdml.embed --model=exported/1 --images=photos --out=embedded --runner
 
 from absl import flags, logging
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_string("model", "", "Folder of an exported model, see python -m tfdml.export.")
 flags.DEFINE_string(
@@ -45,8 +45,8 @@ def main(others):
         if not given[name].value:
             raise ValueError(f"--{name} is missing: {what}.")
     command.import_package()
-    from tfdml.serving.bulk_embedding import embed_images
-    from tfdml.serving.image_list import ImageList
+    from tfdml.serving.embedding.bulk_embedding import embed_images
+    from tfdml.serving.embedding.image_list import ImageList
 
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)

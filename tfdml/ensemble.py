@@ -6,14 +6,12 @@ python -m tfdml.ensemble --run_dirs=runs/ensemble --out=runs/fitted --fit_weight
 A folder of `python -m tfdml.train --members=...` stands for all its members that are complete.
 """
 
-import shutil
 from pathlib import Path
 
 from absl import flags
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
-from tfdml.checked_files import cleared
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_list("run_dirs", [], "Folders of runs, or of their members, such as runs/a,runs/b_*,runs/ensemble.")
 flags.DEFINE_string("out", "", "Folder for the ensemble; must be empty or not exist.")
@@ -25,10 +23,8 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from tfdml.run.ensemble import join, print_ensemble
-    from tfdml.run.ensemble_directory import runs_of
-    from tfdml.run.hparams import write_hparams
-    from tfdml.run.run_directory import RunDirectory
+    from tfdml.run.directory.ensemble_directory import runs_of
+    from tfdml.run.ensembles.joining import join_aside, print_ensemble
 
     given, out = flags.FLAGS, Path(flags.FLAGS.out)
     if not given.out:
@@ -39,24 +35,9 @@ def main():
     weights = weights_of(given.weights, len(runs))
     if weights and given.fit_weights:
         raise ValueError("--weights and --fit_weights exclude each other; give one of them.")
-    unfinished = RunDirectory(cleared(out.with_name(f".writing-{out.name}")))
-    try:
-        unfinished.claim(flags_of(runs))
-        changes = command.given("data_dir", "import_modules")
-        result = join(runs, unfinished, asked=asked, weights=weights, fit=given.fit_weights, changes=changes)
-        unfinished.path.rename(out)
-    finally:
-        shutil.rmtree(unfinished.path, ignore_errors=True)
-    joined = RunDirectory(out)
-    write_hparams(joined, result)
+    changes = command.given("data_dir", "import_modules")
+    result, joined = join_aside(runs, out, asked=asked, weights=weights, fit=given.fit_weights, changes=changes)
     print_ensemble(result, joined)
-
-
-def flags_of(runs):
-    """Returns the flags of an ensemble: those of its first member, and all modules that the members import."""
-    modules = dict.fromkeys(module for run in runs for module in run.settings().import_modules)
-    own = {"members": len(runs), "import_modules": ",".join(modules)}
-    return {**runs[0].serialized(), **{name: f"--{name}={value}" for name, value in own.items()}}
 
 
 def weights_of(texts, count):

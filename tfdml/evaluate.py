@@ -5,14 +5,10 @@ python -m tfdml.evaluate --model=model.keras --dataset=toycars
 python -m tfdml.evaluate --embeddings=embeddings.npy --labels=labels.npy --metrics=recall_at_1,map_at_r,nmi
 """
 
-import json
-from pathlib import Path
-from typing import NamedTuple
-
 from absl import flags
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 tfdml_flags.define_run_dir("Folder of a run.")
 tfdml_flags.define_which()
@@ -40,28 +36,13 @@ flags.DEFINE_enum(
 )
 
 
-class Source(NamedTuple):
-    """Embeddings to measure, and how.
-
-    Args:
-        about: name to value, to print first.
-        protocol: `Protocol`.
-        embeddings: `[N, d]` array.
-        rows: what the protocol reads of the embedded images: a `Split`, or `EmbeddingFiles`.
-    """
-
-    about: dict
-    protocol: object
-    embeddings: object
-    rows: object
-
-
 def main():
     from tfdml import registry
+    from tfdml.run.experiment import sources
 
     given = flags.FLAGS
-    sources = {"run_dir": _of_run, "model": _of_model, "embeddings": _of_files}
-    named = [name for name in sources if given[name].value]
+    kinds = {"run_dir": _of_run, "model": _of_model, "embeddings": _of_files}
+    named = [name for name in kinds if given[name].value]
     if len(named) != 1:
         raise ValueError(
             f"Expected one of --run_dir, the folder of a run, --model, and --embeddings; received {len(named)}."
@@ -72,98 +53,34 @@ def main():
         command.refuse_unused(["which"], f"--{named[0]} names what is measured")
         registry.import_modules(given.import_modules)
     command.check_file("per_query")
-    source = sources[named[0]](given)
-    scores, rows = source.protocol.scores(source.embeddings, source.rows), source.rows
-    index = {} if scores.index is None else {"index": scores.index.spec}
-    found = {**source.about, **index, **scores.summary()}
-    try:
-        found |= _intervals(given.bootstrap, scores, rows.labels)
-        if given.per_class:
-            found["per_class"] = _named(scores.per_class(rows.labels), rows.class_names or {})
-        if given.per_query:
-            scores.write_per_query(given.per_query)
-    finally:
-        # Also where there is an error in what was asked beside them: they took all of the time.
-        print(json.dumps(found))
+    source = kinds[named[0]](given)
+    sources.print_scores(source, bootstrap=given.bootstrap, per_class=given.per_class, per_query=given.per_query)
 
 
 def _of_run(given):
-    """Returns the `Source` of a run's test split."""
-    from tfdml import registry
-    from tfdml.evaluation.protocols import protocol_of
-    from tfdml.run.experiment import trained
-    from tfdml.run.run_directory import RunDirectory
+    from tfdml.run.experiment.sources import of_run
 
     changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
-    if "dataset" in changes:
-        # These settings of the run are only for its own dataset, and its folder for datasets of that name.
-        changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}
-        own = RunDirectory(given.run_dir).settings().dataset
-        if registry.parse(given.dataset)[0][0] != registry.parse(own)[0][0]:
-            changes = {"data_dir": "", **changes}
-    experiment, model = trained(given.run_dir, given.which, changes)
-    split, settings = experiment.splits.test, experiment.settings
-    protocol = protocol_of(experiment.protocol_spec, settings.metrics, given.index)
-    about = {"run_dir": given.run_dir, "model": given.which, "dataset": settings.dataset, "split": "test"}
-    about["protocol"] = experiment.protocol_spec
-    return Source(about, protocol, experiment.embed(model, split), split)
+    return of_run(given.run_dir, given.which, given.index, changes)
 
 
 def _of_model(given):
-    """Returns the `Source` of a model's file and a dataset's test split."""
-    from pipelines.datasets import load as load_dataset
-    from tfdml.evaluation.protocols import protocol_of
+    from tfdml.run.experiment.sources import of_model
+    from tfdml.serving.embedder import embedder_of
 
     if not given.dataset:
         raise ValueError("--model needs --dataset, the spec of the dataset to evaluate on.")
     # Before a dataset is read: a wrong path is told at once.
-    embedder = _embedder(given.model)
-    dataset = load_dataset(given.dataset, data_dir=given.data_dir, test_only=True)
-    spec = given.protocol or dataset.protocol
-    protocol = protocol_of(spec, given.metrics, given.index)
-    embeddings = embedder.embed_split(dataset.test)
-    about = {"model": given.model, "dataset": given.dataset, "split": "test", "protocol": spec}
-    return Source(about, protocol, embeddings, dataset.test)
-
-
-def _embedder(model):
-    from tfdml.loading import load
-
-    if Path(model).is_file() or (Path(model) / "flags.txt").is_file():
-        return load(model)
-    from tfdml.serving.exported_model import ExportedModel
-
-    try:
-        return ExportedModel(model)
-    except ValueError as error:
-        raise ValueError(f"--model={error} A .keras file or the folder of a run needs no export.") from None
+    return of_model(embedder_of(given.model), given.model, given)
 
 
 def _of_files(given):
-    """Returns the `Source` of files that any software has written."""
-    from tfdml.evaluation.embedding_files import EmbeddingFiles
-    from tfdml.evaluation.protocols import protocol_of
+    from tfdml.run.experiment.sources import of_files
 
     for name in ("dataset", "data_dir"):
         if given[name].value:
             raise ValueError(f"--{name} is for runs and models; --embeddings needs none.")
-    files = EmbeddingFiles.read(given.embeddings, given.labels)
-    spec = given.protocol or ("self_retrieval" if files.is_query is None else "query_gallery")
-    about = {"embeddings": given.embeddings, "protocol": spec}
-    return Source(about, protocol_of(spec, given.metrics, given.index), files.embeddings, files)
-
-
-def _intervals(drawn, scores, labels):
-    if drawn == "none":
-        return {}
-    from tfdml.evaluation.bootstrap import bootstrap_intervals
-
-    clusters = labels[scores.queries] if drawn == "classes" and scores.per_query else None
-    return {"intervals": bootstrap_intervals(scores.per_query, clusters)}
-
-
-def _named(per_class, names):
-    return {str(names.get(label, label)): values for label, values in per_class.items()}
+    return of_files(given)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 tfdml_flags.define_run_dir("Folder of a run.")
 tfdml_flags.define_which()
@@ -41,8 +41,8 @@ flags.DEFINE_bool(
 
 
 def main():
-    from tfdml.run.export import export_run
-    from tfdml.serving.onnx_file import import_converter
+    from tfdml.serving.exported.onnx_file import import_converter
+    from tfdml.serving.exported.run_export import export_run
 
     given, out = flags.FLAGS, Path(flags.FLAGS.out)
     if not given.out:

@@ -9,8 +9,8 @@ python -m tfdml.index --delete=photos/a.jpg,photos/b.jpg --out=index
 
 from absl import flags, logging
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_string("model", "", "Folder of an exported model, see python -m tfdml.export; --add needs none.")
 flags.DEFINE_string(
@@ -35,14 +35,12 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from pipelines.datasets.packed_images import local
-    from tfdml.serving.image_list import ImageList
-    from tfdml.serving.indexing import delete_images, index_embeddings, index_images
+    from tfdml.serving.embedding.image_list import ImageList
+    from tfdml.serving.index.indexing import delete_images, index_embeddings, index_images
 
     given = flags.FLAGS
     if not given.out:
         raise ValueError("--out is missing: the folder of the index.")
-    local(given.out, "--out=")
     if sum(map(bool, (given.images, given.embeddings, given.delete))) != 1:
         raise ValueError("Expected one of --images, the images to index, --embeddings, and --delete.")
     if given.embeddings and (given.add or not given.model):

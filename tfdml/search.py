@@ -12,8 +12,8 @@ from pathlib import Path
 
 from absl import flags, logging
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_string("index", "", "Folder of the index.")
 flags.DEFINE_string("model", "", "Folder of the exported model; empty: the index's own copy.")
@@ -84,7 +84,7 @@ def _search(searcher, queries, given):
     threshold, nearest = -math.inf if given.threshold is None else given.threshold, searcher.search(queries, given.k)
     found = [[each for each in some if each.similarity >= threshold] for some in nearest]
     if given.picture:
-        from tfdml.serving.contact_sheet import draw
+        from tfdml.serving.index.contact_sheet import draw
 
         draw(queries, found, given.picture)
     if given.format == "json":
@@ -99,7 +99,7 @@ def _search(searcher, queries, given):
 
 
 def _list_duplicates(searcher, given):
-    from tfdml.serving.duplicates import duplicates
+    from tfdml.serving.index.duplicates import duplicates
 
     pairs = duplicates(searcher, 0.95 if given.threshold is None else given.threshold)
     if given.format == "json":
@@ -110,7 +110,7 @@ def _list_duplicates(searcher, given):
 
 
 def _label(searcher, given):
-    from tfdml.serving.labeling import label_folder
+    from tfdml.serving.index.labeling import label_folder
 
     calibration, found = label_folder(
         searcher, given.label, given.k, given.threshold, validation=given.validation, precision=given.precision

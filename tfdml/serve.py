@@ -9,8 +9,8 @@ import os
 
 from absl import flags, logging
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
 
 TOKEN = "TFDML_TOKEN"
 

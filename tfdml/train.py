@@ -7,10 +7,10 @@ import sys
 
 from absl import flags
 
-from tfdml import command
-from tfdml import flags as tfdml_flags
-from tfdml.errors import TrainingStopped
-from tfdml.run.length import STEPS
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
+from tfdml.console.errors import TrainingStopped
+from tfdml.run.experiment.length import STEPS
 
 TRAINING_FLAGS = tfdml_flags.define_training()
 tfdml_flags.define_run_dir("Folder of the run; the same flags resume a run in it. Default: runs/<time>.")
@@ -27,8 +27,8 @@ WITHOUT_FLAGS = (
 
 def main():
     from tfdml import registry
-    from tfdml.run.run_directory import RunDirectory
-    from tfdml.run.training import train
+    from tfdml.run.directory.run_directory import RunDirectory
+    from tfdml.run.training.train import train
 
     if flags.FLAGS.list:
         registry.import_modules(flags.FLAGS.import_modules)
@@ -53,8 +53,8 @@ def main():
 
 
 def _train_members(settings, run_dir, serialized):
-    from tfdml.run.ensemble_directory import EnsembleDirectory
-    from tfdml.run.members import train_ensemble, train_member
+    from tfdml.run.directory.ensemble_directory import EnsembleDirectory
+    from tfdml.run.ensembles.members import train_ensemble, train_member
 
     run = EnsembleDirectory(run_dir)
     if flags.FLAGS.member is None:

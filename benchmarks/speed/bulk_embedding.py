@@ -35,9 +35,9 @@ def write_model(network, folder):
     import numpy as np
 
     import tfdml
+    from pipelines.preprocessing import preprocessing_of
     from pipelines.preprocessor import Preprocessor
     from tfdml import registry
-    from tfdml.preprocessing import preprocessing_of
     from tfdml.serving import export
 
     model = tfdml.Single(registry.create("backbone", network), embedding_size=128)

@@ -23,7 +23,7 @@ import tensorflow as tf
 from benchmarks.markdown import markdown
 from benchmarks.speed.hard_neighbors import measured
 from tfdml import registry
-from tfdml.hard_proxies import objective
+from tfdml.callbacks.hard_proxies import objective
 from tfdml.layers.manifold_proxies import ManifoldProxies
 from tfdml.losses import ContextualManifold, contextual_manifold_loss
 from tfdml.methods import Single

@@ -12,8 +12,8 @@ def main(about):
     import tensorflow as tf
 
     import tfdml
-    from tfdml.devices import strategy_for
-    from tfdml.workers import Workers
+    from tfdml.runtime.devices import strategy_for
+    from tfdml.runtime.workers import Workers
 
     strategy = strategy_for("workers" if "TF_CONFIG" in os.environ else "cpu:1")
     workers = Workers.of(strategy)

@@ -23,12 +23,12 @@ import tfdml
 from benchmarks.markdown import markdown
 from benchmarks.speed.pictures import picture
 from pipelines.datasets import load
+from pipelines.preprocessing import preprocessing_of
 from pipelines.preprocessor import Preprocessor
 from tfdml import registry
-from tfdml.preprocessing import preprocessing_of
-from tfdml.run.model_files import load_weights
-from tfdml.serving.lite import PRECISIONS, write_lite
-from tfdml.serving.onnx_file import write_onnx
+from tfdml.run.directory.model_files import load_weights
+from tfdml.serving.exported.lite import PRECISIONS, write_lite
+from tfdml.serving.exported.onnx_file import write_onnx
 
 DIM, CARS, PICTURES = 128, 1000, 64
 # Passes over the images; the fastest counts.

@@ -10,7 +10,7 @@ import time
 import numpy as np
 
 from benchmarks.speed.peak_memory import MIB, peak, reset_peak
-from tfdml.neighbors import nearest_negatives
+from tfdml.neighbors.nearest import nearest_negatives
 
 MEMORY = 2**27
 

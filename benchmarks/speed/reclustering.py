@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from pipelines.sampling import PxK, WithinClusters
-from tfdml.clustering import kmeans, matched
+from tfdml.neighbors.clustering import kmeans, matched
 
 
 def embeddings_of(rows, dim, classes, seed):

@@ -19,16 +19,16 @@ import tfdml
 from benchmarks.speed.pictures import picture
 from benchmarks.speed.reclustering import embeddings_of
 from pipelines.datasets.dataset import Split
-from tfdml import flags
-from tfdml.run.experiment import Experiment
-from tfdml.run.image_data import ImageData
-from tfdml.run.page import write_page
-from tfdml.run.pictures import PICTURES
-from tfdml.run.record import Record
-from tfdml.run.run_directory import RunDirectory
-from tfdml.run.score_tables import means_over_queries
-from tfdml.run.subject import Subject
-from tfdml.run.tensorflow_setup import set_up
+from tfdml.console import flags
+from tfdml.reporting.pictures.kinds import PICTURES
+from tfdml.reporting.run_page import write_page
+from tfdml.reporting.score_tables import means_over_queries
+from tfdml.reporting.subject import Subject
+from tfdml.run.directory.record import Record
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.experiment.experiment import Experiment
+from tfdml.run.experiment.image_data import ImageData
+from tfdml.run.experiment.tensorflow_setup import set_up
 
 IMAGE_SIZE = 64
 # Pictures that every run has, but for `projector`, which is no part of the page.

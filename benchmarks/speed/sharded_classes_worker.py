@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from benchmarks.speed.peak_memory import MIB, peak, reset_peak
 from benchmarks.speed.sampled_classes_worker import least_seconds
-from tfdml.devices import strategy_for
 from tfdml.losses import NormSoftmax
 from tfdml.methods import Single
+from tfdml.runtime.devices import strategy_for
 
 DIM, SIDE = 128, 4
 

@@ -19,14 +19,14 @@ def main(about):
     from pipelines.build import evaluation_batches
     from pipelines.datasets import Split
     from pipelines.preprocessor import Preprocessor
-    from tfdml.clustering import kmeans
-    from tfdml.devices import strategy_for
     from tfdml.evaluation import Embedder
     from tfdml.evaluation.measure import measure
     from tfdml.evaluation.metrics import metrics_of
     from tfdml.evaluation.search import Search
-    from tfdml.neighbors import nearest_negatives
-    from tfdml.workers import Workers
+    from tfdml.neighbors.clustering import kmeans
+    from tfdml.neighbors.nearest import nearest_negatives
+    from tfdml.runtime.devices import strategy_for
+    from tfdml.runtime.workers import Workers
 
     strategy = strategy_for(about["devices"])
     workers = Workers.of(strategy)

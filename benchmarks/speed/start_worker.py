@@ -20,7 +20,7 @@ def main(path, arguments):
     sys.argv = ["tfdml.train", *arguments]
     # `import tfdml` postpones its imports where a command runs, which it tells by this.
     sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec("tfdml.train", None)
-    from tfdml import startup
+    from tfdml.console import startup
 
     import_package = startup.import_package
 
@@ -37,8 +37,8 @@ def main(path, arguments):
 def mark_run(path):
     """Imports what a run needs, and lets it mark its stages."""
     from tfdml.callbacks import RetrievalEvaluation
-    from tfdml.run import training
-    from tfdml.run.progress import Progress
+    from tfdml.run.training import train as training
+    from tfdml.run.training.progress import Progress
 
     mark_after(training, "make_sampler", "dataset and sampler")
     mark_after(training, "build_model", "model and optimizer")

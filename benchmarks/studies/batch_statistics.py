@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.markdown import markdown
 from tfdml.layers.frozen_batch_norm import batch_norms, moves_statistics
-from tfdml.run.experiment import trained
+from tfdml.run.experiment.experiment import trained
 
 # More images than statistics need.
 MOST_IMAGES, BATCH_SIZE = 8192, 64

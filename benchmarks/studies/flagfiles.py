@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks.studies.columns import metric_of, spread, steps_to_best
 from benchmarks.studies.declaration import Study
 from benchmarks.studies.runs import resolved
-from tfdml.flags import parse
+from tfdml.console.flags import parse
 
 
 def of_flagfiles(flagfiles, flags, metrics):

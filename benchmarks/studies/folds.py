@@ -3,7 +3,7 @@
 import statistics
 
 from benchmarks.studies.runs import resolved
-from tfdml.flags import parse
+from tfdml.console.flags import parse
 
 
 def folds_of(row):

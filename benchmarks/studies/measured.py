@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml import command
+from tfdml.console import command
 
 FILE = "measured.json"
 
@@ -31,8 +31,8 @@ def measure(run_dir, which, learners=0):
         return
     # Only here, because it starts TensorFlow. A study's command has postponed the classes that a model's file names.
     command.import_package()
-    from tfdml.run.experiment import trained
-    from tfdml.run.result import diversity_of
+    from tfdml.run.experiment.experiment import trained
+    from tfdml.run.training.result import diversity_of
 
     changes = {"deterministic": True, "jit_compile": False, "metrics": ["recall_at_1"]}
     experiment, model = trained(run_dir, which, changes)

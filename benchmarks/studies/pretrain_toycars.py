@@ -15,7 +15,7 @@ import keras
 
 import tfdml
 from pipelines.datasets.toycars import designs
-from tfdml.run.run_directory import RunDirectory
+from tfdml.run.directory.run_directory import RunDirectory
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGFILE = "configs/toycars_pretraining.flags"

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.studies.measured import FILE as MEASURED
-from tfdml.run.run_directory import RunDirectory
+from tfdml.run.directory.run_directory import RunDirectory
 
 # What of a run's metrics.jsonl is kept: its learning curve, and what the loss found at the end.
 CURVE, AT_THE_END = "evaluation", "pairs"

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from absl import flags
 
 from benchmarks.studies.records import PLACES, keep, read, restore
-from tfdml.flags import resolve
-from tfdml.run.run_directory import RunDirectory
+from tfdml.console.flags import resolve
+from tfdml.run.directory.run_directory import RunDirectory
 
 # Longer names of runs are cut, because folders have names of at most 255 bytes.
 LONGEST_NAME = 200

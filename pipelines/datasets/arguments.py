@@ -1,6 +1,6 @@
 """Declarations of arguments that several datasets take."""
 
-from tfdml.arguments import optional, path
+from tfdml.registry.arguments import optional, path
 
 # If it is empty, each dataset says itself what to do.
 DATA_DIR = optional(path())

@@ -6,8 +6,8 @@ import hashlib
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset, Split
-from tfdml.argument_checks import expects
-from tfdml.arguments import number
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import number
 
 # Only test rows are queries or gallery images.
 MARKS = dict.fromkeys(("is_query", "is_gallery"))

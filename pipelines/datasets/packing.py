@@ -14,8 +14,8 @@ import numpy as np
 from pipelines.datasets.headers import ENDING_OF
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import local
-from tfdml.checked_files import fingerprint, json_of, read_bytes, write_atomically, write_flushed, write_manifest
-from tfdml.folder_lock import LOCK, locked
+from tfdml.files.checked_files import fingerprint, json_of, read_bytes, write_atomically, write_flushed, write_manifest
+from tfdml.files.folder_lock import LOCK, locked
 
 FORMAT, VERSION, MANIFEST, PLAN, CLASSES = "packed tfdml dataset", 1, "manifest.json", "plan.json", "classes.parquet"
 # Columns of a split that a table has as they are.

@@ -9,15 +9,16 @@ from absl import logging
 
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
-from tfdml.arguments import optional, text
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import optional, text
+from tfdml.registry.parts import register
 
 # Names of the feature that holds the class, in order of preference.
 LABELS = ("label", "class_id")
 
 
 @register("dataset", "tfds", name=text(), data_dir=DATA_DIR, label=optional(text()))
-def tfds(name, data_dir=None, image="image", label=None):
+def tfds(name: str, data_dir: FilePath | None = None, image: str = "image", label: str | None = None) -> Dataset:
     """A dataset that TensorFlow Datasets has prepared on your disk, divided by class; nothing is downloaded.
 
     Splits train and test with different classes stay as they are; otherwise the first half of the classes trains and

@@ -17,10 +17,11 @@ from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_designs
 from pipelines.datasets.toycars_nuisances import render
-from tfdml.arguments import MOST_SIDE, integer
-from tfdml.checked_files import read_bytes
-from tfdml.progress_bar import ProgressBar
-from tfdml.registry import register
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.files.checked_files import read_bytes
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.parts import register
 
 # Part of the cache file's name: raise it when the drawings change.
 RENDERER_VERSION = 1
@@ -37,7 +38,15 @@ Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
     image_size=integer(16, at_most=MOST_SIDE),
     seed=integer(0),
 )
-def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0, grouped=False):
+def toycars(
+    *,
+    data_dir: FilePath | None,
+    classes: int = 200,
+    images_per_class: int = 40,
+    image_size: int = 48,
+    seed: int = 0,
+    grouped: bool = False,
+) -> Dataset:
     """Procedural toy cars: a class is a design (body, roof, windows, wheels, lights, bumper, decal), never a color.
 
     The first half of the classes trains, the other half tests. Pictures of a class differ in colors, pose, light,

@@ -9,12 +9,12 @@ from pathlib import Path
 import tensorflow as tf
 
 from pipelines.datasets.packed_images import PackedImages
-from pipelines.images.errors import tensorflow_reason
 from pipelines.reading.cached_rows import rows_in_memory, rows_on_disk, write_rows
 from pipelines.reading.file_reader import file_reader
-from tfdml.argument_checks import expects
-from tfdml.arguments import one_of
-from tfdml.progress_bar import ProgressBar
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import one_of
 
 KINDS = ("none", "bytes", "pixels")
 # Part of the names of caches on disk: raise it when the cached bytes change.

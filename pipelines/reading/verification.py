@@ -10,9 +10,9 @@ import tensorflow as tf
 from pipelines.datasets.decoding_cost import why_costly
 from pipelines.datasets.headers import wrong_header
 from pipelines.images.decoding import decode
-from pipelines.images.errors import tensorflow_reason
 from pipelines.images.image_headers import jpeg_orientation
-from tfdml.checked_files import read_bytes
+from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.files.checked_files import read_bytes
 
 # Rows that wait for a thread at once: enough to keep threads busy, few enough to be stopped soon.
 ROWS_AT_ONCE = 256

@@ -4,8 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.cluster_tables import ClusterTables, members_of
-from tfdml.neighbors import NONE, nearest_negatives
-from tfdml.workers import ALONE
+from tfdml.neighbors.nearest import NONE, nearest_negatives
 
 
 class ClusterNeighbors(ClusterTables):
@@ -29,12 +28,12 @@ class ClusterNeighbors(ClusterTables):
         self._assignment, self._labels = assignment, labels
         return super().divide(assignment, labels)
 
-    def refresh(self, embeddings, workers=ALONE):
+    def refresh(self, embeddings, workers=None):
         """Finds the neighbors of all rows in their clusters; `divide` then makes tables of them.
 
         Args:
             embeddings: `[N, d]` array.
-            workers: the `Workers` that search together.
+            workers: the `Workers` that search together; None: this process alone.
         """
         found = np.full(self._found.shape, NONE, np.int32)
         for members in members_of(self._assignment).values():

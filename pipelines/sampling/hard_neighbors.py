@@ -9,10 +9,9 @@ from pipelines.sampling.cluster_neighbors import ClusterNeighbors
 from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import Stream, stream_key
-from tfdml.arguments import integer
-from tfdml.neighbors import NONE, nearest_negatives
-from tfdml.registry import register
-from tfdml.workers import ALONE
+from tfdml.neighbors.nearest import NONE, nearest_negatives
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "hard_neighbors", pairs=integer(1), neighbors=integer(1), refresh_every=integer(1))
@@ -36,11 +35,11 @@ class HardNeighbors(Sampler):
 
     not_within_clusters = None
 
-    def __init__(self, pairs=32, neighbors=10, refresh_every=1):
+    def __init__(self, pairs: int = 32, neighbors: int = 10, refresh_every: int = 1):
         self.pairs, self.neighbors, self.refresh_every = pairs, neighbors, refresh_every
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 4 * self.pairs
 
     def bind(self, labels):
@@ -52,12 +51,12 @@ class HardNeighbors(Sampler):
         tables = partner_tables(labels, self.pairs, f"hard_neighbors(pairs={self.pairs})")
         return [*tables, np.full((len(labels), self.neighbors), NONE, np.int32)]
 
-    def refresh(self, embeddings, workers=ALONE):
+    def refresh(self, embeddings, workers=None):
         """Finds the neighbors of all rows by their embeddings; the next pass over the dataset draws them.
 
         Args:
             embeddings: `[N, d]` array.
-            workers: the `Workers` that search together.
+            workers: the `Workers` that search together; None: this process alone.
         """
         check_embeddings(embeddings, self._labels)
         self._tables[-1].assign(nearest_negatives(embeddings, self._labels, self.neighbors, workers=workers))

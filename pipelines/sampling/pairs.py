@@ -7,8 +7,8 @@ from absl import logging
 from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler
-from tfdml.arguments import integer
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "pairs", images=integer(2))
@@ -24,13 +24,13 @@ class Pairs(Sampler):
 
     parts = 2
 
-    def __init__(self, images=32):
+    def __init__(self, images: int = 32):
         if images % 2:
             raise ValueError(f"The sampler 'pairs' expects images to be even; received {images}.")
         self.images = images
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 2 * self.images
 
     def bind(self, labels):

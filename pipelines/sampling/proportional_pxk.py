@@ -8,8 +8,8 @@ from pipelines.sampling.draws import draw, times_drawn
 from pipelines.sampling.index_shuffle import key_of, shuffled_index_of_round
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.arguments import integer
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "proportional_pxk", groups=integer(1), per_class=integer(2))
@@ -29,12 +29,12 @@ class ProportionalPxK(Sampler):
 
     several_per_class = True
 
-    def __init__(self, groups=32, per_class=4):
+    def __init__(self, groups: int = 32, per_class: int = 4):
         self.groups = groups
         self.per_class = per_class
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self.groups * self.per_class
 
     def tables_of(self, labels):

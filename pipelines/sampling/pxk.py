@@ -10,8 +10,8 @@ from pipelines.sampling.draws import draw, fill, times_drawn
 from pipelines.sampling.index_shuffle import key_of
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.arguments import integer
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "pxk", classes=integer(1), per_class=integer(2))
@@ -28,12 +28,12 @@ class PxK(Sampler):
 
     several_per_class = True
 
-    def __init__(self, classes=32, per_class=4):
+    def __init__(self, classes: int = 32, per_class: int = 4):
         self.classes = classes
         self.per_class = per_class
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self.classes * self.per_class
 
     def tables_of(self, labels):

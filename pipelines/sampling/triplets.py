@@ -7,8 +7,8 @@ import tensorflow as tf
 from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import Stream, stream_key
-from tfdml.arguments import integer
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "triplets", triplets=integer(1))
@@ -24,11 +24,11 @@ class Triplets(Sampler):
 
     parts = 3
 
-    def __init__(self, triplets=40):
+    def __init__(self, triplets: int = 40):
         self.triplets = triplets
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 3 * self.triplets
 
     def tables_of(self, labels):

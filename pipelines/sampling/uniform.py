@@ -7,8 +7,8 @@ from pipelines.sampling.cluster_groups import ClusterGroups
 from pipelines.sampling.draws import draw
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.arguments import integer
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("sampler", "uniform", batch_size=integer(1))
@@ -19,7 +19,7 @@ class Uniform(Sampler):
         batch_size: rows in a batch.
     """
 
-    def __init__(self, batch_size=128):
+    def __init__(self, batch_size: int = 128):
         self.batch_size = batch_size
 
     def tables_of(self, labels):

@@ -5,8 +5,9 @@ import math
 import tensorflow as tf
 
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.arguments import interval, number
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import interval, number
+from tfdml.registry.parts import register
 
 # The kernel ends at so many sigma to each side, which is 99.7 % of a Gaussian.
 REACH = 3
@@ -15,7 +16,7 @@ MOST_SIGMA = 100
 
 
 @register("transform", "blur", sigma=interval(number(above=0, at_most=MOST_SIGMA)), probability=PROBABILITY)
-def blur(sigma=(0.1, 2.0), probability=1.0):
+def blur(sigma: tuple[float, float] = (0.1, 2.0), probability: float = 1.0) -> ImageStep:
     """Blurs with a Gaussian whose sigma, in pixels, is drawn from a range.
 
     Args:

@@ -4,8 +4,9 @@ import tensorflow as tf
 
 from pipelines.transforms.colors import change_brightness, change_contrast, change_saturation, turn_hue
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.arguments import number
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import number
+from tfdml.registry.parts import register
 
 
 @register(
@@ -15,7 +16,9 @@ from tfdml.registry import register
     hue=number(at_least=0, at_most=0.5),
     probability=PROBABILITY,
 )
-def color_jitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, probability=1.0):
+def color_jitter(
+    brightness: float = 0.4, contrast: float = 0.4, saturation: float = 0.4, hue: float = 0.1, probability: float = 1.0
+) -> ImageStep:
     """Changes brightness, contrast, saturation and hue at random, in this order.
 
     Args:

@@ -4,12 +4,13 @@ import tensorflow as tf
 
 from pipelines.images.decoding import JPEG
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.arguments import integer, interval
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import integer, interval
+from tfdml.registry.parts import register
 
 
 @register("transform", "jpeg", quality=interval(integer(1, at_most=100)), probability=PROBABILITY)
-def jpeg(quality=(30, 95), probability=1.0):
+def jpeg(quality: tuple[int, int] = (30, 95), probability: float = 1.0) -> ImageStep:
     """Encodes the image as a JPEG of random quality, and decodes it.
 
     Args:

@@ -4,13 +4,16 @@ import importlib
 import inspect
 import numbers
 import re
+from typing import Any
 
 import keras
 import tensorflow as tf
 
 from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
-from tfdml.arguments import MOST_SIDE, text
-from tfdml.registry import nearest, register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import MOST_SIDE, text
+from tfdml.registry.parts import register
+from tfdml.registry.suggestions import nearest
 
 # These mix images of a batch and their labels.
 MIXING = ("CutMix", "FourierMix", "MixUp", "Mosaic")
@@ -28,7 +31,7 @@ OURS = {"dtype": "Pixels are float32", "seed": "The run's --seed decides what is
 
 
 @register("transform", "layer", name=text())
-def layer(name, /, **arguments):
+def layer(name: str, /, **arguments: Any) -> ImageStep:
     """A preprocessing layer of Keras or keras-cv, such as `layer('RandomHue', factor=0.2)`, with the layer's arguments.
 
     The layer receives one image at a time, pixels from 0 to 255; its random numbers depend on `--seed` and on the place

@@ -10,8 +10,9 @@ from pipelines.transforms.affine import rotation, sides_of, transformed
 from pipelines.transforms.blur import filtered
 from pipelines.transforms.colors import blend, change_brightness, change_contrast, change_saturation
 from pipelines.transforms.histograms import autocontrast, equalize
-from tfdml.arguments import integer, number
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import integer, number
+from tfdml.registry.parts import register
 
 # Each operation is a part of the graph.
 MOST_OPS, MOST_MAGNITUDE = 30, 30
@@ -24,7 +25,7 @@ MOST_OPS, MOST_MAGNITUDE = 30, 30
     magnitude=number(at_least=0, at_most=MOST_MAGNITUDE),
     fill=number(at_least=0, at_most=255),
 )
-def rand_augment(ops=2, magnitude=9.0, fill=0.0):
+def rand_augment(ops: int = 2, magnitude: float = 9.0, fill: float = 0.0) -> ImageStep:
     """Applies random operations, one after another, all of the same strength.
 
     Args:

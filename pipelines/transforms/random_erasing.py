@@ -4,8 +4,9 @@ import tensorflow as tf
 
 from pipelines.transforms.windows import first_fitting
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.arguments import interval, number
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import interval, number
+from tfdml.registry.parts import register
 
 
 @register(
@@ -16,7 +17,13 @@ from tfdml.registry import register
     aspect=interval(number(above=0)),
     fill=number(at_least=0, at_most=255),
 )
-def random_erasing(probability=0.5, area=(0.02, 0.33), aspect=(0.3, 3.3), fill=114.0, noise=False):
+def random_erasing(
+    probability: float = 0.5,
+    area: tuple[float, float] = (0.02, 0.33),
+    aspect: tuple[float, float] = (0.3, 3.3),
+    fill: float = 114.0,
+    noise: bool = False,
+) -> ImageStep:
     """Fills a rectangle of random area, aspect ratio and place.
 
     Args:

@@ -2,8 +2,8 @@
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import first_fitting
-from tfdml.arguments import MOST_SIDE, integer, interval, number
-from tfdml.registry import register
+from tfdml.registry.arguments import MOST_SIDE, integer, interval, number
+from tfdml.registry.parts import register
 
 
 @register(
@@ -13,7 +13,9 @@ from tfdml.registry import register
     area=interval(number(above=0, at_most=1)),
     aspect=interval(number(above=0)),
 )
-def random_resized_crop(size, area=(0.08, 1.0), aspect=(3 / 4, 4 / 3)):
+def random_resized_crop(
+    size: int, area: tuple[float, float] = (0.08, 1.0), aspect: tuple[float, float] = (3 / 4, 4 / 3)
+) -> Cut:
     """Crops a random fraction of the area at a random aspect ratio, and resizes it to `size` × `size`."""
 
     def window(height, width, seed):

@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import centered
-from tfdml.arguments import MOST_SIDE, integer
-from tfdml.registry import register
+from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.parts import register
 
 # Of an image that is longer than so many times its width only the middle is used: the whole, resized to the width of a
 # network's input, would fill the memory.
@@ -13,7 +13,7 @@ LONGEST_SHAPE = 32
 
 
 @register("transform", "resize_short", size=integer(1, at_most=MOST_SIDE))
-def resize_short(size):
+def resize_short(size: int) -> Cut:
     """Resizes the shorter side to `size`, and keeps the aspect ratio."""
 
     def window(height, width, seed):

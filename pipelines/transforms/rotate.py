@@ -1,11 +1,14 @@
 """Rotation by a random angle."""
 
+from typing import Literal
+
 import tensorflow as tf
 
 from pipelines.transforms.affine import FILL_MODES, rotation, transformed
 from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.arguments import interval, number, one_of
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import interval, number, one_of
+from tfdml.registry.parts import register
 
 
 @register(
@@ -16,7 +19,12 @@ from tfdml.registry import register
     fill=number(at_least=0, at_most=255),
     probability=PROBABILITY,
 )
-def rotate(degrees=(-15.0, 15.0), fill_mode="constant", fill=0.0, probability=1.0):
+def rotate(
+    degrees: tuple[float, float] = (-15.0, 15.0),
+    fill_mode: Literal["constant", "nearest", "reflect", "wrap"] = "constant",
+    fill: float = 0.0,
+    probability: float = 1.0,
+) -> ImageStep:
     """Rotates around the center by a random angle; the size stays, so that corners are cut off.
 
     Args:

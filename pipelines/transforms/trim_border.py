@@ -4,12 +4,13 @@ import tensorflow as tf
 
 from pipelines.images.cut import slice_window
 from pipelines.transforms.colors import BRIGHTNESS_WEIGHTS
-from tfdml.arguments import integer, number
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import integer, number
+from tfdml.registry.parts import register
 
 
 @register("transform", "trim_border", brightness=number(above=0, at_most=255), margin=integer(0))
-def trim_border(brightness=250.0, margin=15):
+def trim_border(brightness: float = 250.0, margin: int = 15) -> ImageStep:
     """Crops the image to all pixels darker than `brightness`, and a margin; an image without any stays whole.
 
     Example: `--train_transform='trim_border|resize_pad(size=256, fill=255)|random_crop|flip'`, as for Stanford Online

@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from pipelines.images.cold_path import cold_path
-from tfdml.arguments import number
+from tfdml.registry.arguments import number
 
 PROBABILITY = number(at_least=0, at_most=1)
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tfdml
-from tfdml.argument_checks import expects
 from tfdml.registry import create
+from tfdml.registry.argument_checks import expects
 
 IMAGES = np.random.default_rng(0).normal(size=(2, 64, 64, 3)).astype(np.float32)
 # Parameters as published with a classifier of 1000 classes, less the classifier: torchvision's documentation says

@@ -4,7 +4,7 @@ import keras
 import pytest
 
 from tfdml.callbacks import DivergenceGuard
-from tfdml.errors import TrainingDiverged
+from tfdml.callbacks.divergence_guard import TrainingDiverged
 
 NAN, INFINITE = float("nan"), float("inf")
 

@@ -13,7 +13,7 @@ from tests.methods.test_every_method import OPTIONS
 from tests.run_helpers import assert_same_run, assert_went_on, events, result, steps, train, train_flags
 from tfdml.backbones import Small
 from tfdml.callbacks import SamplerRefresh
-from tfdml.neighbors import nearest_negatives
+from tfdml.neighbors.nearest import nearest_negatives
 from tfdml.registry import create, names
 
 LABELS, STEPS = np.repeat(np.arange(8), 4), 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.commands import assert_one_error, run
-from tests.evaluation.test_positive_ranks import clustered
+from tests.evaluation.ranks.test_positive_ranks import clustered
 from tests.evaluation.test_protocols import rows_of
 from tfdml import registry
 from tfdml.evaluation.protocols import protocol_of

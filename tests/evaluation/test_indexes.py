@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.evaluation.naive_ranks import naive_ranks
-from tests.evaluation.test_positive_ranks import clustered, euclidean, near_ties
+from tests.evaluation.ranks.test_positive_ranks import clustered, euclidean, near_ties
 from tfdml import registry
 from tfdml.evaluation import evaluate
 from tfdml.evaluation.indexes import ApproximateIndex, class_members, index_search, indexed_gallery

@@ -84,7 +84,7 @@ def test_in_plain_keras_the_guard_sees_it_in_the_weights():
     images, labels = images_and_labels()
     model = keras.Sequential([Stages(), keras.layers.Flatten(), keras.layers.Dense(8)])
     model.compile(keras.optimizers.SGD(0.1), loss=tfdml.losses.Triplet())
-    with pytest.raises(tfdml.errors.TrainingDiverged, match="weight .*kernel is not finite at step 2"):
+    with pytest.raises(tfdml.callbacks.TrainingDiverged, match="weight .*kernel is not finite at step 2"):
         model.fit(images, labels, batch_size=8, shuffle=False, callbacks=[tfdml.callbacks.DivergenceGuard()], verbose=0)
 
 

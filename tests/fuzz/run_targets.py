@@ -5,12 +5,12 @@ import struct
 
 import numpy as np
 
+from tests.backbones.weights.published_files import caffemodel, safetensors
 from tests.fuzz import damage
 from tests.fuzz.hostile_texts import any_spec, change_json
 from tests.fuzz.target import JSON, LINES, ZIP, Target
 from tests.run_helpers import straight_run
 from tests.serving_fixtures import SIZE, two_learners
-from tests.weights.published_files import caffemodel, safetensors
 
 IMAGES = [np.full((SIZE, SIZE, 3), 40 * number, np.uint8) for number in range(4)]
 
@@ -34,7 +34,7 @@ def _make_run(folder):
 
 
 def _read_run(folder):
-    from tfdml.run.record import Record
+    from tfdml.run.directory.record import Record
 
     record = Record.of(folder / "run")
     about = (record.flags(), record.changed(), record.result, record.events, record.step, record.steps())
@@ -42,7 +42,7 @@ def _read_run(folder):
 
 
 def _read_checkpoint(folder):
-    from tfdml.run.checkpoint_folder import CheckpointFolder
+    from tfdml.run.directory.checkpoint_folder import CheckpointFolder
 
     passed_over = []
     step, arrays, state = CheckpointFolder(folder / "run" / "checkpoints").read_newest(passed_over.append)
@@ -66,9 +66,9 @@ def _small():
 
 
 def _read_weights(folder):
-    from tfdml.run.model_files import load_weights
-    from tfdml.weights.caffemodel import read_caffemodel
-    from tfdml.weights.state_dicts import read_state_dict
+    from tfdml.backbones.weights.caffemodel import read_caffemodel
+    from tfdml.backbones.weights.state_dicts import read_state_dict
+    from tfdml.run.directory.model_files import load_weights
 
     several = (read_caffemodel(folder / "net.caffemodel"), read_state_dict(folder / "net.safetensors"))
     arrays = [(name, array.tobytes()) for each in several for name, array in each.items()]

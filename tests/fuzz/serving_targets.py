@@ -8,8 +8,8 @@ from tests.serving_fixtures import exported, picture
 
 
 def _make_index(folder):
-    from tfdml.serving.image_list import ImageList
-    from tfdml.serving.indexing import index_images
+    from tfdml.serving.embedding.image_list import ImageList
+    from tfdml.serving.index.indexing import index_images
 
     contents = np.array([picture(seed) for seed in range(6)], dtype=object)
     images = ImageList([f"images/{row}.png" for row in range(6)], ["a", "b"] * 3, contents)
@@ -18,7 +18,7 @@ def _make_index(folder):
 
 def _read_index(folder):
     from tfdml.serving import Searcher
-    from tfdml.serving.duplicates import duplicates
+    from tfdml.serving.index.duplicates import duplicates
 
     searcher = Searcher(folder / "index", model=folder / "index" / "model")
     found = searcher.neighbors(*searcher.nearest(np.eye(4, searcher.manifest["dimension"], dtype=np.float32), 3))
@@ -26,7 +26,7 @@ def _read_index(folder):
 
 
 def _make_shards(folder):
-    from tfdml.embedding_shards import EmbeddingShards
+    from tfdml.files.embedding_shards import EmbeddingShards
 
     shards, random = EmbeddingShards.create(folder / "shards", model="0" * 64, dimension=4), np.random.default_rng(0)
     for number in range(2):
@@ -70,7 +70,7 @@ def _make_tables(folder):
 
 
 def _read_tables(folder):
-    from tfdml.serving.image_tables import read_image_table
+    from tfdml.serving.embedding.image_tables import read_image_table
 
     return [read_image_table(folder / name) for name in ("table.parquet", "table.csv")]
 

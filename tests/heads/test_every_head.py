@@ -25,7 +25,7 @@ class Hidden(Head):
 
 @pytest.fixture
 def hidden(monkeypatch):
-    monkeypatch.setattr(tfdml.registry, "_registered", {**tfdml.registry._registered, "head": {}})
+    monkeypatch.setattr(tfdml.registry.parts, "_registered", {**tfdml.registry.parts._registered, "head": {}})
     return register("head", "hidden")(Hidden)(units=5)
 
 

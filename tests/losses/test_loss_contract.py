@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tfdml import registry
 from tfdml.layers import LossLayer
 from tfdml.layers.loss_layer import layer_of
-from tfdml.loss_hooks import hooks_of
+from tfdml.registry.loss_hooks import hooks_of
 
 # What a loss holds constant makes its gradient another one than its value's; its own test checks it.
 WEIGHTS_HELD_CONSTANT = {

@@ -7,8 +7,8 @@ import tensorflow as tf
 
 from tests.methods.models import small_model
 from tfdml import registry
-from tfdml.loss_hooks import hooks_of
 from tfdml.losses import Contrastive, Nested, ProxyAnchor, RankedList, Triplet, WeightedSum, nested_loss, triplet_loss
+from tfdml.registry.loss_hooks import hooks_of
 
 DIMS = (1, 2, 5)
 

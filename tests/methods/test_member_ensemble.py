@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from pipelines.preprocessing import Preprocessing
 from tfdml.backbones import Small
 from tfdml.evaluation.cost import cost
 from tfdml.evaluation.diversity import diversity, learners_of
 from tfdml.evaluation.evaluate import evaluate
 from tfdml.evaluation.fusion import fuse
 from tfdml.methods import MemberEnsemble
-from tfdml.preprocessing import Preprocessing
 from tfdml.registry import create
 
 IMAGES = np.random.default_rng(0).random((8, 8, 8, 3), np.float32)

@@ -4,8 +4,8 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from tests.weights.published_files import CAFFE_BLOCKS
-from tfdml.weights import convert
+from tests.backbones.weights.published_files import CAFFE_BLOCKS
+from tfdml.backbones.weights import convert
 
 
 class CaffeGoogLeNet:

@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from tests.commands import PATIENCE
+from tfdml.backbones.weights import SOURCES, convert
 from tfdml.registry import create
-from tfdml.run.model_files import load_weights
-from tfdml.weights import SOURCES, convert
+from tfdml.run.directory.model_files import load_weights
 
 TOLERANCE = 1e-4
 

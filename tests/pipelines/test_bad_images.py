@@ -10,9 +10,9 @@ from PIL import Image
 
 from pipelines.images import image_headers
 from pipelines.images.decoding import decode
-from pipelines.images.errors import tensorflow_reason
 from pipelines.preprocessor import Preprocessor
 from tests.pipelines.image_files import claiming, encoded, gradient, moving, noise, with_orientation
+from tfdml.console.tensorflow_errors import tensorflow_reason
 from tfdml.serving import export
 
 SIDE = 16

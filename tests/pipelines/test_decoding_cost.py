@@ -12,9 +12,9 @@ from pipelines.datasets.decoding_cost import is_quick, most_scans, why_costly
 from pipelines.datasets.headers import MOST_PARTS, MOST_PIXELS, wrong_header
 from pipelines.images import image_headers
 from pipelines.images.decoding import decode
-from pipelines.images.errors import tensorflow_reason
 from pipelines.reading.verification import verify
 from tests.pipelines.image_files import chunk, encoded, noise, png, with_scans
+from tfdml.console.tensorflow_errors import tensorflow_reason
 
 TEXT = b"about\0\0" + zlib.compress(bytes(1000))
 PIXELS = bytes(25 * 8)

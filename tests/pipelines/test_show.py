@@ -11,7 +11,7 @@ CHAIN = "--train_transform=random_resized_crop(area=(0.2, 1.0))|flip"
 
 
 def show(out, *more):
-    return run("pipelines.show", *train_flags("not made"), f"--out={out}", *more)
+    return run("tfdml.show", *train_flags("not made"), f"--out={out}", *more)
 
 
 def sheet(out, *more):

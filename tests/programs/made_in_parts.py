@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfdml
-from tfdml.devices import strategy_for
+from tfdml.runtime.devices import strategy_for
 
 IMAGES, LABELS = np.random.default_rng(0).normal(size=(8, 4, 4, 3)).astype("f"), np.arange(8) // 2
 STRATEGY = strategy_for("cpu:2")

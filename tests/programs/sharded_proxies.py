@@ -13,9 +13,9 @@ import numpy as np
 import tensorflow as tf
 
 import tfdml
-from tfdml.devices import strategy_for
-from tfdml.run.checkpoint_folder import CheckpointFolder, restore, snapshot
-from tfdml.sharded_variable import ShardedVariable
+from tfdml.run.directory.checkpoint_folder import CheckpointFolder, restore, snapshot
+from tfdml.runtime.devices import strategy_for
+from tfdml.runtime.sharded_variable import ShardedVariable
 
 CLASSES, BATCH, STEPS = 7, 16, 2
 LOSS = f"norm_softmax(classes={CLASSES}, sharded=True)"

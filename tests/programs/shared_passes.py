@@ -17,13 +17,13 @@ from pipelines.build import evaluation_batches
 from pipelines.datasets import Split
 from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import HardNeighbors, PxK, WithinClusters
-from tfdml import workers as workers_module
 from tfdml.callbacks import ImageProxies, Recluster, RetrievalEvaluation, SamplerRefresh
-from tfdml.devices import strategy_for
 from tfdml.evaluation import Embedder
 from tfdml.evaluation.protocols import protocol_of
-from tfdml.neighbors import nearest_negatives
-from tfdml.workers import Workers
+from tfdml.neighbors.nearest import nearest_negatives
+from tfdml.runtime import workers as workers_module
+from tfdml.runtime.devices import strategy_for
+from tfdml.runtime.workers import Workers
 
 # Seven batches, of which the last is filled up: workers have unequal shares.
 CLASSES, PER_CLASS, SIDE, BATCH = 9, 6, 20, 8

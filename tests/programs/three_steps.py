@@ -23,10 +23,10 @@ from pipelines.sampling import PxK
 from tfdml import registry
 from tfdml.backbones.backbone import Backbone
 from tfdml.callbacks import WeightAverage
-from tfdml.devices import is_chief, strategy_for
 from tfdml.layers.frozen_batch_norm import batch_norms
-from tfdml.run.checkpoint_folder import snapshot
-from tfdml.run.progress import Progress
+from tfdml.run.directory.checkpoint_folder import snapshot
+from tfdml.run.training.progress import Progress
+from tfdml.runtime.devices import is_chief, strategy_for
 
 CLASSES, PER_CLASS, SIDE, STEPS = 8, 8, 16, 3
 

@@ -5,7 +5,7 @@ import numpy as np
 import tensorflow as tf
 
 import tfdml
-from tfdml.devices import strategy_for
+from tfdml.runtime.devices import strategy_for
 
 strategy = strategy_for("cpu:2")
 with strategy.scope():

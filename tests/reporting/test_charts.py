@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from tfdml.reporting import draw_recall, draw_similarities, draw_training, recall_ranks
-from tfdml.reporting import recall as recall_file
-from tfdml.reporting import similarities as similarities_file
-from tfdml.reporting import training as training_file
-from tfdml.reporting.similarities import share_above
+from tfdml.reporting.pictures import recall as recall_file
+from tfdml.reporting.pictures import similarities as similarities_file
+from tfdml.reporting.pictures import training as training_file
+from tfdml.reporting.pictures.similarities import share_above
 
 
 @pytest.fixture

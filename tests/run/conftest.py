@@ -3,8 +3,8 @@
 import pytest
 
 from tests.run.checkpoints import content
-from tfdml.run.checkpoint_folder import CheckpointFolder
-from tfdml.run.run_directory import RunDirectory
+from tfdml.run.directory.checkpoint_folder import CheckpointFolder
+from tfdml.run.directory.run_directory import RunDirectory
 
 
 @pytest.fixture

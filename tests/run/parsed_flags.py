@@ -2,7 +2,7 @@
 
 from absl import flags as absl_flags
 
-from tfdml import flags
+from tfdml.console import flags
 
 
 def parsed(*arguments):

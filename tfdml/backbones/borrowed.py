@@ -1,14 +1,17 @@
 """Backbones of keras-hub and keras-cv."""
 
 import importlib
+from collections.abc import Mapping
 from functools import partial
+from typing import Any, Literal, Unpack
 
 import keras
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import one_of
 from tfdml.backbones.backbone import Backbone
 from tfdml.layers.precision import layers_in
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import one_of
 
 # keras-hub requires tensorflow-text, and that `tensorflow`, which must not be installed over `tensorflow-cpu`.
 INSTALL = {
@@ -37,7 +40,13 @@ class Borrowed(Backbone):
 
     pretrained = True
 
-    def __init__(self, network, package, preprocessing, **kwargs):
+    def __init__(
+        self,
+        network: keras.Model,
+        package: Literal["keras_hub", "keras_cv"],
+        preprocessing: Mapping[str, Any],
+        **kwargs: Unpack[ModelArguments],
+    ):
         # Some networks take a dictionary with one input.
         inputs = list(network.input.values()) if isinstance(network.input, dict) else [network.input]
         if len(inputs) != 1 or not isinstance(network.output, keras.KerasTensor):

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.arguments import integer, optional, text
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
-from tfdml.registry import register
+from tfdml.registry.arguments import integer, optional, text
+from tfdml.registry.parts import register
 
 
 @register("backbone", "keras_hub", preset=text(), image_size=optional(integer(1)))
-def keras_hub(preset, image_size=None):
+def keras_hub(preset: str, image_size: int | None = None) -> Borrowed:
     """An image backbone of keras-hub with the weights of its preset.
 
     Args:

@@ -1,13 +1,15 @@
 """A small convolutional network for work on a CPU."""
 
 from pathlib import Path
+from typing import Unpack
 
 from keras import layers
 
-from tfdml.arguments import integer
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
-from tfdml.registry import register
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 # Written by `python -m benchmarks.studies.pretrain_toycars`; the recipe and the checksum are next to it.
 TOYCARS = Path(__file__).parent / "weights" / "small_toycars.weights.h5"
@@ -27,7 +29,7 @@ class Small(Backbone):
 
     shipped_weights = {"toycars": TOYCARS}
 
-    def __init__(self, width=24, stages=4, **kwargs):
+    def __init__(self, width: int = 24, stages: int = 4, **kwargs: Unpack[ModelArguments]):
         inputs = layers.Input((None, None, 3), name="images")
         endpoints, features = {}, inputs
         for stage in range(stages):

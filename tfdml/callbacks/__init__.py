@@ -1,6 +1,6 @@
 """Callbacks: what happens around the steps."""
 
-from tfdml.callbacks.divergence_guard import DivergenceGuard
+from tfdml.callbacks.divergence_guard import DivergenceGuard, TrainingDiverged
 from tfdml.callbacks.embedding_callback import EmbeddingCallback
 from tfdml.callbacks.image_proxies import ImageProxies
 from tfdml.callbacks.projector import Projector
@@ -9,7 +9,6 @@ from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
 from tfdml.callbacks.sampler_refresh import SamplerRefresh
 from tfdml.callbacks.temperature_schedule import TemperatureSchedule
 from tfdml.callbacks.weight_average import WeightAverage
-from tfdml.errors import TrainingDiverged
 
 __all__ = [
     "DivergenceGuard",

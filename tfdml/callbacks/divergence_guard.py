@@ -5,7 +5,22 @@ import numpy as np
 from keras import ops
 
 from tfdml.callbacks.steps_taken import steps_taken
-from tfdml.errors import TrainingDiverged
+from tfdml.registry.annotations import StepCounter
+
+
+class TrainingDiverged(FloatingPointError):
+    """Raised when the loss, the gradient, or a result of these is NaN or infinite.
+
+    Args:
+        problem: what is not finite.
+        step: number of steps taken.
+    """
+
+    def __init__(self, problem: str, step: int):
+        super().__init__(
+            f"{problem} at step {step}. Try a lower learning rate, a larger margin of the loss, or "
+            "--precision=float32. Earlier checkpoints are intact."
+        )
 
 
 class DivergenceGuard(keras.callbacks.Callback):
@@ -18,7 +33,7 @@ class DivergenceGuard(keras.callbacks.Callback):
         step: function that returns the number of steps taken; None: the optimizer's `iterations`.
     """
 
-    def __init__(self, step=None):
+    def __init__(self, step: StepCounter | None = None):
         super().__init__()
         self._step = step or (lambda: steps_taken(self.model))
 

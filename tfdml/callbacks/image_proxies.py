@@ -1,11 +1,15 @@
 """Computes the proxies of a loss from images, every epoch."""
 
+from typing import Unpack
+
 import numpy as np
 
-from tfdml.callbacks.embedding_callback import EmbeddingCallback
+from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
+from tfdml.callbacks.hard_proxies import hard_proxies
+from tfdml.evaluation.embed import ImageBatches
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.hard_proxies import hard_proxies
-from tfdml.loss_hooks import hooks_of
+from tfdml.registry.annotations import Labels
+from tfdml.registry.loss_hooks import hooks_of
 
 
 class ImageProxies(EmbeddingCallback):
@@ -27,7 +31,7 @@ class ImageProxies(EmbeddingCallback):
     # `fit` looks for it where the loss has such proxies.
     computes_proxies = True
 
-    def __init__(self, images, labels, *, seed=0, **kwargs):
+    def __init__(self, images: ImageBatches, labels: Labels, *, seed: int = 0, **kwargs: Unpack[PassArguments]):
         super().__init__(images, len(labels), **kwargs)
         self.labels = np.asarray(labels)
         self.rows = _one_of_each(self.labels, seed)

@@ -3,6 +3,7 @@
 import keras
 
 from tfdml.callbacks.steps_taken import check_single_steps, steps_taken
+from tfdml.registry.annotations import StepCounter
 
 
 class TemperatureSchedule(keras.callbacks.Callback):
@@ -23,7 +24,15 @@ class TemperatureSchedule(keras.callbacks.Callback):
     # `fit` looks for it where the loss has a last temperature.
     changes_temperatures = True
 
-    def __init__(self, first, last, steps, *, step=None, loss=None):
+    def __init__(
+        self,
+        first: float,
+        last: float,
+        steps: int,
+        *,
+        step: StepCounter | None = None,
+        loss: keras.losses.Loss | None = None,
+    ):
         super().__init__()
         if steps < 1:
             raise ValueError(f"Expected at least one step, received steps={steps}.")

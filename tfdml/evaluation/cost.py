@@ -1,10 +1,12 @@
 """The cost of a network: its parameters, and its multiply-adds for an image."""
 
 import math
+from collections.abc import Sequence
 
+import keras
 import tensorflow as tf
 
-from tfdml.keras_internals import graph_of
+from tfdml.runtime.keras_internals import graph_of
 
 # By operation: the number of kernel axes that are summed over, or the attribute that transposes a matrix.
 KERNELS = {"Conv2D": 3, "DepthwiseConv2dNative": 2}
@@ -15,7 +17,7 @@ NOT_COUNTED = ("Conv3D", "Einsum")
 PASSED_ON = ("Cast", "Identity", "Reshape", "Transpose")
 
 
-def cost(model, input_shape):
+def cost(model: keras.Model, input_shape: Sequence[int]) -> dict[str, int | None]:
     """Counts the parameters, and the multiply-adds for one input, from the graph.
 
     Multiply-adds, which papers and libraries mostly call FLOPs, are those of convolutions and matrix products. Pooling,

@@ -8,10 +8,10 @@ import zipfile
 
 import numpy as np
 
-from tfdml.archive_sizes import BROKEN, check_zip
-from tfdml.checked_files import open_file, reason_of
-from tfdml.embedding_shards import EmbeddingShards
-from tfdml.parquet_files import MOST_TEXT, is_of_texts, read_columns, values_of
+from tfdml.files.archive_sizes import BROKEN, check_zip
+from tfdml.files.checked_files import open_file, reason_of
+from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.files.parquet_files import MOST_TEXT, is_of_texts, read_columns, values_of
 
 # Columns of a `pipelines.datasets.Split` that protocols read.
 COLUMNS = {"cameras": np.int64, "groups": np.int64, "is_query": bool, "is_gallery": bool}

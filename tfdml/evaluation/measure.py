@@ -4,14 +4,14 @@ import functools
 
 import numpy as np
 
-from tfdml.clustering import check_finite, distinct_count, kmeans
-from tfdml.evaluation.depths import depths_of
 from tfdml.evaluation.metrics import ClusterMetric, EmbeddingMetric, RankMetric
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.evaluation.pooled_queries import PooledQueries
-from tfdml.evaluation.positive_ranks import positive_ranks
+from tfdml.evaluation.ranks.depths import depths_of
+from tfdml.evaluation.ranks.pooled_queries import PooledQueries
+from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores
-from tfdml.workers import ALONE
+from tfdml.neighbors.clustering import check_finite, distinct_count, kmeans
+from tfdml.runtime.workers import ALONE
 
 DISTANCES = ("cosine", "euclidean")
 

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from tfdml.evaluation.exact_vectors import ExactVectors
-from tfdml.evaluation.positive_ranks import positive_ranks
+from tfdml.evaluation.ranks.exact_vectors import ExactVectors
+from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 
 # Queries that are compared with the whole gallery at once.
 BLOCK = 256

@@ -1,13 +1,15 @@
 """Attention masks, one for each learner."""
 
 import math
+from typing import Unpack
 
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number
 from tfdml.layers.sliced import sliced
+from tfdml.registry.annotations import LayerArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -24,7 +26,7 @@ class AttentionMasks(keras.layers.Layer):
         initial: value around which masks begin, by the convolutions' biases.
     """
 
-    def __init__(self, learners, channels, initial=0.5, **kwargs):
+    def __init__(self, learners: int, channels: int, initial: float = 0.5, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)
         self.learners = learners
         self.channels = channels

@@ -4,9 +4,9 @@ import keras
 import numpy as np
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer
 from tfdml.layers.ceil_pooling import CeilPooling
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer
 from tfdml.layers.ceil_pooling import CeilPooling
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")

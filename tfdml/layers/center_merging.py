@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number
 from tfdml.functional.distances import unit_length
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -22,7 +22,7 @@ class CenterMerging(keras.regularizers.Regularizer):
         weight: τ; 0.2 in the paper.
     """
 
-    def __init__(self, per_class, weight=0.2):
+    def __init__(self, per_class: int, weight: float = 0.2):
         self.per_class = per_class
         self.weight = weight
 

@@ -1,12 +1,15 @@
 """Learnable margins, one for each class."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.layers.loss_layer import LossLayer
+from tfdml.registry.annotations import LayerArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -24,7 +27,7 @@ class ClassMargins(LossLayer):
         beta: initial margin.
     """
 
-    def __init__(self, classes, beta=1.2, **kwargs):
+    def __init__(self, classes: int, beta: float = 1.2, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)
         self.classes = classes
         self.beta = beta

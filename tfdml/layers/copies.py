@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 
-from tfdml.keras_internals import layers_of
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
+from tfdml.runtime.keras_internals import layers_of
 
 # Standard deviation of the changes by `perturb_kernels`, relative to each value.
 PERTURBATION = 0.05

@@ -2,15 +2,16 @@
 
 import keras
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import one_of
-from tfdml.keras_internals import layers_of
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import one_of
+from tfdml.runtime.keras_internals import layers_of
 
 WHICH = ("none", "statistics", "all")
 
 
 @expects(which=one_of(*WHICH))
-def freeze_batch_norm(model, which="statistics"):
+def freeze_batch_norm(model: keras.layers.Layer, which: FrozenBatchNorm = "statistics") -> None:
     """Freezes the moving statistics of every batch normalization of a model, and normalizes with them in training too.
 
     A saved model does not store this, except for the models of `tfdml.methods`, which have an argument for it.

@@ -1,11 +1,14 @@
 """Normalization across neighboring channels."""
 
+from typing import Unpack
+
 import keras
 import numpy as np
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number
+from tfdml.registry.annotations import LayerArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -25,7 +28,14 @@ class LocalResponseNorm(keras.layers.Layer):
         alpha, beta, bias: see the formula; Caffe calls the last one k.
     """
 
-    def __init__(self, size=5, alpha=1e-4, beta=0.75, bias=1.0, **kwargs):
+    def __init__(
+        self,
+        size: int = 5,
+        alpha: float = 1e-4,
+        beta: float = 0.75,
+        bias: float = 1.0,
+        **kwargs: Unpack[LayerArguments],
+    ):
         super().__init__(**kwargs)
         if size % 2 == 0:
             raise ValueError(f"Expected an odd number of channels, received size={size}.")

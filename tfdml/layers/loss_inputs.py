@@ -5,10 +5,10 @@ import math
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import instance, number, several
 from tfdml.functional.checks import at_least_float32
 from tfdml.layers.loss_layer import LossLayer
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import instance, number, several
 
 PART = instance(LossLayer | None, "a LossLayer or None", each="layers of losses or None")
 

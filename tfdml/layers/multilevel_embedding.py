@@ -1,14 +1,18 @@
 """Head that computes an embedding at each of several depths."""
 
+from collections.abc import Sequence
+from typing import Unpack
+
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import boolean, integer, optional, several
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
+from tfdml.registry.annotations import LayerArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import boolean, integer, optional, several
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -31,7 +35,15 @@ class MultilevelEmbedding(FeatureEmbedding):
         auxiliary: for each level, whether it is auxiliary; None: all but the last are.
     """
 
-    def __init__(self, embedding_size, reduced=128, hidden=1024, features=None, auxiliary=None, **kwargs):
+    def __init__(
+        self,
+        embedding_size: int,
+        reduced: int = 128,
+        hidden: int = 1024,
+        features: keras.layers.Layer | None = None,
+        auxiliary: Sequence[bool] | None = None,
+        **kwargs: Unpack[LayerArguments],
+    ):
         super().__init__(embedding_size, features, **kwargs)
         self.reduced = reduced
         self.hidden = hidden

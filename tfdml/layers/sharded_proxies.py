@@ -1,14 +1,16 @@
 """Learnable proxies, of which each device holds a part."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number
 from tfdml.functional.checks import loss_dtype
 from tfdml.functional.class_shards import own_and_others
-from tfdml.layers.proxies import Proxies
-from tfdml.sharded_variable import ShardedVariable, devices_in_scope, shards_in_step
+from tfdml.layers.proxies import Proxies, ProxyArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
+from tfdml.runtime.sharded_variable import ShardedVariable, devices_in_scope, shards_in_step
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -31,7 +33,7 @@ class ShardedProxies(Proxies):
         initializer, regularizer: see `Proxies`. Initial values are those of one device; several have no regularizer.
     """
 
-    def __init__(self, classes, scale, **kwargs):
+    def __init__(self, classes: int, scale: float, **kwargs: Unpack[ProxyArguments]):
         super().__init__(classes, **kwargs)
         self.scale = scale
 
@@ -93,3 +95,12 @@ class ShardedProxies(Proxies):
         own, others = ops.unstack(found, 2, axis=0)
         places = ops.arange(shards_in_step(), dtype="int32") == number
         return ops.concatenate([own[:, None], ops.where(places, others[:, None], 0.0)], axis=1)[:, None, :]
+
+
+def check_plain_keras(sharded):
+    """Raises a ValueError where plain Keras takes a step on several devices with sharded proxies."""
+    if sharded and shards_in_step() > 1:
+        raise ValueError(
+            "Sharded proxies are trained by the models of tfdml.methods, which do not sum the gradients of shards. In "
+            "plain Keras leave out sharded=True."
+        )

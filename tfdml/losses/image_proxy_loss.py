@@ -1,36 +1,35 @@
 """Base of proxy losses whose proxies can be features of images."""
 
 import warnings
+from dataclasses import KW_ONLY
+from typing import Annotated, Literal
 
-from tfdml.argument_checks import expects
-from tfdml.arguments import integer, number, one_of
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry.arguments import NotNegative, Positive, integer
 
 
-@expects(
-    proxies=one_of("learnt", "images", "hard"),
-    proxy_steps=integer(0),
-    proxy_rate=number(above=0),
-    proxy_tolerance=number(at_least=0),
-)
 class ImageProxyLoss(ProxyLoss):
     """Base of losses on proxies that are learnt, or the features of one image of each class, as in EDMS.
 
     Args:
         proxies: `learnt` trains them to lower the loss. `images` are the features of a random image of each class,
             drawn once, and computed anew every epoch. `hard` moves these by equation (7) of EDMS to raise the loss, see
-            `tfdml.hard_proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train` adds it.
+            `tfdml.callbacks.hard_proxies`. The callback `tfdml.callbacks.ImageProxies` computes both; `tfdml.train`
+            adds it.
         proxy_steps: most steps of (7) from each epoch's features. The paper does not say how many; very many make
             proxies that stand for no class.
         proxy_rate: learning rate of these steps.
         proxy_tolerance: a proxy stays where it is once its gradient is at most this long.
+        classes: number of classes; the training command fills it in.
+        reduction, name, dtype: see `EmbeddingLoss`.
     """
 
-    proxies: str = "learnt"
-    proxy_steps: int = 1000
-    proxy_rate: float = 1e-3
-    proxy_tolerance: float = 1e-3
+    _: KW_ONLY
+    proxies: Literal["learnt", "images", "hard"] = "learnt"
+    proxy_steps: Annotated[int, integer(0)] = 1000
+    proxy_rate: Positive = 1e-3
+    proxy_tolerance: NotNegative = 1e-3
 
     def __call__(self, labels, similarities, sample_weight=None):
         if not self.learns_proxies:

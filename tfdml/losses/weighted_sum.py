@@ -1,6 +1,7 @@
 """Weighted sum of losses."""
 
 import math
+from collections.abc import Sequence
 
 import keras
 from keras import ops
@@ -8,10 +9,10 @@ from keras import ops
 from tfdml.functional.checks import check_pairs_input
 from tfdml.layers.loss_inputs import LossInputs
 from tfdml.layers.loss_layer import layer_of
-from tfdml.loss_hooks import hooks_of
+from tfdml.layers.sharded_proxies import check_plain_keras
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.losses.softmax_proxy_loss import check_plain_keras
 from tfdml.registry import register_sum
+from tfdml.registry.loss_hooks import hooks_of
 
 
 @register_sum("loss")
@@ -31,11 +32,13 @@ class WeightedSum(EmbeddingLoss):
 
     Args:
         terms: list of `(weight, loss)`, weights being 0 or more. A regularizer of a loss' layer gets its loss' weight.
-        **kwargs: see `EmbeddingLoss`; reductions of the single losses count for nothing.
+        reduction, name, dtype: see `EmbeddingLoss`; reductions of the single losses count for nothing.
     """
 
-    def __init__(self, terms, **kwargs):
-        super().__init__(**kwargs)
+    terms: Sequence[tuple[float, keras.losses.Loss]]
+
+    def check_arguments(self):
+        terms = self.terms
         if not all(isinstance(term, list | tuple) and len(term) == 2 for term in terms):
             raise ValueError(f"Expected pairs of a weight and a loss, such as (1.0, Triplet()); received {terms!r}.")
         self.terms = [(weight, _loss_of(loss)) for weight, loss in terms]
@@ -103,7 +106,7 @@ class WeightedSum(EmbeddingLoss):
         return tuple(sorted({dim for hooks in self._hooks() for dim in hooks.nested_dims}))
 
     def __call__(self, labels, taken, sample_weight=None):
-        check_plain_keras(self)
+        check_plain_keras(self.sharded)
         return super().__call__(labels, taken, sample_weight=sample_weight)
 
     def check_input(self, labels, taken):

@@ -3,7 +3,7 @@
 import dataclasses
 import fnmatch
 
-from tfdml.registry import nearest
+from tfdml.registry.suggestions import nearest
 
 # Names of weights that are not always vectors: attention has a bias for each head.
 UNDECAYED = ("bias", "beta", "gamma")

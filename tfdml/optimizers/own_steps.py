@@ -2,9 +2,9 @@
 
 import keras
 
-from tfdml.keras_internals import place_of, trained_variables
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.optimizers.step_counts import counting
+from tfdml.runtime.keras_internals import place_of, trained_variables
 
 # Optimizers that use `iterations` elementwise, so that the count may differ between columns of a variable.
 USE_STEPS = (keras.optimizers.Adam, keras.optimizers.Adamax)

@@ -2,8 +2,8 @@
 
 import keras
 
-from tfdml.keras_internals import replace_sum_over_replicas
-from tfdml.sharded_variable import ShardedVariable
+from tfdml.runtime.keras_internals import replace_sum_over_replicas
+from tfdml.runtime.sharded_variable import ShardedVariable
 
 # Optimizers that treat each number by itself, so that a shard's are those that it would have in the whole.
 ELEMENTWISE = (

@@ -3,10 +3,12 @@
 A run passes `learning_rate`, `steps_per_epoch` and `epochs` to a schedule that takes them, unless the spec sets them.
 """
 
-from keras.optimizers.schedules import CosineDecay, ExponentialDecay, PiecewiseConstantDecay
+from collections.abc import Sequence
 
-from tfdml.arguments import either, integer, number, optional, several
-from tfdml.registry import register
+from keras.optimizers.schedules import CosineDecay, ExponentialDecay, LearningRateSchedule, PiecewiseConstantDecay
+
+from tfdml.registry.arguments import either, integer, number, optional, several
+from tfdml.registry.parts import register
 
 # Arguments that a run passes to every schedule.
 RATE, STEPS = number(above=0, at_most=100), integer(1)
@@ -14,7 +16,7 @@ EPOCHS = number(above=0)
 
 
 @register("schedule", "constant", learning_rate=RATE)
-def constant(learning_rate):
+def constant(learning_rate: float) -> float:
     """A constant learning rate."""
     return learning_rate
 
@@ -28,7 +30,13 @@ def constant(learning_rate):
     every=optional(EPOCHS),
     factor=number(above=0),
 )
-def step(learning_rate, steps_per_epoch, at=(), every=None, factor=0.1):
+def step(
+    learning_rate: float,
+    steps_per_epoch: int,
+    at: float | Sequence[float] = (),
+    every: float | None = None,
+    factor: float = 0.1,
+) -> LearningRateSchedule:
     """Multiplies the learning rate by `factor` at each of the epochs `at`, or every `every` epochs.
 
     Args:
@@ -52,7 +60,9 @@ def step(learning_rate, steps_per_epoch, at=(), every=None, factor=0.1):
 
 
 @register("schedule", "exponential", learning_rate=RATE, steps_per_epoch=STEPS, every=EPOCHS, factor=number(above=0))
-def exponential(learning_rate, steps_per_epoch, every=1.0, factor=0.94, staircase=False):
+def exponential(
+    learning_rate: float, steps_per_epoch: int, every: float = 1.0, factor: float = 0.94, staircase: bool = False
+) -> LearningRateSchedule:
     """Multiplies the learning rate by `factor` over every `every` epochs, smoothly or in steps.
 
     Args:
@@ -74,7 +84,9 @@ def exponential(learning_rate, steps_per_epoch, every=1.0, factor=0.94, staircas
     warmup_epochs=number(at_least=0),
     floor=number(at_least=0, at_most=1),
 )
-def cosine(learning_rate, steps_per_epoch, epochs, warmup_epochs=0.0, floor=0.0):
+def cosine(
+    learning_rate: float, steps_per_epoch: int, epochs: float, warmup_epochs: float = 0.0, floor: float = 0.0
+) -> LearningRateSchedule:
     """Decays the learning rate by half a cosine to `floor` times its maximum, after an optional linear warmup from 0.
 
     Args:

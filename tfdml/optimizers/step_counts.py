@@ -2,7 +2,7 @@
 
 import contextlib
 
-from tfdml.keras_internals import iterations_replaced
+from tfdml.runtime.keras_internals import iterations_replaced
 
 
 @contextlib.contextmanager

@@ -1,17 +1,17 @@
 """Pictures of a run."""
 
-from tfdml.reporting.attention import draw_attention
-from tfdml.reporting.batch import draw_batch
-from tfdml.reporting.clusters import draw_clusters, typical_rows
-from tfdml.reporting.confused import draw_confused, most_confused
-from tfdml.reporting.embedding_map import MOST_ON_MAP, draw_embedding_map, map_positions
-from tfdml.reporting.learners import draw_learners, draw_negative_distances, draw_pair_cosines
-from tfdml.reporting.neighbors import chosen_queries, draw_neighbors
-from tfdml.reporting.only_one_right import draw_only_one_right
-from tfdml.reporting.recall import draw_recall, recall_ranks
-from tfdml.reporting.similarities import draw_similarities
-from tfdml.reporting.similarity import draw_similarities_of_places, similarity_map, similarity_maps
-from tfdml.reporting.training import draw_training
+from tfdml.reporting.pictures.attention import draw_attention
+from tfdml.reporting.pictures.batch import draw_batch
+from tfdml.reporting.pictures.clusters import draw_clusters, typical_rows
+from tfdml.reporting.pictures.confused import draw_confused, most_confused
+from tfdml.reporting.pictures.embedding_map import MOST_ON_MAP, draw_embedding_map, map_positions
+from tfdml.reporting.pictures.learners import draw_learners, draw_negative_distances, draw_pair_cosines
+from tfdml.reporting.pictures.neighbors import chosen_queries, draw_neighbors
+from tfdml.reporting.pictures.only_one_right import draw_only_one_right
+from tfdml.reporting.pictures.recall import draw_recall, recall_ranks
+from tfdml.reporting.pictures.similarities import draw_similarities
+from tfdml.reporting.pictures.similarity import draw_similarities_of_places, similarity_map, similarity_maps
+from tfdml.reporting.pictures.training import draw_training
 
 __all__ = [
     "MOST_ON_MAP",

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.studies import columns, curves, driver, runs, searches
 from benchmarks.studies.declaration import Study
 from benchmarks.studies.driver import print_study
-from tfdml.flags import resolve
+from tfdml.console.flags import resolve
 
 
 def best(results, run_dirs):

@@ -9,7 +9,7 @@ from benchmarks.studies.declaration import Study
 from benchmarks.studies.driver import print_study
 from benchmarks.studies.flagfiles import of_flagfiles
 from benchmarks.studies.folds import folds_of
-from tfdml.flags import resolve
+from tfdml.console.flags import resolve
 
 METRICS = ["recall_at_1"]
 

@@ -8,7 +8,7 @@ from benchmarks.studies import records, runs
 from benchmarks.studies.declaration import Study
 from benchmarks.studies.driver import print_study
 from benchmarks.studies.measured import measured
-from tfdml.flags import resolve
+from tfdml.console.flags import resolve
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import pytest
 from benchmarks.studies import rows, runs
 from benchmarks.studies.measured import FILE
 from benchmarks.studies.rows import emoji_divide, emoji_losses, emoji_ranked_list, ranked_list
-from tfdml import flags, registry
-from tfdml.run.length import epochs_of, steps_per_epoch_of
+from tfdml import registry
+from tfdml.console import flags
+from tfdml.run.experiment.length import epochs_of, steps_per_epoch_of
 
 STUDIES = {
     module.name: importlib.import_module(f"{rows.__name__}.{module.name}").STUDY

@@ -15,7 +15,7 @@ from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import KINDS, Cache
 from tests.pipelines.image_files import encoded, noise
 from tests.pipelines.strides import Strides
-from tfdml.flags import define_training
+from tfdml.console.flags import define_training
 
 ROWS = 10
 PLENTY = 10**9

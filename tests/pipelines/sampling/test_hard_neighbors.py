@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from pipelines.sampling import HardNeighbors, PxK, WithinClusters
-from tfdml.neighbors import nearest_negatives
+from tfdml.neighbors.nearest import nearest_negatives
 
 # Class 3 has a single image.
 LABELS = np.random.default_rng(0).permutation([0] * 5 + [1] * 2 + [2] * 9 + [3] + [4] * 6)

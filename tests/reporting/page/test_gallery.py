@@ -15,7 +15,7 @@ from tfdml.reporting.page import images as page_images
 from tfdml.reporting.page.gallery import FEWEST, IMAGES, LARGE, LARGEST, MOST
 from tfdml.reporting.page.images import jpeg_within
 from tfdml.reporting.page.places import MOST_PLACES
-from tfdml.reporting.similarity import SimilarityMap
+from tfdml.reporting.pictures.similarity import SimilarityMap
 
 LABELS = np.array([0, 0, 1, 1])
 EMBEDDINGS = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.8, 0.3]], np.float32)

@@ -7,13 +7,14 @@ import pytest
 
 from tests.serving.http.fake_service import assert_refused, in_json, running
 from tests.serving.http.test_batching import until
+from tests.serving.index.test_indexing import write_pictures
 from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
-from tests.test_indexing import write_pictures
-from tfdml.serving import Searcher, index_folder
+from tfdml.serving import Searcher
+from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.http import current_index
 from tfdml.serving.http.current_index import UNUSABLE, CurrentIndex
-from tfdml.serving.image_list import ImageList
-from tfdml.serving.indexing import delete_images, index_images
+from tfdml.serving.index import index_folder
+from tfdml.serving.index.indexing import delete_images, index_images
 
 
 @pytest.fixture(scope="module")

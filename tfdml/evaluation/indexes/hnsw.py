@@ -1,9 +1,9 @@
 """A graph of neighbors."""
 
-from tfdml.arguments import integer
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
-from tfdml.faiss_library import load_faiss
-from tfdml.registry import register
+from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("index", "hnsw", m=integer(2), ef_construction=integer(1), ef_search=integer(1))
@@ -21,7 +21,7 @@ class HNSW(ApproximateIndex):
 
     name = "hnsw"
 
-    def __init__(self, m=32, ef_construction=100, ef_search=100):
+    def __init__(self, m: int = 32, ef_construction: int = 100, ef_search: int = 100):
         self.m, self.ef_construction, self.ef_search = m, ef_construction, ef_search
 
     def of_size(self, count):

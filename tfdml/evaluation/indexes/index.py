@@ -1,5 +1,12 @@
 """`Index`: what indexes have in common."""
 
+from collections.abc import Sequence
+
+from tfdml.evaluation.indexes.index_search import IndexSearch
+from tfdml.evaluation.metrics.metric import Metric
+from tfdml.evaluation.search import Search
+from tfdml.registry.annotations import Distance, Embeddings
+
 
 class Index:
     """How the images of a gallery are searched."""
@@ -9,7 +16,7 @@ class Index:
     #: Whether it finds only the nearest images, and not always all of them.
     is_approximate = False
 
-    def check(self, metrics):
+    def check(self, metrics: Sequence[Metric]) -> None:
         """Raises a ValueError if a metric needs what this index does not find.
 
         Args:
@@ -17,7 +24,9 @@ class Index:
         """
         raise NotImplementedError
 
-    def searched(self, embeddings, search, metrics, distance):
+    def searched(
+        self, embeddings: Embeddings, search: Search, metrics: Sequence[Metric], distance: Distance
+    ) -> IndexSearch | None:
         """Returns an `IndexSearch`, or None if ranks are counted instead.
 
         Args:

@@ -4,8 +4,8 @@ import functools
 
 import numpy as np
 
-from tfdml.evaluation.exact_vectors import ExactVectors
-from tfdml.faiss_library import load_faiss
+from tfdml.evaluation.ranks.exact_vectors import ExactVectors
+from tfdml.neighbors.faiss_library import load_faiss
 
 # Rows that are added or compared at once.
 ROWS = 16384

@@ -2,10 +2,10 @@
 
 import math
 
-from tfdml.arguments import integer, optional
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
-from tfdml.faiss_library import load_faiss
-from tfdml.registry import register
+from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.registry.arguments import integer, optional
+from tfdml.registry.parts import register
 
 # Images in the sample that K-means divides into lists, for each list; faiss warns below 39.
 SAMPLE = 64
@@ -26,7 +26,7 @@ class IVF(ApproximateIndex):
 
     name = "ivf"
 
-    def __init__(self, lists=None, probes=64):
+    def __init__(self, lists: int | None = None, probes: int = 64):
         self.lists, self.probes = lists, probes
 
     def of_size(self, count):

@@ -2,11 +2,11 @@
 
 import math
 
-from tfdml.arguments import integer, optional
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.evaluation.indexes.ivf import FEWEST, IVF, SAMPLE
-from tfdml.faiss_library import load_faiss
-from tfdml.registry import register
+from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.registry.arguments import integer, optional
+from tfdml.registry.parts import register
 
 # Dimensions that one byte stands for.
 DIMENSIONS = 4
@@ -36,7 +36,9 @@ class PQ(ApproximateIndex):
 
     name = "pq"
 
-    def __init__(self, subvectors=None, bits=None, lists=None, probes=64):
+    def __init__(
+        self, subvectors: int | None = None, bits: int | None = None, lists: int | None = None, probes: int = 64
+    ):
         self.subvectors, self.bits, self.lists, self.probes = subvectors, bits, lists, probes
 
     def of_size(self, count):

@@ -1,8 +1,8 @@
 """The cumulative matching characteristic of re-identification."""
 
-from tfdml.arguments import integer
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("metric", "cmc_at_k", k=integer(1))
@@ -13,6 +13,6 @@ class CMCAtK(RecallAtK):
         k: rank, from 1.
     """
 
-    def __init__(self, k):
+    def __init__(self, k: int):
         super().__init__(k)
         self.name = f"cmc_at_{k}"

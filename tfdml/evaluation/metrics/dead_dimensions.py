@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tfdml.arguments import number
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
-from tfdml.registry import register
+from tfdml.registry.arguments import number
+from tfdml.registry.parts import register
 
 # Rows whose deviations are computed at once.
 ROWS = 8192
@@ -22,7 +22,7 @@ class DeadDimensions(EmbeddingMetric):
 
     name = "dead_dimensions"
 
-    def __init__(self, fraction=1e-3):
+    def __init__(self, fraction: float = 1e-3):
         self.fraction = fraction
 
     def value(self, embeddings, labels):

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tfdml.arguments import integer
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
-from tfdml.neighbors import nearest_others
-from tfdml.registry import register
+from tfdml.neighbors.nearest import nearest_others
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("metric", "hubness", k=integer(1))
@@ -24,7 +24,7 @@ class Hubness(EmbeddingMetric):
     # It searches all images in all others.
     while_training = False
 
-    def __init__(self, k=10):
+    def __init__(self, k: int = 10):
         self.k = k
 
     def value(self, embeddings, labels):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry import register
+from tfdml.registry.parts import register
 
 
 @register("metric", "map")
@@ -15,7 +15,7 @@ class MeanAveragePrecision(RankMetric):
             Market-1501 and Oxford5k does; the result is slightly lower or higher.
     """
 
-    def __init__(self, trapezoid=False):
+    def __init__(self, trapezoid: bool = False):
         self.name, self.trapezoid = "map_trapezoid" if trapezoid else "map", trapezoid
 
     def per_query(self, ranks):

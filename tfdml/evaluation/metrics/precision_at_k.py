@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tfdml.arguments import integer
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("metric", "precision_at_k", k=integer(1))
@@ -15,7 +15,7 @@ class PrecisionAtK(RankMetric):
         k: number of neighbors.
     """
 
-    def __init__(self, k):
+    def __init__(self, k: int):
         self.name, self.k = f"precision_at_{k}", k
 
     def depth(self, positives):

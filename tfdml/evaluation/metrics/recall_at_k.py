@@ -1,8 +1,8 @@
 """Recall@K."""
 
-from tfdml.arguments import integer
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry import register
+from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
 @register("metric", "recall_at_k", k=integer(1))
@@ -15,7 +15,7 @@ class RecallAtK(RankMetric):
 
     first_only = True
 
-    def __init__(self, k):
+    def __init__(self, k: int):
         self.name, self.k = f"recall_at_{k}", k
 
     def depth(self, positives):

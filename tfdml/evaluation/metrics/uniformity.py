@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from tfdml.arguments import integer, number
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
 from tfdml.evaluation.metrics.group_sizes import pairs_of
 from tfdml.evaluation.metrics.pair_distances import squared_pair_distances
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.registry import register
+from tfdml.registry.arguments import integer, number
+from tfdml.registry.parts import register
 
 
 @register("metric", "uniformity", t=number(above=0), rows=integer(2))
@@ -24,7 +24,7 @@ class Uniformity(EmbeddingMetric):
 
     name = "uniformity"
 
-    def __init__(self, t=2.0, rows=10_000):
+    def __init__(self, t: float = 2.0, rows: int = 10_000):
         self.t, self.rows = t, rows
 
     def value(self, embeddings, labels):

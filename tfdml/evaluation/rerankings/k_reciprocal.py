@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from tfdml.arguments import integer, number
 from tfdml.evaluation.metrics.pair_distances import squared_distances
-from tfdml.evaluation.ranks_of_similarities import ranks_of_similarities
+from tfdml.evaluation.ranks.ranks_of_similarities import ranks_of_similarities
 from tfdml.evaluation.rerankings.reciprocal_codes import reciprocal_codes
 from tfdml.evaluation.rerankings.reranking import Reranking
-from tfdml.registry import register
+from tfdml.registry.arguments import integer, number
+from tfdml.registry.parts import register
 
 # Bytes for one array of distances of a block of queries; a few such arrays exist at once.
 MEMORY = 2**26
@@ -28,7 +28,7 @@ class KReciprocal(Reranking):
         weight: of the distance; the rest is that of the Jaccard distance of codes. The article's lambda.
     """
 
-    def __init__(self, k1=20, k2=6, weight=0.3):
+    def __init__(self, k1: int = 20, k2: int = 6, weight: float = 0.3):
         self.k1, self.k2, self.weight = k1, k2, weight
 
     def ranks_of_points(self, points, search, first_only):

@@ -1,10 +1,10 @@
 """Query expansion."""
 
-from tfdml.arguments import integer, number
 from tfdml.evaluation.rerankings.embedding_reranking import EmbeddingReranking
 from tfdml.evaluation.rerankings.mixed import mixed
-from tfdml.neighbors import nearest_others
-from tfdml.registry import register
+from tfdml.neighbors.nearest import nearest_others
+from tfdml.registry.arguments import integer, number
+from tfdml.registry.parts import register
 
 
 @register("reranking", "query_expansion", k=integer(1), alpha=number(at_least=0))
@@ -19,7 +19,7 @@ class QueryExpansion(EmbeddingReranking):
         alpha: how much less a neighbor counts that is less similar.
     """
 
-    def __init__(self, k=10, alpha=3.0):
+    def __init__(self, k: int = 10, alpha: float = 3.0):
         self.k, self.alpha = k, alpha
 
     def sides(self, points, search):

@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 
-from tfdml.arguments import integer, number, optional
-from tfdml.evaluation.ranks_of_similarities import ranks_of_similarities
+from tfdml.evaluation.ranks.ranks_of_similarities import ranks_of_similarities
 from tfdml.evaluation.rerankings.reranking import Reranking
 from tfdml.evaluation.rerankings.walk_steps import steps_to_all, steps_to_neighbors
-from tfdml.registry import register
+from tfdml.registry.arguments import integer, number, optional
+from tfdml.registry.parts import register
 
 # Bytes for the walks of a block of queries.
 MEMORY = 2**27
@@ -34,7 +34,7 @@ class RandomWalk(Reranking):
         restart: α. Walks reach farther with a larger one.
     """
 
-    def __init__(self, k=50, restart=0.8):
+    def __init__(self, k: int | None = 50, restart: float = 0.8):
         self.k, self.restart = k, restart
 
     def ranks_of_points(self, points, search, first_only):

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.pair_distances import squared_distances
-from tfdml.neighbors import nearest_others
+from tfdml.neighbors.nearest import nearest_others
 
 # Rows whose distances to all are computed at once.
 ROWS = 256

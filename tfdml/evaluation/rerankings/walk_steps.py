@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tfdml.neighbors import nearest_others
+from tfdml.neighbors.nearest import nearest_others
 
 # Bytes for the affinities that are computed at once.
 MEMORY = 2**27

@@ -5,7 +5,7 @@ import io
 from fastapi import HTTPException
 
 from pipelines.datasets.headers import ENDING_OF, wrong_header
-from tfdml.serving.image_list import ImageList
+from tfdml.serving.embedding.image_list import ImageList
 
 TYPES = {".jpg": "image/jpeg", ".png": "image/png", ".webp": "image/webp"}
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from tfdml.serving.searcher import Neighbor
+from tfdml.serving.index.searcher import Neighbor
 
 
 @dataclasses.dataclass(frozen=True)

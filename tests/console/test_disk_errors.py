@@ -1,0 +1,131 @@
+"""Disks that are full or read-only are told in one sentence that names the file and what to do."""
+
+import errno
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
+from tfdml.console import command
+from tfdml.console.disk_errors import ADVICE, told, told_of_disk
+from tfdml.evaluation.scores import Scores
+from tfdml.files.checked_files import naming, write_atomically
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.index.contact_sheet import draw
+from tfdml.serving.index.indexing import index_images
+
+MAKE_ROOM = "no space is left on the disk. Make room, then give the same command again."
+
+
+def system_error(number, *files):
+    return OSError(number, os.strerror(number), *files)
+
+
+def full(*given, **options):
+    """Stands for a function that writes, on a full disk."""
+    raise system_error(errno.ENOSPC)
+
+
+@pytest.mark.parametrize(
+    "error, sentence",
+    [
+        (system_error(errno.ENOSPC), f"Cannot write a file: {MAKE_ROOM}"),
+        (system_error(errno.ENOSPC, "from/a.pb", None, "to/a.pb"), f"Cannot write to/a.pb: {MAKE_ROOM}"),
+        (
+            system_error(errno.EROFS, "out/.writing-1"),
+            "Cannot write out/1: the disk is read-only. Give another folder.",
+        ),
+        (system_error(errno.ENOENT, "a.jpg"), "Cannot use a.jpg: there is no such file or folder."),
+        # A port, such as 80, which is no file.
+        (system_error(errno.EACCES), "Permission denied."),
+        (system_error(errno.EMFILE, "a.jpg"), "Cannot use a.jpg: Too many open files."),
+        (OSError("Cannot read a.jpg. Give another."), "Cannot read a.jpg. Give another."),
+        (ValueError("Expected 1."), "Expected 1."),
+    ],
+)
+def test_what_is_told(error, sentence):
+    assert told(error) == sentence
+
+
+@pytest.mark.parametrize(
+    "reason, sentence",
+    [
+        (
+            "out/.writing-1/saved_model.pb.tmpb32d8bd1b6234bf6; No space left on device",
+            f"out/1/saved_model.pb: {MAKE_ROOM}",
+        ),
+        ("out/variables; Read-only file system", f"out/variables: {ADVICE[errno.EROFS]}"),
+        ("Read-only file system", f"a file: {ADVICE[errno.EROFS]}"),
+    ],
+)
+def test_what_is_told_of_tensorflows_words(reason, sentence):
+    assert told_of_disk(reason) == f"Cannot write {sentence}"
+    assert told_of_disk("Expected 3 values") is None
+
+
+def write_values(path):
+    Scores({}, np.arange(3), {"recall_at_1": np.ones(3)}, 3).write_per_query(path)
+
+
+def write_sheet(path):
+    draw(["none.png"], [[]], path)
+
+
+@pytest.mark.parametrize("write", [write_values, write_sheet])
+def test_a_full_disk_names_the_file_that_was_written(write, tmp_path):
+    path = tmp_path / "found.png"
+    path.symlink_to("/dev/full")
+    with pytest.raises(OSError) as caught:
+        write(path)
+    assert told(caught.value) == f"Cannot write {path}: {MAKE_ROOM}"
+
+
+def test_a_file_that_is_written_under_another_name_is_told_by_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError) as caught:
+        write_atomically(tmp_path / "index.html", b"page")
+    assert told(caught.value) == f"Cannot write {tmp_path}/index.html: {MAKE_ROOM}"
+
+
+def test_a_full_disk_while_an_index_is_made(tmp_path, monkeypatch):
+    monkeypatch.setattr(shutil, "copyfile", full)
+    images = ImageList(["images/0.png"], [None], np.array([picture(0)], dtype=object))
+    with pytest.raises(OSError) as caught:
+        index_images(tmp_path / "index", images, model=exported())
+    assert told(caught.value) == f"Cannot write {tmp_path}/index: {MAKE_ROOM}"
+
+
+def test_an_error_that_names_its_file_keeps_it():
+    with pytest.raises(OSError) as caught, naming("out"):
+        open("/none/such")
+    assert told(caught.value) == "Cannot use /none/such: there is no such file or folder."
+
+
+@pytest.mark.parametrize(
+    "error, sentence",
+    [
+        (
+            system_error(errno.EROFS, "out/1"),
+            "Error: Cannot write out/1: the disk is read-only. Give another folder.\n",
+        ),
+        (
+            MemoryError("112 GiB"),
+            "Error: Not enough memory: 112 GiB. Take smaller images or batches, or fewer images.\n",
+        ),
+    ],
+)
+def test_a_command_ends_with_the_sentence(error, sentence, monkeypatch, capsys):
+    # Those of this process are of whatever commands other tests have imported.
+    monkeypatch.setattr(command.flags, "FLAGS", command.flags.FlagValues())
+    monkeypatch.setattr(command.app, "run", lambda main, flags_parser: main(["command"]))
+    for name in ("end_on_interrupt", "raise_on_interrupt"):
+        monkeypatch.setattr(command.startup, name, lambda: None)
+
+    def main(given):
+        raise error
+
+    with pytest.raises(SystemExit):
+        command.run(main, arguments="NONE...")
+    assert capsys.readouterr().err == sentence

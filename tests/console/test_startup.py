@@ -1,0 +1,42 @@
+"""Packages that a command hides while it imports TensorFlow and Keras."""
+
+import importlib
+import sys
+
+import pytest
+
+from tfdml.console import startup
+
+
+@pytest.mark.parametrize("module", ["pipelines.py", "pipelines/__init__.py"])
+def test_a_package_that_hides_the_pipelines_is_named(tmp_path, monkeypatch, module):
+    hiding = tmp_path / module
+    hiding.parent.mkdir(exist_ok=True)
+    hiding.touch()
+    for name in [name for name in sys.modules if name.split(".")[0] == "pipelines"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ImportError, match=f"Python finds {tmp_path}/pipelines.*Rename that one"):
+        startup._check_pipelines()
+
+
+def test_a_hidden_package_is_missing_only_meanwhile(monkeypatch):
+    monkeypatch.delitem(sys.modules, "wave", raising=False)
+    with startup._hidden(["wave"]), pytest.raises(ModuleNotFoundError):
+        importlib.import_module("wave")
+    assert importlib.import_module("wave")
+
+
+def test_a_package_that_is_imported_stays():
+    with startup._hidden(["sys"]):
+        assert importlib.import_module("sys") is sys
+    assert sys.modules["sys"] is sys
+
+
+def test_modules_are_imported_without_what_they_hide(monkeypatch):
+    for name in ("keras", "tensorflow", "wave"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    with pytest.raises(ModuleNotFoundError):
+        startup.import_keras_quietly({"wave": ("wave",)})
+    startup.import_keras_quietly({"wave": ()})
+    assert "wave" in sys.modules

@@ -1,0 +1,40 @@
+"""Which processors multiply in half precision."""
+
+import pytest
+import tensorflow as tf
+
+from tfdml.evaluation.ranks import half_products
+
+
+@pytest.fixture
+def is_fast(monkeypatch, tmp_path):
+    """Asks of a processor that has the right instructions."""
+    (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx512_bf16 avx512f\n")
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS", raising=False)
+    monkeypatch.setattr(half_products, "gpus", list)
+    monkeypatch.setattr(half_products, "CPU_FILE", str(tmp_path / "cpuinfo"))
+    return half_products.half_products_are_fast.__wrapped__
+
+
+def test_processors_with_the_instructions_are_fast(is_fast, tmp_path):
+    assert is_fast()
+    (tmp_path / "cpuinfo").write_text("flags\t\t: fpu avx512f\n")
+    assert not is_fast()
+
+
+def test_gpus_unknown_systems_and_those_without_onednn_use_float32(is_fast, monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    assert not is_fast()
+    monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
+    monkeypatch.setattr(half_products, "gpus", lambda: ["/GPU:0"])
+    assert not is_fast()
+    monkeypatch.setattr(half_products, "gpus", list)
+    assert is_fast()
+    monkeypatch.setattr(half_products, "CPU_FILE", "no such file")
+    assert not is_fast()
+
+
+def test_sums_in_bfloat16_are_noticed(is_fast, monkeypatch):
+    assert is_fast()
+    monkeypatch.setattr(tf, "matmul", lambda *args, **options: tf.fill([64, 64], tf.cast(256, tf.bfloat16)))
+    assert not is_fast()

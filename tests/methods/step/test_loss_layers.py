@@ -1,0 +1,113 @@
+"""Losses with variables in the models of the methods."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from tfdml.losses import Contrastive, ProxyNCA, proxy_nca_loss
+from tfdml.methods.step.loss_layers import LossLayers
+
+
+def model_with(loss, built=True):
+    keras.utils.set_random_seed(0)
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=16)
+    if built:
+        model(np.zeros((1, 12, 12, 3), np.float32))
+    model.compile(keras.optimizers.Adam(0.01), loss=loss)
+    return model
+
+
+def proxies_of(model):
+    return [weight for weight in model.trainable_variables if "proxies" in weight.path]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("built", [True, False])
+def test_the_model_makes_trains_and_counts_them(batch, built):
+    model = model_with(ProxyNCA(classes=4), built)
+    history = model.fit(*batch, batch_size=16, epochs=15, verbose=0).history["loss"]
+    assert history[-1] < history[0] - 0.5
+    (proxies,) = proxies_of(model)
+    assert proxies.shape == (4, 16)
+    assert len(model.optimizer.variables) == 2 + 2 * len(model.trainable_variables)
+
+
+def test_the_step_is_the_gradient_of_the_loss(batch):
+    model = model_with(ProxyNCA(classes=4))
+    model.compile(keras.optimizers.SGD(0.1), loss=ProxyNCA(classes=4))
+    (proxies,) = proxies_of(model)
+    before = tf.Variable(proxies.value)
+    embeddings = model(batch[0], training=True)
+    with tf.GradientTape() as tape:
+        units = tf.math.l2_normalize(before, axis=-1)
+        loss = tf.reduce_mean(proxy_nca_loss(batch[1], tf.matmul(embeddings, units, transpose_b=True)))
+    expected = before - 0.1 * tape.gradient(loss, before)
+    logs = model.train_on_batch(*batch, return_dict=True)
+    assert logs["loss"] == pytest.approx(float(loss), rel=1e-4)
+    np.testing.assert_allclose(proxies.value, expected, atol=1e-6)
+
+
+def test_more_classes_than_are_sampled_are_told():
+    loss = tfdml.registry.create("loss", "norm_softmax(classes=9, sampled_classes=3) + proxy_nca(classes=9)")
+    layers = LossLayers()
+    layers.make(loss, [2])
+    taken = layers.inputs_of(0, tf.constant([4, 8, 4, 1]), tf.eye(4, 2))
+    assert taken.shape == (4, 1, 4 + 9) and np.isfinite(loss.call(tf.constant([4, 8, 4, 1]), taken)).all()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="samples 3 classes, and the batch has more"):
+        layers.inputs_of(0, tf.constant([4, 8, 5, 1]), tf.eye(4, 2))
+
+
+def test_compiling_again_leaves_nothing_of_the_loss_before(batch):
+    model = model_with(ProxyNCA(classes=4))
+    model.compile("adam", loss=ProxyNCA(classes=9))
+    assert [proxies.shape for proxies in proxies_of(model)] == [(9, 16)]
+    model.compile("adam", loss=Contrastive())
+    assert not proxies_of(model)
+
+
+@pytest.mark.slow
+def test_saved_with_the_model_and_left_out_of_what_serves(batch, tmp_path):
+    model = model_with(ProxyNCA(classes=4))
+    model.fit(*batch, batch_size=16, epochs=2, verbose=0)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras")
+    np.testing.assert_array_equal(proxies_of(loaded)[0].value, proxies_of(model)[0].value)
+    logs = [each.train_on_batch(*batch, return_dict=True)["loss"] for each in (model, loaded)]
+    assert logs[0] == pytest.approx(logs[1], rel=1e-5)
+    for mine, its in zip(model.trainable_variables, loaded.trainable_variables, strict=True):
+        np.testing.assert_allclose(mine.value, its.value, atol=1e-6, err_msg=mine.path)
+    served = keras.models.load_model(tmp_path / "model.keras", compile=False)
+    assert not proxies_of(served)
+
+
+def test_a_label_that_is_no_class_is_named(batch):
+    model = model_with(ProxyNCA(classes=3))
+    with pytest.raises(ValueError, match="labels from 0 to 2, received 3 at position 12"):
+        model.fit(*batch, batch_size=16, verbose=0)
+    # In one sentence, however it is used.
+    sentence = r"The loss was made for 3 classes: expected labels from 0 to 2, received another one in a batch\."
+    data = tf.data.Dataset.from_tensors(batch)
+    uses = [lambda: model.fit(data, verbose=0), lambda: model.evaluate(data, verbose=0)]
+    for use in (*uses, lambda: model.train_on_batch(*batch)):
+        with pytest.raises(ValueError, match=f"^{sentence}$") as told:
+            use()
+        assert told.value.__suppress_context__
+
+
+def test_without_a_number_of_classes_it_is_refused():
+    with pytest.raises(ValueError, match="ProxyNCA\\(classes=...\\)"):
+        model_with(ProxyNCA())
+
+
+def test_compiling_again_keeps_what_the_loss_has_learnt(batch):
+    """As in Keras, where compile changes no weights: freeze, fit, unfreeze, compile, fit."""
+    model = model_with(ProxyNCA(classes=4))
+    model.fit(*batch, batch_size=16, verbose=0)
+    (learnt,) = map(np.array, proxies_of(model))
+    model.compile(keras.optimizers.Adam(1e-5), loss=tfdml.losses.ProxyAnchor(classes=4))
+    (kept,) = proxies_of(model)
+    np.testing.assert_array_equal(kept, learnt)
+    model.compile("adam", loss=ProxyNCA(classes=5))
+    assert proxies_of(model)[0].shape == (5, 16)

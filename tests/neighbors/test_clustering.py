@@ -1,0 +1,129 @@
+"""K-means, and matching new clusters to learners."""
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+from tests.commands import PATIENCE
+from tfdml.neighbors import clustering
+from tfdml.neighbors.clustering import kmeans, matched, overlap
+from tfdml.run.experiment.clusters import nearest_means
+
+
+def blobs(clusters=4, size=30, dim=6, seed=0):
+    random = np.random.default_rng(seed)
+    centers = 10 * random.normal(size=(clusters, dim))
+    members = np.repeat(np.arange(clusters), size)
+    order = random.permutation(len(members))
+    return (centers[members] + random.normal(size=(len(members), dim)))[order].astype(np.float32), members[order]
+
+
+def test_the_cluster_whose_mean_is_nearest():
+    points, members = blobs()
+    # Numbers of clusters may have gaps, and a cluster may be much larger than another.
+    chosen = np.flatnonzero((members > 0) | (np.arange(len(members)) < 20))
+    assert nearest_means(points, points[chosen], 3 * members[chosen]).tolist() == (3 * members).tolist()
+    assert nearest_means(np.array([[0.9], [1.1]]), np.array([[0.0], [2.0]]), np.array([5, 2])).tolist() == [5, 2]
+
+
+def test_iterations_that_take_long_are_told(monkeypatch):
+    monkeypatch.setattr(clustering, "SOON", 0.0)
+    monkeypatch.setattr(clustering, "EVERY", 0.0)
+    numbers = iter([2, 3, 3, 7])
+    reached = threading.Event()
+
+    def done():
+        number = next(numbers, None)
+        if number is None:
+            reached.set()
+        return 7 if number is None else number
+
+    bars = []
+
+    class Bar:
+        def __init__(self, total, unit, done):
+            bars.append([total, unit, done])
+
+        def add(self, count):
+            bars[-1].append(count)
+
+    monkeypatch.setattr(clustering, "ProgressBar", Bar)
+    with clustering._progress_shown(done, 6):
+        assert reached.wait(PATIENCE)
+    (bar,) = bars
+    # No more than there are, and all of them at the end.
+    assert bar[:3] == [6, "K-means iteration", 2] and bar[3:6] == [1, 0, 3] and sum(bar[3:]) == 4
+
+
+def naive_overlap(before, after, clusters):
+    sets = [[set(np.flatnonzero(each == k)) for k in range(clusters)] for each in (before, after)]
+    return [[len(old & new) / max(len(old | new), 1) for new in sets[1]] for old in sets[0]]
+
+
+def test_it_finds_what_lies_apart_and_the_same_every_time():
+    points, members = blobs()
+    assignment, centroids = kmeans(points, 4, seed=3, restarts=3)
+    assert centroids.shape == (4, 6)
+    # Each of the found clusters is one of the blobs.
+    assert sorted(np.max(overlap(members, assignment, 4), axis=1)) == [1.0] * 4
+    nearest = np.argmin(np.sum((points[:, None] - centroids[None]) ** 2, axis=2), axis=1)
+    np.testing.assert_array_equal(assignment, nearest)
+    np.testing.assert_array_equal(assignment, kmeans(points, 4, seed=3, restarts=3)[0])
+
+
+def test_all_points_are_used():
+    """faiss would take 256 a centroid by itself; the mean of all is then another one."""
+    points = np.random.default_rng(0).normal(size=(3000, 2)).astype(np.float32)
+    np.testing.assert_allclose(kmeans(points, 1, seed=0)[1][0], points.mean(axis=0), atol=1e-4)
+
+
+def test_of_restarts_the_best_is_taken():
+    points, _ = blobs(clusters=8, size=20, dim=2, seed=1)
+
+    def cost(restarts):
+        assignment, centroids = kmeans(points, 8, seed=0, restarts=restarts)
+        return np.sum((points - centroids[assignment]) ** 2)
+
+    assert cost(20) < cost(1)
+
+
+def test_overlap_is_intersection_over_union():
+    random = np.random.default_rng(0)
+    before, after = random.integers(0, 5, 40), random.integers(0, 4, 40)
+    np.testing.assert_allclose(overlap(before, after, 5), naive_overlap(before, after, 5))
+
+
+def test_a_three_cycle_of_numbers_changes_nothing():
+    """A permutation and its inverse differ from three on; two that swap would not show it."""
+    before = np.array([0, 0, 0, 1, 1, 2, 2, 2, 2])
+    after = np.array([1, 2, 0])[before]
+    np.testing.assert_array_equal(matched(before, after, 3), before)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_sum_of_overlaps_is_the_largest_of_all_permutations(seed):
+    random = np.random.default_rng(seed)
+    before, after = random.integers(0, 4, 30), random.integers(0, 4, 30)
+    learner = matched(before, after, 4)
+    # It is a renumbering of the new clusters.
+    assert len({*zip(after, learner, strict=True)}) == len(set(after))
+    reached = np.trace(overlap(before, learner, 4))
+    best = max(
+        np.trace(np.array(naive_overlap(before, np.array(order)[after], 4)))
+        for order in itertools.permutations(range(4))
+    )
+    assert reached == pytest.approx(best)
+
+
+def test_what_cannot_be_clustered_is_told():
+    points, _ = blobs()
+    with pytest.raises(ValueError, match=r"Expected embeddings of shape \[rows, dim\], received shape \(3,\)"):
+        kmeans(np.zeros(3), 2, seed=0)
+    broken = points.copy()
+    broken[[7, 9], 1] = np.nan
+    with pytest.raises(ValueError, match="2 of 120 embeddings are not finite; the first is row 7"):
+        kmeans(broken, 2, seed=0)
+    with pytest.raises(ValueError, match="5 clusters need as many distinct embeddings, but the 120 rows have 3"):
+        kmeans(points[np.arange(120) % 3], 5, seed=0)

@@ -1,0 +1,107 @@
+"""What a backbone declares of its images is what training, evaluation and serving do."""
+
+import io
+import types
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from PIL import Image
+
+import tfdml
+from pipelines.build import evaluation_batches, training_batches
+from pipelines.datasets import Split
+from pipelines.preprocessing import declared_by, image_size_of, preprocessing_of
+from pipelines.sampling import PxK
+from tfdml import serving
+from tfdml.console import flags
+from tfdml.registry.arguments import MOST_SIDE
+from tfdml.run.experiment.image_data import ImageData
+
+COLOURS = np.array([[200, 100, 50], [10, 250, 30], [0, 80, 160], [255, 255, 0]])
+MEAN, STD = (104.0, 117.0, 123.0), (2.0, 4.0, 5.0)
+
+
+def caffe_like_model():
+    """Its backbone wants blue first."""
+    inputs = keras.Input((None, None, 3))
+    features = keras.layers.Conv2D(4, 1, name="features")(inputs)
+    arguments = {"mean": MEAN, "std": STD, "channels": "bgr", "image_size": 16}
+    return tfdml.Single(tfdml.backbones.Backbone(inputs, {"features": features}, **arguments), embedding_size=3)
+
+
+def pictures():
+    """One colour each, as files in memory."""
+    files = []
+    for colour in COLOURS:
+        file = io.BytesIO()
+        Image.new("RGB", (20, 18), tuple(map(int, colour))).save(file, "PNG")
+        files.append(file.getvalue())
+    return Split(np.array(files, dtype=object), np.array([0, 0, 1, 1]))
+
+
+def test_training_evaluation_and_serving_agree(tmp_path):
+    model, split = caffe_like_model(), pictures()
+    given = {"image_size": 0, "shrink_decoding": False, "cache": "none", "cache_memory": 0, "cache_dir": ""}
+    settings = types.SimpleNamespace(**given, max_bad_images=0)
+    prepare = ImageData(settings, strategy=None).preprocessor(model, "warp")
+    expected = (COLOURS[:, ::-1] - np.array(MEAN)) / np.array(STD)
+
+    (evaluated,) = evaluation_batches(split, prepare, batch_size=4)
+    assert evaluated.shape == (4, 16, 16, 3)
+    np.testing.assert_allclose(evaluated[:, 8, 8], expected, rtol=1e-5)
+
+    sampler = PxK(classes=2, per_class=2)
+    sampler.bind(split.labels)
+    step = tf.Variable(0, dtype=tf.int64)
+    ((images, _),) = training_batches(split, sampler, prepare, seed=0, step=step, steps_per_epoch=1)
+    trained = sorted(images[:, 8, 8].numpy().tolist())
+    np.testing.assert_allclose(trained, sorted(expected.tolist()), rtol=1e-5)
+
+    embeddings = model(evaluated)
+    serving.export(model, prepare, tmp_path / "saved")
+    served = tf.saved_model.load(tmp_path / "saved").signatures["serving_default"](tf.constant(list(split.images)))
+    np.testing.assert_allclose(served["embedding"], embeddings, atol=1e-5)
+    colours = np.broadcast_to(expected[:, None, None], (4, 16, 16, 3)).astype(np.float32)
+    np.testing.assert_allclose(served["embedding"], model(colours), atol=1e-5)
+
+
+def test_of_other_networks_pixels_are_scaled_to_one():
+    found = preprocessing_of(tfdml.Single(keras.layers.Conv2D(4, 1)))
+    assert found == {"mean": (0.0,) * 3, "std": (255.0,) * 3, "channels": "rgb"}
+
+
+def test_what_a_network_declares_is_the_same_in_a_model():
+    small = tfdml.backbones.Small(width=4, stages=1)
+    expected = {"mean": (127.5,) * 3, "std": (63.75,) * 3, "channels": "rgb", "image_size": 48}
+    assert declared_by(small) == declared_by(tfdml.Single(small)) == expected
+    own = keras.layers.Conv2D(4, 1)
+    assert declared_by(own) == declared_by(tfdml.Single(own)) == declared_by(None) == {}
+    own.mean, own.std = (1.0, 2.0, 3.0), (4.0, 5.0, 6.0)
+    assert declared_by(tfdml.Single(own)) == {"mean": own.mean, "std": own.std}
+    assert preprocessing_of(own) == {"mean": own.mean, "std": own.std, "channels": "rgb"}
+
+
+def test_the_size_is_the_backbones_unless_another_is_asked_for():
+    assert image_size_of(tfdml.backbones.Small(width=4, stages=1)) == 48
+    assert image_size_of(tfdml.backbones.Small(width=4, stages=1), 32) == 32
+    with pytest.raises(ValueError, match="--image_size is missing"):
+        image_size_of(keras.layers.Conv2D(4, 1))
+
+
+@pytest.mark.parametrize("size", ["0", "8", "224", str(MOST_SIDE)])
+def test_sizes_that_the_flag_takes(size):
+    assert flags.resolve([f"--image_size={size}"])["image_size"] == f"--image_size={size}"
+
+
+@pytest.mark.parametrize("size", ["-1", "7", str(MOST_SIDE + 1)])
+def test_sizes_that_the_flag_refuses(size):
+    with pytest.raises(Exception, match="image_size"):
+        flags.resolve([f"--image_size={size}"])
+
+
+@pytest.mark.parametrize("size", [0, -1, 8.0, (8, 8), None, 4097, 10**9])
+def test_a_size_that_is_no_side_is_refused(size):
+    with pytest.raises(ValueError, match="Expected image_size to be an integer from 1 to 4096"):
+        tfdml.Preprocessing(image_size=size)

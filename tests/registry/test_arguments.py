@@ -1,0 +1,237 @@
+"""Types and ranges of arguments: the declarations, where they are checked, and those of everything registered."""
+
+import importlib
+import inspect
+import math
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tfdml import losses, registry
+from tfdml.functional.manifold import random_walk
+from tfdml.registry import arguments
+from tfdml.registry.argument_checks import expected_of, expects
+
+importlib.import_module("tfdml.layers")
+for room in registry.ROOMS.values():
+    registry.import_room(room)
+THINGS = {(kind, name): thing for kind, named in registry.parts._registered.items() for name, thing in named.items()}
+SAVED = {thing.__name__: thing for thing in keras.saving.get_custom_objects().values()}
+THINGS |= {("layer", name): thing for name, thing in SAVED.items() if thing.__module__.startswith("tfdml.layers.")}
+
+# Something that fits, for arguments without a default.
+FITTING = {
+    "area": 0.5,
+    "backbone": keras.Sequential(),
+    "channels": 4,
+    "classes": 4,
+    "data_dir": "folder",
+    "dims": (2, 4),
+    "embedding_size": 8,
+    "epochs": 4,
+    "factors": [1.0],
+    "k": 3,
+    "learners": 2,
+    "learning_rate": 0.1,
+    "loss": "triplet",
+    "name": "name",
+    "parts": [None],
+    "path": "table.csv",
+    "per_class": 2,
+    "pool_size": 3,
+    "preset": "preset",
+    "sampled": 3,
+    "scale": 8.0,
+    "size": 8,
+    "steps_per_epoch": 10,
+    "strides": 2,
+}
+# What no argument takes whose default is of such a type.
+IMPOSSIBLE = {
+    bool: [None, 0, 1, 1.0, "True", "", (), [True], {}],
+    int: [True, 1.5, 2.0, math.nan, math.inf, -math.inf, "8", "", (8,), [], {}, {8: 8}, object()],
+    float: [True, False, math.nan, math.inf, -math.inf, 10**400, 1j, "0.5", "", (0.5,), [], {}, object()],
+    str: [True, 1, 1.5, math.nan, "", ("avg",), ["avg"], {}, object()],
+    tuple: [None, True, 1.5, math.nan, "", {}, {"a": 1}, (None,), (True, False), [math.nan, math.inf], object()],
+}
+# Without a default, or with None for it: some are numbers, some texts or objects.
+IMPOSSIBLE_FOR_ALL = [True, math.nan, math.inf, 1j, {1: object()}, (object(),), b"bytes"]
+# Arguments that take -1; for every other number it is impossible.
+MAY_BE_NEGATIVE = {
+    ("loss", "multi_similarity", "epsilon"),
+    ("layer", "ClassMargins", "beta"),
+    ("loss", "binomial_deviance", "beta"),
+    ("protocol", "query_gallery", "junk"),
+    ("loss", "circle", "margin"),
+    ("loss", "multi_similarity", "base"),
+    ("loss", "ranked_list", "final_negative_temperature"),
+    ("loss", "ranked_list", "negative_temperature"),
+    ("loss", "ranked_list", "positive_temperature"),
+    ("loss", "ranked_list_simpler", "final_negative_temperature"),
+    ("loss", "ranked_list_simpler", "negative_temperature"),
+}
+# These take any object that Keras can make something of.
+OF_KERAS = {"initializer", "regularizer"}
+# Names that are looked up elsewhere.
+FREE_TEXT = {"branch", "image", "index", "label"}
+# What fits although the default is of another type.
+FITS_AS_WELL = {("transform", "resize_pad", "fill"): [1.5, 2.0], ("schedule", "step", "at"): [1.5]}
+
+
+def parameters_of(thing):
+    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    parameters = inspect.signature(thing).parameters
+    return {name: parameter.default for name, parameter in parameters.items() if parameter.kind not in variadic}
+
+
+def make(thing, argument, value):
+    needed = [name for name, default in parameters_of(thing).items() if default is inspect.Parameter.empty]
+    given = {**{name: FITTING[name] for name in needed}, argument: value}
+    parameters = inspect.signature(thing).parameters
+    nameless = [given.pop(name) for name in list(given) if parameters[name].kind is inspect.Parameter.POSITIONAL_ONLY]
+    return thing(*nameless, **given)
+
+
+def impossible(kind, name, argument, default):
+    fits = FITS_AS_WELL.get((kind, name, argument), [])
+    values = [value for value in IMPOSSIBLE.get(type(default), IMPOSSIBLE_FOR_ALL) if value not in fits]
+    if isinstance(default, str) and argument not in FREE_TEXT:
+        values = [*values, "no such choice"]
+    may_be_negative = (kind, name, argument) in MAY_BE_NEGATIVE or argument in OF_KERAS
+    return values if may_be_negative or isinstance(default, bool) else [*values, -1, -0.5]
+
+
+@pytest.mark.parametrize("kind, name", THINGS)
+def test_every_argument_is_declared_and_takes_its_default(kind, name):
+    expected = expected_of(THINGS[kind, name])
+    parameters = parameters_of(THINGS[kind, name])
+    assert not parameters.keys() - expected.keys(), "declare it in @register or @expects"
+    for argument, default in parameters.items():
+        value = FITTING[argument] if default is inspect.Parameter.empty else default
+        read = expected[argument].read(value)
+        assert read is value or (tuple(read) if isinstance(value, list) else read) == (
+            tuple(value) if isinstance(value, list) else value
+        )
+
+
+@pytest.mark.parametrize("kind, name", THINGS)
+def test_wrong_types_and_impossible_numbers_are_told(kind, name):
+    thing = THINGS[kind, name]
+    for argument, default in parameters_of(thing).items():
+        words = expected_of(thing)[argument].words
+        for value in impossible(kind, name, argument, default):
+            with pytest.raises(ValueError) as error:
+                make(thing, argument, value)
+            start, received = str(error.value).split("; received ")
+            owner = name if kind == "layer" else f"The {kind} {name!r}"
+            assert start == f"{owner} expects {argument} to be {words}", (argument, value)
+            assert received.endswith(".") and len(received) < 90
+
+
+@pytest.mark.parametrize(
+    "kind, spec, message",
+    [
+        ("loss", "contrastive(margin='0.5')", "The loss 'contrastive' expects margin to be a number of 0 or more; "),
+        ("loss", "triplet(margin='a')", "The loss 'triplet' expects margin to be a number of 0 or more; received 'a'."),
+        ("loss", "triplet(margin=-1)", "The loss 'triplet' expects margin to be a number of 0 or more; received -1."),
+        ("loss", "triplet + 0.5 * triplet(margin=1e999)", "margin to be a number of 0 or more; received inf."),
+        ("loss", "multi_similarity(alpha='2')", "alpha to be a number above 0; received '2'."),
+        ("loss", "arc_face(margin=28.6)", "an angle in radians of 0 or more and below 3.142; received 28.6."),
+        (
+            "sampler",
+            "pxk(classes='8')",
+            "The sampler 'pxk' expects classes to be an integer of 1 or more; received '8'.",
+        ),
+        ("backbone", "small(width='x')", "expects width to be an integer of 1 or more; received 'x'."),
+        ("backbone", "small(width=0)", "expects width to be an integer of 1 or more; received 0."),
+        ("transform", "random_resized_crop(area=2)", "(low, high) of numbers above 0 and at most 1; received 2."),
+        ("optimizer", "adam(learning_rate=-1)", "expects learning_rate to be a number above 0 and at most 10, or a "),
+        ("optimizer", "adam(learning_rate=1e9)", "a function of the step; received 1000000000.0."),
+        ("optimizer", "sgd(momentum=1)", "momentum to be a number of 0 or more and below 1; received 1."),
+        ("optimizer", "sgd(clipnorm=0)", "clipnorm to be None or a number above 0; received 0."),
+        ("protocol", "query_gallery(metrics=5)", "metrics to be text, or a tuple of one or more texts; received 5."),
+        ("schedule", "step(at=('a',))", "at to be a number above 0, or a tuple of numbers above 0; received ('a',)."),
+    ],
+)
+def test_specs_are_told_what_was_expected_and_received(kind, spec, message):
+    with pytest.raises(ValueError) as error:
+        registry.create(kind, spec, size=8, learning_rate=0.1, steps_per_epoch=10, epochs=4)
+    assert message in str(error.value)
+
+
+def test_numbers_are_read_as_python_has_them():
+    for margin in (1, np.float32(1), np.int64(1)):
+        config = losses.Triplet(margin=margin, squared=np.bool_(True)).get_config()
+        assert type(config["margin"]) is float and config["margin"] == 1 and config["squared"] is True
+    assert losses.FastAP(bins=np.int32(7)).get_config()["bins"] == 7
+    assert registry.create("transform", "random_resized_crop(area=[1, 1])", size=8)
+
+
+def test_optimizers_take_what_keras_takes():
+    for rate in (keras.optimizers.schedules.CosineDecay(0.1, 10), lambda step: 0.1, np.float32(0.1), 1):
+        registry.create("optimizer", "adam", learning_rate=rate)
+
+
+def test_what_is_wrapped_looks_as_before():
+    parameters = inspect.signature(losses.Triplet).parameters
+    assert list(parameters)[:2] == ["margin", "mining"] and parameters["margin"].default == 0.2
+    assert "semi_hard" in inspect.getdoc(losses.triplet_loss) and losses.triplet_loss.__name__ == "triplet_loss"
+    with pytest.raises(TypeError, match="marign"):
+        losses.Triplet(marign=1)
+
+
+def test_a_subclass_is_checked_as_its_base():
+    class Own(losses.Triplet):
+        def __init__(self, margin):
+            super().__init__(margin=margin)
+
+    assert Own(0.5).margin == 0.5
+    with pytest.raises(ValueError, match="margin to be a number of 0 or more; received -1"):
+        Own(-1)
+
+
+def test_functions_take_tensors_unchecked(make_batch):
+    rows, proxies = make_batch(6)[1], np.eye(3, 5, dtype="float32")
+    reached = random_walk(rows, proxies, restart=0.3)[0]
+    compiled = tf.function(lambda restart: random_walk(rows, proxies, restart=restart)[0])
+    np.testing.assert_allclose(compiled(tf.constant(0.3)), reached, rtol=1e-4, atol=1e-6)
+    with pytest.raises(ValueError, match="random_walk expects restart to be a number above 0 and below 1; received 2"):
+        random_walk(rows, proxies, restart=2)
+
+
+def test_a_declaration_of_no_argument_is_an_error():
+    with pytest.raises(ValueError, match="function has no argument 'widht' to declare; it has width"):
+
+        @expects(widht=arguments.integer(1))
+        def function(width):
+            pass
+
+
+@pytest.mark.parametrize(
+    "expected, words, fitting, unfitting",
+    [
+        (arguments.number(), "a number", [0, -1.5], [math.nan, "0", None]),
+        (arguments.number(at_least=0, at_most=1), "a number from 0 to 1", [0, 1, 0.5], [-0.1, 1.1]),
+        (arguments.number(above=0, below=1), "a number above 0 and below 1", [0.5], [0, 1]),
+        (arguments.number(below=2), "a number below 2", [1.9, -9], [2]),
+        (arguments.integer(), "an integer", [-3, 0], [0.0, False]),
+        (arguments.integer(1), "an integer of 1 or more", [1], [0]),
+        (arguments.integer(1, at_most=4), "an integer from 1 to 4", [4], [5]),
+        (arguments.one_of("all", 2), "one of 'all', 2", ["all", 2], ["some", 2.0, None]),
+        (arguments.optional(arguments.text()), "None or text", [None, "a"], ["", 1]),
+        (arguments.several(arguments.integer(), 0), "a tuple of integers", [(), (1, 2)], [1, "12", (1.0,)]),
+        (arguments.several(arguments.text(), 2), "a tuple of 2 or more texts", [("a", "b")], [("a",), "ab"]),
+        (arguments.interval(arguments.number()), "a pair (low, high) of numbers", [(1, 2), (2, 2)], [(2, 1), (1,), 1]),
+        (arguments.mapping(arguments.number()), "a dictionary from text to numbers", [{}, {"a": 1}], [{1: 1}, [1]]),
+        (arguments.path(), "a path", ["", "a/b"], [1, None]),
+    ],
+)
+def test_declarations(expected, words, fitting, unfitting):
+    assert expected.words == words
+    for value in fitting:
+        assert expected.read(value) == value
+    for value in unfitting:
+        with pytest.raises(arguments.REFUSED):
+            expected.read(value)

@@ -1,0 +1,217 @@
+"""Parts are registered by name and created from specs."""
+
+import keras
+import pytest
+
+from tfdml import registry
+
+
+@pytest.fixture
+def things(monkeypatch):
+    """A kind of its own, `thing`, that holds what the test registers."""
+    monkeypatch.setitem(registry.ROOMS, "thing", "tfdml.registry")
+    monkeypatch.setitem(registry.parts._registered, "thing", {})
+
+    @registry.register("thing", "box")
+    def box(width, height=2, *, colour="red", size=None, **others):
+        """Makes a box.
+
+        Not the summary.
+        """
+        return ("box", width, height, colour, size, others)
+
+    @registry.register("thing", "nothing")
+    def nothing():
+        return ("nothing",)
+
+
+def test_what_is_demanded_is_taken(things):
+    demanded = {"height": "--height"}
+    assert registry.create("thing", "box(width=1)", demanded, height=5)[2] == 5
+    assert registry.create("thing", "box(width=1, height=5)", demanded, height=5)[2] == 5
+
+
+@pytest.mark.parametrize(
+    "spec, told",
+    [
+        ("nothing", "'nothing' takes no argument 'height', which --height sets. Its arguments: none"),
+        ("box(width=1, height=4)", "sets height=4, and --height sets 5. Give --height alone"),
+    ],
+)
+def test_a_demand_without_effect_is_an_error(things, spec, told):
+    with pytest.raises(ValueError, match=told):
+        registry.create("thing", spec, {"height": "--height"}, height=5)
+    # An offer may have none.
+    registry.create("thing", spec, height=5)
+
+
+class TestFirstArgumentWithoutItsName:
+    @pytest.fixture(autouse=True)
+    def wrap(self, things):
+        @registry.register("thing", "wrap")
+        def wrap(what, /, **others):
+            """Wraps what stands first."""
+            return what, others
+
+    def test_it_is_handed_over(self):
+        chain = "wrap('paper', colour='red')|nothing|wrap((1, 2))"
+        assert registry.create_chain("thing", chain) == [("paper", {"colour": "red"}), ("nothing",), ((1, 2), {})]
+
+    def test_offers_are_for_things_that_name_their_arguments(self):
+        assert registry.create("thing", "wrap('paper')", size=3) == ("paper", {})
+
+    @pytest.mark.parametrize(
+        "spec, message",
+        [
+            ("wrap", r"The thing 'wrap' needs its what first: write wrap\('...', argument=value\)"),
+            ("wrap(colour='red')", "needs its what first"),
+            ("wrap('paper', 'red')", r"need their names: write wrap\(argument=value\)"),
+            ("wrap(*['paper'])", "The first argument of wrap.*not a literal"),
+            ("wrap(paper)", "The first argument of wrap in .* is not a literal.*Did you mean 'paper'"),
+            ("wrap('paper')|box(3)", r"need their names: write box\(argument=value\)"),
+        ],
+    )
+    def test_anything_else_is_told(self, spec, message):
+        with pytest.raises(ValueError, match=message):
+            registry.create_chain("thing", spec)
+
+    def test_it_is_described(self):
+        assert "wrap(what): Wraps what stands first." in registry.describe("thing")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "__import__('os').mkdir({path!r})",
+        "(lambda: open({path!r}, 'w'))()",
+        "[open({path!r}, 'w') for _ in (1,)]",
+        "open({path!r}, 'w')",
+        'f"{{open({path!r}, chr(119))}}"',
+        "(open({path!r}, 'w'),)",
+        "{{1: open({path!r}, 'w')}}",
+    ],
+)
+def test_code_is_refused_and_not_run(things, tmp_path, value):
+    path = str(tmp_path / "made")
+    code = value.format(path=path)
+    # The code does run where it is evaluated, so that its absence below means something.
+    eval(code)
+    assert (tmp_path / "made").exists()
+    (tmp_path / "made").unlink() if (tmp_path / "made").is_file() else (tmp_path / "made").rmdir()
+    for text in (f"box(width={code})", code, f"nothing|box(width={code})"):
+        with pytest.raises(ValueError):
+            registry.create_chain("thing", text)
+    assert not (tmp_path / "made").exists()
+
+
+def test_create(things):
+    assert registry.create("thing", "box(width=3)") == ("box", 3, 2, "red", None, {})
+    assert registry.create("thing", "box(width=3, height=4, colour='blue')") == ("box", 3, 4, "blue", None, {})
+    assert registry.create("thing", "nothing") == ("nothing",)
+
+
+def test_offers_fill_in_what_the_thing_takes_and_the_spec_leaves_open(things):
+    offers = {"width": 7, "size": 9, "others": 1, "unknown": 2}
+    assert registry.create("thing", "box", **offers) == ("box", 7, 2, "red", 9, {})
+    assert registry.create("thing", "box(width=1, size=None)", **offers) == ("box", 1, 2, "red", None, {})
+    assert registry.create("thing", "nothing", **offers) == ("nothing",)
+
+
+def test_chains_keep_their_order(things):
+    made = registry.create_chain("thing", "box(width=1)|nothing|box(height=3)", width=5)
+    assert [(step[0], step[1:3]) for step in made] == [("box", (1, 2)), ("nothing", ()), ("box", (5, 3))]
+    with pytest.raises(ValueError, match="Expected one thing, received a chain of 2: 'box|nothing'"):
+        registry.create("thing", "box|nothing")
+
+
+@pytest.mark.parametrize(
+    "spec, parts",
+    [
+        ("bx(width=1)", ["Unknown thing 'bx'.", "Did you mean 'box'?", "Known: box, nothing."]),
+        ("box(widht=1)", ["'box' takes no argument 'widht'", "Did you mean 'width'?", "width, height, colour, size"]),
+        ("box(others=1)", ["'box' takes no argument 'others'"]),
+        ("nothing(x=1)", ["Its arguments: none."]),
+        ("box(height=1)", ["The thing 'box' needs width: write box(width=...)"]),
+    ],
+)
+def test_wrong_names_and_missing_arguments_are_told(things, spec, parts):
+    with pytest.raises(ValueError) as error:
+        registry.create("thing", spec)
+    for part in parts:
+        assert part in str(error.value)
+
+
+def test_nothing_is_suggested_for_what_is_not_near(things):
+    with pytest.raises(ValueError) as error:
+        registry.create("thing", "qqqqqq")
+    assert "Did you mean" not in str(error.value) and "Known: box, nothing." in str(error.value)
+
+
+def test_unknown_kind_lists_the_kinds():
+    with pytest.raises(ValueError, match="Unknown kind 'los'. Did you mean 'loss'"):
+        registry.register("los", "mine")(lambda: None)
+    with pytest.raises(ValueError, match="Unknown kind 'colour'. Known: .*loss"):
+        registry.create("colour", "red")
+
+
+def test_a_name_is_given_once(things):
+    with pytest.raises(ValueError, match="The thing name 'box' is already used by .*box.*other needs another"):
+
+        @registry.register("thing", "box")
+        def other():
+            pass
+
+    assert registry.names("thing") == ["box", "nothing"]
+
+
+def test_reloading_a_module_may_name_its_things_again(things):
+    def twice():
+        pass
+
+    for _ in range(2):
+        registry.register("thing", "twice")(twice)
+    assert registry.names("thing") == ["box", "nothing", "twice"]
+
+
+def test_what_has_a_config_is_registered_with_keras(things):
+    @registry.register("thing", "saved")
+    class SavedThing:
+        def get_config(self):
+            return {}
+
+        @classmethod
+        def from_config(cls, config):
+            return cls()
+
+    assert keras.saving.get_registered_object("tfdml>SavedThing") is SavedThing
+    written = keras.saving.serialize_keras_object(SavedThing())
+    assert written["registered_name"] == "tfdml>SavedThing"
+    assert isinstance(keras.saving.deserialize_keras_object(written), SavedThing)
+
+
+def test_describe_lists_arguments_defaults_and_summary(things):
+    assert registry.describe("thing") == [
+        "box(width, height=2, colour='red', size=None): Makes a box.",
+        "nothing(): ",
+    ]
+
+
+@pytest.mark.parametrize("kind", registry.ROOMS)
+def test_every_kind_has_things_with_a_summary(kind):
+    lines = registry.describe(kind)
+    assert lines and len(lines) == len(registry.names(kind))
+    for name, line in zip(registry.names(kind), lines, strict=True):
+        arguments, summary = line.split("): ", 1)
+        assert arguments.startswith(f"{name}(") and summary
+
+
+def test_a_new_file_in_a_room_is_found_by_name(things, monkeypatch, tmp_path):
+    (tmp_path / "warehouse").mkdir()
+    (tmp_path / "warehouse/__init__.py").write_text('"""Things."""')
+    (tmp_path / "warehouse/crate.py").write_text(
+        "from tfdml.registry import register\n\n\n@register('thing', 'crate')\ndef crate(width=3):\n    return width\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(registry.ROOMS, "thing", "warehouse")
+    assert registry.create("thing", "crate(width=5)") == 5
+    assert registry.names("thing") == ["box", "crate", "nothing"]

@@ -1,0 +1,30 @@
+"""The sheet of attention masks."""
+
+import numpy as np
+from PIL import Image
+
+from tfdml.reporting import draw_attention
+from tfdml.reporting.pictures.attention import GAP, HEAD, SIDE
+
+CELL = SIDE + GAP
+
+
+def test_each_learner_is_bright_where_it_looks(tmp_path):
+    """Two learners, four channels; in channel 2 they look at opposite halves, elsewhere they agree."""
+    masks = np.full((2, 2, 6, 6, 4), 0.5, np.float32)
+    masks[:, 0, :, :3, 2], masks[:, 0, :, 3:, 2] = 1.0, 0.0
+    masks[:, 1, :, :3, 2], masks[:, 1, :, 3:, 2] = 0.0, 1.0
+    path = tmp_path / "attention.png"
+    draw_attention(np.full((2, 24, 24, 3), 100, np.uint8), masks, path)
+    sheet = np.asarray(Image.open(path)).astype(int)
+    part = HEAD + 2 * CELL
+    assert sheet.shape == (4 * part, 3 * CELL, 3)
+    # The mean of channels, then the channel that learners differ in most.
+    for top in (0, part):
+        for row in range(2):
+            line = top + HEAD + row * CELL + SIDE // 2
+            assert sheet[line, SIDE // 2].tolist() == [100] * 3
+            left, right = (sheet[line, CELL + SIDE // 8].sum(), sheet[line, CELL + 7 * SIDE // 8].sum())
+            assert left > right + 200
+            left, right = (sheet[line, 2 * CELL + SIDE // 8].sum(), sheet[line, 2 * CELL + 7 * SIDE // 8].sum())
+            assert right > left + 200

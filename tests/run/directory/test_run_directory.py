@@ -1,0 +1,225 @@
+"""The folder of a run: whose it is, and what it gives back."""
+
+import json
+import os
+import zipfile
+
+import pytest
+
+from tests.run.parsed_flags import parsed
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.training import train as training
+
+
+def test_a_new_or_empty_folder_is_claimed(run):
+    _, serialized = parsed("--epochs=3")
+    run.check_claim(serialized)
+    assert not run.path.parent.exists()
+    run.path.mkdir(parents=True)
+    run.check_claim(serialized)
+    run.claim(serialized)
+    assert "--epochs=3" in (run.path / "flags.txt").read_text().splitlines()
+    assert run.settings().epochs == 3
+
+
+def test_the_same_flags_claim_it_again(run):
+    run.claim(parsed("--epochs=3", "--loss=triplet(margin=0.2)")[1])
+    before = (run.path / "flags.txt").read_bytes()
+    again = parsed("--loss", "triplet(margin=0.2)", "--epochs=9", "--epochs=3", "--noprojector", "--projector")[1]
+    run.check_claim(again)
+    run.claim(again)
+    assert (run.path / "flags.txt").read_bytes() == before
+
+
+def test_other_flags_are_refused_and_named(run):
+    run.claim(parsed("--epochs=3", "--seed=1", "--nodeterministic")[1])
+    (run.checkpoints / "step-00000001").mkdir(parents=True)
+    with pytest.raises(ValueError) as caught:
+        run.check_claim(parsed("--epochs=4", "--seed=1", "--loss=contrastive")[1])
+    message = str(caught.value)
+    assert str(run.path) in message and "another --run_dir" in message
+    for words in (
+        "--epochs=3 there, --epochs=4 now",
+        "--nodeterministic there, --deterministic now",
+        "--loss=contrastive now",
+    ):
+        assert words in message
+    assert "--seed" not in message and "--dataset" not in message
+    assert "--epochs=3" in (run.path / "flags.txt").read_text()
+
+
+def test_a_run_without_a_step_makes_room_for_other_flags(run):
+    """What it left, which is the untrained model, goes."""
+    run.claim(parsed("--loss=arc_face(classes=3)")[1])
+    run.tensorboard.mkdir()
+    run.model.write_text("untrained")
+    run.metrics.write_text('{"event": "evaluation", "step": 0}\n{"event": "tr')
+    corrected = parsed("--loss=arc_face")[1]
+    again = RunDirectory(run.path)
+    # A process that has ended holds no lock.
+    run._held.close()
+    again.check_claim(corrected)
+    assert run.model.exists()
+    again.claim(corrected)
+    assert sorted(path.name for path in run.path.iterdir()) == [".lock", "checksums.json", "flags.txt"]
+    assert again.settings().loss == "arc_face"
+
+
+@pytest.mark.parametrize("left", ["result.json", "final.keras", "checkpoints/step-00000020", "metrics.jsonl"])
+def test_a_run_that_took_a_step_makes_no_room(run, left):
+    run.claim(parsed("--epochs=3")[1])
+    (run.path / left).parent.mkdir(exist_ok=True)
+    (run.path / left).write_text('{"event": "evaluation", "step": 0}\n{"event": "evaluation", "step": 5}\n')
+    with pytest.raises(ValueError, match="--epochs=3 there, --epochs=4 now"):
+        run.check_claim(parsed("--epochs=4")[1])
+
+
+def test_a_folder_where_another_process_trains_is_told_before_any_work(run, monkeypatch):
+    settings, serialized = parsed("--epochs=3")
+    other = RunDirectory(run.path)
+    other.check_free()
+    run.claim(serialized)
+    monkeypatch.setattr(training, "set_up", lambda *_: pytest.fail("went on"))
+    with pytest.raises(ValueError, match=f"Another process is training in --run_dir={run.path}"):
+        training.train(settings, other, serialized)
+
+
+def test_a_folder_that_is_no_run_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(ValueError, match=f"--run_dir={tmp_path} exists and is no run of tfdml"):
+        RunDirectory(tmp_path).check_claim(parsed()[1])
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_is_refused(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(ValueError, match="exists and is no run"):
+        RunDirectory(tmp_path / "file").check_claim(parsed()[1])
+
+
+@pytest.mark.parametrize("below", ["run", "a/b/run"])
+def test_a_folder_below_a_file_is_refused_before_anything_is_done(tmp_path, below):
+    (tmp_path / "file").write_text("mine")
+    run = RunDirectory(tmp_path / "file" / below)
+    with pytest.raises(OSError, match=f"Cannot write to --run_dir={run.path}: {tmp_path / 'file'} is no folder"):
+        run.check_claim(parsed()[1])
+    with pytest.raises(OSError, match=f"Cannot write to --run_dir={run.path}"):
+        run.claim(parsed()[1])
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.parametrize("below", [".", "run"])
+def test_a_read_only_folder_is_refused(tmp_path, below):
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0o555)
+    with pytest.raises(PermissionError, match=f"Cannot write to --run_dir={folder / below}: {folder} is read-only"):
+        RunDirectory(folder / below).check_claim(parsed()[1])
+
+
+def test_a_read_only_folder_is_refused_also_where_root_could_not_see_it(run, monkeypatch):
+    run.path.mkdir(parents=True)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != run.path)
+    with pytest.raises(PermissionError, match=f"Cannot write to --run_dir={run.path}: {run.path} is read-only"):
+        run.check_claim(parsed()[1])
+
+
+@pytest.mark.parametrize("killed_at", ["os.mkdir", "open", "os.rename"])
+def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, killed_at):
+    """Whatever a kill left of a claim, the folder is no stranger's."""
+    from tfdml.run.directory import checksums
+
+    class Killed(BaseException):
+        pass
+
+    def killed(path, content):
+        if killed_at != "os.mkdir":
+            path.with_name(f".writing-{path.name}").write_bytes(content if killed_at == "os.rename" else b"")
+        raise Killed
+
+    monkeypatch.setattr(checksums, "write_atomically", killed)
+    with pytest.raises(Killed):
+        run.claim(parsed("--epochs=3")[1])
+    monkeypatch.undo()
+    run.check_claim(parsed("--epochs=3")[1])
+    run.claim(parsed("--epochs=3")[1])
+    assert run.settings().epochs == 3
+    assert not (run.path / ".writing-flags.txt").exists()
+
+
+def test_what_is_recorded_of_the_dataset_comes_back(run):
+    run.claim(parsed()[1])
+    run.record_dataset({})
+    assert run.recorded_dataset() == {} and not (run.path / "dataset.json").exists()
+    record = {"flags": {"dataset": "csv(path='/a.csv')"}, "classes": {"train": ["Käfer"], "test": ["b"]}}
+    run.record_dataset(record)
+    assert run.recorded_dataset() == record
+    (run.path / "dataset.json").write_text('{"flags"')
+    with pytest.raises(ValueError, match="dataset.json is damaged"):
+        run.recorded_dataset()
+
+
+def test_no_run_there(tmp_path):
+    for path in (tmp_path, tmp_path / "none"):
+        with pytest.raises(FileNotFoundError, match=f"{path} is no run directory of tfdml: it has no flags.txt"):
+            RunDirectory(path).settings()
+
+
+def test_result(run):
+    assert run.result() is None
+    run.claim(parsed()[1])
+    assert run.result() is None
+    given = {"metrics": {"recall_at_1": 0.1}, "step": 3}
+    run.write_result(given)
+    assert run.result() == given
+    assert json.loads((run.path / "result.json").read_text()) == given
+    (run.path / "result.json").write_text('{"metrics"')
+    with pytest.raises(ValueError, match=f"{run.path / 'result.json'} is damaged"):
+        run.result()
+
+
+def test_events(run):
+    run.claim(parsed()[1])
+    assert run.events() == []
+    run.metrics.write_text('{"step": 1}\n{"step": 2}\n{"st')
+    assert run.events() == [{"step": 1}, {"step": 2}]
+    run.metrics.write_text('{"step": 1}\n{"st\n{"step": 3}\n')
+    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged .*; remove the line"):
+        run.events()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"step": 10**400},
+        {"step": 2**63},
+        {"step": -1},
+        {"step": 1, "loss": 10**400},
+        {"step": 1, "more": [-(10**400)]},
+    ],
+)
+def test_numbers_that_nothing_can_draw_are_damage(run, line):
+    run.claim(parsed()[1])
+    run.metrics.write_text(f'{{"step": {2**63 - 1}}}\n{json.dumps(line)}\n')
+    with pytest.raises(ValueError, match=f"{run.metrics}, line 2, is damaged .*; remove the line"):
+        run.events()
+    (run.path / "result.json").write_text(json.dumps({"best": line, "step": 1}))
+    with pytest.raises(ValueError, match=f"^{run.path / 'result.json'} is damaged"):
+        run.complete_result()
+
+
+@pytest.mark.parametrize("which, name", [("best", "model.keras"), ("final", "final.keras")])
+def test_model_file(run, which, name):
+    path = run.path / name
+    run.claim(parsed()[1])
+    with pytest.raises(FileNotFoundError, match=f"{path} does not exist: the run has no {which} model yet"):
+        run.model_file(which)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("config.json", bytes(range(256)) * 8)
+    assert run.model_file(which) == path
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[500] ^= 1
+    for damaged in (whole[: len(whole) // 2], b"", bytes(flipped)):
+        path.write_bytes(damaged)
+        with pytest.raises(ValueError, match=f"{path} is damaged"):
+            run.model_file(which)

@@ -1,0 +1,189 @@
+"""Members of an ensemble: their flags, and what becomes of those that fail."""
+
+import numpy as np
+import pytest
+
+from tfdml.console import flags
+from tfdml.console.errors import TrainingStopped
+from tfdml.run.directory.ensemble_directory import EnsembleDirectory
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.ensembles import members
+from tfdml.run.ensembles.members import member_flags, seed_of, train_ensemble, train_member
+from tfdml.run.experiment.splits import Splits
+
+
+def parsed(*arguments):
+    return flags.parse("\n".join(arguments))
+
+
+def test_seeds_of_members_differ_also_from_those_of_other_ensembles():
+    seeds = [seed_of(seed, number) for seed in range(20) for number in range(25)]
+    assert len(set(seeds)) == len(seeds) and all(0 <= seed < 2**31 for seed in seeds)
+    # They are in the folders of ensembles that have begun.
+    assert [seed_of(0, number) for number in (0, 1)] == [1484405855, 1982462498]
+
+
+def test_a_member_is_an_ordinary_run_with_a_seed_of_its_own():
+    settings, serialized = parsed("--members=3", "--seed=7", "--loss=contrastive", "--meta_classes=5")
+    own, _ = flags.parse("\n".join(member_flags(settings, serialized, 2).values()))
+    changed = {name for name, value in vars(own).items() if value != getattr(settings, name)}
+    assert changed == {"members", "seed", "validation_seed"}
+    assert (own.members, own.seed, own.validation_seed) == (0, seed_of(7, 2), 7)
+    settings, serialized = parsed("--members=3", "--validation_seed=4")
+    assert "--validation_seed=4" in member_flags(settings, serialized, 0).values()
+
+
+def test_members_have_meta_classes_of_their_own_and_the_same_validation_classes(photos):
+    about = ["--dataset=folder", f"--data_dir={photos}", "--evaluate_on=validation", "--validation_classes=0.25"]
+    found = []
+    for seed in range(8):
+        settings, serialized = parsed(*about, "--members=4", "--meta_classes=2", f"--seed={seed}")
+        each = [flags.parse("\n".join(member_flags(settings, serialized, number).values()))[0] for number in range(4)]
+        splits = [Splits.of(member) for member in each]
+        found.append([split.train.labels.tolist() for split in splits])
+        for split in splits[1:]:
+            np.testing.assert_array_equal(split.evaluation.images, splits[0].evaluation.images)
+    assert any(labels != of_a_seed[0] for of_a_seed in found for labels in of_a_seed)
+
+
+@pytest.fixture
+def ensemble(tmp_path, monkeypatch):
+    """Function that trains an ensemble whose members only write files; gives those that ran, and were joined."""
+
+    def train(*more, fails=(), claims=True):
+        ran, joined = [], []
+        settings, serialized = parsed("--members=3", "--loss=contrastive", *more)
+        run = EnsembleDirectory(tmp_path / "ensemble")
+
+        def run_member(arguments):
+            number = next(n for n in range(9) if f"--run_dir={run.member(n).path}" in arguments)
+            ran.append(number)
+            if claims:
+                run.member(number).path.mkdir(parents=True, exist_ok=True)
+                lines = [line for line in arguments if not line.startswith("--run_dir=")]
+                (run.member(number).path / "flags.txt").write_text("".join(f"{line}\n" for line in lines))
+            if number in fails:
+                return f"no memory for {number}."
+            (run.member(number).path / "result.json").write_text("{}")
+            return None
+
+        def join(runs, out, asked, changes):
+            assert changes == {"import_modules": settings.import_modules}
+            joined.extend(each.path.name for each in runs)
+            out.write_result({"members": joined, "asked": asked})
+
+        monkeypatch.setattr(members, "run_member", run_member)
+        monkeypatch.setattr(members, "join", join)
+        monkeypatch.setattr(members, "print_ensemble", lambda *_: None)
+        monkeypatch.setattr(members, "write_hparams", lambda run, result: (run.path / "hparams").touch())
+        try:
+            train_ensemble(settings, run, serialized)
+            error = ""
+        except ValueError as caught:
+            error = str(caught)
+        finally:
+            # A process that has ended holds no lock.
+            if run._held:
+                run._held.close()
+        return ran, joined, error
+
+    return train
+
+
+NAMES = ["member_000", "member_001", "member_002"]
+
+
+def test_all_members_are_trained_and_joined_once(ensemble, tmp_path, capsys):
+    assert ensemble() == ([0, 1, 2], NAMES, "") and (tmp_path / "ensemble" / "hparams").exists()
+    assert "--members=3" in (tmp_path / "ensemble" / "flags.txt").read_text().splitlines()
+    assert ensemble() == ([], [], "")
+    assert f"The ensemble in {tmp_path}/ensemble is complete" in capsys.readouterr().out
+
+
+def test_a_failed_member_is_named_and_the_others_are_joined(ensemble, tmp_path, capsys):
+    ran, joined, error = ensemble(fails=[1])
+    assert (ran, joined) == ([0, 1, 2], [NAMES[0], NAMES[2]])
+    assert error.startswith(f"1 of 3 members failed: {tmp_path}/ensemble/member_001: no memory for 1. ")
+    assert "with --member=1 to train it alone" in error
+    assert "Member 2 of 3 failed: no memory for 1." in capsys.readouterr().err
+    # Only it is trained again, and then all are joined.
+    assert ensemble() == ([1], NAMES, "")
+
+
+def test_where_all_fail_nothing_is_joined(ensemble, tmp_path):
+    ran, joined, error = ensemble(fails=[0, 1, 2])
+    assert (ran, joined) == ([0, 1, 2], []) and error.startswith("3 of 3 members failed: ")
+    assert not (tmp_path / "ensemble" / "flags.txt").exists()
+
+
+def test_flags_that_do_not_work_together_end_with_the_first_member(ensemble, tmp_path):
+    assert ensemble(fails=[0, 1, 2], claims=False) == ([0], [], "no memory for 0.")
+    assert not (tmp_path / "ensemble").exists()
+
+
+def test_an_ensemble_can_grow(ensemble):
+    ensemble()
+    assert ensemble("--members=4") == ([3], [*NAMES, "member_003"], "")
+
+
+def test_other_flags_are_refused_before_anything_is_trained(ensemble, tmp_path):
+    ensemble(fails=[2])
+    ran, joined, error = ensemble("--loss=triplet")
+    assert (ran, joined) == ([], [])
+    assert f"{tmp_path}/ensemble/member_000 holds a run with other flags (--loss=contrastive there" in error
+
+
+def test_the_folder_of_an_ordinary_run_is_refused(ensemble, tmp_path):
+    (tmp_path / "ensemble").mkdir()
+    RunDirectory(tmp_path / "ensemble").claim(parsed("--loss=contrastive")[1])
+    (tmp_path / "ensemble" / "final.keras").touch()
+    assert ensemble()[2] == f"--run_dir={tmp_path}/ensemble holds an ordinary run; give another one for an ensemble."
+
+
+def test_an_ordinary_run_that_took_no_step_makes_room(ensemble, tmp_path):
+    (tmp_path / "ensemble").mkdir()
+    RunDirectory(tmp_path / "ensemble").claim(parsed("--loss=contrastive")[1])
+    assert ensemble() == ([0, 1, 2], NAMES, "")
+
+
+def test_the_folder_of_something_else_is_refused(ensemble, tmp_path):
+    (tmp_path / "ensemble").mkdir()
+    (tmp_path / "ensemble" / "thesis.tex").write_text("mine")
+    assert "exists and is no run of tfdml" in ensemble()[2]
+
+
+def test_several_workers_train_one_member_at_a_time(ensemble):
+    assert "give --member=0, then --member=1" in ensemble("--devices=workers")[2]
+
+
+@pytest.mark.parametrize("number", [-1, 3])
+def test_the_number_of_a_member_is_checked(tmp_path, number):
+    settings, serialized = parsed("--members=3")
+    with pytest.raises(ValueError, match=f"--members=3 expects --member from 0 to 2, received {number}"):
+        train_member(settings, EnsembleDirectory(tmp_path / "run"), serialized, number)
+
+
+@pytest.mark.parametrize(
+    "program, reason",
+    [
+        ("import sys; print('Warning', file=sys.stderr); sys.exit('Error: no room.')", "no room."),
+        ("raise RuntimeError('no plan')", "RuntimeError: no plan"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "It ended by signal 9."),
+        ("", None),
+    ],
+)
+def test_why_a_process_failed(monkeypatch, capsys, tmp_path, program, reason):
+    (tmp_path / "python").write_text(f'#!/bin/sh\nexec python3 -c "{program}"\n')
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(members.sys, "executable", str(tmp_path / "python"))
+    assert members.run_member(["--epochs=3"]) == reason
+    # An error is told later, with the name of the member.
+    assert "Error: no room" not in capsys.readouterr().err
+
+
+def test_a_member_that_was_stopped_stops_the_ensemble(monkeypatch, tmp_path):
+    (tmp_path / "python").write_text("#!/bin/sh\nkill -TERM $PPID\nexec sleep 60\n")
+    (tmp_path / "python").chmod(0o755)
+    monkeypatch.setattr(members.sys, "executable", str(tmp_path / "python"))
+    with pytest.raises(TrainingStopped, match="The ensemble stopped with this member"):
+        members.run_member([])

@@ -1,0 +1,34 @@
+"""Datasets of a run are built once."""
+
+from types import SimpleNamespace
+
+from tfdml.run.experiment.image_data import Batches
+
+
+class Images:
+    """Stands for `ImageData`, and counts what it builds."""
+
+    def __init__(self):
+        self.built = []
+
+    def check(self, model):
+        self.built.append("check")
+
+    def evaluation(self, split, model):
+        self.built.append(split)
+        return split
+
+    def training(self, model, sampler, progress, length):
+        self.built.append(length)
+        return object()
+
+
+def test_each_dataset_is_built_once_and_before_training():
+    images = Images()
+    experiment = SimpleNamespace(images=images, splits=SimpleNamespace(evaluation="held out"))
+    batches = Batches(experiment, "model", "sampler", SimpleNamespace(steps_per_epoch=5))
+    assert images.built == ["check", "held out", 5]
+    assert batches.training(5) is batches.training(5) and batches.evaluation == "held out"
+    # The rest of an epoch, where a run goes on.
+    batches.training(2)
+    assert images.built == ["check", "held out", 5, 2]

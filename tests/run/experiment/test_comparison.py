@@ -1,0 +1,57 @@
+"""Runs must share dataset, protocol, metrics and images to be compared."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pipelines.datasets.dataset import Split
+from tfdml import registry
+from tfdml.run.experiment.comparison import check_alike, means_over_queries
+
+SPLIT = Split(np.array([f"photos/{name}.jpg" for name in "abcd"], object), np.array([0, 0, 1, 1]))
+
+
+def experiment(dataset="folder", protocol="query_gallery", split=SPLIT):
+    splits = SimpleNamespace(test=split, protocol=registry.create("protocol", protocol))
+    return SimpleNamespace(settings=SimpleNamespace(dataset=dataset), splits=splits)
+
+
+def moved(names):
+    return dataclasses.replace(SPLIT, images=np.array([f"elsewhere/{name}.jpg" for name in names], object))
+
+
+def test_the_folder_and_the_way_to_write_the_protocol_may_differ():
+    others = experiment(split=moved("abcd")), experiment(protocol="query_gallery(distance='cosine')")
+    check_alike({"a": experiment(), "b": others[0], "c": others[1]})
+
+
+@pytest.mark.parametrize(
+    "other, words",
+    [
+        (experiment(dataset="sop"), "b and c have different datasets: folder, and sop"),
+        (experiment(protocol="query_gallery(junk=-1)"), r"different protocols: .*junk=None.*, and .*junk=-1"),
+        (experiment(protocol="self_retrieval"), "different protocols: QueryGallery.*, and SelfRetrieval"),
+        (experiment(protocol="query_gallery(metrics=('map', 'mrr'))"), "different metrics: .*, and map,mrr. Choose"),
+        (experiment(split=SPLIT.where([0, 1, 2])), r"different test images \(4 and 3\), so different queries"),
+        (experiment(split=moved("abce")), "different test images"),
+        (experiment(split=dataclasses.replace(SPLIT, labels=np.array([0, 1, 1, 1]))), "different test images"),
+        (experiment(split=dataclasses.replace(SPLIT, class_names={0: "wren", 1: "jay"})), "different test images"),
+        (experiment(split=dataclasses.replace(SPLIT, is_query=np.array([True, True, True, False]))), "different test"),
+    ],
+)
+def test_runs_that_are_measured_differently(other, words):
+    with pytest.raises(ValueError, match=words):
+        check_alike({"a": experiment(), "b": experiment(), "c": other})
+
+
+def test_only_means_over_queries_are_compared():
+    def names(*metrics, specs=()):
+        protocol = registry.create("protocol", "self_retrieval").with_metrics(metrics)
+        return [metric.name for metric in means_over_queries(protocol, specs)]
+
+    assert names("map", "nmi") == ["map"]
+    for metrics, specs in ((("map", "nmi"), ("map", "nmi")), (("nmi",), ())):
+        with pytest.raises(ValueError, match="Expected --metrics that are means over queries.* received nmi"):
+            names(*metrics, specs=specs)

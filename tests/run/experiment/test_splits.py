@@ -1,0 +1,84 @@
+"""The rows of a run, as its flags divide them."""
+
+import dataclasses
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tfdml.console import flags
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.experiment import experiment
+from tfdml.run.experiment.experiment import _moved
+from tfdml.run.experiment.splits import Splits, check_images, to_record
+
+
+def splits_of(photos, *more):
+    settings, _ = flags.parse("\n".join(["--dataset=folder", f"--data_dir={photos}", *more]))
+    return Splits.of(settings)
+
+
+def test_meta_classes_replace_the_classes_of_training_only(photos):
+    plain = splits_of(photos)
+    merged, others = (splits_of(photos, "--meta_classes=2", f"--seed={seed}") for seed in (0, 1))
+    assert plain.train.num_classes > 2 == merged.train.num_classes
+    # Classes stay whole.
+    pairs = set(zip(plain.train.labels.tolist(), merged.train.labels.tolist(), strict=True))
+    assert len(pairs) == plain.train.num_classes
+    assert merged.train.class_names is None
+    np.testing.assert_array_equal(merged.train.images, plain.train.images)
+    np.testing.assert_array_equal(merged.test.labels, plain.test.labels)
+    again = splits_of(photos, "--meta_classes=2", "--seed=0")
+    np.testing.assert_array_equal(again.train.labels, merged.train.labels)
+    assert others.train.num_classes == 2
+
+
+def test_meta_classes_of_images(photos):
+    count = len(splits_of(photos).train)
+    divided = splits_of(photos, f"--meta_classes={count}", "--meta_classes_of=images")
+    assert sorted(divided.train.labels) == list(range(count))
+
+
+def test_too_many_meta_classes_are_told(photos):
+    with pytest.raises(ValueError, match="--meta_classes=99: 99 meta-classes need as many classes, but.*partition the"):
+        splits_of(photos, "--meta_classes=99")
+
+
+def test_a_fold_needs_the_number_of_folds(photos):
+    with pytest.raises(ValueError, match="--fold=3 needs --folds"):
+        splits_of(photos, "--evaluate_on=validation", "--fold=3")
+    with pytest.raises(ValueError, match="--fold=3 needs --folds"):
+        splits_of(photos, "--fold=3")
+
+
+def test_a_resumed_run_has_as_many_images_as_when_it_began(photos):
+    splits = splits_of(photos)
+    record = to_record(flags.parse(f"--dataset=folder\n--data_dir={photos}")[0], splits.dataset)
+    check_images(record, splits.dataset, "runs/a")
+    check_images({}, splits.dataset, "runs/a")
+    fewer = dataclasses.replace(splits.dataset, test=splits.test.where(np.arange(3)))
+    with pytest.raises(
+        ValueError, match="The test split of folder has 3 images, and had .* when the run in runs/a began"
+    ):
+        check_images(record, fewer, "runs/a")
+
+
+def test_a_list_of_bad_images_that_was_cut_is_told_where_a_run_is_measured(photos, tmp_path, monkeypatch, caplog):
+    run = RunDirectory(tmp_path)
+    run.record_dataset({"images": {"test": len(splits_of(photos).test)}})
+    opened = SimpleNamespace(**vars(flags.parse(f"--dataset=folder\n--data_dir={photos}")[0])), None, "model", None
+    monkeypatch.setattr(experiment, "_opened", lambda *_: opened)
+    monkeypatch.setattr(experiment, "ImageData", lambda *_, **__: None)
+    monkeypatch.setattr(experiment, "is_chief", lambda strategy: True)
+    assert experiment.trained(run.path, "best")[1] == "model" and not caplog.records
+    opened[0].ignore_images = str(tmp_path / "bad.txt")
+    (tmp_path / "bad.txt").write_text(f"{splits_of(photos).test.images[0]}\n")
+    caplog.clear()
+    experiment.trained(run.path, "best")
+    assert f"when the run in {run.path} began. The numbers are those of other images." in caplog.text
+
+
+def test_a_file_below_the_folder_of_the_images_moves_with_it():
+    assert _moved("/photos/lists/bad.jsonl", "/photos", "/moved") == "/moved/lists/bad.jsonl"
+    assert _moved("/other/bad.jsonl", "/photos", "/moved") == "/other/bad.jsonl"
+    assert _moved("", "/photos", "/moved") == "" and _moved("/photos/bad.jsonl", "", "/moved") == "/photos/bad.jsonl"

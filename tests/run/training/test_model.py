@@ -1,0 +1,61 @@
+"""The model of a run: what its backbone must declare, and what `auto` freezes."""
+
+import types
+
+import keras
+import pytest
+
+from tfdml import registry
+from tfdml.backbones import Small
+from tfdml.console.flags import parse
+from tfdml.methods import Single
+from tfdml.run.training.fine_tuning import without_auto
+from tfdml.run.training.model import _check_takes, _embedding_model, make_backbone
+
+
+def test_a_network_that_declares_nothing_is_an_error(monkeypatch):
+    monkeypatch.setitem(registry.registered("backbone"), "own", lambda: keras.Sequential())
+    with pytest.raises(ValueError, match="--backbone=own: Sequential must be a tfdml.backbones.Backbone, .*mean="):
+        make_backbone(types.SimpleNamespace(backbone="own"))
+
+
+def embedding_model(flags):
+    """The model of flags for a network with pretrained batch norm."""
+    settings, _ = parse(flags)
+    backbone = Small(width=4, stages=1)
+    backbone.pretrained = True
+    images = types.SimpleNamespace(preprocessing=lambda model: None)
+    experiment = types.SimpleNamespace(settings=settings, images=images)
+    return _embedding_model(experiment, without_auto(settings, backbone), backbone)
+
+
+def test_auto_freezes_batch_norm_unless_the_method_says_otherwise():
+    assert embedding_model("").freeze_batch_norm == "statistics"
+    assert embedding_model("--method=single(freeze_batch_norm='none')").freeze_batch_norm == "none"
+
+
+def test_auto_asks_nothing_of_a_method_that_takes_no_such_argument(monkeypatch):
+    def plain(backbone, embedding_size):
+        return Single(backbone, embedding_size)
+
+    monkeypatch.setitem(registry.registered("method"), "plain", plain)
+    assert embedding_model("--method=plain").freeze_batch_norm == "none"
+    with pytest.raises(ValueError, match="no argument 'freeze_batch_norm', which --freeze_batch_norm sets"):
+        embedding_model("--method=plain\n--freeze_batch_norm=statistics")
+
+
+@pytest.mark.parametrize(
+    "spec, size, said",
+    [
+        ("googlenet", 8, "Nothing would be left of them."),
+        ("keras_applications(name='MobileNetV2')", 8, "Computed output size would be zero or negative."),
+        # TensorFlow would crash.
+        ("keras_applications(name='InceptionV3')", 8, "Computed output size would be zero or negative."),
+    ],
+)
+def test_images_that_are_too_small_for_a_backbone(spec, size, said):
+    backbone = registry.create("backbone", spec)
+    own = rf"such as {backbone.image_size}, its own\. It says: {said}$"
+    with pytest.raises(ValueError, match=f"does not take images of {size} x {size} pixels; .*--image_size, {own}"):
+        _check_takes(backbone, size, spec)
+    _check_takes(Small(width=4, stages=2), 8, "small")

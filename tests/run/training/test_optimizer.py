@@ -1,0 +1,174 @@
+"""Flags of optimisation: what they make, and what is refused; tests/test_resume.py has a run with all of them."""
+
+import re
+import types
+import zipfile
+
+import keras
+import numpy as np
+import pytest
+
+from tests.commands import assert_one_error
+from tests.run_helpers import EVERYTHING, load_newest, saved_model, straight_run, train
+from tfdml import optimizers, registry
+from tfdml.callbacks import WeightAverage
+from tfdml.run.training.optimizer import check_loss, make_average, make_optimizer, parse_multipliers
+
+
+def settings(**changes):
+    """The flags' defaults, but for the changes."""
+    defaults = {
+        "optimizer": "adam(learning_rate=0.001)",
+        "schedule": "constant",
+        "lr_multipliers": [],
+        "warmup_epochs": 0.0,
+        "freeze_batch_norm": "none",
+        "decay_biases_and_norms": True,
+        "clip_norm": 0.0,
+        "ema": 0.0,
+        "epochs": 4,
+        "steps": 0,
+        "precision": "float32",
+        "method": "single",
+    }
+    assert not changes.keys() - defaults
+    return types.SimpleNamespace(**{**defaults, **changes})
+
+
+def test_saved_models_are_the_averaged_ones():
+    with load_newest(straight_run()) as stored:
+        names = [str(name).partition("|")[2] for name in stored["names"]]
+        arrays = dict(zip(names, (stored[f"array{place}"] for place in range(len(names))), strict=True))
+    kernel = "stage1_conv1/kernel"
+    averaged, trained = arrays["stage1_conv1_kernel_average"], arrays[kernel]
+    assert np.abs(averaged - trained).max() > 1e-5
+    model = keras.models.load_model(straight_run() / "final.keras", compile=False)
+    (found,) = [variable.numpy() for variable in model.variables if variable.path == kernel]
+    np.testing.assert_array_equal(found, averaged)
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_the_backbone_waits_and_its_statistics_stay(tmp_path):
+    """After one of 1.2 epochs of warm-up the backbone is as it was made."""
+    more = [*EVERYTHING, "--freeze_batch_norm=statistics", "--epochs=1", "--ema=0"]
+    done = train(tmp_path / "one", *more)
+    assert done.returncode == 0, done.stderr
+    done = train(tmp_path / "frozen", *more, "--lr_multipliers=*=0")
+    assert done.returncode == 0, done.stderr
+    one, frozen = (saved_model(tmp_path / name / "final.keras") for name in ("one", "frozen"))
+    weights = [name for name in one if name != "config" and not name.startswith("optimizer")]
+    different = {name for name in weights if one[name] != frozen[name]}
+    assert different and all("head" in name for name in different), different
+    with zipfile.ZipFile(tmp_path / "one" / "model.keras") as archive:
+        assert b'"freeze_batch_norm": "statistics"' in archive.read("config.json")
+
+
+def test_without_flags_the_optimizer_is_that_of_the_spec():
+    made = make_optimizer(settings(optimizer="sgd(learning_rate=0.5, momentum=0.9)"), 10)
+    assert type(made) is optimizers.SGD
+    plain = optimizers.SGD(0.5, momentum=0.9)
+    assert {**made.get_config(), "name": ""} == {**plain.get_config(), "name": ""}
+
+
+def test_every_flag_reaches_the_optimizer():
+    made = make_optimizer(
+        settings(
+            lr_multipliers=["embedding=10", "loss = 1e2"],
+            warmup_epochs=1.5,
+            decay_biases_and_norms=False,
+            clip_norm=1.0,
+            schedule="step(at=(1,), factor=0.5)",
+            precision="mixed_float16",
+        ),
+        steps_per_epoch=10,
+    )
+    assert isinstance(made, keras.optimizers.LossScaleOptimizer)
+    config = made.inner_optimizer.get_config()
+    assert config["lr_multipliers"] == {"embedding": 10.0, "loss": 100.0}
+    assert config["frozen_steps"] == {"backbone": 15}
+    assert config["decay_biases_and_norms"] is False and config["global_clipnorm"] == 1.0
+    schedule = made.inner_optimizer._learning_rate
+    assert [float(schedule(step)) for step in (9, 10)] == pytest.approx([0.001, 0.0005])
+
+
+def test_warmup_is_as_long_where_gradients_are_accumulated():
+    """The optimizer counts its updates then, one for several batches."""
+    made = make_optimizer(settings(optimizer="sgd(gradient_accumulation_steps=4)", warmup_epochs=2.0), 10)
+    weight = keras.Variable(np.ones(1))
+    made.name_groups(lambda: {"backbone": [weight]})
+    values = []
+    for _ in range(24):
+        made.apply([np.ones(1)], [weight])
+        values.append(float(weight[0]))
+    assert values[:23] == [1.0] * 23 and values[23] < 1.0
+
+
+def test_a_warmup_that_does_not_end_is_told(caplog):
+    make_optimizer(settings(warmup_epochs=float(settings().epochs)), 10)
+    assert "never trains the backbone" in caplog.text
+
+
+@pytest.mark.parametrize("at, told", [("(2, 3.9)", False), ("(2, 4)", True), ("5", True)])
+def test_a_change_of_the_rate_after_the_end_is_told(caplog, at, told):
+    make_optimizer(settings(schedule=f"step(at={at})"), 10)
+    assert ("changes the learning rate after" in caplog.text) == told
+    assert not told or re.search(r"after (4|5) epochs, and the run has 4", caplog.text)
+
+
+def test_a_short_warmup_is_one_step_at_least():
+    assert make_optimizer(settings(warmup_epochs=0.01), 10).get_config()["frozen_steps"] == {"backbone": 1}
+
+
+def test_ema_off_and_on():
+    model = keras.Sequential([keras.layers.Dense(2)])
+    model.build((None, 3))
+    assert make_average(settings(), model) is None
+    average = make_average(settings(ema=0.99), model)
+    assert isinstance(average, WeightAverage) and average.decay == 0.99 and len(average.variables) == 2
+
+
+@pytest.mark.parametrize("items", [["embedding"], ["embedding="], ["=3"], ["embedding=ten"], ["a=1", "a=2"]])
+def test_multipliers_that_cannot_be_read(items):
+    with pytest.raises(ValueError, match="Expected --lr_multipliers=group=factor.*received " + ",".join(items)):
+        parse_multipliers(items)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"clip_norm": 1.0, "optimizer": "adam(global_clipnorm=2.0)"}, "--clip_norm and global_clipnorm.*give one"),
+        ({"lr_multipliers": ["a=1"], "optimizer": "adam(lr_multipliers={'a': 1})"}, "--lr_multipliers and .*give one"),
+        ({"clip_norm": 1.0, "optimizer": "adam(clipnorm=2.0)"}, "clipnorm"),
+        ({"optimizer": "adam(use_ema=True)"}, "use --ema"),
+        ({"schedule": "cosine(warmup_epochs=9)"}, "warmup_epochs < epochs"),
+        ({"lr_multipliers": ["a=-1"]}, "lr_multipliers to be .*numbers of 0 or more; received {.a.: -1.0}"),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        make_optimizer(settings(**changes), 10)
+
+
+def test_an_optimizer_without_groups_refuses_their_flags(monkeypatch):
+    monkeypatch.setitem(registry.parts._registered["optimizer"], "lion", keras.optimizers.Lion)
+    assert isinstance(make_optimizer(settings(optimizer="lion"), 10), keras.optimizers.Lion)
+    with pytest.raises(ValueError, match="--lr_multipliers needs an optimizer with the argument lr_multipliers; lion"):
+        make_optimizer(settings(optimizer="lion", lr_multipliers=["a=1"]), 10)
+
+
+@pytest.mark.parametrize("loss", ["arc_face(classes=3)", "triplet+0.5*arc_face(classes=3)"])
+def test_a_loss_for_fewer_classes_than_are_trained_on(loss):
+    flags = types.SimpleNamespace(loss=loss, dataset="folder")
+    made = registry.create("loss", loss, classes=8)
+    check_loss(made, 3, flags)
+    with pytest.raises(ValueError, match=r"--loss=.*arc_face\(classes=3\) has classes=3, and .*8 training classes"):
+        check_loss(made, 8, flags)
+    check_loss(registry.create("loss", "triplet"), 8, flags)
+    check_loss(keras.losses.MeanSquaredError(), 8, flags)
+
+
+def test_an_unknown_group_is_one_clear_line(tmp_path):
+    done = train(tmp_path / "run", "--lr_multipliers=embeding=10")
+    assert_one_error(done, "'embeding'", "Did you mean 'embedding'?", "backbone, embedding, loss")
+    assert not (tmp_path / "run").exists()

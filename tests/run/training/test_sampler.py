@@ -1,0 +1,51 @@
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pipelines.sampling import PxK, WithinClusters
+from tfdml import registry
+from tfdml.run.training.sampler import make_sampler, sampler_of
+
+
+def test_a_sampler_without_the_base_class_is_told(monkeypatch):
+    class Bare:
+        batch_size = 4
+
+    monkeypatch.setattr(registry, "create", lambda kind, spec: Bare())
+    with pytest.raises(ValueError, match="--sampler=bare: Bare must be a subclass of pipelines.sampling.Sampler"):
+        make_sampler(SimpleNamespace(sampler="bare"), None)
+
+
+class Rows:
+    """A training split of 96 images in 16 classes."""
+
+    labels = np.repeat(np.arange(16), 6)
+
+    def __len__(self):
+        return len(self.labels)
+
+
+def wrapped(replicas):
+    """The sampler of four learners that learn at once, with six images each, and the steps of an epoch."""
+    sampler = PxK(classes=3, per_class=2)
+    sampler.bind(Rows.labels)
+    model = SimpleNamespace(wrap_sampler=lambda sampler: WithinClusters(sampler, shuffle=False, at_once=4))
+    settings = SimpleNamespace(sampler="pxk(classes=3, per_class=2)", steps=0, epochs=8, steps_per_epoch=0)
+    experiment = SimpleNamespace(
+        settings=settings,
+        splits=SimpleNamespace(train=Rows()),
+        strategy=SimpleNamespace(num_replicas_in_sync=replicas),
+    )
+    return sampler_of(model, sampler, experiment)
+
+
+def test_an_epoch_of_learners_that_learn_at_once_is_one_pass_over_the_images():
+    sampler, steps_per_epoch = wrapped(replicas=4)
+    assert sampler.batch_size == 24 and steps_per_epoch == 4
+    assert sampler.rows(0, range(2)).shape == (2, 24)
+
+
+def test_a_batch_that_does_not_split_over_the_replicas_is_told():
+    with pytest.raises(ValueError, match="batch of 24 images of --sampler=pxk.* does not split evenly over 5 replicas"):
+        wrapped(replicas=5)

@@ -1,0 +1,109 @@
+"""SIGTERM and Ctrl-C: the step is finished, its state is saved, and the exit status says so."""
+
+import os
+import re
+import shlex
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.commands import ROOT, Command, Forked, run
+from tests.run_helpers import STEPS_PER_EPOCH, assert_same_run, events, steps, straight_flags, straight_run, train_flags
+from tfdml.run.training.stop_request import StopRequest
+
+STOPPED_STATUS = 75
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_sigterm_then_ctrl_c_then_to_the_end(tmp_path):
+    """Each saves at the end of a step inside an epoch, and the run ends with the bits of one that never stopped."""
+    run_dir = tmp_path / "run"
+    flags = straight_flags(run_dir, "--checkpoint_every=7")
+    for number, epoch, start in ((signal.SIGTERM, 0, Command), (signal.SIGINT, 1, Forked)):
+        command = start("tfdml.train", *flags)
+        command.until(lambda epoch=epoch: max(steps(run_dir), default=0) > STEPS_PER_EPOCH * epoch)
+        done = command.kill(number)
+        assert done.returncode == STOPPED_STATUS, done.stderr
+        assert len(done.stderr.splitlines()) == 1, done.stderr
+        stopped = re.fullmatch(
+            rf"Stopped by {number.name} after step (\d+), which is saved\. The same command goes on from there\.\n",
+            done.stderr,
+        )
+        assert stopped, done.stderr
+        step = int(stopped[1])
+        assert STEPS_PER_EPOCH * epoch < step < STEPS_PER_EPOCH * (epoch + 1)
+        assert steps(run_dir)[-1] == step
+        assert not (run_dir / "result.json").exists() and not (run_dir / "final.keras").exists()
+    done = run("tfdml.train", *flags)
+    assert done.returncode == 0, done.stderr
+    assert f"Going on with {run_dir} after step {step}." in done.stdout
+    assert_same_run(run_dir, straight_run())
+
+
+@pytest.mark.slow
+def test_sigterm_at_the_first_evaluation(tmp_path):
+    """Asked before the first step: that step is taken and saved."""
+    run_dir = tmp_path / "run"
+    done = Forked("tfdml.train", *train_flags(run_dir)).until(lambda: events(run_dir)).kill(signal.SIGTERM)
+    assert done.returncode == STOPPED_STATUS, done.stderr
+    assert f"after step {steps(run_dir)[-1]}, which is saved" in done.stderr
+    assert 1 <= steps(run_dir)[-1] < STEPS_PER_EPOCH
+
+
+@pytest.fixture
+def unnamed():
+    """A run in a folder of its own choice that was stopped in its first epoch, and the folder."""
+    flags = [flag for flag in train_flags("unused") if not flag.startswith("--run_dir")]
+    command = Forked("tfdml.train", *flags)
+    command.until(lambda: re.search(r"Training in (.*):", command.printed()))
+    folder = Path(re.search(r"Training in (.*):", command.printed())[1])
+    yield command.until(lambda: events(ROOT / folder)).kill(signal.SIGINT), folder
+    shutil.rmtree(ROOT / folder)
+
+
+@pytest.mark.slow
+def test_a_run_without_a_folder_names_its_own_and_the_command_that_goes_on(unnamed):
+    done, folder = unnamed
+    assert f"The run is in {folder}; with --run_dir={folder} the same flags go on with it." in done.stdout
+    assert done.returncode == STOPPED_STATUS and "same command" not in done.stderr, done.stderr
+    python, module, name, *flags = shlex.split(done.stderr.partition(" goes on from there: ")[2])
+    assert (python, module, flags[-1]) == ("python", "-m", f"--run_dir={folder}")
+    again = run(name, *flags)
+    assert f"Going on with {folder} after step {steps(ROOT / folder)[0]}." in again.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_request_is_noted_and_the_handlers_come_back(number):
+    before = [signal.getsignal(known) for known in (signal.SIGTERM, signal.SIGINT)]
+    with StopRequest() as stop:
+        assert stop.requested is None
+        os.kill(os.getpid(), number)
+        assert stop.requested == signal.Signals(number).name
+    assert [signal.getsignal(known) for known in (signal.SIGTERM, signal.SIGINT)] == before
+
+
+def test_a_second_ctrl_c_interrupts_at_once():
+    with pytest.raises(KeyboardInterrupt), StopRequest():
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("went on")
+
+
+def test_sigterm_twice_or_before_ctrl_c_still_waits_for_the_step():
+    with StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert stop.requested == "SIGTERM"
+
+
+def test_ctrl_c_and_the_sigterm_of_an_ensemble_is_ctrl_c():
+    with pytest.raises(KeyboardInterrupt), StopRequest() as stop:
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.requested == "SIGINT"
+        os.kill(os.getpid(), signal.SIGINT)
+        pytest.fail("went on")

@@ -1,0 +1,47 @@
+"""Models in ONNX agree with the SavedModel that they are made of, and run with ONNX Runtime alone."""
+
+import shutil
+import sys
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.serving_fixtures import SIZE, embedded_alone, exported, loaded
+from tfdml.serving.exported.model_files import model_hash
+from tfdml.serving.exported.onnx_file import import_converter, write_onnx
+
+WITHOUT = "the extra onnx is not installed; setup.py lists it, and it is a part of the extra test"
+
+
+def test_embeddings_of_any_number_of_images_agree(tmp_path):
+    pytest.importorskip("tf2onnx", reason=WITHOUT)
+    pytest.importorskip("onnxruntime", reason=WITHOUT)
+    folder = shutil.copytree(exported(), tmp_path / "exported")
+    write_onnx(folder)
+    assert model_hash(folder) == model_hash(exported())
+    images = np.random.default_rng(0).integers(0, 256, (3, SIZE, SIZE, 3)).astype(np.float32)
+    signatures = loaded(model_hash(folder)).signatures
+    expected = signatures["embed_images"](images=tf.constant(images))["embedding"]
+    for count in (3, 0):
+        found = embedded_alone(folder / "model.onnx", images[:count])
+        assert found.shape == (count, 16)
+        np.testing.assert_allclose(found, expected[:count], atol=1e-5)
+
+
+def test_a_model_with_an_operation_that_onnx_lacks_is_told(tmp_path):
+    pytest.importorskip("tf2onnx", reason=WITHOUT)
+    module = tf.Module()
+    module.embed = tf.function(
+        lambda images: {"embedding": tf.linalg.qr(images)[0]}, [tf.TensorSpec([None, 3, 3], name="images")]
+    )
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures={"embed_images": module.embed})
+    with pytest.raises(ValueError, match="cannot be written in ONNX, export it without: No Op registered for Qr"):
+        write_onnx(tmp_path / "model")
+    assert not (tmp_path / "model" / "model.onnx").exists()
+
+
+def test_what_is_not_installed_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"Writing ONNX needs onnx: pip install 'tfdml\[onnx\]'"):
+        import_converter()

@@ -1,0 +1,227 @@
+"""Files of an index that are damaged, of another version, or made by hand are refused with one line."""
+
+import json
+import shutil
+
+import faiss
+import numpy as np
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
+from tfdml.files.checked_files import fingerprint
+from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.serving import Searcher
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.index.duplicates import duplicates
+from tfdml.serving.index.index_folder import IndexFolder
+from tfdml.serving.index.indexing import delete_images, index_images
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("index")
+    contents = np.array([picture(seed) for seed in range(4)], dtype=object)
+    images = ImageList([f"images/{row}.png" for row in range(4)], [None] * 4, contents)
+    index_images(folder / "index", images, model=exported())
+    return folder / "index"
+
+
+@pytest.fixture
+def index(whole, tmp_path):
+    return shutil.copytree(whole, tmp_path / "index")
+
+
+def change(path, **entries):
+    """Changes entries of a manifest; None removes one."""
+    found = {**json.loads(path.read_text()), **entries}
+    path.write_text(json.dumps({name: value for name, value in found.items() if value is not None}))
+
+
+def truncated(path):
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def flipped(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+def pairs(index):
+    return duplicates(Searcher(index), 0.5)
+
+
+def refusal(index, read=Searcher):
+    with pytest.raises(ValueError) as caught:
+        read(index)
+    message = str(caught.value)
+    assert "\n" not in message and str(index) in message, message
+    return message
+
+
+@pytest.mark.parametrize("damage", [truncated, flipped, lambda path: path.unlink(), lambda path: path.write_bytes(b"")])
+@pytest.mark.parametrize("name", ["index-0.faiss", "images-0.parquet"])
+def test_a_damaged_file_is_refused_before_it_is_read(index, name, damage):
+    damage(index / name)
+    assert name in refusal(index)
+
+
+def test_a_damaged_copy_of_the_model_is_refused(index):
+    flipped(index / "model" / "variables" / "variables.data-00000-of-00001")
+    assert "does not belong to the index" in refusal(index)
+    (index / "model" / "saved_model.pb").unlink()
+    assert "no saved_model.pb" in refusal(index)
+
+
+def test_damaged_embeddings_are_refused(index):
+    flipped(index / "embeddings" / "shard-000000.parquet")
+    assert "shard-000000.parquet is damaged" in refusal(index, pairs)
+    (index / "embeddings" / "shard-000000.parquet").write_bytes(b"PAR1" * 9)
+    manifest = index / "embeddings" / "manifest.json"
+    about = fingerprint(index / "embeddings" / "shard-000000.parquet")
+    for shards, words in [({"rows": 4, **about}, "no shard of embeddings"), (about, "is damaged"), (4, "is damaged")]:
+        change(manifest, shards={"shard-000000.parquet": shards})
+        assert words in refusal(index, pairs)
+
+
+@pytest.mark.parametrize(
+    "entries, words",
+    [
+        ({"version": 2}, "of version 2 of the format; this tfdml reads version 1"),
+        ({"format": "other"}, "is no manifest of a tfdml index"),
+        ({"count": None}, "count is missing"),
+        ({"dimension": "16"}, "dimension is missing or wrong"),
+        ({"metric": "manhattan"}, "'manhattan'"),
+        ({"count": 3}, "4 vectors of 16 dimensions"),
+        ({"dimension": 8}, "4 vectors of 16 dimensions"),
+        ({"metric": "euclidean"}, "not what the manifest says"),
+        ({"generation": 7}, "index-7.faiss is missing"),
+        ({"index": {}}, "is damaged"),
+    ],
+)
+def test_a_manifest_that_does_not_fit_is_refused(index, entries, words):
+    change(index / "manifest.json", **entries)
+    assert words in refusal(index)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000])
+def test_a_manifest_that_is_none_is_refused(index, text):
+    (index / "manifest.json").write_text(text)
+    assert "manifest.json" in refusal(index)
+
+
+def test_an_index_that_points_outside_its_folder_is_refused(index, tmp_path):
+    """By links, by the names of shards, by the paths of images, by the model."""
+    outside = shutil.move(index / "index-0.faiss", tmp_path / "outside")
+    (index / "index-0.faiss").symlink_to(outside)
+    assert "no file in that folder" in refusal(index)
+    (index / "index-0.faiss").unlink()
+    shutil.copy(outside, index / "index-0.faiss")
+
+    shutil.move(index / "embeddings", tmp_path / "embeddings")
+    (index / "embeddings").symlink_to(tmp_path / "embeddings")
+    assert "embeddings is a link out of the index" in refusal(index, pairs)
+    (index / "embeddings").unlink()
+    shutil.move(tmp_path / "embeddings", index / "embeddings")
+
+    shards = index / "embeddings" / "manifest.json"
+    (about,) = json.loads(shards.read_text())["shards"].values()
+    before = shards.read_text()
+    change(shards, shards={"../../outside": about})
+    assert "'../../outside', which is no shard" in refusal(index, pairs)
+    shards.write_text(before)
+
+    shutil.move(index / "model" / "variables", tmp_path / "variables")
+    (index / "model" / "variables").symlink_to(tmp_path / "variables")
+    assert "is a link out of the index" in refusal(index)
+    (index / "model" / "variables").unlink()
+    shutil.move(tmp_path / "variables", index / "model" / "variables")
+
+    shutil.move(index / "images", tmp_path / "images")
+    (index / "images").symlink_to(tmp_path / "images")
+    assert "leads out of the index" in refusal(index, lambda path: Searcher(path).search([picture(0)]))
+    (index / "images").unlink()
+    shutil.move(tmp_path / "images", index / "images")
+    (index / "images" / "0.png").unlink()
+    (index / "images" / "0.png").symlink_to(outside)
+    assert "leads out of the index" in refusal(index, lambda path: Searcher(path).search([picture(0)]))
+    table = pyarrow.parquet.read_table(index / "images-0.parquet")
+    paths = pyarrow.array(["../secret.png", *table["path"].to_pylist()[1:]])
+    pyarrow.parquet.write_table(table.set_column(1, "path", paths), index / "images-0.parquet")
+    change(index / "manifest.json", images=fingerprint(index / "images-0.parquet"))
+    assert "'../secret.png', which leads out of the index" in refusal(index)
+
+
+WRITTEN = [".writing-manifest.json", "index-1.faiss", "images-1.parquet", "bad_images.jsonl"]
+WRITTEN += ["embeddings/.writing-manifest.json", "embeddings/.writing-shard-000001.parquet"]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_no_file_is_written_through_a_link(index, tmp_path, name):
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"mine")
+    (index / name).symlink_to(precious)
+    for file, content in (("new.png", picture(9)), ("bad.png", b"text")):
+        (tmp_path / file).write_bytes(content)
+    assert index_images(index, ImageList.of(tmp_path / "*.png"), add=True)[0] == 5
+    assert precious.read_bytes() == b"mine" and len(Searcher(index)) == 5
+    assert not (index / name).is_symlink()
+
+
+def test_a_lock_that_is_a_link_is_refused(index, tmp_path):
+    (tmp_path / "precious").write_bytes(b"mine")
+    (index / ".lock").unlink()
+    (index / ".lock").symlink_to(tmp_path / "precious")
+    message = refusal(index, lambda path: delete_images(path, ["images/0.png"]))
+    assert message == f"{index}/.lock is a link; do not use it."
+    assert (tmp_path / "precious").read_bytes() == b"mine"
+
+
+def test_folders_that_are_links_out_of_the_index_are_not_written_to(index, tmp_path):
+    contents = np.array([picture(9)], dtype=object)
+    new = ImageList(["images/9.png"], [None], contents)
+    for name, words in (("embeddings", "is a link out of the index"), ("images", "leads out of the index")):
+        outside = shutil.move(index / name, tmp_path / name)
+        (index / name).symlink_to(outside)
+        before = sorted(path.name for path in outside.iterdir())
+        assert words in refusal(index, lambda path: index_images(path, new, add=True))
+        assert words in refusal(index, lambda path: delete_images(path, ["images/0.png"]))
+        assert sorted(path.name for path in outside.iterdir()) == before
+        (index / name).unlink()
+        shutil.move(outside, index / name)
+    assert len(Searcher(index)) == 4 == len(EmbeddingShards(index / "embeddings"))
+
+    unfinished, outside = tmp_path / "unfinished", tmp_path / "outside"
+    unfinished.mkdir(), outside.mkdir(), (unfinished / ".lock").touch()
+    (unfinished / ".writing-model").symlink_to(outside)
+    (unfinished / "model").symlink_to(outside)
+    index_images(unfinished, new, model=exported())
+    assert not list(outside.iterdir()) and len(Searcher(unfinished)) == 1
+
+
+def test_what_is_no_index_of_faiss_and_no_table_is_refused(index):
+    """With fingerprints that fit."""
+    for name, kind in (("index-0.faiss", "index"), ("images-0.parquet", "images")):
+        (index / name).write_bytes(b"IxFI" + b"\xff" * 200)
+        change(index / "manifest.json", **{kind: fingerprint(index / name)})
+    folder = IndexFolder(index)
+    assert "images-0.parquet" in refusal(index, lambda _: folder.read_images(folder.manifest()))
+    assert "index-0.faiss" in refusal(index)
+
+
+def test_the_limit_of_faiss_is_as_before(index):
+    before = faiss.get_deserialization_vector_byte_limit()
+    Searcher(index)
+    assert faiss.get_deserialization_vector_byte_limit() == before
+
+
+def test_another_model_is_refused(index, tmp_path):
+    other = exported_tolerant()
+    for use in (
+        lambda path: Searcher(path, model=other),
+        lambda path: index_images(path, ImageList(["x"], [None]), model=other, add=True),
+    ):
+        message = refusal(index, use)
+        assert message.startswith(f"The model {other} does not belong to the index {index}")

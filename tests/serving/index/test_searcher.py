@@ -1,0 +1,231 @@
+"""Searches from one and several threads; near-duplicates; labels with a calibrated threshold."""
+
+import dataclasses
+import io
+import json
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.commands import assert_one_error, run
+from tests.serving.index.test_indexing import write_pictures
+from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
+from tfdml.serving import Neighbor, Searcher
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.index.contact_sheet import draw
+from tfdml.serving.index.duplicates import duplicates
+from tfdml.serving.index.indexing import index_images
+from tfdml.serving.index.labeling import Calibration, Labeled, calibrate, label_folder, vote
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Twelve photos; two are the same, and one is nearly the same."""
+    folder = write_pictures(tmp_path_factory.mktemp("photos"), range(12))
+    (folder / "even" / "00 again.png").write_bytes(picture(0))
+    pixels = np.asarray(Image.open(io.BytesIO(picture(5)))).copy()
+    pixels[:2] = 255
+    Image.fromarray(pixels).save(folder / "odd" / "05 again.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def index(photos, tmp_path_factory):
+    out = tmp_path_factory.mktemp("index") / "index"
+    index_images(out, ImageList.of(photos), model=exported(), shard_rows=6)
+    return out
+
+
+def test_paths_contents_and_pixels_find_the_same(index, photos):
+    searcher, path = Searcher(index), photos / "odd" / "03.png"
+    pixels = np.asarray(Image.open(path))
+    ways = [path, str(path), path.read_bytes(), pixels, pixels.astype(np.float32), np.asarray(pixels, np.int64)]
+    found = searcher.search(ways, k=3)
+    assert found[0][0].path == str(path) and found[0][0].similarity == pytest.approx(1, abs=1e-5)
+    for each in (*found[1:], *searcher.search(path, k=3), *searcher.search(pixels, k=3)):
+        assert [neighbor.path for neighbor in each] == [neighbor.path for neighbor in found[0]]
+    assert searcher.search([], k=3) == []
+
+
+def test_what_cannot_be_searched_for_is_named(index, tmp_path):
+    searcher = Searcher(index)
+    (tmp_path / "broken.jpg").write_bytes(picture(1, kind="JPEG")[:200])
+    for images, words in [
+        ([picture(0), tmp_path / "broken.jpg"], "broken.jpg cannot be read"),
+        ([picture(0), b"text"], "Image 1 cannot be read"),
+        (["none.jpg"], "none.jpg cannot be read: the file does not exist"),
+        ([np.zeros((4, 4))], r"Image 0: expected pixels \[height, width, 3\]"),
+        ([np.full((4, 4, 3), 0.5)], "Image 0 has pixels from 0.5 to 0.5; expected 0 to 255"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            searcher.search(images)
+    with pytest.raises(ValueError, match="neighbors of 1 or more, received 0"):
+        searcher.search([picture(0)], k=0)
+
+
+def test_no_similarity_is_above_1(index):
+    """Rounding in float32 makes inner products of unit vectors larger."""
+    searcher = Searcher(index)
+    vectors = np.random.default_rng(0).normal(size=(64, searcher.manifest["dimension"])).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    rounded = np.einsum("nd,nd->n", vectors, vectors)
+    assert rounded.max() > 1
+    searcher._index = SimpleNamespace(search=lambda queries, k: (rounded[:, None], np.zeros((64, 1), np.int64)))
+    similarities, _ = searcher.nearest(vectors, 1)
+    assert similarities.max() == 1.0 and np.all(similarities[rounded <= 1] == rounded[:, None][rounded <= 1])
+
+
+def test_threads_find_what_one_finds(index):
+    searcher = Searcher(index)
+    queries = [[picture(seed), picture(seed + 50)] for seed in range(24)]
+    expected = [searcher.search(each, k=4) for each in queries]
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(lambda each: searcher.search(each, k=4), queries)) == expected
+
+
+def test_near_duplicates(index, photos, monkeypatch):
+    """The pairs of a comparison of all with all, also where each has more duplicates than are searched first."""
+    searcher = Searcher(index)
+    paths = [str(path) for path in sorted(photos.rglob("*.png"))]
+    embeddings = searcher.embed(paths)
+    products = embeddings @ embeddings.T
+    for threshold in (0.999, float(np.median(products))):
+        rows, columns = np.nonzero(np.triu(products >= threshold, 1))
+        expected = {(paths[row], paths[column]) for row, column in zip(rows, columns, strict=True)}
+        found = duplicates(searcher, threshold)
+        assert {(one.path, other.path) for one, other in found} == expected and expected
+        similarities = [one.similarity for one, _ in found]
+        assert similarities == sorted(similarities, reverse=True) and min(similarities) >= threshold
+    assert [path.split("/")[-1] for path in sorted(each.path for each in duplicates(searcher, 0.9999)[0])] == [
+        "00 again.png",
+        "00.png",
+    ]
+
+
+def neighbor(label, similarity):
+    return Neighbor(0, "", label, similarity)
+
+
+def test_votes():
+    votes = [neighbor("a", 0.9), neighbor("b", 0.8), neighbor("b", 0.7), neighbor(None, 0.6), neighbor("a", 0.5)]
+    assert vote(votes) == ("a", 0.9) and vote(votes[:3]) == ("b", 0.8)
+    assert vote([neighbor(None, 0.4)]) == (None, 0.4)
+    # The same image knows better than any number of others.
+    assert vote([neighbor("b", 0.9999999), *[neighbor("a", 0.9)] * 5]) == ("b", 0.9999999)
+    assert vote([neighbor("b", 0.95), *[neighbor("a", 0.6)] * 5]) == ("a", 0.6)
+    assert vote([neighbor("b", -0.001), *[neighbor("a", -0.9)] * 5], "euclidean") == ("b", -0.001)
+    assert vote([neighbor("b", -2.0), neighbor("a", -2.1), neighbor("a", -2.2)], "euclidean") == ("a", -2.1)
+    # A distance can be any number, and minus one would be near.
+    assert vote([]) == (None, -np.inf)
+    assert Labeled("a.jpg", *vote([])).in_json() == {"path": "a.jpg", "label": None, "similarity": None}
+
+
+def test_the_threshold_labels_as_many_as_the_precision_allows():
+    votes = [("a", 0.9), ("a", 0.8), ("b", 0.7), ("a", 0.6), ("b", 0.6), ("b", 0.5)]
+    labels = ["a", "a", "a", "a", "b", "new"]
+    assert calibrate(votes, labels, 1.0) == Calibration(0.8, 1.0, 2 / 6, 6)
+    # Those of equal similarity together.
+    assert calibrate(votes, labels, 0.8) == Calibration(0.6, 0.8, 5 / 6, 6)
+    assert calibrate(votes, labels, 0.5).threshold == 0.5
+    # Images without a neighbor get no label, whatever the threshold.
+    lonely = [*votes, vote([]), vote([])]
+    assert calibrate(lonely, [*labels, "a", None], 0.25) == Calibration(0.5, 4 / 6, 6 / 8, 8)
+    with pytest.raises(ValueError, match="No threshold reaches a precision of 0.9 on 1 .* the highest is 0.000"):
+        calibrate([("a", 0.9)], ["b"], 0.9)
+
+
+def nearly(content):
+    """The contents of a file that differs a little in the middle."""
+    pixels, file = np.asarray(Image.open(io.BytesIO(content))).copy(), io.BytesIO()
+    pixels[14:16, 18:22] = 255
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+@pytest.fixture
+def validation(photos, tmp_path):
+    """Two photos that are nearly those of the index, one of another class, and one that cannot be read."""
+    folder = tmp_path / "validation"
+    for name in ("even/02.png", "odd/01.png"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_bytes(nearly((photos / name).read_bytes()))
+    (folder / "other").mkdir()
+    (folder / "other" / "new.png").write_bytes(picture(99))
+    (folder / "other" / "broken.png").write_bytes(b"text")
+    return folder
+
+
+def test_a_folder_is_labeled_and_strangers_are_unknown(index, photos, validation, tmp_path):
+    (tmp_path / "new").mkdir()
+    for name, content in {"a.png": picture(4), "b.png": picture(77), "c.png": b"text", "d.png": picture(7)}.items():
+        (tmp_path / "new" / name).write_bytes(content)
+    calibration, found = label_folder(Searcher(index), tmp_path / "new", 1, validation=validation, precision=1.0)
+    assert (calibration.precision, calibration.labeled, calibration.images) == (1.0, pytest.approx(2 / 3), 3)
+    assert calibration.indexed == 0
+    assert [each.label for each in found] == ["even", None, None, "odd"]
+    assert found[1].similarity < calibration.threshold <= found[0].similarity and found[2].similarity is None
+    with pytest.raises(ValueError, match="a.png has no label"):
+        label_folder(Searcher(index), photos, 1, validation=tmp_path / "new")
+
+
+@pytest.mark.parametrize("rounds", [False, True])
+def test_validation_images_that_are_in_the_index_are_not_their_own_neighbors(
+    index, photos, validation, monkeypatch, rounds
+):
+    """A copy and the photo itself; also where an index gives similarities only roughly."""
+    (validation / "odd" / "01.png").write_bytes((photos / "odd" / "01.png").read_bytes())
+    (validation / "even" / "04.png").symlink_to(photos / "even" / "04.png")
+    searcher, names = Searcher(index), ["even/02.png", "even/04.png", "odd/01.png", "other/new.png"]
+    found = searcher.search([validation / name for name in names], k=2)
+    # Of the second and third the next one.
+    nearest = [found[place][place in (1, 2)] for place in range(4)]
+    assert found[1][0].path.endswith(names[1]) and found[2][0].path.endswith(names[2])
+    if rounds:
+        exact = searcher.nearest
+        monkeypatch.setattr(searcher, "nearest", lambda *given: (np.minimum(exact(*given)[0], 0.5), exact(*given)[1]))
+    votes = [(each.label, min(each.similarity, 0.5) if rounds else each.similarity) for each in nearest]
+    expected = calibrate(votes, ["even", "even", "odd", "other"], 0.01)
+    found, _ = label_folder(searcher, validation / "even", 1, validation=validation, precision=0.01)
+    assert found == dataclasses.replace(expected, indexed=2, threshold=pytest.approx(expected.threshold))
+
+
+def test_queries_and_neighbors_are_drawn(index, photos, tmp_path):
+    found = Searcher(index).search([photos / "odd" / "03.png", photos / "even" / "02.png"], k=3)
+    found[1][2] = dataclasses.replace(found[1][2], path="gone.png")
+    draw([photos / "odd" / "03.png", photos / "even" / "02.png"], found, tmp_path / "found.png")
+    sheet = np.asarray(Image.open(tmp_path / "found.png"))
+    assert sheet.shape == (2 * 164 + 8, 4 * 136 + 8, 3)
+    tile = sheet[8 : 8 + 128, 8 : 8 + 128]
+    assert (tile == sheet[8 : 8 + 128, 144 : 144 + 128]).all() and tile.std() > 10
+    assert (sheet[172 : 172 + 128, 416 : 416 + 128] == 211).all()
+
+
+@pytest.mark.slow
+def test_the_command_lists_neighbors_from_a_threshold_on(index, photos, validation, tmp_path):
+    query, near, far = (
+        str(photos / "odd" / "03.png"),
+        str(validation / "even" / "02.png"),
+        str(validation / "other" / "new.png"),
+    )
+    done = run("tfdml.search", f"--index={index}", "--threshold=0.9999", f"--picture={tmp_path}/found.png", query, far)
+    nearest = Searcher(index).search([far], k=1)[0][0].similarity
+    assert done.stdout.splitlines() == [
+        query,
+        f"  1.0000  odd  {query}",
+        far,
+        f"  none from --threshold=0.9999 on; the nearest has {nearest:.4f}",
+    ]
+    assert Image.open(tmp_path / "found.png").size == (2 * 136 + 8, 2 * 164 + 8)
+    done = run("tfdml.search", f"--index={index}", "--threshold=0.9999", "--format=json", query, far)
+    assert [len(each["neighbors"]) for each in json.loads(done.stdout)] == [1, 0]
+    for flags in ([query], ["--duplicates"], [f"--label={photos}"]):
+        refused = run("tfdml.search", f"--index={index}", "--threshold=2", *flags)
+        assert_one_error(refused, "--threshold=2: the similarity is a cosine, which is at most 1")
+    (validation / "even" / "04.png").write_bytes((photos / "even" / "04.png").read_bytes())
+    flags = [f"--label={validation / 'even'}", f"--validation={validation}", "--precision=0.01", "--k=1"]
+    done = run("tfdml.search", f"--index={index}", *flags)
+    assert done.stdout.startswith("1 of 4 validation images are in the index, and are not their own neighbors here.")
+    assert near in done.stdout

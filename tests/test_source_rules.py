@@ -1,0 +1,102 @@
+"""Rules that every file of the package keeps."""
+
+import ast
+
+from tests.rooms import ROOT, TABLE, arrows, imported, trees
+
+FILES = ("tfdml", "pipelines")
+MOST_LINES, MOST_LINES_OF_COMMANDS, MEDIAN_OF_FUNCTIONS = 250, 80, 8
+# What the house has; a new room needs a reason.
+MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 35, 8, 115, 34
+
+
+def offenders(of_file):
+    """Name of each file to what the function finds wrong in it, where it finds anything."""
+    return {str(file): list(wrong) for file, tree in trees(*FILES).items() if (wrong := of_file(file, tree))}
+
+
+def test_the_house_does_not_grow():
+    rooms = {room for pair in arrows() for room in pair}
+    entries = {
+        path.name for path in (ROOT / "tfdml").iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    counts = len(rooms), max(map(floor, rooms)), len(arrows()), len(entries)
+    most = MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES
+    assert all(count <= limit for count, limit in zip(counts, most, strict=True)), counts
+
+
+def floor(room, above=()):
+    assert room not in above, f"a circle: {above}"
+    return 1 + max((floor(other, (*above, room)) for one, other in arrows() if one == room), default=0)
+
+
+# Where a name that begins with an underscore is used of something that is not tfdml's own.
+PRIVATE_USES = {
+    "pipelines/datasets/archives.py": {"_proc_member"},
+    "tfdml/serving/embedding/beam_workers.py": {"_futures_by_id"},
+    "tfdml/console/startup.py": {"_exit"},
+}
+
+
+def private_names_of_others(file, tree):
+    if str(file) == "tfdml/runtime/keras_internals.py":
+        return []
+    private = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__")
+    ]
+    own = {node.attr for node in private if isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")}
+    return {node.attr for node in private} - own - PRIVATE_USES.get(str(file), set())
+
+
+def test_private_names_of_others_stand_in_one_file():
+    assert offenders(private_names_of_others) == {}
+
+
+def uses_of_flags(file, tree):
+    """Lines with FLAGS where no command line is, and imports of it anywhere."""
+    uses = [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Attribute) and node.attr == "FLAGS"]
+    uses += [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id == "FLAGS"]
+    if str(file) == "tfdml/console/flags.py":
+        # There FLAGS is only where definitions go unless the caller names another place.
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+        defaults = {default.lineno for function in functions for default in function.args.defaults}
+        uses = [line for line in uses if line not in defaults]
+    if str(file) == "tfdml/console/command.py" or is_command(file):
+        uses = []
+    return uses + [name for name in imported(tree) if name.endswith(".FLAGS")]
+
+
+def is_command(file):
+    if file.parts[0] == "pipelines":
+        return len(file.parts) == 2 and file.stem in TABLE["PIPELINE_COMMANDS"]
+    return len(file.parts) == 2 and file.stem not in TABLE["FILES"]
+
+
+def test_only_command_lines_read_flags():
+    assert offenders(uses_of_flags) == {}
+
+
+def test_no_assert_statement():
+    assert offenders(lambda _, tree: [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]) == {}
+
+
+def test_files_stay_short():
+    lines = {str(file): len((ROOT / file).read_text().splitlines()) for file in trees(*FILES)}
+    assert {file: count for file, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_commands_stay_thin():
+    lines = {str(file): len((ROOT / file).read_text().splitlines()) for file in trees("tfdml") if is_command(file)}
+    assert {file: count for file, count in lines.items() if count > MOST_LINES_OF_COMMANDS} == {}
+
+
+def test_functions_stay_short():
+    lengths = sorted(
+        node.end_lineno - node.lineno + 1
+        for tree in trees(*FILES).values()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    assert lengths[len(lengths) // 2] <= MEDIAN_OF_FUNCTIONS

@@ -1,0 +1,97 @@
+"""Hard proxies of EDMS."""
+
+import numpy as np
+
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer, number
+
+
+@expects(learning_rate=number(above=0), steps=integer(0), tolerance=number(at_least=0), block=integer(1))
+def hard_proxies(features, meta_classes, images, *, learning_rate=1e-3, steps=1000, tolerance=1e-3, block=8192):
+    """Computes hard proxies from the features of one image of each meta-class, by gradient descent on equation (7).
+
+    Aziere and Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, 2019. For the feature p_k of an
+    image of the meta-class D_k, the hard proxy minimizes
+
+        log(1 + sum_n exp(s(p, x_n) - s(p, p_k))), x_n over the other images of D_k,
+
+    over p, where s are dot products. A smaller value is a harder proxy: p is farther from the images that it stands
+    for, which makes the loss of these images, such as (4), larger. -s(p, p_k) holds p near p_k.
+
+    Proxies stay on the unit sphere, where Sec. 3 and 4.1 have all proxies. The equation is over all of R^l, but there
+    it has no minimum: a longer p_k always lowers it, towards 0. On the sphere, the minimum has the direction of
+    p_k - x, where x is the mean of D_k weighted by exp(s(p, x_n)). It can be far from p_k, nearly at a right angle if
+    the images of D_k are alike. So the number of steps, of which the paper says nothing, decides how hard proxies
+    become.
+
+    Example: `proxies = hard_proxies(features, random_meta_classes(labels, 50, seed=0), images)`.
+
+    Args:
+        features: `[M, l]` of all training images, of unit length. Read in blocks, so they can be memory-mapped.
+        meta_classes: `[M]` meta-class of each image, from 0 to K - 1.
+        images: `[K]` row number of the image that gives the proxy of each meta-class.
+        learning_rate: step of the descent, as a factor of the gradient.
+        steps: most steps of the descent.
+        tolerance: a proxy stays where it is once its gradient along the sphere is at most this long.
+        block: number of images that are compared at once.
+
+    Returns:
+        `[K, l]` hard proxies of unit length, in the type of the features.
+    """
+    meta_classes, images = np.asarray(meta_classes), np.asarray(images)
+    _check(features, meta_classes, images, block)
+    proxies = _unit_length(np.asarray(features[images], np.float64))
+    for _ in range(steps):
+        _, gradients = objective(proxies, features, meta_classes, images, block=block)
+        along = gradients - np.sum(gradients * proxies, axis=1, keepdims=True) * proxies
+        moving = np.linalg.norm(along, axis=1, keepdims=True) > tolerance
+        if not np.any(moving):
+            break
+        proxies = np.where(moving, _unit_length(proxies - learning_rate * along), proxies)
+    return proxies.astype(features.dtype)
+
+
+def objective(proxies, features, meta_classes, images, *, block=8192):
+    """Returns the values `[K]` of equation (7), and their gradients `[K, l]`, at any proxies `[K, l]`.
+
+    See `hard_proxies` for the other arguments.
+    """
+    sums, weighted = np.zeros(len(proxies)), np.zeros(proxies.shape)
+    starts = np.asarray(features[images], np.float64)
+    at_starts = np.sum(proxies * starts, axis=1)
+    for first in range(0, len(features), block):
+        rows, own = features[first : first + block], meta_classes[first : first + block]
+        similarities = np.einsum("nl,nl->n", rows, proxies[own].astype(rows.dtype))
+        weights = np.exp(similarities - at_starts[own])
+        sums += np.bincount(own, weights, len(proxies))
+        order = np.argsort(own, kind="stable")
+        present, begins = np.unique(own[order], return_index=True)
+        weighted[present] += np.add.reduceat((weights[:, None] * rows)[order], begins, axis=0, dtype=np.float64)
+    # The image that gives the proxy is in these sums: its term exp(0) is the 1 of the equation.
+    return np.log(sums), weighted / sums[:, None] - starts
+
+
+def _unit_length(rows):
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def _check(features, meta_classes, images, block):
+    if features.ndim != 2 or meta_classes.shape != (len(features),):
+        raise ValueError(
+            "Expected features of shape [images, dim] and one meta-class for each, received shapes "
+            f"{features.shape} and {meta_classes.shape}."
+        )
+    count = int(meta_classes.max()) + 1
+    if images.shape != (count,) or not np.array_equal(meta_classes[images], np.arange(count)):
+        raise ValueError(
+            f"Expected one image of each of the {count} meta-classes, in their order; received {len(images)} images of "
+            f"the meta-classes {meta_classes[images].tolist()}."
+        )
+    for first in range(0, len(features), block):
+        lengths = np.linalg.norm(features[first : first + block], axis=1)
+        # Written so that NaN is an error, too.
+        wrong = np.flatnonzero(~(np.abs(lengths - 1.0) < 1e-3))
+        if len(wrong):
+            raise ValueError(
+                f"Expected features of unit length; that of image {first + wrong[0]} is {lengths[wrong[0]]:.4g}."
+            )

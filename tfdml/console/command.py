@@ -1,0 +1,162 @@
+"""Runs a command: help, one-line errors and exit statuses, shared by all commands."""
+
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+
+from absl import app, flags
+
+from tfdml.console import flag_hints, startup
+from tfdml.console import help as command_help
+from tfdml.console.disk_errors import told, told_of_disk
+from tfdml.console.errors import TrainingStopped
+from tfdml.console.flagfiles import check_flagfiles
+
+STOPPED_STATUS = 75
+# Flags that only print long text.
+READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
+
+
+def run(main, arguments="", before=None, others=False):
+    """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
+
+    Args:
+        main: function without arguments, called after TensorFlow is imported.
+        arguments: name of the positional arguments in `--help`, such as `FLAGFILE...`. If given, `main` receives the
+            list of them, and is called without TensorFlow.
+        before: function without arguments, called before TensorFlow is imported, which takes some seconds.
+        others: whether `main` also receives flags that the command does not have, among the positional arguments.
+    """
+
+    def guarded(given):
+        if given[1:] and not arguments:
+            print(f"Error: Unexpected argument {given[1]!r}; options start with --.", file=sys.stderr)
+            sys.exit(1)
+        # A line is seen when it is printed, where output goes to a file, too.
+        sys.stdout.reconfigure(line_buffering=True)
+        try:
+            if before:
+                before()
+            if not arguments:
+                import_package()
+            startup.raise_on_interrupt()
+            main(given[1:]) if arguments else main()
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            print("Interrupted.", file=sys.stderr)
+            sys.exit(startup.INTERRUPTED_STATUS)
+        except TrainingStopped as stopped:
+            print(stopped, file=sys.stderr)
+            sys.exit(STOPPED_STATUS)
+        except (ValueError, OSError, ImportError, FloatingPointError) as error:
+            _end(told(error))
+        except _tensorflow_errors() as error:
+            from tfdml.console.tensorflow_errors import tensorflow_reason
+
+            reason = tensorflow_reason(error)
+            _end(told_of_disk(reason) or f"TensorFlow failed: {reason} (--debug shows where)")
+        except MemoryError as error:
+            _end(f"Not enough memory: {error}. Take smaller images or batches, or fewer images.")
+        except Exception as error:
+            _end(f"{type(error).__name__}: {error} (--debug shows where)")
+        finally:
+            startup.end_on_interrupt()
+
+    startup.end_on_interrupt()
+    app.run(guarded, flags_parser=lambda given: _parse(given, arguments, others))
+
+
+def given(*names):
+    """Returns name to value of those of these flags that have one."""
+    return {name: flags.FLAGS[name].value for name in names if flags.FLAGS[name].value}
+
+
+def refuse_unused(names, reason):
+    """Raises a ValueError if one of these flags was given, which the command would not read.
+
+    Args:
+        names: names of flags.
+        reason: what the command does without them, such as "--run_dirs compares runs".
+    """
+    for name in names:
+        if flags.FLAGS[name].present:
+            raise ValueError(f"{reason}, which does not use --{name}. Leave it out.")
+
+
+def check_file(name):
+    """Raises a ValueError if the file that a flag names cannot be written: before there is work that would be lost.
+
+    Args:
+        name: name of the flag; its value may be empty.
+    """
+    path = Path(flags.FLAGS[name].value)
+    given, folder = f"--{name}={path}", path.parent
+    if not flags.FLAGS[name].value:
+        return
+    if path.is_dir():
+        raise ValueError(f"{given} is a folder. Give a file in it.")
+    if not folder.is_dir():
+        raise ValueError(f"{given}: there is no folder {folder}. Make it first, or give another one.")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{given}: {folder} is read-only. Give another folder.")
+
+
+def _parse(given, arguments, others):
+    """Parses flags and returns the positional arguments; prints help and exits if asked to."""
+    asked = given[: given.index("--")] if "--" in given else given
+    if READ_BY_PEOPLE & set(asked):
+        # Piped to `head`, the process ends with its reader, like other commands.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if set(command_help.ASKED_BY) & set(asked):
+        main = sys.modules["__main__"]
+        # absl names the running module by its file.
+        own = sys.argv[0], "tfdml.console.flags"
+        print(command_help.help_text(main.__doc__, f"python -m {startup.module_run()}", arguments, flags.FLAGS, own))
+        sys.exit(0)
+    if "--helpfull" in asked:
+        app.usage(writeto_stdout=True, exitcode=0)
+    try:
+        check_flagfiles(asked[1:])
+    except (ValueError, OSError) as error:
+        print(f"Error: {error}", file=sys.stderr)
+        sys.exit(1)
+    rest = _read(given, others)
+    for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
+        # As a shell does, but not behind `--out=`.
+        if isinstance(flag.value, str) and flag.value.startswith("~"):
+            flag.value = os.path.expanduser(flag.value)
+    return rest
+
+
+def _read(given, others):
+    """Returns the positional arguments, and perhaps other flags; sets the flags, or exits with an error."""
+    try:
+        return flags.FLAGS(given, known_only=others)
+    except flags.UnrecognizedFlagError as error:
+        message = flag_hints.in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
+    except flags.Error as error:
+        message = str(error)
+    print(f"Error: {' '.join(message.split())} (--help shows all flags)", file=sys.stderr)
+    sys.exit(1)
+
+
+def import_package():
+    """Imports TensorFlow and all of tfdml, quietly."""
+    startup.import_package()
+    logging.getLogger("tensorflow").setLevel(logging.WARNING)
+
+
+def _tensorflow_errors():
+    """TensorFlow's errors, for an `except`; empty if the command has not imported TensorFlow."""
+    module = sys.modules.get("tensorflow")
+    return (module.errors.OpError,) if module else ()
+
+
+def _end(message):
+    """Exits with an error message; call it in an `except` block."""
+    if "debug" in flags.FLAGS and flags.FLAGS.debug:
+        raise
+    print(f"Error: {' '.join(message.split())}", file=sys.stderr)
+    sys.exit(1)

@@ -1,0 +1,5 @@
+"""Errors that end a command on request."""
+
+
+class TrainingStopped(RuntimeError):
+    """Raised when training stops on request; its state is saved."""

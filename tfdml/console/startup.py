@@ -1,0 +1,146 @@
+"""Handles Ctrl-C and silences TensorFlow's log noise before TensorFlow is imported."""
+
+import contextlib
+import gc
+import importlib.util
+import os
+import signal
+import sys
+
+NOISE = ("absl::InitializeLog", "oneDNN custom operations", "cpu_feature_guard", "To enable the following instructions")
+INTERRUPTED_STATUS = 130
+
+# Modules with these names, or in packages with these names, are commands if run by `python -m`: they parse their flags
+# before they import TensorFlow, so that --help, a mistyped flag and Ctrl-C take effect at once.
+COMMAND_LINES = ("tfdml", "pipelines", "benchmarks.study")
+
+# Modules to import, each with the packages that it is to find missing.
+IMPORTS = {"keras": ()}
+# Those of a command, and packages that it hides meanwhile: TensorFlow and Keras import them where they are
+# installed, for converters, wrappers and galleries, which takes as long again as all the rest.
+COMMAND_IMPORTS = {"tensorflow": ("jax",), "keras": ("matplotlib", "sklearn")}
+
+# File descriptor of standard error; another one while `import_keras_quietly` captures 2.
+_standard_error = 2
+# Whether `import tfdml` postponed the imports to `import_package`; None before it.
+_postponed = None
+
+
+def begin():
+    """Begins `import tfdml`; returns True if it should import everything, False in a command."""
+    global _postponed
+    if _postponed is None:
+        name = module_run()
+        _postponed = any(name == known or name.startswith(f"{known}.") for known in COMMAND_LINES)
+        try:
+            _check_pipelines()
+        except ImportError as error:
+            if _postponed:
+                sys.exit(f"Error: {error}")
+            raise
+        if _postponed:
+            end_on_interrupt()
+    return not _postponed
+
+
+def _check_pipelines():
+    """Raises an ImportError where another package hides `pipelines`, the one beside this package."""
+    own = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__)))), "pipelines")
+    found = importlib.util.find_spec("pipelines")
+    folders = list(found.submodule_search_locations or [found.origin]) if found else []
+    if not any(os.path.realpath(folder) == os.path.realpath(own) for folder in folders):
+        raise ImportError(
+            f"tfdml needs its own package pipelines, {own}, and Python finds {folders[0] if folders else 'none'}. "
+            "Rename that one, or start Python in another folder."
+        )
+
+
+def import_package():
+    """Imports what `import tfdml` postponed in a command."""
+    global _postponed
+    if _postponed:
+        _postponed = False
+        # Collections during the imports would find nothing, and take half a second.
+        gc.disable()
+        try:
+            import_keras_quietly(COMMAND_IMPORTS)
+            importlib.reload(sys.modules["tfdml"])
+        finally:
+            # Imported objects are never freed, and every full collection would traverse them for a third of a second.
+            gc.freeze()
+            gc.enable()
+
+
+def module_run():
+    """Returns the name of the module that `python -m`, or the program `tfdml`, runs, or an empty string."""
+    if sys.argv and sys.argv[0] == "-m":
+        # Python is still looking for the module. The arguments after its name are in `sys.argv`, too.
+        return sys.orig_argv[-len(sys.argv)]
+    specification = getattr(sys.modules["__main__"], "__spec__", None)
+    if specification:
+        return specification.name
+    # The script that pip makes is the program `tfdml`, which only chooses a command.
+    return "tfdml.__main__" if sys.argv and os.path.basename(sys.argv[0]) == "tfdml" else ""
+
+
+def end_on_interrupt():
+    """Makes Ctrl-C end the process with one line, unless Ctrl-C is ignored, as in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+
+
+def raise_on_interrupt():
+    """Makes Ctrl-C raise KeyboardInterrupt again."""
+    if signal.getsignal(signal.SIGINT) is _end:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def import_keras_quietly(modules=IMPORTS):
+    """Imports Keras and drops known log noise of its backend from standard error.
+
+    TensorFlow's log level does not reach these lines: they are written before its logging is set up.
+
+    Args:
+        modules: names of the modules to import, each with the packages that it is to find missing.
+    """
+    global _standard_error
+    import tempfile
+
+    if "keras" in sys.modules or "tensorflow" in sys.modules:
+        return
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+    sys.stderr.flush()
+    _standard_error = os.dup(2)
+    with tempfile.TemporaryFile() as written:
+        os.dup2(written.fileno(), 2)
+        try:
+            for module, hidden in modules.items():
+                with _hidden(hidden):
+                    importlib.import_module(module)
+        finally:
+            os.dup2(_standard_error, 2)
+            saved, _standard_error = _standard_error, 2
+            os.close(saved)
+            written.seek(0)
+            for line in written.read().decode(errors="replace").splitlines(keepends=True):
+                if not any(noise in line for noise in NOISE):
+                    sys.stderr.write(line)
+
+
+@contextlib.contextmanager
+def _hidden(packages):
+    """Returns a context in which packages cannot be imported, unless they have been."""
+    hidden = [package for package in packages if package not in sys.modules]
+    sys.modules.update(dict.fromkeys(hidden))
+    try:
+        yield
+    finally:
+        for package in hidden:
+            del sys.modules[package]
+
+
+def _end(number, frame):
+    # No exception: imports in progress would turn it into others, and print a traceback.
+    del number, frame
+    os.write(_standard_error, b"Interrupted.\n")
+    os._exit(INTERRUPTED_STATUS)

@@ -1,0 +1,1 @@
+"""Exact ranks of positives, counted blockwise."""

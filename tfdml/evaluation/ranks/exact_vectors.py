@@ -1,0 +1,141 @@
+"""Embeddings rounded so that their inner products are exact in float64.
+
+Each component is a multiple of 2^-24 times a power of two that its vector, but for rounding, does not exceed. So each
+product of two vectors' components is a multiple of 2^-48 times both powers, each partial sum is at most about one of
+these, and float64, with 53 bits, holds every sum without rounding. The result then depends neither on the order of
+summation, nor on blocks, threads or libraries.
+"""
+
+import dataclasses
+import functools
+import tempfile
+
+import numpy as np
+
+from tfdml.neighbors.clustering import check_finite
+
+STEP = 2.0**-24
+# Exact similarities that differ by less count as equal: what float32 embeddings of equal images differ by.
+TIE = 1e-6
+# Vectors shorter than this power of two of the longest are rounded as if they were as long, for float32's range.
+SHORTEST = -100
+# Rows prepared at once.
+ROWS = 8192
+# Rows whose median is the center.
+CENTERED = 8192
+
+
+@dataclasses.dataclass(frozen=True)
+class ExactVectors:
+    """Vectors whose similarities are exact.
+
+    Args:
+        vectors: `[N, d]` float32; similarity is the inner product, minus `offsets` of the gallery's row.
+        offsets: `[N]` float64: 0 for cosine similarity; half the squared length for Euclidean distance, where the
+            similarity is half of (the query's squared length minus the squared distance).
+    """
+
+    vectors: np.ndarray
+    offsets: np.ndarray
+
+    @classmethod
+    def of(cls, embeddings, distance="cosine"):
+        """Rounds embeddings.
+
+        Args:
+            embeddings: `[N, d]` array, finite; a memory-mapped one is rounded into a temporary file, not into memory.
+            distance: `cosine` or `euclidean`. Euclidean distances are between vectors from the embeddings' median,
+                so that they do not depend on the origin, and relative to the longest of these.
+        """
+        check_finite(embeddings)
+        euclidean = distance == "euclidean"
+        center = _median(embeddings) if euclidean else 0.0
+        lengths = _lengths(embeddings, center)
+        divisors = np.full_like(lengths, lengths.max(initial=0.0)) if euclidean else lengths
+        divisors = np.where(divisors > 0, divisors, 1.0)
+        # Each vector is rounded relative to its own length: one outlier makes no other coarse.
+        steps = STEP * 2.0 ** np.maximum(np.frexp(lengths / divisors)[1], SHORTEST) if euclidean else STEP
+        steps = np.broadcast_to(steps, lengths.shape)[:, None]
+        vectors, offsets = _space(embeddings), np.zeros(len(embeddings))
+        for start in range(0, len(embeddings), ROWS):
+            rows = slice(start, start + ROWS)
+            scaled = (_float64(embeddings[rows]) - center) / divisors[rows, None]
+            rounded = np.round(scaled / steps[rows]) * steps[rows]
+            vectors[rows] = rounded
+            if euclidean:
+                offsets[rows] = np.einsum("nd,nd->n", rounded, rounded) / 2
+        return cls(vectors, offsets)
+
+    @functools.cached_property
+    def has_offsets(self):
+        """Whether any offset is not 0."""
+        return bool(self.offsets.any())
+
+    def take(self, rows):
+        """Returns the vectors of some rows."""
+        vectors = _space(self.vectors, len(rows))
+        for start in range(0, len(rows), ROWS):
+            vectors[start : start + ROWS] = self.vectors[rows[start : start + ROWS]]
+        return ExactVectors(vectors, self.offsets[rows])
+
+    def similarities(self, vectors, rows, out=None):
+        """Returns the exact similarities `[Q, R]` of queries `[Q, d]` to gallery rows (a slice or indices).
+
+        Args:
+            vectors: `[Q, d]` array.
+            rows: slice or indices of the gallery.
+            out: `[Q, R]` float64 array for the result, or None.
+        """
+        gallery, vectors = self.vectors[rows], _float64(vectors)
+        found = np.empty((len(vectors), len(gallery))) if out is None else out
+        for start in range(0, len(gallery), ROWS):
+            some = slice(start, start + ROWS)
+            np.matmul(vectors, _float64(gallery[some]).T, out=found[:, some])
+        if self.has_offsets:
+            found -= self.offsets[rows]
+        return found
+
+    def similarities_of_one(self, vector, rows):
+        """Returns the exact similarities `[R]` of a query `[d]` to gallery rows."""
+        # Not by BLAS, whose own threads would wait for each other: each query has one thread.
+        return np.einsum("nd,d->n", self.vectors[rows], vector, dtype=np.float64) - self.offsets[rows]
+
+    def ties(self, offsets, rows):
+        """Returns by how much similarities may differ and count as equal: a number, or `[Q, R]`.
+
+        Half the squares of Euclidean distances are relative to the mean of both vectors' squared lengths.
+
+        Args:
+            offsets: `[Q]` array, those of the queries.
+            rows: slice or indices of the gallery.
+        """
+        return TIE * (offsets[:, None] + self.offsets[rows]) if self.has_offsets else TIE
+
+
+def _median(embeddings):
+    """Returns the median `[d]` of each component, of so many rows as are enough: no outlier moves it."""
+    return np.median(_float64(embeddings[:: -(-len(embeddings) // CENTERED)]), axis=0)
+
+
+def _lengths(embeddings, center):
+    lengths = np.empty(len(embeddings))
+    for start in range(0, len(embeddings), ROWS):
+        block = _float64(embeddings[start : start + ROWS]) - center
+        # Scaled first, so that no square overflows or vanishes.
+        largest = np.abs(block).max(axis=1, keepdims=True)
+        scaled = block / np.where(largest > 0, largest, 1.0)
+        lengths[start : start + ROWS] = largest[:, 0] * np.sqrt(np.einsum("nd,nd->n", scaled, scaled))
+    return lengths
+
+
+def _float64(array):
+    return np.asarray(array, np.float64)
+
+
+def _space(like, rows=None):
+    """Returns an uninitialised float32 array: in memory, or in a temporary file if `like` is memory-mapped."""
+    shape = (len(like) if rows is None else rows, like.shape[1])
+    if isinstance(like, np.memmap):
+        # Removed from the disk when it is no longer in use.
+        return np.memmap(tempfile.TemporaryFile(), np.float32, "w+", shape=shape)
+    return np.empty(shape, np.float32)

@@ -1,0 +1,194 @@
+"""The rank of every positive of every query, exact, in blocks of queries.
+
+Ranks are counted, not searched: a positive's rank is the number of positives up to it, plus the number of negatives at
+least as similar. So no list of nearest neighbors is kept, however large K is.
+"""
+
+import concurrent.futures
+import functools
+import itertools
+import os
+
+import numpy as np
+
+from tfdml.evaluation.ranks.exact_counts import ExactCounts
+from tfdml.evaluation.ranks.exact_vectors import ExactVectors
+from tfdml.evaluation.ranks.float_counts import FloatCounts
+from tfdml.evaluation.ranks.half_counts import HalfCounts
+from tfdml.evaluation.ranks.one_ahead import one_ahead
+from tfdml.evaluation.ranks.query_block import QueryBlock
+
+# Gallery rows that are compared at once.
+TILE = 65536
+# Queries of the first block, which shows how precise products must be to decide most of them.
+TRIAL = 256
+# If more of a block must be counted again with more precise products, all other blocks begin with these.
+MOST_LEFT = 0.25
+# Bytes that the similarity and the rank of a positive take in all, until the metrics are computed.
+POSITIVE = 256
+
+
+def positive_ranks(
+    embeddings,
+    search,
+    *,
+    distance="cosine",
+    first_only=False,
+    memory=2**27,
+    query_embeddings=None,
+    share=range,
+    depths=None,
+):
+    """Yields `PositiveRanks` of blocks of queries; queries without a positive in the gallery are left out.
+
+    A negative that is as similar as a positive, up to a tie (`ExactVectors.ties`), ranks before it, so a collapsed
+    embedding scores near 0. The ranks depend neither on `memory` nor on the number of threads, and the
+    time depends on the numbers of queries and images alone, but for a small factor.
+
+    Args:
+        embeddings: `[N, d]` array, finite.
+        search: `Search` among its rows.
+        distance: `cosine` or `euclidean`.
+        first_only: True for the rank of each query's first positive only, which is cheaper.
+        memory: bytes for the similarities of a block; those of two blocks are in memory at once.
+        query_embeddings: `[N, d]` array whose rows are compared with the gallery's in `embeddings`, by cosine
+            similarity; None if these are the same.
+        share: function from the number of queries to the range of those that this worker counts for. Default: all.
+        depths: function from numbers of positives `[B]` to how many of the nearest images matter for the first positive
+            `[B]` and for the others `[B]`. Larger ranks need not be exact, only larger than that. None: all matter.
+    """
+    embeddings = np.asanyarray(embeddings)
+    search.check(embeddings)
+    vectors = ExactVectors.of(embeddings, distance)
+    query_vectors = vectors if query_embeddings is None else ExactVectors.of(query_embeddings)
+    # Images of a class lie side by side, so that each class is a slice of the gallery.
+    order = search.gallery[np.argsort(search.labels[search.gallery], kind="stable")]
+    gallery = _Gallery(vectors.take(order), order, search, depths)
+    queries = search.queries[np.argsort(search.labels[search.queries], kind="stable")]
+    queries = queries[share(len(queries))]
+    size = max(1, min(len(queries), memory // (4 * min(TILE, max(len(order), 1)))))
+    blocks = (
+        gallery.block(some, query_vectors, first_only) for some in gallery.split(queries, size, memory // POSITIVE)
+    )
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+        # Products use all cores, counts not always: each does while the other does not.
+        for block, count in one_ahead(gallery.counts(blocks, size)):
+            if count:
+                count(threads)
+            else:
+                yield block.ranks()
+
+
+class _Gallery:
+    """The rows that are searched, ordered by class."""
+
+    def __init__(self, vectors, rows, search, depths):
+        self.vectors, self.rows, self.search = vectors, rows, search
+        labels = search.labels[rows]
+        classes = search.labels.max(initial=-1) + 2
+        self.starts = np.searchsorted(labels, np.arange(classes))
+        floats = FloatCounts(vectors)
+        half = HalfCounts.of(floats, depths)
+        # The fastest first. What one leaves in doubt the next one counts.
+        self.levels = [*([half] if half else []), floats, ExactCounts(vectors)]
+        self.first_level = 0
+
+    def split(self, queries, size, positives):
+        """Yields parts of at most `size` queries that have at most so many positives, if each has as many as any."""
+        members = np.diff(self.starts)[self.search.labels[queries]]
+        start, size_now = 0, min(size, TRIAL)
+        while start < len(queries):
+            most = np.maximum.accumulate(members[start : start + size_now])
+            fits = np.count_nonzero(most * np.arange(1, len(most) + 1) <= positives)
+            yield queries[start : start + max(fits, 1)]
+            start, size_now = start + max(fits, 1), size
+
+    def block(self, queries, vectors, first_only):
+        """Returns the `QueryBlock` of those queries that have a positive."""
+        taken = vectors.take(queries)
+        kept, thresholds = [], []
+        for first, last in _runs(self.search.labels[queries]):
+            found = self._thresholds(queries[first:last], taken.vectors[first:last], taken.offsets[first:last])
+            for place, each in enumerate(found, first):
+                if len(each):
+                    kept.append(place)
+                    # A copy, so that the others do not stay in memory.
+                    thresholds.append(each[-1:].copy() if first_only else each)
+        return QueryBlock.of(queries[kept], taken.vectors[kept], thresholds)
+
+    def _thresholds(self, queries, vectors, offsets):
+        """Yields the sorted similarities, less a tie, of the positives of each query, all of one class."""
+        members = self.members(self.search.labels[queries[0]])
+        counted = self.search.countable(queries, self.rows[members])
+        if members == slice(0, len(self.rows)):
+            # Without negatives the similarities do not matter.
+            yield from map(np.zeros, np.count_nonzero(counted, axis=1))
+            return
+        similarities = self.vectors.similarities(vectors, members)
+        similarities -= self.vectors.ties(offsets, members)
+        for each, mask in zip(similarities, counted, strict=True):
+            yield np.sort(each[mask])
+
+    def counts(self, blocks, size):
+        """Yields each block with functions that count its negatives by a pool of threads, then with None.
+
+        Args:
+            blocks: iterable of `QueryBlock`.
+            size: the most queries a block has.
+        """
+        # While one is filled the other is read.
+        spaces = itertools.cycle(np.empty((2, 2 * -(-max(size, 2) * min(TILE, len(self.rows)) // 2)), np.float32))
+        for block in filter(len, blocks):
+            for start in range(0, len(self.rows), TILE):
+                tile = slice(start, min(start + TILE, len(self.rows)))
+                for level, part in self._parts(self._with_negatives(block, tile), self.first_level, size):
+                    counter = self._counter(level, part, tile, next(spaces))
+                    yield block, functools.partial(self._count, level, part, tile, counter, len(block))
+            yield block, None
+
+    def _with_negatives(self, block, tile):
+        """Returns the queries of a block whose class is not the whole tile."""
+        labels = self.search.labels[block.rows]
+        return block.take(np.flatnonzero((self.starts[labels] > tile.start) | (self.starts[labels + 1] < tile.stop)))
+
+    def _parts(self, block, first, size):
+        """Yields parts of a block and the place of the level, not before the first, that each is counted with."""
+        numbers, left = np.array([len(each) for each in block.thresholds], int), np.ones(len(block), bool)
+        for place, level in enumerate(self.levels[first:], first):
+            own = left & (numbers <= level.most_thresholds)
+            left &= ~own
+            # Fewer in float64, so that two such parts take no more space than one in float32.
+            most = max(1, size // 4) if level.dtype == np.float64 else size
+            yield from ((place, part) for part in block.take(np.flatnonzero(own)).parts(most))
+
+    def _counter(self, level, block, tile, space=None):
+        """Returns the function that counts negatives of a block in a tile, see `FloatCounts.counter`."""
+        counts, shape = self.levels[level], (len(block), tile.stop - tile.start)
+        if space is None or counts.dtype is None:
+            out = counts.dtype and np.empty(shape, counts.dtype)
+        else:
+            out = space.view(counts.dtype)[: np.prod(shape)].reshape(shape)
+        return counts.counter(block, self.members_within(tile, block), tile, out)
+
+    def _count(self, level, block, tile, counter, size, threads):
+        """Adds the negatives of a tile to a part of a block of that size; those in doubt by the levels that follow."""
+        left = block.add(counter, threads)
+        if len(left) > MOST_LEFT * size:
+            self.first_level = max(self.first_level, level + 1)
+        for finer, part in self._parts(left, level + 1, -(-size // 2)):
+            self._count(finer, part, tile, self._counter(finer, part, tile), size, threads)
+
+    def members(self, label):
+        """The slice of the gallery that a class takes."""
+        return slice(int(self.starts[label]), int(self.starts[label + 1]))
+
+    def members_within(self, tile, block):
+        """The slices of a tile that the classes of a block's queries take."""
+        all_of = [self.members(label) for label in self.search.labels[block.rows]]
+        return [slice(max(each.start - tile.start, 0), max(each.stop - tile.start, 0)) for each in all_of]
+
+
+def _runs(labels):
+    """Returns the start and end of each run of equal labels."""
+    ends = np.flatnonzero(np.diff(labels)) + 1
+    return zip([0, *ends], [*ends, len(labels)], strict=True)

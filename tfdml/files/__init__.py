@@ -1,0 +1,1 @@
+"""Files that are whole or not there: checksums, locks, archives, tables, embeddings on disk."""

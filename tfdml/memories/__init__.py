@@ -1,5 +1,0 @@
-"""Memories: what embeddings of past batches a batch is compared with."""
-
-from tfdml.memories.xbm import XBM
-
-__all__ = ["XBM"]

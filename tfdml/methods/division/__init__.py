@@ -1,0 +1,1 @@
+"""Turns and slices of Divide and Conquer."""

@@ -1,0 +1,5 @@
+"""Memories: what embeddings of past batches a batch is compared with."""
+
+from tfdml.methods.memories.xbm import XBM
+
+__all__ = ["XBM"]

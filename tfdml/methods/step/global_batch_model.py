@@ -1,0 +1,185 @@
+"""The only training step: every replica computes the loss on the embeddings of all replicas."""
+
+from collections.abc import Mapping, Sequence
+from typing import Unpack
+
+import keras
+import tensorflow as tf
+from keras import ops
+
+from tfdml.functional.checks import at_least_float32, nan_with
+from tfdml.functional.distances import unit_length
+from tfdml.layers.frozen_batch_norm import batch_norms
+from tfdml.methods.step.keras_model import KerasModel
+from tfdml.methods.step.measures import Measures, measure
+from tfdml.methods.step.pieces import gradients_at_once, gradients_in_pieces
+from tfdml.methods.step.replicas import (
+    apply_summed_gradients,
+    average_moving_statistics,
+    gather,
+    norm_of,
+    sum_gradients,
+)
+from tfdml.methods.step.restrictions import check_targets
+from tfdml.registry.annotations import ModelArguments, Tensor
+
+
+class GlobalBatchModel(KerasModel):
+    """Trains and tests on the loss of the global batch.
+
+    `EmbeddingModel` adds the embeddings, `loss_values`, and the variables of the loss.
+    """
+
+    # Number of pieces in which a batch is embedded, one after the other, to save memory.
+    pieces = 1
+    # `PastBatches` that batches are compared with in training, or None.
+    past_batches = None
+
+    def __init__(self, **kwargs: Unpack[ModelArguments]):
+        super().__init__(**kwargs)
+        self._measures = Measures()
+        self._evaluates = False
+
+    @property
+    def metrics(self):
+        # Keras resets what stands here before it evaluates, which `fit` does before the end of an epoch.
+        if self._evaluates:
+            return self._measures.of_evaluation()
+        return [*self._measures.means.values(), *self.training_metrics()]
+
+    def training_metrics(self) -> list[keras.metrics.Metric]:
+        """Returns the Keras metrics of training alone, which keep their values when the model is evaluated."""
+        return []
+
+    def evaluate(self, *args, **kwargs):
+        """Keras' evaluate. Metrics of training alone keep the values of their last epoch."""
+        self._evaluates = True
+        try:
+            return super().evaluate(*args, **kwargs)
+        finally:
+            self._evaluates = False
+
+    def get_compile_config(self):
+        config = super().get_compile_config()
+        # A model that was loaded goes on with an empty memory.
+        more = {"pieces": self.pieces, "memory": self.past_batches and self.past_batches.spec}
+        return config and {**config, **more}
+
+    def learning_variables(self) -> list[keras.Variable]:
+        """The variables that a step changes."""
+        return self.trainable_variables
+
+    def regularization(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """Returns the sum that the layers add to the loss of a batch."""
+        del batch
+        return sum(self.losses)
+
+    def apply_gradients(self, batch: Mapping[str, Tensor], gradients: Sequence[Tensor]) -> None:
+        """Lets the optimizer take the step of a batch, with gradients that are summed over replicas."""
+        del batch
+        apply_summed_gradients(self.optimizer, gradients, self.learning_variables())
+
+    def train_step(self, data):
+        images, batch = _unpack(data)
+        # When a dataset of unknown length ends, TensorFlow still runs what does not depend on the batch, such as the
+        # optimizer's counter. Everything depends on it here.
+        with tf.control_dependencies(tf.nest.flatten(images)):
+            return self._train_on(images, batch)
+
+    def test_step(self, data):
+        images, batch = _unpack(data)
+        with tf.control_dependencies(tf.nest.flatten(images)):
+            batch = _gathered(batch)
+            learners = at_least_float32(self(images, training=False, merged=False))
+            _, measured, values = self._global_loss(learners, batch, training=False)
+            return self.update_measures(batch, measured, values)
+
+    def _train_on(self, images, batch):
+        replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+        batch = _gathered(batch)
+
+        def loss_of(learners):
+            loss, measured, values = self._global_loss(learners, batch, training=True)
+            return self.optimizer.scale_loss(loss / replicas), (measured, values)
+
+        arguments = (self, images, loss_of, self.learning_variables())
+        if self.pieces == 1:
+            gradients, (measured, values) = gradients_at_once(*arguments)
+        else:
+            gradients, (measured, values) = gradients_in_pieces(*arguments, self.pieces)
+        gradients = sum_gradients(gradients, self.learning_variables())
+        norm = norm_of(gradients, self.learning_variables())
+        measured["gradient_norm"] = norm / self.optimizer.scale_loss(1.0)
+        if not self._skips_infinite():
+            # A relu may make zeros of an image's NaN, which then are in the weights alone, after this step.
+            measured["loss"] = nan_with(measured["loss"], norm)
+        self.apply_gradients(batch, gradients)
+        average_moving_statistics(self._moving_variables())
+        return self.update_measures(batch, measured, values)
+
+    def _moving_variables(self):
+        """Returns the variables that the forward pass of training changes."""
+        if self.freeze_batch_norm == "none":
+            return self.non_trainable_variables
+        frozen = {
+            id(each) for backbone in self.backbones() for norm in batch_norms(backbone) for each in norm.variables
+        }
+        return [variable for variable in self.non_trainable_variables if id(variable) not in frozen]
+
+    def _global_loss(self, learners, batch, training):
+        if self.loss is None:
+            raise ValueError(
+                "The model was compiled without a loss: expected compile(loss=...) with one of tfdml.losses, such as "
+                "loss=tfdml.losses.Triplet(), or its spec, loss='triplet'."
+            )
+        learners = gather(learners)
+        values = self.loss_values(batch, learners, training)
+        if training:
+            self.observe(batch, learners)
+        loss = ops.mean(values) + self.regularization(batch)
+        # Only what is logged: a step with another one would round differently.
+        logged = nan_with(loss, learners, batch["label"])
+        return loss, {"loss": logged, **measure(batch["label"], self.for_retrieval(learners), values)}, values
+
+    def for_retrieval(self, learners: Tensor) -> tf.Tensor:
+        """Returns the embedding for retrieval `[B, K * d]` of learners `[B, K, d]`."""
+        return side_by_side(learners)
+
+    def observe(self, batch: Mapping[str, Tensor], learners: Tensor) -> None:
+        """Looks at the learners `[B, K, d]` of the global batch of a training step."""
+
+    def update_measures(
+        self, batch: Mapping[str, Tensor], measured: Mapping[str, Tensor], values: Tensor
+    ) -> dict[str, Tensor]:
+        """Adds what a batch measured to the epoch's means, and gives these; `values` is the loss `[B]` of its rows."""
+        del batch
+        return self._measures.update(measured, tf.shape(values)[0], self._skips_infinite())
+
+    def _skips_infinite(self):
+        """Whether a step whose gradient overflows is skipped, with loss scaling; its norm is not counted."""
+        return isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
+
+
+def side_by_side(learners):
+    """The embedding for retrieval `[B, K * d]` of learners `[B, K, d]`, at unit length."""
+    return unit_length(at_least_float32(ops.reshape(learners, (-1, learners.shape[1] * learners.shape[2]))))
+
+
+def _gathered(batch):
+    """Returns the targets of the global batch."""
+    return {name: gather(value) for name, value in batch.items()}
+
+
+def _unpack(data):
+    images, batch, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
+    if batch is None:
+        raise ValueError("Training needs labels: expected a dataset of (images, labels), received images only.")
+    if sample_weight is not None:
+        raise ValueError("Sample weights are not supported here: pairs have no weight of one sample.")
+    batch = batch if isinstance(batch, dict) else {"label": batch}
+    if "label" not in batch:
+        raise ValueError(f"A dictionary of targets needs the key 'label', received {', '.join(batch)}.")
+    # Keras passes arrays as they are where it runs eagerly.
+    batch = {name: tf.convert_to_tensor(values) for name, values in batch.items()}
+    check_targets(batch)
+    return images, {name: tf.reshape(value, [-1]) for name, value in batch.items()}

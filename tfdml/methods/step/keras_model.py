@@ -1,0 +1,190 @@
+"""`keras.Model`, with variables made before the step is traced, and a step that several workers can take."""
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipelines.preprocessing import Preprocessing
+from tfdml.methods.arguments import FitArguments
+from tfdml.methods.step.replicas import mean_of_replicas
+from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, warn_of_missing_loss
+from tfdml.methods.step.step_checks import images_explained, plain_errors
+from tfdml.optimizers.loss_scaling import without_loss_scaling
+from tfdml.optimizers.replicated import prepare_for_replicas
+from tfdml.registry.annotations import Tensor, Verbosity
+from tfdml.runtime.devices import is_multi_worker
+from tfdml.runtime.keras_internals import batch_spec, calls_forgotten, spec_of_one_replica
+
+
+class KerasModel(keras.Model):
+    """Changes of Keras' model that the methods need.
+
+    The model's and the optimizer's variables are made before the first step is traced: XLA, which `jit_compile="auto"`
+    chooses where there is a GPU, cannot make them inside the step.
+    """
+
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """`tfdml.Preprocessing` of the images, or None."""
+        return self._preprocessing
+
+    @preprocessing.setter
+    def preprocessing(self, value: Preprocessing | None):
+        value = Preprocessing(**value) if isinstance(value, dict) else value
+        if not isinstance(value, Preprocessing | None):
+            raise ValueError(f"Expected a tfdml.Preprocessing or None, received {value!r}.")
+        self._preprocessing = value
+
+    def compile(self, *args, **kwargs):
+        warn_of_missing_loss(self, kwargs.get("loss"))
+        with self.distribute_strategy.scope():
+            super().compile(*args, **kwargs)
+        check_scope(self)
+        prepare_for_replicas(without_loss_scaling(self.optimizer), self.distribute_strategy.num_replicas_in_sync)
+
+    evaluate = plain_errors()(keras.Model.evaluate)
+    train_on_batch = plain_errors()(keras.Model.train_on_batch)
+    test_on_batch = plain_errors()(keras.Model.test_on_batch)
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Verbosity = "auto",
+        callbacks: Sequence[keras.callbacks.Callback] | None = None,
+        *args: Any,
+        **kwargs: Unpack[FitArguments],
+    ):
+        """Keras' fit. Targets are class numbers `[N]`; `x` may be a dataset of `(images, labels)`."""
+        check_fit_arguments(self, y, callbacks)
+        with plain_errors():
+            return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **kwargs)
+
+    @plain_errors()
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Verbosity = "auto",
+        steps: int | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] | None = None,
+    ) -> np.ndarray:
+        """Keras' predict: the embeddings `[N, K * d]` of images `[N, H, W, 3]`, or of a dataset of batches of them."""
+        return super().predict(x, batch_size, verbose, steps, callbacks)
+
+    def __call__(self, images, *args, **kwargs):
+        with plain_errors(), images_explained(images):
+            return super().__call__(images, *args, **kwargs)
+
+    def make_train_function(self, force=False):
+        # Keras' reduction of the step's results fails with several workers.
+        if not is_multi_worker(self.distribute_strategy):
+            super().make_train_function(force)
+        elif self.train_function is None or force:
+            strategy = self.distribute_strategy
+
+            @tf.function(reduce_retracing=True)
+            def one_step(iterator):
+                logs = strategy.run(lambda data: mean_of_replicas(self.train_step(data)), args=(next(iterator),))
+                return {name: strategy.experimental_local_results(value)[0] for name, value in logs.items()}
+
+            self.train_function = one_step
+
+    def make_predict_function(self, force=False):
+        if self.predict_function is None or force:
+            super().make_predict_function(force)
+            self.predict_function = _ChecksFirst(self.predict_function, self)
+        # Keras asks for it once for each pass.
+        self.predict_function.unchecked = True
+
+    def build(self, input_shape):
+        """Makes the variables for images of a shape, such as `(None, 224, 224, 3)`, as the first call does."""
+        # The call would build the model again were it not marked as built.
+        before, self.built = self.built, True
+        try:
+            self.call_on(input_shape)
+        except Exception:
+            self.built = before
+            raise
+
+    def call_on(self, input_shape: tuple[int | None, ...]) -> Tensor:
+        """Calls the model on images of a shape, without any: it then has its variables, and knows its shapes."""
+        # Replicas are in the scope, and cannot enter it.
+        inside = tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()
+        with calls_forgotten(self), contextlib.nullcontext() if inside else self.distribute_strategy.scope():
+            self(keras.tree.map_shape_structure(keras.KerasTensor, input_shape))
+
+    def compute_output_shape(self, input_shape):
+        """The shape of the embeddings of images of a shape; it builds a model that is not built."""
+        if not self.built:
+            self.build(input_shape)
+        return self.compute_output_spec(keras.tree.map_shape_structure(keras.KerasTensor, input_shape)).shape
+
+    def compute_output_spec(self, *args, **kwargs):
+        # Not from `compute_output_shape`, which knows neither `merged` nor the dtype.
+        return keras.Operation.compute_output_spec(self, *args, **kwargs)
+
+    def build_from_config(self, config):
+        if config:
+            self.call_on(config["input_shape"])
+
+    def compile_from_config(self, config):
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self._build_optimizer()
+
+    def _build_optimizer(self):
+        # Built again, a LossScaleOptimizer would begin with its first scale.
+        if self.optimizer is not None and self.built and not self.optimizer.built:
+            self.optimizer.build(self.trainable_variables)
+
+    def _maybe_symbolic_build(self, iterator=None, data_batch=None):
+        with self.distribute_strategy.scope():
+            # Where a subclass has a `build` of its own, that makes part of the variables.
+            if self.learners_shape is None:
+                batch = data_batch if iterator is None else _of_one_replica(batch_spec(iterator))
+                images = keras.utils.unpack_x_y_sample_weight(batch)[0]
+                self.call_on(tf.nest.map_structure(_shape, images))
+            check_scope(self)
+            self._build_optimizer()
+
+
+class _ChecksFirst:
+    """A function of lists of batches of images that looks at the first one of a pass, outside of what is compiled.
+
+    There it builds the model, too: replicas cannot make its variables.
+    """
+
+    def __init__(self, function, model):
+        self._function, self._model = function, model
+        self.unchecked = True
+
+    def __call__(self, batches):
+        if self.unchecked:
+            self.unchecked = False
+            images = self._model.distribute_strategy.experimental_local_results(batches[0])[0]
+            images = keras.utils.unpack_x_y_sample_weight(images)[0]
+            if self._model.learners_shape is None:
+                self._model.call_on(tf.nest.map_structure(_shape, images))
+            if tf.is_tensor(images) or isinstance(images, np.ndarray):
+                self._model.check_pixels(images)
+        return self._function(batches)
+
+
+def _of_one_replica(specs):
+    """The specs of a batch, where those of a distributed dataset name every replica's."""
+    return tf.nest.map_structure(spec_of_one_replica, specs)
+
+
+def _shape(values):
+    if tf.TensorShape(values.shape).rank is None:
+        raise ValueError(
+            "The dataset does not say how many dimensions its images have. Call the model on a batch before fit, or "
+            "set the shape in the dataset: image.set_shape((None, height, width, 3))."
+        )
+    return tuple(values.shape)

@@ -1,0 +1,97 @@
+"""The embeddings of past batches, with which the images of a batch are compared."""
+
+import keras
+import tensorflow as tf
+
+from tfdml import registry
+from tfdml.functional.pairs import NO_IMAGE
+from tfdml.methods.memories import XBM
+from tfdml.methods.step.anchor_values import anchor_values
+from tfdml.methods.step.step_checks import message_of_check
+from tfdml.registry.loss_hooks import hooks_of
+
+
+class PastBatches:
+    """Queues of embeddings and labels, one for each learner, that losses compare a batch with; see `tfdml.memories`.
+
+    They belong to training and not to the model, so that files of models are without them. Checkpoints of a run save
+    its `variables`.
+
+    Args:
+        memory: `tfdml.memories.XBM`.
+    """
+
+    def __init__(self, memory):
+        if not isinstance(memory, XBM):
+            raise ValueError(f"Expected a memory of tfdml.memories or its spec, such as 'xbm', received {memory!r}.")
+        self.memory = memory
+        self._embeddings, self._labels, self._steps = [], [], []
+
+    @property
+    def spec(self):
+        """The memory as text, which `compile` takes."""
+        return f"xbm(size={self.memory.size}, start={self.memory.start})"
+
+    @property
+    def variables(self):
+        """All variables of the queues."""
+        return [*self._embeddings, *self._labels, *self._steps]
+
+    def get_state(self):
+        """Nothing but the variables."""
+        return {}
+
+    def set_state(self, state):
+        """Nothing but the variables."""
+
+    def make(self, dims, dtype):
+        """Makes empty queues, one for embeddings of each of these dimensions."""
+        size = self.memory.size
+        self._embeddings = [_variable("embeddings", (size, dim), dtype) for dim in dims]
+        self._labels = [_variable("labels", (size,), "int64", NO_IMAGE) for _ in dims]
+        self._steps = [_variable("steps", (), "int64") for _ in dims]
+
+    def values(self, loss, learner, labels, embeddings):
+        """Loss `[B]` of a learner's embeddings `[B, d]`, which are then in its queue."""
+        stored, names, steps = (each[learner] for each in (self._embeddings, self._labels, self._steps))
+        size, queries = self.memory.size, tf.shape(embeddings)[0]
+        message = f"The memory holds {size} embeddings, fewer than a batch has. Give it a larger size."
+        check = tf.debugging.assert_less_equal(queries, size, message=message_of_check(message))
+        with tf.control_dependencies([] if check is None else [check]):
+            gallery = tf.concat([embeddings, tf.convert_to_tensor(stored)], axis=0)[:size]
+        of_gallery = tf.concat([tf.cast(labels, tf.int64), tf.convert_to_tensor(names)], axis=0)[:size]
+        # No condition, whose gradient TensorFlow warns of.
+        used = tf.logical_or(tf.convert_to_tensor(steps) >= self.memory.start, tf.range(size) < queries)
+        values = anchor_values(loss, tf.where(used, of_gallery, NO_IMAGE), gallery, queries)
+        stored.assign(tf.stop_gradient(gallery))
+        names.assign(of_gallery)
+        steps.assign_add(tf.ones((), tf.int64))
+        return values
+
+
+def past_batches_of(memory, model, loss):
+    """The `PastBatches` of a memory or of its spec, None for None; a ValueError where model or loss cannot use them."""
+    if memory is None:
+        return None
+    reason = None if loss is None else hooks_of(loss).refuses_memory
+    if reason is not None:
+        raise ValueError(f"{type(loss).__name__} takes no memory of past batches: {reason}. Leave out the memory.")
+    if model.turns:
+        raise ValueError(
+            f"{type(model).__name__} takes no memory of past batches: a batch is that of one learner's part of the "
+            "data. Leave out the memory."
+        )
+    return PastBatches(registry.create("memory", memory) if isinstance(memory, str) else memory)
+
+
+def _variable(name, shape, dtype, value=0):
+    # All replicas compute the same, from the global batch.
+    return keras.Variable(
+        keras.initializers.Constant(value),
+        shape=shape,
+        dtype=dtype,
+        trainable=False,
+        autocast=False,
+        aggregation="only_first_replica",
+        name=f"past_{name}",
+    )

@@ -1,0 +1,193 @@
+"""Checks of the arguments of `compile` and `fit`."""
+
+import warnings
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfdml.functional.checks import check_classes
+from tfdml.layers.loss_layer import layer_of
+from tfdml.methods.step.step_checks import message_of_check
+from tfdml.optimizers.replicated import check_elementwise
+from tfdml.registry.loss_hooks import hooks_of
+from tfdml.runtime.devices import is_multi_worker
+
+# Keras applies these to each replica's own gradient or variables, so several replicas would differ from one.
+PER_REPLICA_OPTIONS = ("clipnorm", "clipvalue", "gradient_accumulation_steps", "use_ema")
+
+
+def check_compile_arguments(strategy, optimizer, loss, unsupported, pieces, options):
+    """Raises a ValueError that names what cannot be done.
+
+    Args:
+        strategy: the `tf.distribute.Strategy` to train under.
+        optimizer: Keras optimizer, or its name.
+        loss: Keras loss, or None.
+        unsupported: arguments of compile that have no meaning here, name to value.
+        pieces: in how many pieces a batch is embedded.
+        options: the other arguments of compile.
+    """
+    for name, value in unsupported.items():
+        if value is not None:
+            raise ValueError(f"compile({name}=...) is not supported: the step owns its metrics. Received {value!r}.")
+    if loss is not None and not isinstance(loss, keras.losses.Loss):
+        raise ValueError(f"Expected a keras.losses.Loss with one value an anchor, or a spec; received {loss!r}.")
+    if loss is not None and loss.reduction not in ("sum_over_batch_size", "mean"):
+        raise ValueError(f"The step averages over anchors; expected such a reduction, received {loss.reduction!r}.")
+    if not isinstance(pieces, int) or pieces < 1:
+        raise ValueError(f"Expected pieces to be an integer of 1 or more, received {pieces!r}.")
+    if strategy.num_replicas_in_sync > 1:
+        _check_replicated(strategy.num_replicas_in_sync, optimizer, options)
+
+
+def warn_of_missing_loss(model, loss):
+    """Warns where a model that has a loss is compiled again without one."""
+    if loss is None and getattr(model, "loss", None) is not None:
+        lost = " The variables of the loss before are gone." if model.loss_layers.learners else ""
+        warnings.warn(
+            f"The model was compiled again without a loss, so it cannot be trained.{lost} Give the loss again: "
+            "compile(optimizer, loss=...).",
+            stacklevel=4,
+        )
+
+
+def check_fit_arguments(model, targets, callbacks):
+    """Raises a ValueError for labels with which `fit` would fail, and for callbacks that lack or have no effect.
+
+    Args:
+        model: model of a method.
+        targets: labels `[N]`, or a dictionary with the key `label`, where these are arrays.
+        callbacks: what `fit` was given as callbacks.
+    """
+    if model.compiled and model.optimizer is None:
+        raise ValueError(
+            "The model was compiled without an optimizer: expected compile(optimizer=...), such as 'adam'."
+        )
+    labels = targets.get("label") if isinstance(targets, dict) else targets
+    if isinstance(labels, np.ndarray | list):
+        _check_labels(np.asarray(labels), model)
+    # As Keras takes them: a `CallbackList`, a list, or a single one.
+    listed = getattr(callbacks, "callbacks", callbacks)
+    listed = listed if isinstance(listed, list | tuple) else [listed]
+    hooks_of(model.loss).check_callbacks(listed)
+    for callback in listed:
+        if hasattr(callback, "check_order"):
+            callback.check_order(listed, model)
+
+
+def check_scope(model):
+    """Raises a ValueError where a model's strategy has several devices, and a variable is on one of them only."""
+    strategy = model.distribute_strategy
+    if strategy.num_replicas_in_sync == 1:
+        return
+    for variable in [*model.variables, *(model.optimizer.variables if model.optimizer else ())]:
+        if not strategy.extended.variable_created_in_scope(variable.value):
+            raise ValueError(
+                f"The variable {variable.path} was made on one device, and the strategy has "
+                f"{strategy.num_replicas_in_sync}. Make the backbone, the model and the optimizer inside "
+                "`with strategy.scope():`."
+            )
+
+
+def check_shards(model, loss):
+    """Raises a ValueError where the variables of a loss cannot be sharded over the devices of a compiled model."""
+    if model.distribute_strategy.num_replicas_in_sync == 1 or not hooks_of(loss).sharded:
+        return
+    if is_multi_worker(model.distribute_strategy):
+        raise ValueError(
+            "sharded=True divides proxies among the devices of one machine, and not among workers, whose files hold "
+            "what one of them has. Leave it out, or train on one machine."
+        )
+    if model.turns:
+        raise ValueError(
+            f"{type(model).__name__} makes the proxies of its learners of each other's, which it cannot do with "
+            "sharded=True. Leave it out."
+        )
+    check_elementwise(model.optimizer)
+
+
+def check_holding(optimizer):
+    """Raises a ValueError for an optimizer with which some learners cannot be held while another one learns."""
+    if getattr(optimizer, "gradient_accumulation_steps", None):
+        raise ValueError(
+            "Gradients of several learners' turns cannot be accumulated while the others are held. Leave out "
+            "gradient_accumulation_steps, or set hold_others=False."
+        )
+    if isinstance(optimizer, keras.optimizers.Adafactor):
+        raise ValueError(
+            "Adafactor keeps numbers for several learners together, so that none of them can be held. Take another "
+            "optimizer, or set hold_others=False."
+        )
+
+
+def check_targets(batch):
+    """Raises an error where the targets of a batch, name to tensor, are not `[B]` or `[B, 1]` numbers, or NaN."""
+    for name, values in batch.items():
+        if values.dtype == tf.string:
+            raise ValueError(_TEXT.format(name=name))
+        if name == "label" and values.dtype.is_floating:
+            message = message_of_check("Expected a class number for each image, received NaN as the label of one.")
+            tf.debugging.assert_equal(tf.reduce_any(tf.math.is_nan(values)), False, message)
+        if values.shape.rank is not None and values.shape.rank > 1 and values.shape[1:] not in ([1], [None]):
+            raise ValueError(
+                f"Expected class numbers of shape [batch] as {name!r}, received shape {tuple(values.shape)}. Of "
+                "one-hot labels take the class number: labels.argmax(axis=1), or tf.argmax in a dataset."
+            )
+
+
+_TEXT = (
+    "Expected class numbers as {name!r}, received text. Number the classes: np.unique(labels, return_inverse=True)[1], "
+    "or keras.layers.StringLookup in a dataset."
+)
+
+
+def _check_labels(labels, model):
+    if labels.dtype.kind in "USO":
+        raise ValueError(_TEXT.format(name="label"))
+    if labels.shape[1:] not in ((), (1,)):
+        # Told where the step sees them.
+        return
+    layer = layer_of(model.loss)
+    check_classes(labels, None if layer is None or layer.classes == 1 else layer.classes)
+    _check_variety(labels, hooks_of(model.loss), model.past_batches is not None)
+
+
+def _check_variety(labels, hooks, memory):
+    """Raises a ValueError where no batch of these labels has pairs that a loss learns from.
+
+    Args:
+        labels: all labels, `[N]` or `[N, 1]`.
+        hooks: `LossHooks` of the loss.
+        memory: whether batches are compared with past ones, in which an image meets itself.
+    """
+    count = len(np.unique(labels))
+    if not hooks.needs_pairs or hooks.batch_parts > 1 or not 1 < labels.size:
+        return
+    if count == 1:
+        raise ValueError(
+            f"All {labels.size} labels are {labels.flat[0]}. A loss on pairs needs images of two classes or more."
+        )
+    if count == labels.size and not memory:
+        raise ValueError(
+            f"All {labels.size} labels are different. A loss on pairs needs several images of a class in a batch: "
+            "expected a class number for each image, not the image's own number."
+        )
+
+
+def _check_replicated(replicas, optimizer, options):
+    if options.get("jit_compile") is True:
+        raise ValueError(f"jit_compile=True does not work on {replicas} replicas; leave it out or use one device.")
+    if options.get("steps_per_execution", 1) != 1:
+        raise ValueError(f"steps_per_execution works on one device only, received it on {replicas} replicas.")
+    if (
+        isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        or keras.config.dtype_policy().name == "mixed_float16"
+    ):
+        raise ValueError(f"mixed_float16 needs loss scaling, which {replicas} replicas cannot do; use mixed_bfloat16.")
+    for option in PER_REPLICA_OPTIONS:
+        if getattr(optimizer, option, None):
+            raise ValueError(
+                f"The optimizer's {option}={getattr(optimizer, option)} would be applied before gradients are summed "
+                f"over {replicas} replicas and give another result than one device; use one device or leave it out."
+            )

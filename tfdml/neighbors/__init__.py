@@ -1,0 +1,1 @@
+"""Nearest neighbors and K-means with faiss."""

@@ -1,0 +1,135 @@
+"""Nearest neighbors of embeddings."""
+
+import concurrent.futures
+import functools
+import os
+
+import numpy as np
+
+from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.runtime.workers import ALONE
+
+# Distances of which only the smallest is looked at first.
+GROUP = 32
+# Stands for a neighbor that there is not.
+NONE = -1
+
+
+def nearest(queries, gallery, k):
+    """Returns the `[Q, k]` rows of the gallery that are nearest to each query, nearest first, by Euclidean distance.
+
+    Args:
+        queries: `[Q, d]` array, finite.
+        gallery: `[G, d]` array, finite, of k rows or more.
+        k: number of neighbors.
+    """
+    # Around the mean, so that float32 tells distances apart where all embeddings are near each other.
+    center = np.mean(gallery, axis=0, dtype=np.float64)
+    index = load_faiss().IndexFlatL2(gallery.shape[1])
+    index.add(np.ascontiguousarray(gallery - center, np.float32))
+    return index.search(np.ascontiguousarray(queries - center, np.float32), k)[1]
+
+
+def nearest_others(embeddings, queries, gallery, k):
+    """Returns the `[Q, k]` rows of a gallery that are nearest to each query, without itself, nearest first.
+
+    Fewer than k if the gallery has no more than k rows.
+
+    Args:
+        embeddings: `[N, d]` array, finite.
+        queries: `[Q]` rows.
+        gallery: `[G]` rows, which may include the queries.
+        k: number of neighbors.
+    """
+    found = gallery[nearest(embeddings[queries], embeddings[gallery], min(k + 1, len(gallery)))]
+    itself = found == queries[:, None]
+    # A query that is not in the gallery, or that others equal, may be missing; then the last goes.
+    itself[~itself.any(axis=1), -1] = True
+    return found[~itself].reshape(len(queries), -1)
+
+
+def nearest_negatives(embeddings, labels, k, *, memory=2**27, workers=None):
+    """Returns the `[N, k]` int32 rows of another class that are nearest to each row, nearest first.
+
+    By Euclidean distance; `NONE`, -1, behind the last one where other classes have fewer than k rows.
+
+    Args:
+        embeddings: `[N, d]` array, finite.
+        labels: `[N]` class numbers.
+        k: number of neighbors.
+        memory: bytes for the distances that are compared at once.
+        workers: the `Workers` that search together, with the same arguments and results; None: this process.
+    """
+    # Rows of a class lie side by side, so that they are a slice of the distances.
+    order = np.argsort(labels, kind="stable")
+    labels = np.asarray(labels)[order]
+    starts, ends = np.searchsorted(labels, labels, "left"), np.searchsorted(labels, labels, "right")
+    count = len(order)
+    group = max(1, min(GROUP, count // (4 * k)))
+    groups = -(-count // group)
+    gallery = _with_half_squares(embeddings, order, rows=group * groups)
+    size = max(1, min(count, memory // (4 * len(gallery))))
+    closeness = np.empty((size, len(gallery)), np.float32)
+    # In the order of classes. Workers share whole blocks: the same products give the same bits.
+    found = np.full((count, k), NONE, np.int32)
+    workers = workers or ALONE
+    share = workers.share(-(-count // size))
+    own = slice(share.start * size, min(share.stop * size, count))
+
+    def search(first, rows):
+        """Searches for the rows of the block that begins at `first`."""
+        block = closeness[rows]
+        block[:, count:] = -np.inf
+        for each, row in zip(block, range(first + rows.start, first + rows.stop), strict=True):
+            each[starts[row] : ends[row]] = -np.inf
+        near = _largest(block, group, k)
+        there = np.take_along_axis(block, near, axis=1) > -np.inf
+        found[first + rows.start : first + rows.stop, : near.shape[1]] = np.where(there, order[near % count], NONE)
+
+    def search_share():
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as threads:
+            for first in range(own.start, own.stop, size):
+                queries = gallery[first : min(first + size, count)].copy()
+                queries[:, -1] = 1.0
+                np.matmul(queries, gallery.T, out=closeness[: len(queries)])
+                step = -(-len(queries) // (4 * os.cpu_count()))
+                parts = [slice(each, min(each + step, len(queries))) for each in range(0, len(queries), step)]
+                list(threads.map(functools.partial(search, first), parts))
+        return (found[own],)
+
+    by_row = np.empty_like(found)
+    (by_row[order],) = workers.gather(search_share)
+    return by_row
+
+
+def _with_half_squares(embeddings, order, rows):
+    """Returns float32 vectors around their mean and, as a last column, minus half their squared lengths.
+
+    With a 1 as a query's last, products are a b - |b|^2 / 2: in the order of distances from a. Zeros fill up the rows.
+    """
+    vectors = np.zeros((rows, embeddings.shape[1] + 1), np.float32)
+    center = np.mean(embeddings, axis=0, dtype=np.float64).astype(np.float32)
+    np.subtract(embeddings[order], center, out=vectors[: len(order), :-1])
+    vectors[:, -1] = -0.5 * np.einsum("nd,nd->n", vectors[:, :-1], vectors[:, :-1])
+    return vectors
+
+
+def _largest(values, group, k):
+    """Returns the places of the k largest of each row, or of all if there are fewer, the largest first.
+
+    They are in the k groups with the largest maxima; maxima of groups take one pass, where sorting would take many.
+    """
+    groups = values.shape[1] // group
+    maxima = values.reshape(-1, group, groups).max(axis=1)
+    best = _places_of_largest(maxima, k)
+    places = (best[:, None, :] + groups * np.arange(group)[:, None]).reshape(len(values), -1)
+    candidates = np.take_along_axis(values, places, axis=1)
+    chosen = _places_of_largest(candidates, k)
+    order = np.argsort(-np.take_along_axis(candidates, chosen, axis=1), axis=1, kind="stable")
+    return np.take_along_axis(places, np.take_along_axis(chosen, order, axis=1), axis=1)
+
+
+def _places_of_largest(values, k):
+    """Returns the places of the k largest of each row, in any order."""
+    k = min(k, values.shape[1])
+    return np.argpartition(values, values.shape[1] - k, axis=1)[:, values.shape[1] - k :]

@@ -1,0 +1,205 @@
+"""Types and ranges of arguments, for annotations such as `margin: Annotated[float, number(at_least=0)] = 0.2`.
+
+`tfdml.registry.argument_checks` and `tfdml.registry.fields` check them.
+"""
+
+import dataclasses
+import math
+import numbers
+import os
+import types
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+import numpy as np
+
+# Side of an image, in pixels, after it is resized or cropped: specs are in files of others, too.
+MOST_SIDE = 4096
+# Errors that reading a wrong value may raise.
+REFUSED = (ValueError, TypeError, OverflowError)
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """The type and range of an argument.
+
+    Args:
+        words: its description in errors, after "expects margin to be".
+        read: function that returns the converted value, or raises one of `REFUSED`.
+        each: the description of several such values.
+    """
+
+    words: str
+    read: Callable
+    each: str = ""
+
+
+def expected_by(kind: Any) -> Expected | None:
+    """What a type stands for, such as `Annotated[float, number(at_least=0)]`, `Literal["a", "b"]` or `int | None`.
+
+    None of a type that says nothing of values, such as `Any`.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return next((each for each in inner[1:] if isinstance(each, Expected)), None) or expected_by(inner[0])
+    if origin is Literal:
+        return one_of(*inner)
+    if origin in (Union, types.UnionType):
+        alternatives = [expected_by(each) for each in inner if each is not types.NoneType]
+        if None in alternatives:
+            return None
+        found = alternatives[0] if len(alternatives) == 1 else either(*alternatives)
+        return optional(found) if types.NoneType in inner else found
+    if origin is tuple and len(inner) == 2 and inner[1] is ...:
+        element = expected_by(inner[0])
+        return element and several(element)
+    plain = {bool: boolean, int: integer, float: number, str: text}.get(kind) if isinstance(kind, type) else None
+    return plain and plain()
+
+
+def number(*, at_least=None, above=None, at_most=None, below=None, noun="number"):
+    """A finite number, converted to float, but not True or False. Errors call it `noun`, such as "angle in degrees"."""
+    return _number(noun, numbers.Real, float, at_least, above, at_most, below)
+
+
+def integer(at_least=None, *, at_most=None):
+    """An integer, but not True or False."""
+    return _number("integer", numbers.Integral, int, at_least, None, at_most, None)
+
+
+def boolean():
+    """True or False."""
+    return Expected("True or False", lambda value: bool(_of_type(value, bool | np.bool_)), each="True or False")
+
+
+def text():
+    """A non-empty string."""
+    return Expected("text", lambda value: _refuse_if(not _of_type(value, str), value), each="texts")
+
+
+def path():
+    """The path of a file or folder; an empty path means none."""
+    return Expected("a path", lambda value: _of_type(value, str | os.PathLike), each="paths")
+
+
+def one_of(*choices):
+    """One of several values."""
+    known = ", ".join(map(repr, choices))
+
+    def read(value):
+        found = [choice for choice in choices if type(choice) is type(value) and choice == value]
+        return found[0] if found else _refuse(value)
+
+    return Expected(f"one of {known}", read, each=f"some of {known}")
+
+
+def instance(kind, words, each=""):
+    """An instance of a class, or of one of several classes. Errors use `words` for one and `each` for several."""
+    return Expected(words, lambda value: _of_type(value, kind), each)
+
+
+def read_by(read, words):
+    """Any value for which `read` raises no `ValueError` or `TypeError`; the value is not converted."""
+
+    def check(value):
+        read(value)
+        return value
+
+    return Expected(words, check)
+
+
+def optional(expected):
+    """None, or a value as expected."""
+    return Expected(f"None or {expected.words}", lambda value: None if value is None else expected.read(value))
+
+
+def either(*alternatives):
+    """A value that fits one of several declarations; the first that fits converts it."""
+
+    def read(value):
+        for expected in alternatives:
+            try:
+                return expected.read(value)
+            except REFUSED:
+                continue
+        return _refuse(value)
+
+    return Expected(", or ".join(expected.words for expected in alternatives), read)
+
+
+def several(expected, at_least=1):
+    """A list or tuple of such values, converted to a tuple."""
+    count = {0: "", 1: " one or more"}.get(at_least, f" {at_least} or more")
+
+    def read(value):
+        values = tuple(expected.read(each) for each in _of_type(value, list | tuple))
+        return _refuse_if(len(values) < at_least, values)
+
+    return Expected(f"a tuple of{count} {expected.each}", read)
+
+
+def interval(expected):
+    """A pair (low, high) of such values with low <= high, converted to a tuple."""
+
+    def read(value):
+        low, high = (expected.read(each) for each in _of_type(value, list | tuple))
+        return _refuse_if(low > high, (low, high))
+
+    return Expected(f"a pair (low, high) of {expected.each}", read)
+
+
+def mapping(expected, keys="text"):
+    """A dictionary from strings to such values. Errors call the strings `keys`."""
+
+    def read(value):
+        return {_of_type(key, str): expected.read(each) for key, each in _of_type(value, Mapping).items()}
+
+    return Expected(f"a dictionary from {keys} to {expected.each}", read)
+
+
+def _number(noun, kind, convert, at_least, above, at_most, below):
+    def read(value):
+        given = convert(_refuse_if(isinstance(value, bool), _of_type(value, kind)))
+        fits = (
+            -math.inf < given < math.inf
+            and (at_least is None or given >= at_least)
+            and (above is None or given > above)
+            and (at_most is None or given <= at_most)
+            and (below is None or given < below)
+        )
+        return _refuse_if(not fits, given)
+
+    limits = _limits(*map(_short, (at_least, above, at_most, below)))
+    article = "an" if noun[0] in "aeiou" else "a"
+    first, *rest = noun.split()
+    return Expected(f"{article} {noun}{limits}", read, each=" ".join([f"{first}s", *rest]) + limits)
+
+
+def _short(limit):
+    return f"{limit:.4g}" if isinstance(limit, float) else limit
+
+
+def _limits(at_least, above, at_most, below):
+    if at_least is not None and at_most is not None:
+        return f" from {at_least} to {at_most}"
+    low = f"of {at_least} or more" if at_least is not None else f"above {above}" if above is not None else ""
+    high = f"at most {at_most}" if at_most is not None else f"below {below}" if below is not None else ""
+    return "".join([" ", *filter(None, (low, " and " * bool(low and high), high))]) if low or high else ""
+
+
+def _of_type(value, kind):
+    return value if isinstance(value, kind) else _refuse(value)
+
+
+def _refuse_if(wrong, value):
+    return _refuse(value) if wrong else value
+
+
+def _refuse(value):
+    raise ValueError(value)
+
+
+# Types with their ranges.
+Positive = Annotated[float, number(above=0)]
+NotNegative = Annotated[float, number(at_least=0)]
+Count = Annotated[int, integer(1)]

@@ -1,0 +1,247 @@
+"""Registers classes and functions by name, and creates objects from specs. `tfdml.registry.specs` defines specs.
+
+A spec names its arguments, except for a positional-only first one: `def layer(name, /, **arguments)` has the spec
+`layer('RandomHue', factor=0.2)`, and checks the names of its other arguments itself.
+"""
+
+import functools
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable
+from typing import TypeVar
+
+from tfdml.registry.argument_checks import guarded
+from tfdml.registry.arguments import Expected
+from tfdml.registry.specs import FIRST, parse, parse_sum
+from tfdml.registry.suggestions import nearest
+
+# The package or module of each kind. Importing its modules registers their parts.
+ROOMS = {
+    "dataset": "pipelines.datasets",
+    "sampler": "pipelines.sampling",
+    "transform": "pipelines.transforms",
+    "protocol": "tfdml.evaluation.protocols",
+    "metric": "tfdml.evaluation.metrics",
+    "reranking": "tfdml.evaluation.rerankings",
+    "index": "tfdml.evaluation.indexes",
+    "backbone": "tfdml.backbones",
+    "head": "tfdml.heads",
+    "method": "tfdml.methods",
+    "loss": "tfdml.losses",
+    "memory": "tfdml.methods.memories",
+    "optimizer": "tfdml.optimizers",
+    "schedule": "tfdml.optimizers.schedules",
+}
+
+Thing = TypeVar("Thing")
+
+_registered = {}
+# Kind to the function that makes one object of a weighted sum.
+_sums = {}
+
+
+def register(kind: str, name: str, /, **declared: Expected) -> Callable[[Thing], Thing]:
+    """Decorator that registers a class or function by name, and with Keras for saving if it has a `get_config`.
+
+    Each call checks its arguments, from a spec or in Python.
+
+    Example: `@register("sampler", "pxk", classes=integer(1))`.
+
+    Args:
+        kind: a key of `ROOMS`.
+        name: its name in specs.
+        **declared: type and range of arguments, such as `number(at_least=0)`. Other arguments must have the type of
+            their default. A class with `tfdml.registry.fields` says both by annotations.
+    """
+
+    def decorate(thing: Thing) -> Thing:
+        owner = f"The {kind} {name!r}"
+        if hasattr(thing.__init__, "takes_fields"):
+            thing.declare(owner, declared)
+        else:
+            thing = guarded(thing, owner, declared)
+        _name(kind, name, thing)
+        if hasattr(thing, "get_config"):
+            # Imported here, because commands ask for names before they import Keras.
+            import keras.saving
+
+            keras.saving.register_keras_serializable(package="tfdml")(thing)
+        return thing
+
+    return decorate
+
+
+def _name(kind, name, thing):
+    things = _registered.setdefault(_known(kind), {})
+    known = things.get(name)
+    if known is not None and (known.__module__, known.__qualname__) != (thing.__module__, thing.__qualname__):
+        raise ValueError(
+            f"The {kind} name {name!r} is already used by {known.__module__}.{known.__qualname__}; "
+            f"{thing.__module__}.{thing.__qualname__} needs another name."
+        )
+    things[name] = thing
+
+
+def register_sum(kind):
+    """Decorator for a function that makes one object of the terms of a weighted sum, `[(weight, object), ...]`."""
+
+    def decorate(thing):
+        _sums[kind] = thing
+        return thing
+
+    return decorate
+
+
+def create(kind, spec, demanded=None, /, **offers):
+    """Creates the object that `spec` describes.
+
+    Args:
+        kind: a key of `ROOMS`.
+        spec: string, `name` or `name(argument=literal, ...)`; for losses also a weighted sum of these,
+            `name + weight * name(argument=literal, ...)`.
+        demanded: dictionary from the name of an offer that must have an effect to its source, such as
+            `{"embedding_size": "--embedding_size"}`. It is an error if `spec` takes no such argument, or sets another
+            value.
+        **offers: arguments that the caller supplies. Each is passed only if `spec` takes an argument of that name and
+            does not set it.
+    """
+    taking_first = _taking_first(kind)
+    if kind in _sums and (terms := parse_sum(spec, taking_first)):
+        return _sums[kind]([(weight, _create(kind, *step, offers)) for weight, step in terms])
+    steps = parse(spec, taking_first)
+    if len(steps) != 1:
+        hint = " Write a sum with +." if kind in _sums else ""
+        raise ValueError(f"Expected one {kind}, received a chain of {len(steps)}: {spec!r}.{hint}")
+    name, arguments = steps[0]
+    for argument, source in (demanded or {}).items():
+        _check_demand(kind, name, arguments, argument, offers[argument], source)
+    return _create(kind, name, arguments, offers)
+
+
+def create_chain(kind, spec, **offers):
+    """Creates a list of objects from a chain, `first(...)|second(...)`; see `create`."""
+    return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _taking_first(kind))]
+
+
+def import_modules(modules):
+    """Imports the user's modules of `--import_modules`, which register their parts."""
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            where = " Python searches the working directory and PYTHONPATH."
+            raise ImportError(
+                f"--import_modules={module} cannot be imported: {type(error).__name__}: {error}."
+                f"{where if isinstance(error, ModuleNotFoundError) else ''}"
+            ) from error
+
+
+@functools.cache
+def import_room(name):
+    """Imports a package and all its modules, so that a new file is found without being listed.
+
+    Args:
+        name: full name of a package, or of a single module.
+    """
+    room = importlib.import_module(name)
+    for module in pkgutil.iter_modules(getattr(room, "__path__", ())):
+        importlib.import_module(f"{name}.{module.name}")
+
+
+def names(kind):
+    """Returns the sorted names of a kind."""
+    return sorted(registered(kind))
+
+
+def summaries(kind):
+    """Returns `{name: first line of its docstring}` of a kind, sorted by name."""
+    return {name: (inspect.getdoc(registered(kind)[name]) or "").split("\n")[0] for name in names(kind)}
+
+
+def describe(kind):
+    """Returns a line for each name of a kind: its arguments with defaults, and the first line of its docstring."""
+    lines = []
+    for name, summary in summaries(kind).items():
+        parameters = [each.replace(annotation=each.empty) for each in _parameters(registered(kind)[name]).values()]
+        lines.append(f"{name}({', '.join(map(str, parameters))}): {summary}")
+    return lines
+
+
+def _check_demand(kind, name, arguments, argument, value, source):
+    """Raises a ValueError if an argument set by `source` would have no effect."""
+    parameters = _parameters(_thing(kind, name))
+    if argument not in parameters:
+        raise ValueError(
+            f"The {kind} {name!r} takes no argument {argument!r}, which {source} sets. "
+            f"Its arguments: {', '.join(parameters) or 'none'}."
+        )
+    if arguments.get(argument, value) != value:
+        raise ValueError(
+            f"The spec of the {kind} {name!r} sets {argument}={arguments[argument]!r}, and {source} sets {value!r}. "
+            f"Give {source} alone."
+        )
+
+
+def _create(kind, name, arguments, offers):
+    thing = _thing(kind, name)
+    if name in _taking_first(kind):
+        return _create_with_first(thing, kind, name, dict(arguments))
+    parameters = _parameters(thing)
+    for argument in arguments:
+        if argument not in parameters:
+            raise ValueError(
+                f"The {kind} {name!r} takes no argument {argument!r}.{nearest(argument, parameters)} "
+                f"Its arguments: {', '.join(parameters) or 'none'}."
+            )
+    given = arguments
+    arguments = {**{key: value for key, value in offers.items() if key in parameters}, **arguments}
+    missing = [key for key, value in parameters.items() if value.default is value.empty and key not in arguments]
+    if missing:
+        raise ValueError(f"The {kind} {name!r} needs {', '.join(missing)}: write {name}({missing[0]}=...).")
+    try:
+        return thing(**arguments)
+    except TypeError as error:
+        raise ValueError(f"Cannot create the {kind} {name!r} from {given}: {str(error).rstrip('.')}.") from error
+
+
+def _thing(kind, name):
+    things = registered(kind)
+    if name not in things:
+        raise ValueError(f"Unknown {kind} {name!r}.{nearest(name, things)} Known: {', '.join(sorted(things))}.")
+    return things[name]
+
+
+def _create_with_first(thing, kind, name, arguments):
+    if FIRST in arguments:
+        return thing(arguments.pop(FIRST), **arguments)
+    first = next(iter(inspect.signature(thing).parameters))
+    raise ValueError(f"The {kind} {name!r} needs its {first} first: write {name}('...', argument=value).")
+
+
+def _taking_first(kind):
+    """Returns the names of a kind whose first argument is positional in a spec."""
+
+    def takes(thing):
+        first = next(iter(inspect.signature(thing).parameters.values()), None)
+        return first is not None and first.kind is first.POSITIONAL_ONLY
+
+    return [name for name, thing in registered(kind).items() if takes(thing)]
+
+
+def registered(kind):
+    """Returns `{name: class or function}` of a kind."""
+    import_room(ROOMS[_known(kind)])
+    return _registered[kind]
+
+
+def _known(kind):
+    if kind not in ROOMS:
+        raise ValueError(f"Unknown kind {kind!r}.{nearest(kind, ROOMS)} Known: {', '.join(ROOMS)}.")
+    return kind
+
+
+def _parameters(thing):
+    variadic = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    parameters = inspect.signature(thing).parameters
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in variadic}

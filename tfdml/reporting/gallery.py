@@ -1,0 +1,129 @@
+"""Queries of a run, or of several, with what they find, as the page of a report shows them."""
+
+import dataclasses
+import functools
+from pathlib import PurePath
+
+import numpy as np
+
+from pipelines.images.pictures import image_of
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.reporting import similarity_maps
+from tfdml.reporting.page import Places, gallery_data, neighbors_of, queries_within
+from tfdml.reporting.pictures.neighbors import chosen_queries
+from tfdml.reporting.subject import NEIGHBORS, looked_up
+
+# Images whose size as files decides how many queries there are.
+SAMPLE = 32
+# Queries whose neighbors are in memory at once as the network takes them.
+AT_ONCE = 8
+# Kinds of queries of one run.
+KINDS = ("worst", "best", "random")
+CLOSENESS = {"cosine": "cosine similarity", "euclidean": "Euclidean distance"}
+
+
+def gallery_of(subject):
+    """Returns the gallery of a run: its worst, best and random queries.
+
+    Args:
+        subject: `Subject`.
+    """
+    retrieved, labels = subject.retrieved, subject.test.labels
+    count = _count(subject, kinds=len(KINDS))
+    chosen = chosen_queries(retrieved, labels, count, subject.experiment.settings.seed)
+    rows = {kind: retrieved.queries[chosen[kind]] for kind in KINDS}
+    chosen = {kind.capitalize(): each for kind, each in rows.items()}
+    found = _found(subject, retrieved, _rows(chosen))
+    return _gallery(chosen, subject, {"": found}, places_of(subject, found))
+
+
+def gallery_of_several(subjects, queries, alone):
+    """Returns the gallery of runs: queries that one alone gets right, and random ones; with places of the first run.
+
+    Args:
+        subjects: name of a run to its `Subject`, all of the same test images.
+        queries: `[Q]` rows of the queries.
+        alone: name of a run to booleans `[Q]`, whether it alone gets a query right.
+    """
+    random, first = np.random.default_rng(0), next(iter(subjects.values()))
+    count = _count(first, kinds=len(alone) + 1, models=len(subjects))
+    chosen = {f"Right by {name} alone": random.permutation(queries[each])[:count] for name, each in alone.items()}
+    chosen["Random"] = random.permutation(queries)[:count]
+    rows, found = _rows(chosen), {}
+    for name, subject in subjects.items():
+        search = dataclasses.replace(subject.search, queries=rows)
+        retrieved = looked_up(subject.embeddings, search, NEIGHBORS, distance=subject.distance)
+        found[name] = _found(subject, retrieved, rows)
+    return _gallery(chosen, first, found, places_of(first, next(iter(found.values()))))
+
+
+def places_of(subject, found):
+    """Returns the `Places` of a gallery.
+
+    There are none of a model that cannot tell what the places of an image contribute, and none if the transform shows
+    another part of each image.
+
+    Args:
+        subject: `Subject`.
+        found: row of a query to a list of `(row, closeness, right)`, its neighbors.
+    """
+    experiment = subject.experiment
+    preprocessor = experiment.images.preprocessor(subject.model, experiment.settings.test_transform)
+    side = preprocessor.image_shape[0]
+    if not any(found.values()) or not subject.tells_places or preprocessor.seen_part(side, side) is None:
+        return None
+    return Places(_maps(subject, found), functools.cache(preprocessor.seen_part))
+
+
+def _maps(subject, found):
+    """Returns row of a query to a list of `SimilarityMap`, of it and each of its neighbors."""
+    shown = [[query, *(row for row, *_ in neighbors)] for query, neighbors in found.items()]
+    bar, maps = ProgressBar(sum(map(len, shown)), "image"), {}
+    for start in range(0, len(shown), AT_ONCE):
+        several = shown[start : start + AT_ONCE]
+        inputs = subject.inputs(np.concatenate(several))
+        ends = np.cumsum([len(rows) for rows in several])
+        for rows, images in zip(several, np.split(inputs, ends[:-1]), strict=True):
+            maps[rows[0]] = similarity_maps(subject.model, images)
+        bar.add(len(inputs))
+    return maps
+
+
+def _count(subject, kinds, models=1):
+    """How many queries of each kind are shown."""
+    test = subject.test
+    rows = np.random.default_rng(0).choice(len(test), min(SAMPLE, len(test)), replace=False)
+    return queries_within([image_of(test, row).numpy() for row in rows], kinds * (1 + models * NEIGHBORS))
+
+
+def _found(subject, retrieved, rows):
+    return neighbors_of(retrieved, rows, subject.embeddings, subject.distance)
+
+
+def _rows(chosen):
+    """The rows of all queries, ascending."""
+    return np.unique(np.concatenate(list(chosen.values())))
+
+
+def _gallery(chosen, subject, found, places=None):
+    test = subject.test
+    shown = {row for each in found.values() for query in each for row in (query, *(near[0] for near in each[query]))}
+    bar = ProgressBar(len(shown), "image")
+
+    def image(row):
+        bar.add(1)
+        return image_of(test, row).numpy()
+
+    return gallery_data(
+        {kind: each.tolist() for kind, each in chosen.items()},
+        found,
+        CLOSENESS[subject.distance],
+        image,
+        lambda row: (_name(test, row), str(subject.class_names.get(int(test.labels[row]), test.labels[row]))),
+        places,
+    )
+
+
+def _name(split, row):
+    """The name of an image, with its folder."""
+    return split.name_of(row) if split.encoded else "/".join(PurePath(split.images[row]).parts[-2:])

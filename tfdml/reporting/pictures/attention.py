@@ -1,0 +1,71 @@
+"""Attention masks of the learners of Attention-based Ensemble."""
+
+from collections.abc import Sequence
+
+import matplotlib
+import numpy as np
+from PIL import Image, ImageDraw
+
+from tfdml.files.checked_files import vacated
+from tfdml.registry.annotations import FilePath
+
+# Sizes on the sheet, in pixels.
+SIDE, GAP, HEAD = 96, 4, 18
+CHANNELS = 3
+COLORS = matplotlib.colormaps["inferno"]
+
+
+def draw_attention(
+    pictures: np.ndarray,
+    masks: np.ndarray,
+    path: FilePath,
+    *,
+    channels: Sequence[int] | None = None,
+    learners: Sequence[int] | None = None,
+) -> None:
+    """Draws a sheet with a row for each image: the image, then the mean over channels of each learner's mask on it.
+
+    Rows below show the masks of some channels (Figure 6). A learner attends to bright areas; brightness is relative to
+    the range of the learners' masks in that row.
+
+    Args:
+        pictures: `[B, side, side, 3]` uint8.
+        masks: `[B, M, h, w, c]` from 0 to 1.
+        path: the PNG to write.
+        channels: channels to draw; None: those in which learners differ most.
+        learners: learners to draw; None: all.
+    """
+    learners = range(masks.shape[1]) if learners is None else learners
+    for kind, numbers, count in (("channels", channels or [], masks.shape[4]), ("learners", learners, masks.shape[1])):
+        if any(not 0 <= number < count for number in numbers):
+            raise ValueError(f"Expected {kind} from 0 to {count - 1}, received {', '.join(map(str, numbers))}.")
+    if channels is None:
+        channels = np.argsort(-masks.std(axis=1).mean(axis=(0, 1, 2)))[:CHANNELS].tolist()
+    kinds = {"mean": masks.mean(axis=4), **{f"channel {number}": masks[..., number] for number in channels}}
+    kinds = {kind: values[:, list(learners)] for kind, values in kinds.items()}
+    cell = SIDE + GAP
+    part = HEAD + cell * len(pictures)
+    sheet = Image.new("RGB", (cell * (len(learners) + 1), part * len(kinds)), "white")
+    draw = ImageDraw.Draw(sheet)
+    for number, (kind, values) in enumerate(kinds.items()):
+        top = part * number
+        for column, title in enumerate([kind, *(f"learner {k}" for k in learners)]):
+            draw.text((column * cell + 2, top + 2), title, fill="black")
+        for row, picture in enumerate(pictures):
+            shown = [_resized(picture), *_over(picture, values[row])]
+            for column, each in enumerate(shown):
+                sheet.paste(each, (column * cell, top + HEAD + row * cell))
+    sheet.save(vacated(path))
+
+
+def _over(picture, masks):
+    """Draws an image under each of its masks `[M, h, w]`."""
+    low, high = masks.min(), masks.max()
+    for mask in (masks - low) / max(high - low, 1e-6):
+        bright = Image.fromarray(mask.astype(np.float32)).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        heat = Image.fromarray((255 * COLORS(np.asarray(bright))[..., :3]).astype(np.uint8))
+        yield Image.blend(_resized(picture), heat, 0.6)
+
+
+def _resized(picture):
+    return Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BILINEAR)

@@ -1,0 +1,59 @@
+"""Draws how similar images of the same class are, and images of different classes."""
+
+import numpy as np
+
+from tfdml.evaluation.diversity import PAIRS, positive_pairs
+from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.registry.annotations import Distance, Embeddings, FilePath, Labels
+from tfdml.reporting.chart import COLORS, legend_above, new_chart, save_chart
+
+BARS = 60
+
+
+def draw_similarities(
+    embeddings: Embeddings, labels: Labels, path: FilePath, *, distance: Distance = "cosine", seed: int = 0
+) -> None:
+    """Draws histograms of the similarities of positive pairs and of negative pairs, and where they part.
+
+    Args:
+        embeddings: `[N, d]` array.
+        labels: `[N]` class numbers.
+        path: the PNG to write.
+        distance: `cosine`, or `euclidean` to draw distances.
+        seed: determines which pairs are drawn.
+    """
+    random, labels = np.random.default_rng(seed), np.asarray(labels)
+    pairs = {"same class": positive_pairs(labels, random), "different classes": _negatives(labels, random)}
+    values = {kind: _compared(embeddings, *rows, distance) for kind, rows in pairs.items() if len(rows[0])}
+    figure, axes = new_chart("Euclidean distance" if distance == "euclidean" else "cosine", "share of pairs")
+    edges = np.histogram_bin_edges(np.concatenate(list(values.values())), BARS)
+    for (kind, each), color in zip(values.items(), COLORS, strict=False):
+        shares = np.histogram(each, edges)[0] / len(each)
+        axes.stairs(shares, edges, fill=True, alpha=0.5, color=color, label=f"{kind}, mean {each.mean():.2f}")
+    if len(values) == 2:
+        sign = -1 if distance == "euclidean" else 1
+        share = share_above(sign * values["same class"], sign * values["different classes"])
+        across = axes.get_xlabel()
+        axes.set_xlabel(f"{across}\n(of two such pairs, the one of the same class is more similar in {share:.1%})")
+    legend_above(axes)
+    save_chart(figure, path)
+
+
+def share_above(first, second):
+    """Returns how often a value of the first is above one of the second; ties count half (the area under the ROC)."""
+    ordered = np.sort(second)
+    below, up_to = np.searchsorted(ordered, first, "left"), np.searchsorted(ordered, first, "right")
+    return float(np.mean(below + up_to) / 2 / len(second))
+
+
+def _negatives(labels, random):
+    one, other = random.integers(0, len(labels), (2, 4 * PAIRS))
+    apart = np.flatnonzero(labels[one] != labels[other])[:PAIRS]
+    return one[apart], other[apart]
+
+
+def _compared(embeddings, one, other, distance):
+    first, second = embeddings[one], embeddings[other]
+    if distance == "euclidean":
+        return np.linalg.norm(first - second, axis=1)
+    return np.sum(unit_length(first) * unit_length(second), axis=1)

@@ -1,0 +1,149 @@
+"""`Subject`: the model of a run that pictures show, and all that several pictures need of it."""
+
+import dataclasses
+import functools
+from types import SimpleNamespace
+
+import keras
+import numpy as np
+from absl import logging
+
+from pipelines.images.pictures import thumbnail
+from pipelines.preprocessing import preprocessing_of
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.evaluation.retrieved import Retrieved
+from tfdml.run.directory.checkpoint_folder import CheckpointFolder
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.experiment.experiment import Experiment
+from tfdml.run.experiment.splits import Splits
+from tfdml.run.training.result import diversity_of
+
+# How many neighbors of a query are known.
+NEIGHBORS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Subject:
+    """A run that pictures are drawn of. What takes time is computed when it is first asked for, and once.
+
+    Args:
+        experiment: `Experiment`.
+        model: the model.
+        run: `RunDirectory`.
+        result: the result; empty while the run goes on.
+    """
+
+    experiment: Experiment
+    model: keras.Model
+    run: RunDirectory
+    result: dict
+
+    @property
+    def test(self):
+        """The test split, which pictures show."""
+        return self.experiment.splits.test
+
+    @functools.cached_property
+    def embeddings(self):
+        """Embeddings `[N, D]` of the test split."""
+        return self.experiment.embed(self.model, self.test)
+
+    @property
+    def class_names(self):
+        """Class number to name; empty where classes have none."""
+        return self.test.class_names or {}
+
+    @property
+    def distance(self):
+        """How embeddings are compared: `cosine` or `euclidean`."""
+        return self.experiment.splits.protocol.distance
+
+    @functools.cached_property
+    def search(self):
+        """The `Search` of the test, the first of several, each query for itself."""
+        return dataclasses.replace(self.experiment.splits.protocol.searches(self.test)[0], pooling=None)
+
+    @functools.cached_property
+    def retrieved(self):
+        """The images that queries find; of queries there may be a sample."""
+        seed = self.experiment.settings.seed
+        return looked_up(self.embeddings, self.search, NEIGHBORS, distance=self.distance, seed=seed)
+
+    @functools.cached_property
+    def tells_places(self):
+        """Whether the model can tell what the places of an image contribute to its embedding."""
+        try:
+            self.model.places(self.inputs([0]))
+        except ValueError:
+            return False
+        return True
+
+    @functools.cached_property
+    def learner_count(self):
+        """Number of learners whose embeddings lie side by side."""
+        if self.model.learner_count is None:
+            self.model(self.inputs([0]))
+        return self.model.learner_count
+
+    @functools.cached_property
+    def learners(self):
+        """How the learners differ: what the result says, or what is measured now; None of one learner."""
+        if "learners" in self.result or self.learner_count == 1:
+            return self.result.get("learners")
+        metrics = self.experiment.splits.protocol.while_training
+        return diversity_of(self.experiment, self.embeddings, self.learner_count, metrics)
+
+    @property
+    def negative_distances(self):
+        """Distances of negative pairs within the clusters of the training images and between them, or None."""
+        return (self.result.get("clusters") or self._clusters_saved).get("negative_distances")
+
+    @functools.cached_property
+    def _clusters_saved(self):
+        """The findings on clusters that the newest checkpoint has, by name; empty without any."""
+        newest = CheckpointFolder(self.run.checkpoints).read_newest(logging.warning)
+        return (newest and newest[2].get("clusters")) or {}
+
+    @functools.cached_property
+    def clusters(self):
+        """The training split and the cluster `[N]` of each of its images in the newest checkpoint; None without it."""
+        assignment = self._clusters_saved.get("assignment")
+        if not assignment:
+            return None
+        # That the test is all that is read, and evaluated on, is for the pictures of the test.
+        saved = self.run.settings()
+        about = {name: getattr(saved, name) for name in ("evaluate_on", "folds")}
+        settings = SimpleNamespace(**{**vars(self.experiment.settings), **about})
+        train = Splits.of(settings, classes=self.run.recorded_dataset().get("classes")).train
+        return (train, np.array(assignment)) if len(train) == len(assignment) else None
+
+    def thumbnail(self, row, side, split=None):
+        """The small picture of a row, uint8 `[side, side, 3]`.
+
+        Args:
+            row: number of the row.
+            side: of the picture.
+            split: its split; None: the test.
+        """
+        return thumbnail(split or self.test, row, side)
+
+    def inputs(self, rows):
+        """The inputs of the network for some rows, `[B, side, side, 3]`."""
+        split = self.test.where(rows)
+        batches = self.experiment.images.evaluation(split, self.model)
+        return np.concatenate([batch.numpy() for batch in batches])[: len(split)]
+
+    def pixels(self, inputs):
+        """Converts inputs of the network back to pictures, uint8."""
+        return pixels_of(inputs, **preprocessing_of(self.model))
+
+
+def looked_up(embeddings, search, k, **options):
+    """Returns `Retrieved.of` these arguments, with a bar meanwhile."""
+    return Retrieved.of(embeddings, search, k, bar=functools.partial(ProgressBar, unit="lookup"), **options)
+
+
+def pixels_of(images, mean, std, channels):
+    """Converts the input of the network back to a picture."""
+    pixels = np.clip(np.round(images * std + mean), 0, 255).astype(np.uint8)
+    return pixels[..., ::-1] if channels == "bgr" else pixels

@@ -1,0 +1,162 @@
+"""The state of a run on disk: exact, atomic, verified.
+
+A checkpoint is a folder `step-00001200` with `arrays.npz` (every variable that decides the next step), `state.json`
+(everything else) and `manifest.json` (the step, and size and SHA-256 of both). It is written under a temporary name,
+flushed to the disk and renamed, so a folder with that name is whole; the manifest tells where the disk lied.
+"""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+
+from tfdml.files.archive_sizes import BROKEN, check_zip
+from tfdml.files.checked_files import fingerprint, flush, json_of, read_bytes, reason_of, write_flushed
+from tfdml.runtime.sharded_variable import ShardedVariable
+
+ARRAYS, STATE, MANIFEST = "arrays.npz", "state.json", "manifest.json"
+
+
+class CheckpointError(OSError):
+    """A checkpoint could not be written or does not fit; the message says what to do."""
+
+
+class CheckpointFolder:
+    """The checkpoints of a run.
+
+    Args:
+        folder: where they are.
+        keep: how many of the newest are kept.
+    """
+
+    def __init__(self, folder, keep=3):
+        self.folder = Path(folder)
+        self.keep = keep
+
+    def steps(self):
+        """Steps of the checkpoints that are there, oldest first."""
+        names = [entry.name for entry in self.folder.glob("step-*") if entry.is_dir()]
+        return sorted(int(name.removeprefix("step-")) for name in names if name.removeprefix("step-").isdigit())
+
+    def write(self, step, arrays, state):
+        """Writes a checkpoint, then removes what is older than the last few.
+
+        Args:
+            step: steps taken.
+            arrays: list of `(name, numpy array)`.
+            state: what JSON can hold.
+        """
+        target, temporary = self._path(step), self.folder / f".writing-{step:08d}"
+        try:
+            self._remove_half_written()
+            temporary.mkdir(parents=True)
+            write_flushed(temporary / ARRAYS, lambda file: _save_arrays(file, arrays))
+            write_flushed(temporary / STATE, lambda file: file.write(json.dumps(state).encode()))
+            manifest = {"step": step, **{name: fingerprint(temporary / name) for name in (ARRAYS, STATE)}}
+            write_flushed(temporary / MANIFEST, lambda file: file.write(json.dumps(manifest).encode()))
+            flush(temporary)
+            shutil.rmtree(target, ignore_errors=True)
+            temporary.rename(target)
+            flush(self.folder)
+        except OSError as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            earlier = self.steps()
+            kept = f"the one of step {earlier[-1]} is whole" if earlier else "no earlier one is whole"
+            raise CheckpointError(
+                f"Cannot write the checkpoint of step {step} to {self.folder}: {error.strerror or error}; {kept}. "
+                "Make room, then run the same command again."
+            ) from error
+        self._remove_others(step)
+
+    def read_newest(self, warn):
+        """The newest checkpoint that is whole, `(step, arrays, state)`, or None if there is none.
+
+        It is an error if all are damaged.
+
+        Args:
+            warn: called with a message for every damaged one that is passed over.
+        """
+        for step in reversed(self.steps()):
+            try:
+                return (step, *_read(self._path(step), step))
+            except MemoryError:
+                # It may be whole.
+                raise
+            except BROKEN as error:
+                warn(f"The checkpoint {self._path(step)} is damaged ({reason_of(error)}); using the one before.")
+        if self.steps():
+            raise CheckpointError(f"Every checkpoint in {self.folder} is damaged. Train again in a new --run_dir.")
+        return None
+
+    def _path(self, step):
+        return self.folder / f"step-{step:08d}"
+
+    def _remove_half_written(self):
+        for leftover in self.folder.glob(".writing-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+
+    def _remove_others(self, newest):
+        """Removes all but the last few; what is later than the newest was damaged and passed over, so it goes first."""
+        steps = self.steps()
+        kept = [step for step in steps if step <= newest][-self.keep :]
+        for step in set(steps) - set(kept):
+            shutil.rmtree(self._path(step), ignore_errors=True)
+
+
+def snapshot(variables, strategy):
+    """`[(name, array), ...]` of Keras variables as this process holds them, names made unique by their place."""
+    return [(f"{place:05d}|{variable.path}", _value_of(variable, strategy)) for place, variable in enumerate(variables)]
+
+
+def restore(variables, arrays, strategy):
+    """Gives the variables, in all replicas, the values of a snapshot, or says which one does not fit."""
+    if len(variables) != len(arrays):
+        raise CheckpointError(
+            f"The checkpoint holds {len(arrays)} variables, the model has {len(variables)}: it is another model's."
+        )
+    for (name, array), variable in zip(arrays, variables, strict=True):
+        shape = variable.whole_shape if isinstance(variable, ShardedVariable) else tuple(variable.shape)
+        if name.partition("|")[2] != variable.path or array.shape != shape:
+            raise CheckpointError(
+                f"The checkpoint's variable {name} of shape {array.shape} does not fit the model's {variable.path} "
+                f"of shape {shape}: it is another model's."
+            )
+        if isinstance(variable, ShardedVariable):
+            variable.assign(array)
+            continue
+        # Metrics sum over replicas when they are assigned as a whole; each replica gets what it had.
+        for replica in strategy.experimental_local_results(variable.value):
+            replica.assign(array)
+
+
+def _value_of(variable, strategy):
+    if isinstance(variable, ShardedVariable):
+        return variable.numpy()
+    return strategy.experimental_local_results(variable.value)[0].numpy()
+
+
+def _save_arrays(file, arrays):
+    names = np.array([name for name, _ in arrays])
+    np.savez(file, names=names, **{f"array{place}": array for place, (_, array) in enumerate(arrays)})
+
+
+def _read(folder, step):
+    manifest = json_of(read_bytes(folder / MANIFEST))
+    # Those of earlier versions have no step.
+    if not isinstance(manifest, dict) or manifest.keys() - {"step"} != {ARRAYS, STATE}:
+        raise ValueError(f"{MANIFEST} lacks an entry, or has another one")
+    if not isinstance(manifest.get("step", step), int):
+        raise ValueError(f"the step in {MANIFEST} is no number")
+    if manifest.get("step", step) != step:
+        raise ValueError(f"it was written as that of step {manifest['step']}")
+    for name in (ARRAYS, STATE):
+        found = fingerprint(folder / name)
+        if found != manifest[name]:
+            raise ValueError(f"{name} has {found['bytes']} bytes and another checksum than was written")
+    with np.load(folder / ARRAYS, allow_pickle=False) as stored:
+        check_zip(stored.zip)
+        arrays = [(str(name), stored[f"array{place}"]) for place, name in enumerate(stored["names"])]
+    if not all(isinstance(array, np.ndarray) for _, array in arrays):
+        raise ValueError(f"{ARRAYS} holds something that is no array")
+    return arrays, json_of(read_bytes(folder / STATE))

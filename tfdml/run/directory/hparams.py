@@ -1,0 +1,59 @@
+"""Writes the settings and scores of a run for TensorBoard's HParams tab."""
+
+import shutil
+
+import tensorflow as tf
+
+from tfdml.run.directory.record import Record
+from tfdml.run.directory.run_directory import MAY_CHANGE
+
+# Where and how a run computes, which changes no result, or only what is measured.
+LEFT_OUT = (MAY_CHANGE - {"ignore_images"}) | {
+    "deterministic",
+    "devices",
+    "eval_batch_size",
+    "eval_every",
+    "eval_unit",
+    "import_modules",
+    "jit_compile",
+    "metrics",
+}
+# What `result.json` calls the scores, to what the tab calls them.
+SCORES = {"best": "best", "metrics": "final"}
+
+
+def write_hparams(run, result):
+    """Writes the settings of a complete run, and its scores, for the HParams tab.
+
+    They are in a folder of their own, so that the tab shows these scores instead of all curves. Those of an ensemble
+    that is joined again take the place of the old ones.
+
+    Args:
+        run: `RunDirectory`.
+        result: its result.
+    """
+    # Here, because a run needs it only at its end.
+    from tensorboard.plugins.hparams import api
+
+    folder = run.tensorboard_of("hparams")
+    shutil.rmtree(folder, ignore_errors=True)
+    with tf.summary.create_file_writer(str(folder)).as_default(step=result["step"]):
+        api.hparams(hyperparameters(Record(run, result)), trial_id=str(run.path))
+        for kind, name in SCORES.items():
+            for metric, value in result[kind].items():
+                if isinstance(value, float):
+                    tf.summary.scalar(f"hp/{name}/{metric}", value)
+
+
+def hyperparameters(record):
+    """Returns the settings that were given, or say most: name to a number, a boolean or text.
+
+    Args:
+        record: `Record` of the run.
+    """
+    names = sorted({*record.main(), "epochs", *record.changed()} - LEFT_OUT)
+    return {name: _plain(getattr(record.settings, name)) for name in names}
+
+
+def _plain(value):
+    return value if isinstance(value, bool | int | float | str) else ",".join(map(str, value))

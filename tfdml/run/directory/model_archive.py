@@ -1,0 +1,66 @@
+"""The archive in which Keras saves a model, a zip file: whether it is whole."""
+
+import io
+import zipfile
+
+from tfdml.files.archive_sizes import BROKEN, check_datasets, check_zip
+from tfdml.files.checked_files import json_of, open_file, reason_of
+
+WEIGHTS, METADATA, CONFIG = "model.weights.h5", "metadata.json", "config.json"
+
+
+def damage_of(path):
+    """Returns why an archive cannot be read, or would fill memory, a text; None if it is whole."""
+    try:
+        with open_file(path) as file, zipfile.ZipFile(file) as archive:
+            check_zip(archive)
+            if damaged := archive.testzip():
+                return f"{damaged} is not what was written"
+            if WEIGHTS in archive.namelist():
+                _check_weights(archive.read(WEIGHTS))
+    except BROKEN as error:
+        return reason_of(error)
+    return None
+
+
+def load_archive(path):
+    """Returns the Keras model of an archive that is whole; a ValueError with its path if Keras cannot make it.
+
+    Nothing is made of an archive that names what may run code, see `tfdml.run.directory.model_config`.
+    """
+    # Imported here, and h5py below, because what only asks whether a file is whole is to start at once.
+    import keras
+    import tensorflow as tf
+
+    try:
+        _check_config(path)
+        return keras.models.load_model(path, compile=False)
+    except (*BROKEN, AttributeError, IndexError, tf.errors.OpError) as error:
+        raise ValueError(f"{path} cannot be loaded: {reason_of(error)}") from error
+
+
+def _check_config(path):
+    from tfdml.run.directory.model_config import check_config
+
+    # Of other names Keras reads a file in its older format, even one that is an archive as well.
+    if not str(path).endswith(".keras"):
+        raise ValueError("the name of a model's file must end in .keras")
+    with zipfile.ZipFile(path) as archive:
+        check_config(json_of(archive.read(CONFIG)))
+
+
+def _check_weights(content):
+    import h5py
+
+    with h5py.File(io.BytesIO(content)) as file:
+        check_datasets(file, len(content))
+
+
+def metadata_of(path):
+    """Returns what an archive says of when and by which version of Keras it was saved, a dictionary."""
+    with zipfile.ZipFile(path) as archive:
+        try:
+            found = json_of(archive.read(METADATA))
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"{path} is damaged ({METADATA}: {error}).") from None
+    return found if isinstance(found, dict) else {}

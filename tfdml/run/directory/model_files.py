@@ -1,0 +1,61 @@
+"""Models and weights on disk, with errors that name the file."""
+
+import warnings
+from pathlib import Path
+
+from tfdml.backbones.weights import advice, load_by_name
+from tfdml.files.checked_files import flush, open_file, vacated
+
+
+def load_weights(backbone, path):
+    """Gives a backbone its initial weights; returns a line that says what was loaded.
+
+    Args:
+        backbone: `Backbone`.
+        path: a `.weights.h5` file, loaded by the names of layers; a file of keras.applications; or `imagenet`: what the
+            backbone downloads itself; or the name of weights that come with tfdml, such as `toycars` for `small`.
+    """
+    if path == "imagenet":
+        return f"--initial_weights={path}: {_load_imagenet(backbone)}"
+    file = backbone.shipped_weights.get(path, path)
+    if not Path(file).exists():
+        names = [*["imagenet"] * backbone.downloads_imagenet, *backbone.shipped_weights]
+        known = f", and {backbone.name} knows by name: {', '.join(names)}" if names else ""
+        raise FileNotFoundError(f"--initial_weights={path}: no such file{known}. {advice(backbone)}".strip())
+    try:
+        open_file(file).close()
+        if str(file).endswith(".weights.h5"):
+            return f"--initial_weights={path}: {load_by_name(backbone, file)}."
+        with warnings.catch_warnings():
+            # Keras warns of each layer that does not fit before it raises; the error says it once.
+            warnings.simplefilter("ignore")
+            backbone.load_weights(file)
+    except (ValueError, OSError, KeyError, RuntimeError) as error:
+        # Of damaged files h5py raises the last two. Keras says that objects could not be loaded, then which and why.
+        reason = " ".join(str(error).split())
+        raise ValueError(f"--initial_weights={path} does not fit the backbone: {reason}") from None
+    return f"--initial_weights={path}: all parameters loaded, in their order."
+
+
+def _load_imagenet(backbone):
+    if backbone.downloads_imagenet:
+        backbone.load_imagenet()
+        return "all parameters loaded."
+    how = (
+        advice(backbone)
+        or "Backbones of keras_applications have one, those of keras_hub and keras_cv come with theirs."
+    )
+    raise ValueError(f"--initial_weights=imagenet: {backbone.name} has no download of its own. {how}")
+
+
+def save_model(model, path):
+    """Saves so that `path` holds a whole model at any time."""
+    temporary = path.with_name(f".writing-{path.name}")
+    try:
+        model.save(vacated(temporary))
+        flush(temporary)
+        temporary.rename(path)
+    except OSError as error:
+        raise OSError(
+            f"Cannot write {path}: {error.strerror or error}. Make room, then run the command again."
+        ) from error

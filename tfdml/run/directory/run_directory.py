@@ -1,0 +1,243 @@
+"""The folder of a run: its flags, its model, its result."""
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+from absl.flags import Error as FlagsError
+
+from tfdml.files.checked_files import folder_in, json_of, open_locked, reason_of
+from tfdml.run.directory.checksums import Checksums
+from tfdml.run.directory.flags_file import parse_flags
+from tfdml.run.directory.log_lines import LogLines
+from tfdml.run.directory.model_archive import damage_of
+
+LOCK = ".lock"
+# Flags with other values of which a run goes on: they change no result, or say where images are, whose numbers are
+# compared with those at its beginning.
+MAY_CHANGE = {"cache", "cache_dir", "cache_memory", "checkpoint_every", "keep_checkpoints", "projector"}
+MAY_CHANGE |= {"data_dir", "ignore_images"}
+
+
+class RunDirectory:
+    """`flags.txt`, `dataset.json`, `metrics.jsonl`, `result.json`, `checkpoints/`, `model.keras` and so on of a run.
+
+    `Checksums` of the first four tell whether they are what was written.
+
+    Args:
+        path: the folder; it need not exist.
+    """
+
+    # Prefixes of files that a folder may have before it is a run's: a kill in the middle of `claim` leaves them.
+    beside_a_run = (".writing-", LOCK)
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.model = self.path / "model.keras"
+        self.final_model = self.path / "final.keras"
+        self.metrics = self.path / "metrics.jsonl"
+        self._flags = self.path / "flags.txt"
+        self._dataset = self.path / "dataset.json"
+        self._result = self.path / "result.json"
+        self._checksums = Checksums(self.path)
+        self._held = None
+
+    @property
+    def checkpoints(self):
+        """The folder of the checkpoints; a ValueError if it is a link, as of the two below."""
+        return folder_in(self.path, "checkpoints", "run")
+
+    @property
+    def report(self):
+        return folder_in(self.path, "report", "run")
+
+    @property
+    def tensorboard(self):
+        return folder_in(self.path, "tensorboard", "run")
+
+    def tensorboard_of(self, name):
+        """The folder in TensorBoard's that has a part of it, `report` or `hparams`; a ValueError if it is a link."""
+        return folder_in(self.tensorboard, name, "folder")
+
+    def check_claim(self, serialized):
+        """Raises if the folder cannot be this run's: it is another's, or cannot be written.
+
+        Args:
+            serialized: `{name: "--name=value"}`, see `flags.serialize`.
+        """
+        for name, line in serialized.items():
+            if len(line.splitlines()) != 1:
+                raise ValueError(f"--{name} has a line break in its value, which flags.txt cannot hold: {line!r}.")
+        if self._flags.exists():
+            self._refuse_other_flags(serialized)
+        elif self.path.exists() and (not self.path.is_dir() or self._holds_anything()):
+            raise ValueError(f"--run_dir={self.path} exists and is no run of tfdml; give a new or empty folder.")
+        nearest = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
+        if not nearest.is_dir():
+            raise NotADirectoryError(f"Cannot write to --run_dir={self.path}: {nearest} is no folder.")
+        if not os.access(nearest, os.W_OK):
+            raise PermissionError(f"Cannot write to --run_dir={self.path}: {nearest} is read-only.")
+
+    def check_free(self):
+        """Raises if another process is training in the folder now. A first check; `claim` asks again."""
+        if (self.path / LOCK).exists():
+            self._lock().close()
+
+    def has_begun(self):
+        """Whether a step has been taken: what a run without one has left is not worth keeping."""
+        saved = self.has_checkpoint or self._result.exists() or self.final_model.exists()
+        return saved or self._last_logged_step() > 0
+
+    def claim(self, serialized):
+        """Makes the folder this run's by writing its flags."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            # Until the process ends, however it ends; two at once would undo each other's checkpoints.
+            self._held = self._held or self._lock()
+            if self._flags.exists() and not self.has_begun():
+                self._clear()
+            self._write(self._flags, "".join(f"{line}\n" for line in serialized.values()))
+        except OSError as error:
+            raise OSError(f"Cannot write to --run_dir={self.path}: {error.strerror or error}.") from error
+
+    @property
+    def has_flags(self):
+        """Whether the folder is a run's; that of an ensemble is one when its members are joined."""
+        return self._flags.is_file()
+
+    def settings(self):
+        """The flags that the run was made with, as a namespace."""
+        return self._saved_flags()[0]
+
+    def serialized(self):
+        """The flags that the run was made with, as `{name: "--name=value"}`."""
+        return self._saved_flags()[1]
+
+    def model_file(self, which):
+        """Path of the `best` or `final` model."""
+        path = {"best": self.model, "final": self.final_model}[which]
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} does not exist: the run has no {which} model yet.")
+        damaged = damage_of(path)
+        if damaged:
+            raise ValueError(f"{path} is damaged ({damaged}); use the run's other model, or train again.")
+        return path
+
+    def write_result(self, result):
+        self._write(self._result, json.dumps(result, indent=2) + "\n")
+
+    def result(self):
+        """The result of a run that is complete, or None."""
+        # Who removes it has it made anew.
+        return self._read_json(self._result, "without it the run makes it anew") if self._result.is_file() else None
+
+    def complete_result(self):
+        """The result of a run, which must be complete."""
+        result = self.result()
+        if result is None:
+            raise ValueError(f"The run in {self.path} is not complete; repeat its command to resume it.")
+        best = result.get("best")
+        if not (isinstance(best, dict) and all(_is_step(each.get("step")) for each in (result, best))):
+            raise ValueError(f"{self._result} is damaged: a step is missing. Without it the run makes it anew.")
+        return result
+
+    def record_dataset(self, record):
+        """Writes what `splits.to_record` says of the dataset, if it says anything."""
+        if record:
+            self._write(self._dataset, json.dumps(record, indent=2) + "\n")
+
+    def recorded_dataset(self):
+        """Returns the dictionary that `record_dataset` wrote; empty if it wrote none."""
+        record = self._read_json(self._dataset, "train again, in another --run_dir") or {}
+        if not all(isinstance(record.get(name, {}), dict) for name in ("images", "flags", "classes")):
+            raise ValueError(f"{self._dataset} is damaged: an entry is wrong; train again, in another --run_dir.")
+        return record
+
+    def events(self):
+        """Returns the events of the log; a line that is still being written is left out."""
+        lines = LogLines(self.path).read()
+        return [self._event(number, line) for number, line in enumerate(lines, 1)]
+
+    @property
+    def has_checkpoint(self):
+        """Whether the state of training has been saved."""
+        return any(self.checkpoints.glob("step-*"))
+
+    def _lock(self):
+        """The lock file, open and locked."""
+        try:
+            return open_locked(self.path / LOCK)
+        except BlockingIOError:
+            raise ValueError(f"Another process is training in --run_dir={self.path}; wait for it.") from None
+
+    def _event(self, number, line):
+        try:
+            event = json_of(line)
+            if not (isinstance(event, dict) and _is_step(event.get("step"))):
+                raise ValueError("expected an object with a step")
+            return event
+        except ValueError as error:
+            raise ValueError(f"{self.metrics}, line {number}, is damaged ({error}); remove the line.") from None
+
+    def _last_logged_step(self):
+        """Returns the step of the last event in the log, or 0 without events."""
+        events = self.events()
+        return events[-1]["step"] if events else 0
+
+    def _clear(self):
+        """Removes what a run without a step has left."""
+        # The checksums first: a kill in between must not leave them of files that are gone.
+        for path in (self._checksums.path, self.model, self.metrics, self._dataset):
+            path.unlink(missing_ok=True)
+        shutil.rmtree(self.tensorboard, ignore_errors=True)
+
+    def _holds_anything(self):
+        names = [entry.name for entry in self.path.iterdir() if entry.name != "report"]
+        return any(not name.startswith(self.beside_a_run) for name in names)
+
+    def _saved_flags(self):
+        if not self.has_flags:
+            raise FileNotFoundError(f"{self.path} is no run directory of tfdml: it has no flags.txt.")
+        content = self._checksums.read(self._flags.name)
+        try:
+            return parse_flags(content, self._flags, checked=self._checksums.has(self._flags.name))
+        except (FlagsError, ValueError, RecursionError) as error:
+            # For a name of a thousand letters absl's suggestions take as many calls.
+            raise ValueError(
+                f"{self._flags} cannot be read: {reason_of(error)}. It is damaged, or of another version."
+            ) from None
+
+    def _refuse_other_flags(self, serialized):
+        _, saved = self._saved_flags()
+        different = [
+            f"{saved[name]} there, {line} now"
+            for name, line in serialized.items()
+            if saved[name] != line and name not in MAY_CHANGE
+        ]
+        if different and self.has_begun():
+            raise ValueError(
+                f"--run_dir={self.path} holds a run with other flags ({'; '.join(different)}). Give the same flags "
+                "to go on with it, or another --run_dir."
+            )
+
+    def _write(self, path, text):
+        self._checksums.write(path.name, text.encode())
+
+    def _read_json(self, path, advice):
+        """The content of a file, a dictionary, or None if there is none."""
+        content = self._checksums.read(path.name)
+        if content is None:
+            return None
+        try:
+            found = json_of(content)
+            if not isinstance(found, dict):
+                raise ValueError(f"expected an object, received {type(found).__name__}")
+            return found
+        except ValueError as error:
+            raise ValueError(f"{path} is damaged ({error}); {advice}.") from None
+
+
+def _is_step(value):
+    # What TensorBoard can hold.
+    return isinstance(value, int) and 0 <= value < 2**63

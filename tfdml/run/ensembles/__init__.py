@@ -1,0 +1,1 @@
+"""Members of an ensemble, trained on parts of the classes, and their joining."""

@@ -1,0 +1,218 @@
+"""Joins complete runs to an ensemble: one model, and what it reaches."""
+
+import gc
+import shutil
+from typing import NamedTuple
+
+import keras
+
+from tfdml.evaluation import cost
+from tfdml.evaluation.fusion import fit_weights, fuse
+from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.files.checked_files import cleared
+from tfdml.methods.member_ensemble import MemberEnsemble
+from tfdml.run.directory.hparams import write_hparams
+from tfdml.run.directory.model_files import save_model
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.ensembles.checks import check_members, held_out_by_all
+from tfdml.run.experiment.experiment import trained_model
+from tfdml.run.training.result import diversity_of, print_table, write_projector
+
+# TensorFlow is set up once for all runs.
+COMMON = {"deterministic": True, "jit_compile": False}
+
+
+def join(runs, out, *, asked, weights=None, fit=False, changes=()):
+    """Joins the best and the final models of complete runs, measures them, and writes models and result.
+
+    Args:
+        runs: list of `RunDirectory`, the members.
+        out: `RunDirectory` to write to.
+        asked: number of members that there should be.
+        weights: a positive number for each member, `alpha` of equation (1) of EDMS; None: 1 for all.
+        fit: whether to fit the weights on the validation split that all runs have held out, instead.
+        changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset; see `trained`.
+
+    Returns:
+        The result.
+    """
+    changes = {**_common(runs[0].settings()), **dict(changes)}
+    experiment = check_members(runs, changes)
+    held_out, why_none = held_out_by_all(runs, changes)
+    if fit and held_out is None:
+        raise ValueError(f"--fit_weights needs classes that no member was trained on. {why_none}, or give --weights.")
+    members = [Member(run, run.complete_result(), 1.0) for run in runs]
+    watched = held_out and _embedded(held_out, held_out.splits.evaluation, members, changes)
+    weights, fitted = _fitted(held_out, watched) if fit else (weights or [1.0] * len(runs), {})
+    chosen = [place for place, weight in enumerate(weights) if weight]
+    for run, weight in zip(runs, weights, strict=True):
+        if not weight:
+            print(f"Left out {run.path}: its fitted weight is 0.")
+    members = [Member(runs[place], members[place].result, weights[place]) for place in chosen]
+    weights = [member.weight for member in members]
+    test, protocol = experiment.splits.test, experiment.splits.protocol
+    embedded = _embedded(experiment, test, members, changes).fused(range(len(members)), weights)
+    costs = _save(members, out, changes)
+    out.record_dataset(runs[0].recorded_dataset())
+    if experiment.settings.projector:
+        write_projector(experiment, embedded.final, out, len(members))
+    selection = _selection([member.result["best"] for member in members])
+    result = {
+        "members": [_about(member) for member in members],
+        "asked": asked,
+        "metrics": protocol(embedded.final, test),
+        "best": {**protocol(embedded.best, test), **selection},
+        **({"validation": _watched(held_out, watched.fused(chosen, weights))} if held_out else {}),
+        "selected_on": selection["selected_on"],
+        "step": max(member.result["step"] for member in members),
+        **fitted,
+        **_learners(experiment, embedded.best, weights),
+        "cost": costs,
+        "seconds": round(sum(member.result["seconds"] for member in members), 1),
+    }
+    out.write_result(result)
+    return result
+
+
+def join_aside(runs, out, **options):
+    """Joins runs in a folder that is whole or not there; returns the result, and its `RunDirectory`.
+
+    Args:
+        runs: list of `RunDirectory`, the members.
+        out: `Path` of the folder, which is empty or not there.
+        **options: as `join` takes them.
+    """
+    unfinished = RunDirectory(cleared(out.with_name(f".writing-{out.name}")))
+    try:
+        unfinished.claim(_flags_of(runs))
+        result = join(runs, unfinished, **options)
+        unfinished.path.rename(out)
+    finally:
+        shutil.rmtree(unfinished.path, ignore_errors=True)
+    joined = RunDirectory(out)
+    write_hparams(joined, result)
+    return result, joined
+
+
+def _flags_of(runs):
+    """Returns the flags of an ensemble: those of its first member, and all modules that the members import."""
+    modules = dict.fromkeys(module for run in runs for module in run.settings().import_modules)
+    own = {"members": len(runs), "import_modules": ",".join(modules)}
+    return {**runs[0].serialized(), **{name: f"--{name}={value}" for name, value in own.items()}}
+
+
+class Member(NamedTuple):
+    """A run of an ensemble, its result, and its weight in the similarity."""
+
+    run: RunDirectory
+    result: dict
+    weight: float
+
+
+class Embedded(NamedTuple):
+    """Embeddings of a split by the final and the best models: of each member in a list, or of all together."""
+
+    final: object
+    best: object
+
+    def fused(self, places, weights):
+        """Those of some members together."""
+        return Embedded(*(fuse([each[place] for place in places], weights) for each in self))
+
+
+def _common(settings):
+    """The settings of members that are replaced: all are measured as the first one says."""
+    return {**COMMON, **{name: getattr(settings, name) for name in ("protocol", "metrics", "select_by")}}
+
+
+def _embeddings(experiment, runs, which, split, changes):
+    """Embeddings `[N, d]` of a split at unit length by the model of each run, of which one at a time is in memory."""
+    found = []
+    for run in runs:
+        model = trained_model(run.path, which, changes)
+        found.append(unit_length(experiment.embed(model, split)))
+        del model
+        gc.collect()
+    return found
+
+
+def _embedded(experiment, split, members, changes):
+    """The `Embedded` images of a split."""
+    finals = _embeddings(experiment, [member.run for member in members], "final", split, changes)
+    # The last step's model is the best one, too, where no other is better.
+    earlier = [place for place, (_, result, _) in enumerate(members) if result["best"]["step"] != result["step"]]
+    bests = _embeddings(experiment, [members[place].run for place in earlier], "best", split, changes)
+    replaced = dict(zip(earlier, bests, strict=True))
+    return Embedded(finals, [replaced.get(place, final) for place, final in enumerate(finals)])
+
+
+def _fitted(held_out, watched):
+    """Returns the weights that suit the validation classes best, and what they reach there."""
+    split, protocol = held_out.splits.evaluation, held_out.splits.protocol
+    name = protocol.selecting(held_out.settings.select_by)
+    metric = [metric for metric in protocol.metrics if metric.name == name]
+
+    def measure(fused):
+        return protocol(fused, split, metric)[name]
+
+    weights = fit_weights(watched.best, measure)
+    reached = {"equal_weights": measure(fuse(watched.best)), "fitted_weights": measure(fuse(watched.best, weights))}
+    return weights.tolist(), {"fitted": {"metric": name, **reached, "weights": weights.tolist()}}
+
+
+def _watched(held_out, embedded):
+    """The metrics of the final and the best models together on the validation classes."""
+    split, protocol = held_out.splits.evaluation, held_out.splits.protocol
+    return {
+        "metrics": protocol(embedded.final, split, protocol.while_training),
+        "best": protocol(embedded.best, split, protocol.while_training),
+    }
+
+
+def _save(members, out, changes):
+    """Saves the best and the final models of the members as one model each; returns their cost."""
+    for which, path in (("final", out.final_model), ("best", out.model)):
+        models = [trained_model(member.run.path, which, changes) for member in members]
+        ensemble = MemberEnsemble(models, [member.weight for member in members])
+        size = ensemble.preprocessing.image_size
+        ensemble(keras.KerasTensor((None, size, size, 3)))
+        save_model(ensemble, path)
+    shape = (size, size, 3)
+    return {**cost(ensemble, shape), "members": [cost(model, shape) for model in models]}
+
+
+def _about(member):
+    """Returns a member's entry in the result of an ensemble."""
+    best = {name: value for name, value in member.result["best"].items() if isinstance(value, float | int)}
+    return {"run_dir": str(member.run.path), "seed": member.run.settings().seed, "weight": member.weight, "best": best}
+
+
+def _selection(bests):
+    """How the best models of members were selected; the last step of all."""
+    selected = {name: "/".join(sorted({best[name] for best in bests})) for name in ("selected_on", "selected_by")}
+    return {"step": max(best["step"] for best in bests), **selected}
+
+
+def _learners(experiment, embeddings, weights):
+    """How members differ, and the first m of them together (Figure 4 of EDMS); of one member nothing."""
+    count = len(weights)
+    return {} if count == 1 else {"learners": diversity_of(experiment, embeddings, count, weights=weights)}
+
+
+def print_ensemble(result, run):
+    """Prints the table of an ensemble.
+
+    Args:
+        result: what `join` returns.
+        run: its `RunDirectory`.
+    """
+    count, members = len(result["members"]), result["members"]
+    alone = result["learners"]["alone"] if "learners" in result else [result["best"]]
+    rows = {each["run_dir"]: metrics for each, metrics in zip(members, alone, strict=True)}
+    of = f"{count} members" if count == result["asked"] else f"{count} of {result['asked']} members"
+    together = [(f"best of {of}", "best"), (f"final of {of}", "metrics")]
+    if "validation" in result:
+        print_table("validation", {name: result["validation"][kind] for name, kind in together})
+    title = "test" if "validation" in result else ""
+    print_table(title, {**rows, **{name: result[kind] for name, kind in together}})
+    print(f"\nRun directory: {run.path}")

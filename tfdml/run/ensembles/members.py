@@ -1,0 +1,140 @@
+"""Trains the members of an ensemble, each an ordinary run with a seed of its own."""
+
+import subprocess
+import sys
+
+import numpy as np
+
+from tfdml.console import flags
+from tfdml.console.command import STOPPED_STATUS
+from tfdml.console.errors import TrainingStopped
+from tfdml.run.directory.hparams import write_hparams
+from tfdml.run.ensembles.joining import join, print_ensemble
+from tfdml.run.experiment.splits import validation_seed_of
+from tfdml.run.training.stop_request import StopRequest
+from tfdml.run.training.train import train
+
+ERROR = "Error: "
+AGAIN = "Give the same command with --member={number} to train it alone, or without to train all that are missing."
+
+
+def seed_of(seed, number):
+    """The seed of a member; members of the same number in ensembles of other seeds have other ones."""
+    # Not their sum: ensembles of neighboring seeds would share all members but one.
+    return int(np.random.SeedSequence((seed, number)).generate_state(1)[0]) >> 1
+
+
+def member_flags(settings, serialized, number):
+    """The flags of a member, an ordinary run: its seed, and the validation classes that all members share.
+
+    Args:
+        settings: namespace with the values of the ensemble's flags.
+        serialized: the same as `{name: "--name=value"}`.
+        number: number of the member, from 0.
+    """
+    shared = validation_seed_of(settings)
+    own = {"members": 0, "seed": seed_of(settings.seed, number), "validation_seed": shared}
+    return {**serialized, **{name: f"--{name}={value}" for name, value in own.items()}}
+
+
+def train_member(settings, run, serialized, number):
+    """Trains one member in this process, or goes on with it.
+
+    Args:
+        settings: namespace with the values of the ensemble's flags.
+        run: `EnsembleDirectory`.
+        serialized: `{name: "--name=value"}`.
+        number: number of the member.
+    """
+    if not 0 <= number < settings.members:
+        last = settings.members - 1
+        raise ValueError(f"--members={settings.members} expects --member from 0 to {last}, received {number}.")
+    run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
+    own = member_flags(settings, serialized, number)
+    train(flags.parse("\n".join(own.values()))[0], run.member(number), own)
+    print(f"\nWhen all {settings.members} members are complete, give the command without --member to join them.")
+
+
+def train_ensemble(settings, run, serialized, more=()):
+    """Trains the members that are not complete one after another, each in a process, and joins those that are.
+
+    Args:
+        settings: namespace with the values of the flags.
+        run: `EnsembleDirectory`.
+        serialized: `{name: "--name=value"}`.
+        more: other flags for each process.
+    """
+    if settings.devices == "workers":
+        raise ValueError("--devices=workers trains one member at a time: give --member=0, then --member=1, and so on.")
+    run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
+    result = run.joined(settings.members)
+    if result is not None:
+        print(f"The ensemble in {run.path} is complete; give another --run_dir to train again.")
+        print_ensemble(result, run)
+        return
+    failed = _train_missing(settings, run, serialized, more)
+    complete = [run.member(number) for number in range(settings.members) if number not in failed]
+    if complete:
+        run.claim(serialized)
+        result = join(complete, run, asked=settings.members, changes={"import_modules": settings.import_modules})
+        write_hparams(run, result)
+        print_ensemble(result, run)
+    if failed:
+        reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
+        again = AGAIN.format(number=next(iter(failed)))
+        raise ValueError(f"{len(failed)} of {settings.members} members failed: {reasons.rstrip('.')}. {again}")
+
+
+def _train_missing(settings, run, serialized, more):
+    """Trains the members that are not complete; returns number to reason of those that failed."""
+    failed = {}
+    for number in range(settings.members):
+        member = run.member(number)
+        if _complete(member):
+            print(f"Member {number + 1} of {settings.members} is complete: {member.path}")
+            continue
+        print(f"Member {number + 1} of {settings.members}: {member.path}")
+        own = member_flags(settings, serialized, number)
+        reason = run_member([*own.values(), f"--run_dir={member.path}", *more])
+        if reason and not run.members():
+            # The flags do not work together, for no member.
+            raise ValueError(reason)
+        if reason:
+            failed[number] = reason
+            print(f"Member {number + 1} of {settings.members} failed: {reason}", file=sys.stderr)
+    return failed
+
+
+def _complete(member):
+    try:
+        return member.result() is not None
+    except ValueError:
+        # Its own process says how its file is damaged.
+        return False
+
+
+def run_member(arguments):
+    """Trains in a process of its own; returns why it failed, or None. SIGTERM and Ctrl-C stop it, and then this one.
+
+    Args:
+        arguments: flags of `tfdml.train`.
+    """
+    last, processes = "", []
+    # From a terminal Ctrl-C reaches it, too; SIGTERM beside it does no harm, where one more Ctrl-C would interrupt it.
+    with StopRequest(tell=lambda: [process.terminate() for process in processes]) as stop:
+        command = [sys.executable, "-m", "tfdml.train", *arguments]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace") as process:
+            processes.append(process)
+            if stop.requested:
+                process.terminate()
+            for line in process.stderr:
+                last = line.strip() or last
+                # Its error is printed with the name of the member.
+                if not line.startswith(ERROR):
+                    sys.stderr.write(line)
+    status = process.returncode
+    if stop.requested or status == STOPPED_STATUS:
+        raise TrainingStopped("The ensemble stopped with this member.")
+    if not status:
+        return None
+    return last.removeprefix(ERROR) if status > 0 and last else f"It ended by signal {-status}."

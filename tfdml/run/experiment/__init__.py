@@ -1,0 +1,1 @@
+"""From flags to data, devices and models."""

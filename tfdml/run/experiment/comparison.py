@@ -1,0 +1,122 @@
+"""Compares runs on their test split."""
+
+import itertools
+
+import numpy as np
+
+from tfdml.evaluation.comparison import compare, right_alone
+from tfdml.evaluation.metrics import RankMetric, metric_of
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.experiment.experiment import trained
+
+# What test splits must share beside the names of the images, whose folder may be another one.
+COLUMNS = ("labels", "class_names", "cameras", "groups", "is_query", "is_gallery")
+
+
+def compare_runs(first, second, which="best", metrics=(), *, bootstrap="queries", samples=2000, seed=0, changes=()):
+    """Compares the runs A and B, or several of each, query by query.
+
+    Args:
+        first, second: lists of run directories, of A and of B.
+        which: `best` or `final` model.
+        metrics: metric specs; empty for those of the protocol that are means over queries.
+        bootstrap: `queries` or `classes`.
+        samples, seed: as `bootstrap_intervals` takes them.
+        changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset; see `trained`.
+
+    Returns:
+        What `python -m tfdml.compare` prints as JSON.
+    """
+    for run in map(RunDirectory, (*first, *second)):
+        run.settings()
+        run.complete_result()
+        run.model_file(which)
+    # TensorFlow is set up once for all of them.
+    given = {"metrics": list(metrics)} if metrics else {}
+    changes = {"deterministic": True, "jit_compile": False, **given, **dict(changes)}
+    opened = {run_dir: trained(run_dir, which, changes) for run_dir in (*first, *second)}
+    experiments = {run_dir: experiment for run_dir, (experiment, _) in opened.items()}
+    check_alike(experiments)
+    experiment = experiments[first[0]]
+    compared = means_over_queries(experiment.splits.protocol, metrics)
+    by_name = {"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in compared}
+    scores = {run_dir: _scores(*each, list(by_name.values())) for run_dir, each in opened.items()}
+    a, b = ([scores[run_dir] for run_dir in run_dirs] for run_dirs in (first, second))
+    queries = a[0].queries
+    classes = experiment.splits.test.labels[queries] if bootstrap == "classes" else None
+    return {
+        "a": first,
+        "b": second,
+        "model": which,
+        "dataset": experiment.settings.dataset,
+        "split": "test",
+        "protocol": experiment.protocol_spec,
+        "queries": len(queries),
+        "bootstrap": bootstrap,
+        "samples": samples,
+        "seed": seed,
+        "metrics": compare(a, b, compared, classes, samples=samples, seed=seed),
+        "right_alone": right_alone(a, b),
+    }
+
+
+def _scores(experiment, model, metrics):
+    test = experiment.splits.test
+    return experiment.splits.protocol.scores(experiment.embed(model, test), test, metrics)
+
+
+def means_over_queries(protocol, specs=()):
+    """Returns the metrics of a protocol that are means over queries.
+
+    Args:
+        protocol: `Protocol`.
+        specs: what `--metrics` says; if not empty, all metrics of the protocol must be such means.
+    """
+    over_queries = [metric for metric in protocol.metrics if isinstance(metric, RankMetric)]
+    others = [metric.name for metric in protocol.metrics if metric not in over_queries]
+    if not over_queries or (specs and others):
+        raise ValueError(
+            "Runs are compared query by query. Expected --metrics that are means over queries, such as recall_at_1; "
+            f"received {','.join(others)}."
+        )
+    return over_queries
+
+
+def check_alike(experiments, doing="Compare"):
+    """Raises if not all runs are measured on the same queries in the same way.
+
+    Args:
+        experiments: run directory to `Experiment`.
+        doing: what is done with the runs, for errors.
+    """
+    for (first_dir, first), (second_dir, second) in itertools.pairwise(experiments.items()):
+        for what, about, advice in (
+            ("datasets", lambda each: each.settings.dataset, f"{doing} runs of one dataset."),
+            ("protocols", _protocol, f"{doing} runs of one protocol."),
+            ("metrics", _metrics, "Choose them by --metrics."),
+        ):
+            if about(first) != about(second):
+                raise ValueError(
+                    f"{first_dir} and {second_dir} have different {what}: {about(first)}, and {about(second)}. {advice}"
+                )
+        if not _same_rows(first.splits.test, second.splits.test):
+            counts = f"{len(first.splits.test)} and {len(second.splits.test)}"
+            raise ValueError(
+                f"{first_dir} and {second_dir} have different test images ({counts}), so different queries. Check "
+                "their --data_dir and --ignore_images, and whether the images have changed since."
+            )
+
+
+def _protocol(experiment):
+    protocol = experiment.splits.protocol
+    arguments = [f"{name}={value!r}" for name, value in vars(protocol).items() if name != "metrics"]
+    return f"{type(protocol).__name__}({', '.join(arguments)})"
+
+
+def _metrics(experiment):
+    return ",".join(metric.name for metric in experiment.splits.protocol.metrics)
+
+
+def _same_rows(one, other):
+    columns = ((getattr(one, name), getattr(other, name)) for name in COLUMNS)
+    return np.array_equal(one.identities, other.identities) and all(itertools.starmap(np.array_equal, columns))

@@ -1,0 +1,142 @@
+"""A run's data and devices, made from its settings."""
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+
+import tensorflow as tf
+from absl import logging
+
+from pipelines.reading.unreadable import naming_unreadable
+from tfdml.console.progress_bar import verbosity
+from tfdml.evaluation import Embedder
+from tfdml.run.directory.model_archive import load_archive
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.user_modules import check_modules
+from tfdml.run.experiment.image_data import ImageData
+from tfdml.run.experiment.splits import Splits, changed_images
+from tfdml.run.experiment.tensorflow_setup import set_up
+from tfdml.runtime.devices import is_chief
+from tfdml.runtime.workers import Workers
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """Splits of a dataset, how their images are read, and how a model is measured on them.
+
+    Args:
+        settings: namespace with the flags' values, see `flags.settings_of`.
+        strategy: the `tf.distribute.Strategy` to compute under.
+        splits: `Splits` of the dataset.
+        images: `ImageData` that reads them.
+    """
+
+    settings: SimpleNamespace
+    strategy: tf.distribute.Strategy
+    splits: Splits
+    images: ImageData
+
+    @classmethod
+    def of(cls, settings, strategy, **splits):
+        """Reads the dataset that the settings name.
+
+        Args:
+            settings: namespace with the flags' values.
+            strategy: what `set_up` gives for them.
+            **splits: `classes` and `test_only` of `Splits.of`.
+        """
+        splits = Splits.of(settings, **splits)
+        images = ImageData(settings, strategy, train=splits.train, verbose=verbosity(is_chief(strategy)))
+        return cls(settings, strategy, splits, images)
+
+    @property
+    def chief(self):
+        """Whether this process writes: the only one, or the first of several workers."""
+        return is_chief(self.strategy)
+
+    @property
+    def protocol_spec(self):
+        """The spec that names the protocol: the settings', or the dataset's."""
+        return self.settings.protocol or self.splits.dataset.protocol
+
+    @property
+    def monitor(self):
+        """The name of the metric that selects the best model."""
+        return self.splits.protocol.selecting(self.settings.select_by)
+
+    def measure(self, embeddings, split, metrics=None):
+        """The values by name of a split's metrics, which all workers measure together; None: all of the protocol."""
+        return self.scores(embeddings, split, metrics).summary()
+
+    def scores(self, embeddings, split, metrics=None):
+        """The `Scores` of embeddings of a split; see `measure`."""
+        return self.splits.protocol.scores(embeddings, split, metrics, Workers.of(self.strategy))
+
+    def embed(self, model, split, tolerant=False):
+        """Embeddings of a split's images; `tolerant` as `ImageData.evaluation` takes it."""
+        with self.naming_unreadable():
+            images = self.images.evaluation(split, model, tolerant)
+            return Embedder(model, verbose=verbosity(self.chief))(images, len(split))
+
+    def naming_unreadable(self):
+        """A context whose errors name images that cannot be read."""
+        others = [self.splits.evaluation, self.splits.test]
+        return naming_unreadable(self.splits.train, others, tolerant=self.settings.max_bad_images > 0)
+
+
+def trained(run_dir, which, changes=(), *, test_only=True):
+    """The experiment of a run directory, on one machine, and its `best` or `final` model.
+
+    Args:
+        run_dir: path of the run.
+        which: `best` or `final`.
+        changes: settings to replace, name to value; of `import_modules` the user's own, see `check_modules`.
+        test_only: whether only the test split is read.
+    """
+    settings, strategy, model, classes = _opened(run_dir, which, dict(changes))
+    experiment = Experiment.of(settings, strategy, classes=classes, test_only=test_only)
+    if "dataset" not in dict(changes):
+        _warn_of_changes(experiment, run_dir, ["test"] if test_only else ["train", "test"])
+    return experiment, model
+
+
+def _warn_of_changes(experiment, run_dir, parts):
+    """Warns of images of these splits that are gone or new, as where a list that leaves some out was cut."""
+    counts = RunDirectory(run_dir).recorded_dataset().get("images", {})
+    record = {"images": {part: count for part, count in counts.items() if part in parts}}
+    changed = changed_images(record, experiment.splits.dataset, run_dir)
+    if changed:
+        logging.warning("%s The numbers are those of other images.", changed)
+
+
+def trained_model(run_dir, which, changes=()):
+    """The `best` or `final` model of a run directory; its dataset need not be there."""
+    return _opened(run_dir, which, dict(changes))[2]
+
+
+def _opened(run_dir, which, changes):
+    """Settings, strategy and model of a run, and the classes of its splits where it recorded them."""
+    if not run_dir:
+        raise ValueError("--run_dir is missing: the folder of a run.")
+    run = RunDirectory(run_dir)
+    settings = run.settings()
+    check_modules(settings.import_modules, run.path, given=changes.get("import_modules", ()))
+    if run.result() is None and run.model_file(which).is_file():
+        logging.warning("The run in %s is not complete: its best model so far is used.", run.path)
+    recorded = {} if "dataset" in changes else run.recorded_dataset()
+    if "dataset" in recorded.get("flags", {}):
+        changes = {"dataset": recorded["flags"]["dataset"], **changes}
+    if "data_dir" in changes and "ignore_images" not in changes:
+        changes["ignore_images"] = _moved(settings.ignore_images, settings.data_dir, changes["data_dir"])
+    # A cache is of use where images are seen more than once.
+    own = {"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", "import_modules": []}
+    vars(settings).update({**own, **changes})
+    strategy = set_up(settings)
+    model = load_archive(run.model_file(which))
+    return settings, strategy, model, recorded.get("classes")
+
+
+def _moved(path, before, now):
+    """The path of a file that is below the folder `before`, below the folder `now`; any other path as it is."""
+    inside = path and before and Path(path).is_relative_to(before)
+    return str(Path(now) / Path(path).relative_to(before)) if inside else path

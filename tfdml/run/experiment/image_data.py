@@ -1,0 +1,129 @@
+"""Batches of a run's images, as its settings say."""
+
+import functools
+
+import tensorflow as tf
+
+from pipelines.build import evaluation_batches, training_batches
+from pipelines.datasets.cache_folder import cache_folder
+from pipelines.preprocessing import Preprocessing
+from pipelines.preprocessor import Preprocessor
+from pipelines.reading.cache import Cache
+from pipelines.reading.substitutes import Substitutes
+from pipelines.reading.unreadable import why_unreadable
+from tfdml.run.training.bad_images import BadImages
+from tfdml.runtime.workers import Workers
+
+GIBIBYTE = 2**30
+
+
+class ImageData:
+    """Makes datasets of prepared images, through a cache and with substitutes for bad images where these are wanted.
+
+    Args:
+        settings: namespace with the flags' values.
+        strategy: the run's `tf.distribute.Strategy`.
+        train: the split that is trained on; None where none is.
+        verbose: Keras' verbosity of the bar that shows how a cache is filled.
+    """
+
+    def __init__(self, settings, strategy, *, train=None, verbose=0):
+        self.settings, self.strategy, self.train = settings, strategy, train
+        self._cache = Cache(
+            settings.cache,
+            memory=int(settings.cache_memory * GIBIBYTE),
+            folder=cache_folder(settings.cache_dir),
+            tolerant=settings.max_bad_images > 0,
+            verbose=verbose,
+        )
+
+    @functools.cached_property
+    def _substitutes(self):
+        """The `Substitutes` of bad training images, or None; only training needs them."""
+        return Substitutes(self.train.labels) if self.settings.max_bad_images else None
+
+    def preprocessing(self, model, transform=None):
+        """How images are prepared for the model's backbone, as data; without a transform that of evaluation."""
+        settings = self.settings
+        about = {"transform": transform or settings.test_transform, "shrink": settings.shrink_decoding}
+        return Preprocessing.of(model, settings.image_size, **about)
+
+    def preprocessor(self, model, transform):
+        """How images are prepared for the model's backbone, as a function."""
+        return Preprocessor.of(self.preprocessing(model, transform))
+
+    def check(self, model):
+        """Traces both transforms where a cache comes first, so that what does not fit together is an error at once."""
+        if self.settings.cache == "none":
+            return
+        for transform in (self.settings.train_transform, self.settings.test_transform):
+            prepare = tf.function(self.preprocessor(model, transform), autograph=False)
+            prepare.get_concrete_function(tf.TensorSpec([], tf.string), tf.TensorSpec([2], tf.int64))
+
+    def training(self, model, sampler, progress, length):
+        """The training dataset, whose passes have `length` steps."""
+        settings, split = self.settings, self.train
+        read, prepare = self._cache.through(split, self.preprocessor(model, settings.train_transform))
+        options = {
+            "seed": settings.seed,
+            "step": progress.pipeline_step,
+            "steps_per_epoch": progress.steps_per_epoch,
+            "length": length,
+            "read": read,
+            "substitutes": self._substitutes,
+        }
+
+        def share_of(context):
+            workers = context.num_input_pipelines
+            worker = (context.input_pipeline_id, workers)
+            parts = context.num_replicas_in_sync // workers
+            return training_batches(split, sampler, prepare, worker=worker, parts=parts, **options)
+
+        if settings.devices == "workers":
+            return self.strategy.distribute_datasets_from_function(share_of)
+        return training_batches(split, sampler, prepare, **options)
+
+    def evaluation(self, split, model, tolerant=False):
+        """This worker's share of the batches of a split's images, as evaluation sees them.
+
+        An image that cannot be read is an error; with `tolerant` it is zeros where training tolerates some.
+        """
+        read, prepare = self._cache.through(split, self.preprocessor(model, self.settings.test_transform))
+        share = Workers.of(self.strategy).share
+        options = {"batch_size": self.settings.eval_batch_size, "read": read, "share": share}
+        return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
+
+    def bad_images(self):
+        """The callback that counts training images that cannot be read; None where none are tolerated."""
+        if self._substitutes is None:
+            return None
+        split = self.train
+        return BadImages(
+            self._substitutes.unreadable,
+            most=self.settings.max_bad_images,
+            describe=lambda row: f"{split.name_of(row)} ({why_unreadable(split, row) or 'it can be read now'})",
+        )
+
+
+class Batches:
+    """Builds the datasets of training and evaluation, each once: tracing their graphs takes up to a second.
+
+    Building them proves that the images, the transforms and the sampler fit together.
+
+    Args:
+        experiment: `Experiment`.
+        model: the model that is trained.
+        sampler: the sampler of the training batches.
+        progress: `Progress` of the run.
+    """
+
+    def __init__(self, experiment, model, sampler, progress):
+        images = experiment.images
+        images.check(model)
+        self.evaluation = images.evaluation(experiment.splits.evaluation, model)
+        self._training = functools.cache(functools.partial(images.training, model, sampler, progress))
+        self.training(progress.steps_per_epoch)
+
+    def training(self, length):
+        """Returns the training dataset, whose passes have `length` steps."""
+        return self._training(length)

@@ -1,0 +1,250 @@
+"""Embeds image files, pixels and datasets with a trained model and its preprocessing."""
+
+import contextlib
+import itertools
+import os
+import warnings
+from pathlib import Path
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipelines.build import CORES, evaluation_batches
+from pipelines.datasets.dataset import Split
+from pipelines.preprocessing import Preprocessing, why_no_pixels
+from pipelines.preprocessor import Preprocessor
+from pipelines.reading.sources import Images
+from pipelines.reading.unreadable import is_of_pipeline, unreadable_error
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.evaluation.embed import Embedder
+from tfdml.methods import EmbeddingModel
+from tfdml.registry.annotations import FilePath, Verbosity
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import integer
+from tfdml.runtime.workers import ALONE
+
+# Types of an image file: its path, or its contents.
+FILES = str | Path | bytes | bytearray
+
+
+class ImageEmbedder:
+    """Embeds images with a model, after preprocessing them as the model's file says. `tfdml.load` creates it.
+
+    Args:
+        model: model of a method.
+        preprocessing: `tfdml.Preprocessing`; None: `model.preprocessing`.
+        source: the file of the model, for messages.
+    """
+
+    def __init__(self, model: EmbeddingModel, preprocessing: Preprocessing | None = None, source: FilePath = ""):
+        self.model, self.source = model, str(source)
+        self.preprocessing = preprocessing or model.preprocessing
+        if self.preprocessing is None:
+            raise ValueError(
+                f"{source or model.name} has no preprocessing. Set model.preprocessing before saving the model: "
+                "tfdml.Preprocessing.of(model) if it has a backbone of tfdml, otherwise "
+                "tfdml.Preprocessing(image_size=..., mean=..., std=...). Or give it with "
+                "tfdml.load(file, preprocessing=...)."
+            )
+        self._prepare = Preprocessor.of(self.preprocessing)
+
+    @expects(batch_size=integer(1))
+    def embed(self, images: Images, batch_size: int = 128, verbose: Verbosity = 0) -> np.ndarray:
+        """Returns the embeddings `[N, D]` of images, float32: the same as in evaluation.
+
+        Args:
+            images: one of
+
+                - the path of an image file (`str` or `Path`), or a list of paths;
+                - the contents of an image file (`bytes`), or a list of them;
+                - an array `[H, W, 3]` or `[N, H, W, 3]` of RGB pixels from 0 to 255, of any dtype, or a list of
+                  arrays of any size;
+                - a `tf.data.Dataset` of paths, contents or such pixels, batched or not; of a tuple, only the first
+                  element.
+
+            batch_size: number of images that the network processes at once.
+            verbose: as in `keras.Model.predict`: 1 or "auto" shows a progress bar, 0 does not.
+
+        Example: `tfdml.load("runs/quickstart").embed(["car.jpg", "other_car.jpg"])`.
+        """
+        if isinstance(images, tf.data.Dataset):
+            images = _first_of_tuples(images)
+            if getattr(images.element_spec, "dtype", None) != tf.string:
+                return self._embed_dataset(images, batch_size, verbose)
+            images = [each for batch in images for each in _texts(batch)]
+        images = _listed(images)
+        if not len(images):
+            return self._nothing()
+        if isinstance(images[0], FILES):
+            return self.embed_split(_split_of(images), batch_size, verbose)
+        return self._embed_arrays(images, batch_size, verbose)
+
+    def prepare(self, images: Images) -> np.ndarray:
+        """Returns images as the network `model` takes them, float32 `[N, H, W, 3]`.
+
+        Args:
+            images: paths of image files or arrays of pixels, as `embed` takes them.
+
+        Example: `loaded.model(loaded.prepare(["car.jpg", "other_car.jpg"]))`.
+        """
+        images, size = _listed(images), self.preprocessing.image_size
+        if not len(images):
+            return np.zeros((0, size, size, 3), np.float32)
+        if isinstance(images[0], FILES):
+            split = _split_of(images)
+            with _naming_unreadable(split):
+                return next(iter(evaluation_batches(split, self._prepare, batch_size=len(split)))).numpy()
+        _warn(_why_not_all_pixels(images))
+        seed = tf.zeros([2], tf.int64)
+        return np.stack([self._prepare.from_pixels(tf.cast(image, tf.float32), seed).numpy() for image in images])
+
+    def embed_split(self, split: Split, batch_size: int = 128, verbose: Verbosity = "auto") -> np.ndarray:
+        """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`, cropped to its boxes.
+
+        Args:
+            split: a dataset's split, such as `pipelines.datasets.load("toycars").test`.
+            batch_size, verbose: as of `embed`.
+        """
+        batches = evaluation_batches(split, self._prepare, batch_size=min(batch_size, len(split)))
+        with _naming_unreadable(split):
+            return self._run(batches, len(split), verbose)
+
+    def __repr__(self):
+        about, name = self.preprocessing, type(self.model).__name__
+        source = f" of {self.source}" if self.source else ""
+        return (
+            f"<ImageEmbedder{source}: {name}, {self._nothing().shape[1]} dimensions, images of {about.image_size} x "
+            f"{about.image_size} pixels by {about.transform!r}>"
+        )
+
+    def _embed_arrays(self, arrays, batch_size, verbose):
+        count = len(arrays)
+        _warn(_why_not_all_pixels(arrays))
+        padding = -count % min(batch_size, count)
+
+        def pixels():
+            yield from (np.asarray(array, np.float32) for array in itertools.chain(arrays, [arrays[-1]] * padding))
+
+        dataset = tf.data.Dataset.from_generator(pixels, output_signature=tf.TensorSpec([None, None, 3]))
+        dataset = dataset.apply(tf.data.experimental.assert_cardinality(count + padding))
+        return self._run(self._batches(dataset, min(batch_size, count)), count, verbose)
+
+    def _embed_dataset(self, dataset, batch_size, verbose):
+        shape = getattr(dataset.element_spec, "shape", tf.TensorShape(None))
+        if shape.rank not in (3, 4) or shape[-1] not in (3, None):
+            raise ValueError(
+                "Expected a dataset of paths, or of pixels [height, width, 3] or [batch, height, width, 3]; received "
+                f"elements {dataset.element_spec}."
+            )
+        if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
+            raise ValueError("Expected a finite dataset, received one that repeats forever; use dataset.take(...).")
+        for first in dataset.take(1):
+            _warn(why_no_pixels(np.asarray(first if shape.rank == 3 else first[0]), 0))
+            dataset = dataset.unbatch() if shape.rank == 4 else dataset
+            return self._embed_batches(self._batches(dataset, batch_size), verbose)
+        return self._nothing()
+
+    def _embed_batches(self, batches, verbose):
+        # Keras' `predict` warns at the end of a dataset of unknown length.
+        bar = ProgressBar(None, "batch", verbose=None if verbose == "auto" else verbose)
+        embeddings = []
+        for images in batches:
+            embeddings.append(self.model.predict_on_batch(images))
+            bar.add(1)
+        bar.end()
+        return np.concatenate(embeddings).astype(np.float32, copy=False)
+
+    def _batches(self, pixels, batch_size):
+        seed = tf.zeros([2], tf.int64)
+
+        def prepared(image):
+            return self._prepare.from_pixels(tf.ensure_shape(tf.cast(image, tf.float32), [None, None, 3]), seed)
+
+        return pixels.map(prepared, num_parallel_calls=CORES).batch(batch_size).prefetch(2)
+
+    def _run(self, batches, count, verbose):
+        # Other workers need not embed these images.
+        embedder = Embedder(self.model, verbose=verbose, workers=ALONE)
+        return embedder(batches, count).astype(np.float32, copy=False)
+
+    def _nothing(self):
+        size = self.preprocessing.image_size
+        return np.zeros((0, self.model(keras.KerasTensor((None, size, size, 3))).shape[-1]), np.float32)
+
+
+@contextlib.contextmanager
+def _naming_unreadable(split):
+    """A context whose errors name the image of a split that cannot be read."""
+    try:
+        yield
+    except tf.errors.OpError as error:
+        named = unreadable_error(split) if is_of_pipeline(error) else None
+        if named is None:
+            raise
+        raise named from error
+
+
+def _split_of(files):
+    """Returns the split of image files or their contents, after looking whether they are there."""
+    if isinstance(files[0], bytes | bytearray):
+        return _split_of_contents(files)
+    for position, path in enumerate(files):
+        if not isinstance(path, str | Path):
+            raise ValueError(f"Expected paths only, received {type(path).__name__} at position {position}.")
+        if not Path(path).is_file():
+            what = "is a folder; give its image files" if Path(path).is_dir() else "does not exist"
+            raise FileNotFoundError(f"Image {position}, {str(path):.200}, {what}.")
+    return Split(np.array([str(path) for path in files], dtype=object), np.zeros(len(files), np.int64))
+
+
+def _split_of_contents(files):
+    for position, contents in enumerate(files):
+        if not isinstance(contents, bytes | bytearray):
+            kind = type(contents).__name__
+            raise ValueError(f"Expected contents of files only, received {kind} at position {position}.")
+        if b"\0" not in contents and os.path.exists(contents):
+            raise ValueError(
+                f"Image {position} is the path {bytes(contents)!r} in bytes. Give it as text: os.fsdecode(...)."
+            )
+    return Split(np.array([bytes(each) for each in files], dtype=object), np.zeros(len(files), np.int64))
+
+
+def _why_not_all_pixels(arrays):
+    """Returns why the first of arrays that cannot be pixels from 0 to 255 cannot, or None."""
+    reasons = [why_no_pixels(np.asarray(array), position) for position, array in enumerate(arrays)]
+    return next(filter(None, reasons), None)
+
+
+def _warn(reason):
+    if reason:
+        warnings.warn(reason, stacklevel=4)
+
+
+def _listed(images):
+    """Converts images to a list or array of single images."""
+    if isinstance(images, FILES):
+        return [images]
+    if tf.is_tensor(images):
+        if images.dtype == tf.string:
+            return _texts(images)
+        images = images.numpy()
+    if isinstance(images, np.ndarray):
+        return images[None] if images.ndim == 3 and images.dtype.kind not in "OSU" else list(images)
+    if hasattr(images, "__array_interface__"):
+        return [np.asarray(images)]
+    if isinstance(images, dict) or not hasattr(images, "__iter__"):
+        raise ValueError(f"Expected paths, contents of files, or arrays of pixels; received {type(images).__name__}.")
+    return list(images)
+
+
+def _texts(tensor):
+    """Paths or contents of files, of a tensor of texts, which are bytes: contents have a zero byte, as no path has."""
+    if tensor.shape.rank > 1:
+        raise ValueError(f"Expected paths or contents of files [N], received shape {tuple(tensor.shape)}.")
+    texts = np.atleast_1d(tensor.numpy()).tolist()
+    return [text if b"\0" in text else os.fsdecode(text) for text in texts]
+
+
+def _first_of_tuples(dataset):
+    return dataset.map(lambda first, *rest: first) if isinstance(dataset.element_spec, tuple) else dataset

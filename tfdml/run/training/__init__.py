@@ -1,0 +1,1 @@
+"""Training by flags: model, optimizer, sampler, callbacks, checkpoints."""

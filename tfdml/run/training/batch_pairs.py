@@ -1,0 +1,71 @@
+"""Checks that batches have the pairs that a loss learns from."""
+
+import inspect
+
+import numpy as np
+import tensorflow as tf
+from absl import logging
+
+from pipelines.sampling import Sampler
+from tfdml import registry
+from tfdml.registry.loss_hooks import hooks_of
+
+STEPS = 64
+
+
+def check_pairs(loss, sampler, labels, settings):
+    """Raises if the first batches have no pair of one class, or none of two, and warns where few images have one.
+
+    Only for losses that learn from pairs within the batch: those with proxies do without. A loss of given pairs or
+    triplets needs a sampler that draws them.
+
+    Args:
+        loss: the loss; `needs_pairs` says whether it does.
+        sampler: sampler bound to the labels.
+        labels: `[N]` class of each training row.
+        settings: namespace with the flags' values.
+    """
+    hooks = hooks_of(loss)
+    if not hooks.needs_pairs:
+        return
+    if hooks.batch_parts > 1 and sampler.parts != hooks.batch_parts:
+        others = _samplers(lambda sampler: sampler.parts == hooks.batch_parts)
+        raise ValueError(
+            f"--loss={settings.loss} takes batches in {hooks.batch_parts} parts, whose rows belong together; received "
+            f"--sampler={settings.sampler}, whose batches have {sampler.parts}. Use {others}."
+        )
+    rows = sampler.rows(settings.seed, tf.range(STEPS)).numpy()
+    counts = [np.unique(batch, return_counts=True)[1] for batch in np.asarray(labels)[rows]]
+    with_positive = sum(np.sum(count[count > 1]) for count in counts) / rows.size
+    here = f"--sampler={settings.sampler}"
+    if with_positive == 0:
+        raise ValueError(
+            f"None of the first {STEPS} batches of {here} has two images of a class, which --loss={settings.loss} "
+            f"needs. Use {_several_per_class()}, whose batches have several images of each class."
+        )
+    if len(np.unique(labels)) == 1:
+        logging.warning("All training images are of one class; --loss=%s needs two classes or more.", settings.loss)
+    elif all(len(count) == 1 for count in counts):
+        raise ValueError(
+            f"Each of the first {STEPS} batches of {here} has images of one class only; --loss={settings.loss} needs "
+            "two classes or more."
+        )
+    if with_positive < 0.5:
+        logging.warning(
+            "Only %.1f %% of the images in batches of %s come with another one of their class, which --loss=%s needs. "
+            "Batches of %s have several images of each class.",
+            100 * with_positive,
+            here,
+            settings.loss,
+            _several_per_class(),
+        )
+
+
+def _several_per_class():
+    return _samplers(lambda sampler: sampler.several_per_class)
+
+
+def _samplers(fits):
+    """Returns the names of the registered samplers for whose class the function `fits` is true."""
+    classes = {name: thing for name, thing in registry.registered("sampler").items() if inspect.isclass(thing)}
+    return " or ".join(name for name, each in classes.items() if issubclass(each, Sampler) and fits(each)) or "another"

@@ -1,0 +1,124 @@
+"""The model of a run."""
+
+import re
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from pipelines.preprocessing import image_size_of
+from tfdml import registry
+from tfdml.backbones import Backbone
+from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.run.directory.model_files import load_weights
+from tfdml.run.training.batch_pairs import check_pairs
+from tfdml.run.training.fine_tuning import without_auto
+from tfdml.run.training.optimizer import check_loss, make_optimizer
+from tfdml.run.training.sampler import sampler_of
+
+
+def build_model(experiment, sampler, *, tell=True):
+    """Builds the model with all variables, compiled, under the strategy; the same weights every time.
+
+    Args:
+        experiment: `Experiment`.
+        sampler: sampler bound to the training rows.
+        tell: whether to print which weights were loaded, and what flags that say `auto` stand for.
+
+    Returns:
+        The model, the sampler as its method wraps it, and the number of steps that make an epoch.
+    """
+    train, tell = experiment.splits.train, tell and experiment.chief
+    keras.utils.set_random_seed(experiment.settings.seed)
+    with experiment.strategy.scope():
+        backbone = _pretrained_backbone(experiment, tell)
+        settings = _settings_for(backbone, experiment, tell)
+        model = _embedding_model(experiment, settings, backbone)
+    # Not under the strategy, which would copy its tables to every replica.
+    wrapped, steps_per_epoch = sampler_of(model, sampler, experiment)
+    with experiment.strategy.scope():
+        loss = registry.create("loss", settings.loss, classes=train.num_classes)
+        check_loss(loss, train.num_classes, settings)
+        check_pairs(loss, sampler, train.labels, settings)
+        optimizer = make_optimizer(settings, steps_per_epoch)
+        model.compile(
+            optimizer=optimizer,
+            loss=loss,
+            pieces=settings.pieces,
+            memory=settings.memory or None,
+            jit_compile=settings.jit_compile,
+        )
+        optimizer.build(model.trainable_variables)
+    return model, wrapped, steps_per_epoch
+
+
+def make_backbone(settings):
+    """The backbone of the settings, which declares how pixels are scaled, or a ValueError."""
+    backbone = registry.create("backbone", settings.backbone)
+    if not isinstance(backbone, Backbone):
+        raise ValueError(
+            f"--backbone={settings.backbone}: {type(backbone).__name__} must be a tfdml.backbones.Backbone, which "
+            "declares how pixels are scaled: Backbone(inputs, {'output': outputs}, mean=..., std=..., image_size=...)."
+        )
+    return backbone
+
+
+def _pretrained_backbone(experiment, tell):
+    """The backbone with its first weights."""
+    settings = experiment.settings
+    backbone = make_backbone(settings)
+    if settings.initial_weights:
+        loaded = load_weights(backbone, settings.initial_weights)
+        if tell:
+            print(loaded, flush=True)
+    return backbone
+
+
+def _settings_for(backbone, experiment, tell):
+    """The settings without `auto`; prints what took its place."""
+    before, after = vars(experiment.settings), without_auto(experiment.settings, backbone)
+    chosen = [f"--{name}={value}" for name, value in vars(after).items() if value != before[name]]
+    if chosen and tell:
+        print(f"Defaults for this backbone: {' '.join(chosen)}", flush=True)
+    return after
+
+
+def _embedding_model(experiment, settings, backbone):
+    """The method's model of the backbone, with variables."""
+    arguments = {"backbone": backbone, "embedding_size": settings.embedding_size}
+    if settings.freeze_batch_norm != "none":
+        arguments["freeze_batch_norm"] = settings.freeze_batch_norm
+    if settings.head != "linear":
+        arguments["head"] = registry.create("head", settings.head)
+    # What `auto` chose is an offer, which a method may not take, or set itself.
+    demanded = {name: f"--{name}" for name in arguments if vars(experiment.settings)[name] != "auto"}
+    model = registry.create("method", settings.method, demanded, **arguments)
+    model.preprocessing = experiment.images.preprocessing(model)
+    size = image_size_of(backbone, settings.image_size)
+    _check_takes(backbone, size, settings.backbone)
+    model.call_on((1, size, size, 3))
+    return model
+
+
+def _check_takes(backbone, size, spec):
+    """Raises a ValueError if a backbone does not take images of a size: alone, which tells it in clearer words."""
+    shape, own = (1, size, size, 3), backbone.image_size
+    try:
+        # First by shapes: of smaller images than its own a network may leave nothing, and TensorFlow then crashes.
+        if own and size < own and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
+            raise ValueError("Nothing would be left of them.")
+        backbone(np.zeros(shape, np.float32))
+    except (tf.errors.InvalidArgumentError, ValueError) as error:
+        such = f", such as {own}, its own" if own and own != size else ""
+        raise ValueError(
+            f"--backbone={spec} does not take images of {size} x {size} pixels; give another --image_size{such}. "
+            f"It says: {_said(error)}."
+        ) from error
+
+
+def _said(error):
+    """Returns the sentence of an error that says what is wrong; Keras prints it in bold."""
+    if isinstance(error, tf.errors.OpError):
+        return tensorflow_reason(error)
+    *_, last = re.findall(r"\x1b\[1m([^\x1b]*)", str(error)) or [str(error)]
+    return last.split(". ")[0].strip().rstrip(".")

@@ -1,0 +1,119 @@
+"""The optimizer of a run, with its schedule."""
+
+import keras
+from absl import logging
+
+from tfdml import registry
+from tfdml.callbacks import WeightAverage
+from tfdml.registry.loss_hooks import hooks_of
+from tfdml.run.experiment.length import epochs_of
+
+# The optimizer's argument that each flag sets.
+ARGUMENTS = {
+    "lr_multipliers": "lr_multipliers",
+    "frozen_steps": "warmup_epochs",
+    "decay_biases_and_norms": "decay_biases_and_norms",
+    "global_clipnorm": "clip_norm",
+}
+
+
+def make_optimizer(settings, steps_per_epoch):
+    """The optimizer that the settings describe.
+
+    Args:
+        settings: namespace with the flags' values.
+        steps_per_epoch: steps that make an epoch.
+    """
+    _, given = registry.parse(settings.optimizer)[0]
+    wanted = _arguments(settings, given, steps_per_epoch)
+    optimizer = registry.create("optimizer", settings.optimizer, **wanted)
+    for argument, value in wanted.items():
+        flag = ARGUMENTS[argument]
+        if argument in given:
+            raise ValueError(f"--{flag} and {argument} in --optimizer={settings.optimizer} are the same; give one.")
+        if not hasattr(optimizer, argument) or getattr(optimizer, argument) != value:
+            raise ValueError(
+                f"--{flag} needs an optimizer with the argument {argument}; {settings.optimizer} has none."
+            )
+    if optimizer.use_ema:
+        raise ValueError("use_ema would change the weights where a run is stopped; use --ema, which does not.")
+    _schedule(optimizer, settings, steps_per_epoch)
+    if settings.precision == "mixed_float16":
+        return keras.optimizers.LossScaleOptimizer(optimizer)
+    return optimizer
+
+
+def parse_multipliers(items):
+    """`["embedding=10", "proxies=100"]` to `{"embedding": 10.0, "proxies": 100.0}`."""
+    multipliers = {}
+    for item in items:
+        group, _, factor = (part.strip() for part in item.partition("="))
+        try:
+            value = float(factor)
+        except ValueError:
+            group = ""
+        if not group or group in multipliers:
+            raise ValueError(
+                f"Expected --lr_multipliers=group=factor,group=factor with each group once, such as "
+                f"embedding=10,loss=100; received {','.join(items)}."
+            )
+        multipliers[group] = value
+    return multipliers
+
+
+def check_loss(loss, classes, settings):
+    """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on."""
+    given = hooks_of(loss).classes
+    if given is not None and given < classes:
+        raise ValueError(
+            f"--loss={settings.loss} has classes={given}, and --dataset={settings.dataset} has {classes} training "
+            "classes. Leave the argument out: it is then their number."
+        )
+
+
+def make_average(settings, model):
+    """The moving average of the model's weights that --ema asks for, or None."""
+    if not settings.ema:
+        return None
+    average = WeightAverage(settings.ema)
+    average.make(model)
+    return average
+
+
+def _arguments(settings, given, steps_per_epoch):
+    """Returns the arguments of the optimizer that flags set, without those that keep its defaults."""
+    arguments = {}
+    if settings.lr_multipliers:
+        arguments["lr_multipliers"] = parse_multipliers(settings.lr_multipliers)
+    if settings.warmup_epochs:
+        epochs = epochs_of(settings, steps_per_epoch)
+        if settings.warmup_epochs >= epochs:
+            logging.warning(
+                "--warmup_epochs=%g of %d epochs never trains the backbone.", settings.warmup_epochs, epochs
+            )
+        # An optimizer that accumulates gradients counts its updates, not the batches.
+        batches = given.get("gradient_accumulation_steps") or 1
+        updates = settings.warmup_epochs * steps_per_epoch / batches
+        arguments["frozen_steps"] = {"backbone": max(round(updates), 1)}
+    if not settings.decay_biases_and_norms:
+        arguments["decay_biases_and_norms"] = False
+    if settings.clip_norm:
+        arguments["global_clipnorm"] = settings.clip_norm
+    return arguments
+
+
+def _schedule(optimizer, settings, steps_per_epoch):
+    before, epochs = float(keras.ops.convert_to_numpy(optimizer.learning_rate)), epochs_of(settings, steps_per_epoch)
+    schedule = registry.create(
+        "schedule",
+        settings.schedule,
+        learning_rate=before,
+        steps_per_epoch=steps_per_epoch,
+        epochs=epochs,
+    )
+    late = [last + 1 for last in getattr(schedule, "boundaries", ()) if last + 1 >= epochs * steps_per_epoch]
+    if late:
+        message = "--schedule=%s changes the learning rate after %g epochs, and the run has %d."
+        logging.warning(message, settings.schedule, late[0] / steps_per_epoch, epochs)
+    if schedule != before:
+        optimizer.learning_rate = schedule

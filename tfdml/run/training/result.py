@@ -1,0 +1,190 @@
+"""The result of a run, and the files written at its end."""
+
+import numpy as np
+
+from pipelines.images.pictures import thumbnails
+from pipelines.preprocessing import image_size_of
+from tfdml.callbacks import Projector
+from tfdml.evaluation import cost, diversity
+from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.run.directory.model_files import save_model
+from tfdml.run.experiment.clusters import clusters_of
+
+# Side of the projector's pictures, pixels.
+THUMBNAIL = 48
+
+
+def result_of(experiment, run, model, evaluation, step, build_untrained, assignment=None):
+    """Measures the untrained, the best and the final model on the test split, and writes the final files.
+
+    The model may have the weights of the best one afterwards.
+
+    Args:
+        experiment: `Experiment`.
+        run: `RunDirectory`, with the best model in it.
+        model: the final model.
+        evaluation: `RetrievalEvaluation` that watched it.
+        step: number of steps taken.
+        build_untrained: function that makes the model as it was before training.
+        assignment: the cluster of each training image; None where there are none.
+    """
+    selected_on, test = experiment.settings.evaluate_on, experiment.splits.test
+    embeddings = evaluation.embeddings
+    if selected_on != "test" or embeddings is None or evaluation.history[-1]["step"] != step:
+        embeddings = experiment.embed(model, test)
+    final = experiment.measure(embeddings, test)
+    shown = experiment.settings.projector
+    # All workers embed.
+    clusters = clusters_of(embeddings, experiment, model, experiment.splits.train, assignment) if shown else None
+    if experiment.chief:
+        save_model(model, run.final_model)
+        if shown:
+            write_projector(experiment, embeddings, run, model.learner_count, clusters)
+    if selected_on == "test":
+        chosen, untrained, watched = model, evaluation.history[0]["metrics"], {}
+    else:
+        watched = {selected_on: _watched(experiment, model, evaluation, step)}
+        chosen = build_untrained()
+        untrained = experiment.measure(experiment.embed(chosen, test), test)
+    if evaluation.best["step"] != step:
+        chosen.load_weights(run.model)
+        embeddings = experiment.embed(chosen, test)
+    best = experiment.scores(embeddings, test)
+    index = experiment.splits.protocol.index
+    return {
+        **({"index": repr(index)} if index.is_approximate else {}),
+        "untrained": untrained,
+        "metrics": final,
+        "best": {
+            **best.summary(),
+            "step": evaluation.best["step"],
+            "selected_on": selected_on,
+            "selected_by": evaluation.monitor,
+        },
+        **_intervals(best, test.labels),
+        **watched,
+        "selected_on": selected_on,
+        "step": step,
+        **learners_of(experiment, chosen, embeddings, model.learner_count),
+    }
+
+
+def _intervals(scores, labels):
+    """Returns the bootstrap intervals over classes of what are means over queries; nothing of a single class."""
+    classes = None if scores.queries is None else labels[scores.queries]
+    if classes is None or len(np.unique(classes)) < 2:
+        return {}
+    return {"intervals": bootstrap_intervals(scores.per_query, classes)}
+
+
+def _watched(experiment, model, evaluation, step):
+    """Returns the metrics of the final, the best and the untrained model on the split evaluated while training."""
+    last, split, protocol = evaluation.history[-1], experiment.splits.evaluation, experiment.splits.protocol
+    if last["step"] == step:
+        final = last["metrics"]
+    else:
+        final = experiment.measure(experiment.embed(model, split), split, protocol.while_training)
+    return {"metrics": final, "best": evaluation.best["metrics"], "untrained": evaluation.history[0]["metrics"]}
+
+
+def learners_of(experiment, model, embeddings, count):
+    """Measures how `count` learners of a model differ on the test split, and their cost; of one, an ensemble's cost.
+
+    Args:
+        experiment: `Experiment`.
+        model: the model.
+        embeddings: its embeddings `[N, D]` of the test split.
+        count: number of learners.
+    """
+    one_learner = model.of_one_learner()
+    if count == 1 and one_learner is None:
+        return {}
+    size = image_size_of(model.backbone, experiment.settings.image_size)
+    costs = cost(model, (size, size, 3))
+    if count == 1:
+        return {"cost": costs}
+    if one_learner is not None:
+        costs["one_learner"] = cost(one_learner, (size, size, 3))
+    return {"learners": diversity_of(experiment, embeddings, count), "cost": costs}
+
+
+def diversity_of(experiment, embeddings, count, metrics=None, weights=None):
+    """Measures how learners differ on the test split, see `tfdml.evaluation.diversity`.
+
+    Args:
+        experiment: `Experiment`.
+        embeddings: `[N, D]` of the test split.
+        count: number of learners.
+        metrics: the metrics of each learner alone; None: all of the protocol.
+        weights: of the learners together, see `tfdml.evaluation.diversity`; None: all alike.
+    """
+    test, while_training = experiment.splits.test, experiment.splits.protocol.while_training
+    return diversity(
+        embeddings,
+        test.labels,
+        count,
+        measure=lambda each: experiment.measure(each, test, metrics),
+        # K-means of all of them would take longer than the rest.
+        measure_together=lambda each: experiment.measure(each, test, while_training),
+        weights=weights,
+    )
+
+
+def write_projector(experiment, embeddings, run, learners=1, clusters=None):
+    """Writes the test split's embeddings for TensorBoard.
+
+    Args:
+        experiment: `Experiment`.
+        embeddings: `[N, D]`, of `learners` side by side.
+        run: `RunDirectory`.
+        learners: number of learners.
+        clusters: the cluster of each test image, or None.
+    """
+    test = experiment.splits.test
+    projector = Projector(
+        run.tensorboard,
+        None,
+        test.labels,
+        thumbnail=lambda row: pictures[np.searchsorted(rows, row)],
+        class_names=test.class_names,
+        seed=experiment.settings.seed,
+        learners=learners,
+        names=[test.name_of(row) for row in range(len(test))],
+        clusters=clusters,
+    )
+    rows = projector.rows
+    pictures = thumbnails(test, rows, THUMBNAIL)
+    projector.write(embeddings)
+
+
+def print_result(result, run):
+    """Prints the table of a run, and a second one where other classes than those of the test chose the best model."""
+    selected_on = result["selected_on"]
+    # Of the test alone it needs no name.
+    parts = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
+    for title, scores in parts.items():
+        best = f"best on {selected_on} (step {result['best']['step']})"
+        final = f"final (step {result['step']})"
+        print_table(title, {"untrained": scores["untrained"], best: scores["best"], final: scores["metrics"]})
+    print(f"\nRun directory: {run.path}")
+
+
+def print_table(title, rows):
+    """Prints metrics.
+
+    Args:
+        title: what stands above the names of the rows.
+        rows: name to dictionary of metrics; the last row says which metrics are shown.
+    """
+    width = max(map(len, rows))
+    shown = {name.replace("recall_at_", "Recall@"): name for name in list(rows.values())[-1] if name != "queries"}
+    widths = {head: max(len(head), 5) for head in shown}
+    print(f"\n{title:{width}}  " + "  ".join(f"{head:>{widths[head]}}" for head in shown))
+    for name, metrics in rows.items():
+        print(
+            f"{name:{width}}  " + "  ".join(f"{_cell(metrics.get(key)):>{widths[head]}}" for head, key in shown.items())
+        )
+
+
+def _cell(value):
+    return "-" if value is None else f"{value:.3f}"

@@ -1,0 +1,126 @@
+"""The callbacks of a run."""
+
+import dataclasses
+
+import keras
+
+from tfdml.callbacks import DivergenceGuard, RetrievalEvaluation, SamplerRefresh
+from tfdml.callbacks.training_parts import TrainingParts
+from tfdml.console.progress_bar import verbosity
+from tfdml.registry.loss_hooks import hooks_of
+from tfdml.run.directory.checkpoint_folder import CheckpointFolder
+from tfdml.run.directory.model_files import save_model
+from tfdml.run.directory.run_log import RunLog
+from tfdml.run.experiment.length import epochs_of, evaluations_of, patience_of
+from tfdml.run.training.epoch_log import EpochLog
+from tfdml.run.training.optimizer import make_average
+from tfdml.run.training.run_checkpoint import RunCheckpoint
+
+
+@dataclasses.dataclass(frozen=True)
+class RunCallbacks:
+    """All callbacks of a run, in the order in which they act, and those that the run asks things of.
+
+    Args:
+        in_order: list of all.
+        evaluation: the `RetrievalEvaluation`.
+        checkpoint: the `RunCheckpoint`.
+        watches: name to callback whose `finding()` belongs to the result.
+    """
+
+    in_order: list[keras.callbacks.Callback]
+    evaluation: RetrievalEvaluation
+    checkpoint: RunCheckpoint
+    watches: dict[str, keras.callbacks.Callback]
+
+    @classmethod
+    def of(cls, experiment, model, sampler, batches, progress, run, stop):
+        """Creates the callbacks.
+
+        Args:
+            experiment: `Experiment`.
+            model: the compiled model.
+            sampler: the sampler of the training batches.
+            batches: `Batches` of the run.
+            progress: `Progress` of the run.
+            run: `RunDirectory`.
+            stop: `StopRequest`.
+        """
+        settings, chief = experiment.settings, experiment.chief
+        log = RunLog(run.path, enabled=chief)
+        average = make_average(settings, model)
+        evaluation = _evaluation(experiment, model, batches, progress, run, log, average)
+        parts = TrainingParts(
+            images=lambda: experiment.images.evaluation(experiment.splits.train, model, tolerant=True),
+            labels=experiment.splits.train.labels,
+            sampler=sampler,
+            seed=settings.seed,
+            steps=epochs_of(settings, progress.steps_per_epoch) * progress.steps_per_epoch,
+            steps_per_epoch=progress.steps_per_epoch,
+            step=lambda: progress.step,
+            log=log,
+            verbose=verbosity(chief),
+        )
+        bad_images = experiment.images.bad_images()
+        watches = {"bad_images": bad_images} if bad_images else {}
+        watches |= model.callbacks(parts) | refresh_of(parts)
+        averages = {"average": average} if average else {}
+        memories = {"memory": model.past_batches} if model.past_batches else {}
+        checkpoint = RunCheckpoint(
+            CheckpointFolder(run.checkpoints, keep=settings.keep_checkpoints),
+            progress,
+            {"evaluation": evaluation, "log": log, "progress": progress, **averages, **memories, **watches},
+            every_steps=settings.checkpoint_every,
+            stop=stop,
+            writes=chief,
+        )
+        guard = DivergenceGuard(step=lambda: progress.step)
+        epoch_log = EpochLog(log, step=lambda: progress.step)
+        between = [*hooks_of(model.loss).callbacks(parts), *averages.values(), *watches.values()]
+        return cls([progress, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches)
+
+    @property
+    def assignment(self):
+        """The cluster of each training image; None where the data are not divided."""
+        return getattr(self.watches.get("clusters"), "assignment", None)
+
+    def findings(self):
+        """Returns the findings of the watches by name, for the result."""
+        return {name: found for name, watch in self.watches.items() if (found := watch.finding()) is not None}
+
+
+def refresh_of(parts):
+    """Returns the callback that refreshes the sampler by its name; none where its tables are made from labels alone."""
+    if not parts.sampler.refresh_every:
+        return {}
+    refresh = SamplerRefresh(parts.images(), parts.sampler, count=len(parts.labels), **parts.of_passes())
+    return {"sampler": refresh}
+
+
+def _evaluation(experiment, model, batches, progress, run, log, average):
+    """The callback that measures the model while it trains, and saves it where it is the best so far."""
+    settings, split, protocol = experiment.settings, experiment.splits.evaluation, experiment.splits.protocol
+    every, unit = evaluations_of(settings, progress.steps_per_epoch)
+
+    def on_evaluation(step, metrics, is_best, seconds):
+        # How many queries there are is no curve.
+        curves = {name: value for name, value in metrics.items() if name != "queries"}
+        more = {name: value for name, value in metrics.items() if name == "queries"}
+        log.write("evaluation", step, curves, split=settings.evaluate_on, seconds=round(seconds, 3), **more)
+        if is_best and experiment.chief:
+            save_model(model, run.model)
+
+    return RetrievalEvaluation(
+        batches.evaluation,
+        split.labels,
+        every=every,
+        unit=unit,
+        prefix=settings.evaluate_on,
+        patience=patience_of(settings),
+        measure=lambda embeddings: experiment.measure(embeddings, split, protocol.while_training),
+        monitor=protocol.selecting(settings.select_by),
+        on_evaluation=on_evaluation,
+        step=lambda: progress.step,
+        average=average,
+        verbose=verbosity(experiment.chief),
+    )

@@ -1,0 +1,128 @@
+"""A run from its flags to its result."""
+
+import functools
+
+import keras
+import tensorflow as tf
+from absl import logging
+
+from tfdml.console.errors import TrainingStopped
+from tfdml.console.progress_bar import verbosity
+from tfdml.console.progress_lines import ProgressLines
+from tfdml.run.directory.environment import environment
+from tfdml.run.directory.hparams import write_hparams
+from tfdml.run.experiment.experiment import Experiment
+from tfdml.run.experiment.image_data import Batches
+from tfdml.run.experiment.length import epochs_of, late_rise, plan_of
+from tfdml.run.experiment.splits import check_images, to_record
+from tfdml.run.experiment.tensorflow_setup import set_up
+from tfdml.run.training.model import build_model
+from tfdml.run.training.progress import Progress
+from tfdml.run.training.result import print_result, result_of
+from tfdml.run.training.run_callbacks import RunCallbacks
+from tfdml.run.training.sampler import make_sampler
+from tfdml.run.training.stop_request import StopRequest
+from tfdml.run.training.unused_flags import unused_flags
+
+# What TensorFlow raises in a collective operation when a process that takes part is gone.
+LOST_WORKER = (
+    tf.errors.UnavailableError,
+    tf.errors.AbortedError,
+    tf.errors.DeadlineExceededError,
+)
+
+
+def train(settings, run, serialized):
+    """Trains what the settings say in a run directory, or goes on with it, and prints the result.
+
+    Args:
+        settings: namespace with the flags' values.
+        run: `RunDirectory`.
+        serialized: `{name: "--name=value"}`, to know the run again.
+    """
+    run.check_claim(serialized)
+    result = run.result()
+    if result is not None:
+        print(f"The run in {run.path} is complete; give another --run_dir to train again.")
+        print_result(result, run)
+        return
+    if settings.steps and settings.epochs:
+        print(f"--steps={settings.steps} is the length of the run; --epochs={settings.epochs} needs --steps=0.")
+    for sentence in unused_flags(settings):
+        logging.warning(sentence)
+    # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
+    if settings.devices != "workers":
+        run.check_free()
+    strategy = set_up(settings)
+    # A run that has begun goes on with the classes that it had.
+    recorded = run.recorded_dataset() if run.has_checkpoint else {}
+    experiment = Experiment.of(settings, strategy, classes=recorded.get("classes"))
+    check_images(recorded, experiment.splits.dataset, run.path)
+    stop = StopRequest()
+    try:
+        with experiment.naming_unreadable():
+            result = _train(experiment, run, serialized, stop)
+    except LOST_WORKER as error:
+        if settings.devices != "workers":
+            raise
+        if stop.requested:
+            raise TrainingStopped(f"Stopped by {stop.requested}, and by the first worker, which saves.") from error
+        raise OSError(
+            "Another worker was lost, and training cannot go on without it. Start all workers again with the same "
+            f"command; they go on from the last checkpoint in {run.checkpoints}."
+        ) from error
+    if experiment.chief:
+        write_hparams(run, result)
+        run.write_result(result)
+        print_result(result, run)
+
+
+def _train(experiment, run, serialized, stop):
+    settings, chief = experiment.settings, experiment.chief
+    # Refuses batches that are too large before a backbone's weights are downloaded.
+    build = functools.partial(build_model, experiment, make_sampler(settings, experiment.splits))
+    model, sampler, steps_per_epoch = build()
+    progress = Progress(steps_per_epoch)
+    batches = Batches(experiment, model, sampler, progress)
+    # Only now, when all flags have proven to work together, does the folder become this run's.
+    if chief:
+        run.claim(serialized)
+        run.record_dataset(to_record(settings, experiment.splits.dataset))
+        print(f"Training in {run.path}: {plan_of(settings, steps_per_epoch)}", flush=True)
+    with stop:
+        callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, run, stop)
+        evaluation = callbacks.evaluation
+        if callbacks.checkpoint.resume(model, logging.warning) and chief:
+            print(f"Going on with {run.path} after step {progress.step}.", flush=True)
+        if not (progress.at_epoch_end or evaluation.exhausted):
+            # The rest of an epoch, which has other steps than those after it.
+            end = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True))
+            _fit(experiment, model, batches, [*callbacks.in_order, end], progress)
+        if not evaluation.exhausted:
+            _fit(experiment, model, batches, callbacks.in_order, progress)
+    rise = None if evaluation.exhausted else late_rise(evaluation.history, evaluation.monitor)
+    if rise and chief:
+        print(rise)
+    if evaluation.exhausted and chief:
+        print(f"Stopped after step {progress.step}: {evaluation.patience} evaluations brought no better model.")
+    with evaluation.evaluated_weights():
+        result = result_of(
+            experiment, run, model, evaluation, progress.step, lambda: build(tell=False)[0], callbacks.assignment
+        )
+    return {**result, "seconds": round(progress.seconds, 1), "environment": environment(), **callbacks.findings()}
+
+
+def _fit(experiment, model, batches, callbacks, progress):
+    """Trains from where the run is to its end, or until a callback stops it."""
+    length = progress.steps_per_epoch - progress.step % progress.steps_per_epoch
+    verbose = verbosity(experiment.chief)
+    # Keras prints a line an epoch there.
+    lines = [ProgressLines()] if verbose == 2 else []
+    model.fit(
+        batches.training(length),
+        initial_epoch=progress.epoch,
+        epochs=epochs_of(experiment.settings, progress.steps_per_epoch),
+        callbacks=[*callbacks, *lines],
+        shuffle=False,
+        verbose=verbose,
+    )

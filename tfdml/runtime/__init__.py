@@ -1,0 +1,1 @@
+"""Devices, workers, sharded variables, and every private name of Keras."""

@@ -1,0 +1,20 @@
+"""What embeds images, by the path of a model."""
+
+from pathlib import Path
+
+from tfdml.run.loading import load
+from tfdml.serving.exported.exported_model import ExportedModel
+
+
+def embedder_of(model):
+    """Returns the `ImageEmbedder` of a `.keras` file or a run, or the `ExportedModel` of a SavedModel.
+
+    Args:
+        model: its path, as `--model` gives it.
+    """
+    if Path(model).is_file() or (Path(model) / "flags.txt").is_file():
+        return load(model)
+    try:
+        return ExportedModel(model)
+    except ValueError as error:
+        raise ValueError(f"--model={error} A .keras file or the folder of a run needs no export.") from None

@@ -1,0 +1,1 @@
+"""Embeds many images into shards, on one machine or with Apache Beam."""

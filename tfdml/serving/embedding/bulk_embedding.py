@@ -1,0 +1,77 @@
+"""Embeds many images into a folder of Parquet files."""
+
+import os
+from pathlib import Path
+
+from pipelines.datasets.packed_images import local
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.files.checked_files import naming
+from tfdml.files.embedding_job import MANIFEST, PLAN, EmbeddingJob
+from tfdml.files.folder_lock import LOCK, locked
+from tfdml.serving.embedding.embedding_pass import embed_rows
+from tfdml.serving.exported.exported_model import ExportedModel
+from tfdml.serving.exported.model_files import model_hash, saved_model_folder
+
+
+def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=None):
+    """Embeds images, or what is missing of them where this was interrupted; returns the `EmbeddingShards`.
+
+    Args:
+        out: folder to write.
+        images: `ImageList`.
+        model: folder of the exported model.
+        shard_rows: images of a shard.
+        batch_size: images that the model embeds at once. Default: 64 on a GPU, 8 without.
+        beam: list of options for Apache Beam, such as `--runner=DirectRunner`; None: this process embeds.
+    """
+    embed_on_beam = None if beam is None else _engine()
+    model = saved_model_folder(model)
+    # Workers of Beam have other working folders.
+    out, digest = Path(os.path.abspath(local(out, "--out="))), model_hash(model)
+    _check_target(out)
+    embedder = ExportedModel(model)
+    out.mkdir(parents=True, exist_ok=True)
+    with naming(out), locked(out, "folder of embeddings"):
+        job = EmbeddingJob.of(out, images, model=digest, dimension=embedder.dimension, shard_rows=shard_rows)
+        job.begin(images)
+        if beam is None:
+            _embed_missing(job, images, embedder, batch_size)
+        else:
+            embed_on_beam(job, images, os.path.abspath(model), batch_size=batch_size, options=beam)
+        shards = job.finish()
+    if not len(shards):
+        path, reason = min(shards.bad.items())
+        raise ValueError(f"No image can be read, first {path}: {reason}. {out} holds no embedding; remove it.")
+    return shards
+
+
+def _embed_missing(job, images, embedder, batch_size):
+    missing = job.missing()
+    if not missing:
+        return
+    left = sum(len(job.rows(number)) for number in missing)
+    bar = ProgressBar(len(images), "image", done=len(images) - left)
+    for number in missing:
+        part = images.part(job.rows(number))
+        found = embed_rows(part, range(len(part)), embedder, on_batch=bar.add, batch_size=batch_size)
+        job.write(number, part, *found)
+
+
+def _engine():
+    try:
+        from tfdml.serving.embedding.beam_embedding import embed_on_beam
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "apache_beam":
+            raise
+        raise ImportError("--runner needs Apache Beam: pip install 'tfdml[beam]'.") from None
+    return embed_on_beam
+
+
+def _check_target(out):
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"--out={out} is a file; give a folder.")
+    entries = out.iterdir() if out.is_dir() else ()
+    # A kill at the very start leaves what it was writing.
+    names = {entry.name for entry in entries if not entry.name.startswith(".writing-")}
+    if names - {LOCK} and not names & {PLAN, MANIFEST}:
+        raise ValueError(f"--out={out} is not empty and holds no embeddings; give a new folder.")

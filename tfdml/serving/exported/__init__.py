@@ -1,0 +1,1 @@
+"""Models for serving: SavedModel, LiteRT, ONNX."""

@@ -1,0 +1,131 @@
+"""The model card of an exported model: `README.md` for people and `metadata.json` for programs."""
+
+import json
+from pathlib import Path
+
+from tfdml.files.checked_files import json_of, read_bytes
+
+METADATA, README = "metadata.json", "README.md"
+# Of the card's format: a change that readers must know of raises it.
+VERSION = 1
+MEASURES = {"cosine": "cosine similarity", "euclidean": "Euclidean distance"}
+
+
+def write_card(path, facts):
+    """Writes the card into the folder of a SavedModel.
+
+    Args:
+        path: the folder.
+        facts: what JSON can hold, with the keys that `readme` and `signatures` read.
+    """
+    facts = {"version": VERSION, **facts, "signatures": signatures(facts)}
+    (Path(path) / METADATA).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+    (Path(path) / README).write_text(readme(facts), encoding="utf-8")
+
+
+def read_card(path):
+    """Returns the facts of the card in a SavedModel's folder; empty if there is none."""
+    file = Path(path) / METADATA
+    if not file.is_file():
+        return {}
+    try:
+        facts = json_of(read_bytes(file))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file} is damaged ({error}); export the model again.") from None
+    if not isinstance(facts, dict) or facts.get("version") != VERSION:
+        raise ValueError(f"{file} is of another version of tfdml; export the model again.")
+    embedding = facts.get("embedding")
+    if not isinstance(embedding, dict) or str(embedding.get("metric")) not in MEASURES:
+        raise ValueError(f"{file} is damaged (embedding is missing or wrong); export the model again.")
+    return facts
+
+
+def readme(facts):
+    """Returns the text of README.md."""
+    embedding, images = facts["embedding"], facts["images"]
+    rows = {
+        "method": f"`{facts['method']}`",
+        "backbone": f"`{facts['backbone']}`",
+        "initial weights": facts["weights"],
+        "licence of the initial weights": facts["weights_licence"],
+        "embedding": f"{embedding['dimension']} dimensions, compared by {MEASURES[embedding['metric']]}",
+        "learners": embedding["learners"],
+        "projection": embedding["projection"] or "none",
+        "images": f"{images['image_size']} × {images['image_size']} pixels by `{images['transform']}`",
+        "files that cannot be read": "are marked in the output `valid`" if facts["tolerant"] else "are an error",
+        **({"`model.tflite`": f"`embed_images` for LiteRT, weights in {facts['lite']}"} if facts["lite"] else {}),
+        **({"`model.onnx`": "`embed_images` for ONNX Runtime"} if facts["onnx"] else {}),
+        "trained on": f"`{facts['data']['dataset']}`",
+        "SHA-256 of the model": f"`{facts['sha256']}`",
+        "versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
+    }
+    parts = [
+        "# Model card",
+        "This SavedModel maps images to embeddings; similar images have similar embeddings. tfdml exported "
+        "it; it runs with TensorFlow alone. `metadata.json` says the same to programs.",
+        "\n".join(["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows.items())]),
+        *_scores(facts),
+        "\n".join(
+            ["## Signatures", "", "| name | inputs | outputs |", "|---|---|---|"]
+            + [
+                f"| `{name}` | {_list(each['inputs'])} | {_list(each['outputs'])} |"
+                for name, each in facts["signatures"].items()
+            ]
+        ),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def signatures(facts):
+    """Returns the signatures of the SavedModel: name to `{"inputs": {name: type and shape}, "outputs": ...}`."""
+    embedding, size = facts["embedding"], facts["images"]["image_size"]
+    found = {"embedding": f"float32 [B, {embedding['dimension']}]"}
+    learners = {"embeddings": f"float32 [B, {embedding['learners']}, {embedding['learner_dimension']}]"}
+    files, valid = {"image_bytes": "string [B]"}, {"valid": "bool [B]"} if facts["tolerant"] else {}
+    several = {"embed_learners": {"inputs": files, "outputs": {**learners, **valid}}}
+    return {
+        "serving_default": {"inputs": files, "outputs": {**found, **valid}},
+        "embed_images": {"inputs": {"images": f"float32 [B, {size}, {size}, 3]"}, "outputs": found},
+        "read_image": {"inputs": {"image_bytes": "string []"}, "outputs": {"image": f"float32 [{size}, {size}, 3]"}},
+        **(several if embedding["learners"] > 1 else {}),
+    }
+
+
+def _scores(facts):
+    scores, data = facts["scores"], facts["data"]
+    if not scores:
+        return []
+    selected = data["selected_on"]
+    honest = (
+        "The same images selected the best of several evaluations, as is usual in papers, so that the scores are "
+        "optimistic."
+        if selected == "test"
+        else "Other classes selected the model."
+        if selected
+        else "No image selected the model."
+    )
+    intervals = facts.get("intervals", {})
+    rows = [
+        f"| {name} | {value:.4f}{_interval(intervals.get(name))} |"
+        for name, value in scores.items()
+        if isinstance(value, float)
+    ]
+    before = "Before the projection, m" if facts["embedding"]["projection"] else "M"
+    protocol = f"`{data['protocol']}`" if data["protocol"] else "the dataset's protocol"
+    queries = f"{data['queries']:,} test queries" if data["queries"] else "the test images"
+    about = f"{before}easured by {protocol} on {queries} of the dataset. {honest}"
+    if intervals:
+        about += " Intervals are bootstrap intervals over classes: they resample the classes of the queries."
+    return ["## Scores", about, "\n".join(["| metric | value |", "|---|---|", *rows])]
+
+
+def _cell(value):
+    return str(value).replace("|", "\\|")
+
+
+def _interval(ends):
+    return "" if ends is None else f" (95%: {ends[0]:.4f} to {ends[1]:.4f})"
+
+
+def _list(tensors):
+    return ", ".join(f"`{name}` {about}" for name, about in tensors.items())

@@ -1,0 +1,1 @@
+"""Indexes of images, and searches in them."""

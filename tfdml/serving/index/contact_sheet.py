@@ -1,0 +1,50 @@
+"""Draws queries and their neighbors."""
+
+from PIL import Image, ImageDraw, ImageOps
+
+from tfdml.files.checked_files import naming, open_file
+
+# Pixels.
+SIDE, MARGIN, TEXT = 128, 8, 28
+# Characters of a label that fit below a picture.
+SHOWN = 20
+
+
+def draw(queries, found, path):
+    """Writes a picture with a row for each query: the query, then its neighbors with their similarities and labels.
+
+    Args:
+        queries: list of paths.
+        found: what `Searcher.search` returns for them.
+        path: file to write, such as `out.png`.
+    """
+    columns = 1 + max(map(len, found))
+    width, height = SIDE + MARGIN, SIDE + TEXT + MARGIN
+    sheet = Image.new("RGB", (columns * width + MARGIN, len(queries) * height + MARGIN), "white")
+    pen = ImageDraw.Draw(sheet)
+    for row, (query, neighbors) in enumerate(zip(queries, found, strict=True)):
+        tiles = [(query, "query", "")]
+        tiles += [(each.path, f"{each.similarity:.3f}", each.label or "") for each in neighbors]
+        for column, (file, *lines) in enumerate(tiles):
+            left, top = MARGIN + column * width, MARGIN + row * height
+            sheet.paste(_tile(file), (left, top))
+            for number, line in enumerate(lines):
+                pen.text((left, top + SIDE + 2 + number * TEXT // 2), _short(line), fill="black")
+    with naming(path):
+        sheet.save(path)
+
+
+def _short(text):
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 3].rstrip(' ,')}..."
+
+
+def _tile(file):
+    """Returns the picture in a square; grey where it is no longer there."""
+    try:
+        with open_file(file) as content, Image.open(content) as image:
+            # Decoded small where the format allows it.
+            image.draft("RGB", (2 * SIDE, 2 * SIDE))
+            upright = ImageOps.exif_transpose(image).convert("RGB")
+            return ImageOps.pad(upright, (SIDE, SIDE), color="white")
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return Image.new("RGB", (SIDE, SIDE), "lightgray")

@@ -1,0 +1,221 @@
+"""`IndexFolder`: the files of an index, checked before they are read."""
+
+import contextlib
+import functools
+import os
+import threading
+from pathlib import Path
+
+from tfdml.files.checked_files import (
+    checked_file,
+    fingerprint,
+    flush,
+    folder_in,
+    read_manifest,
+    reason_of,
+    vacated,
+    write_manifest,
+)
+from tfdml.files.parquet_files import read_columns, values_of
+from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.serving.exported.model_files import model_hash
+
+FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
+DELETION = "deletion of a tfdml index"
+TYPES = {"model": str, "dimension": int, "metric": str, "kind": str, "spec": str, "count": int, "trained_on": int}
+TYPES |= {"generation": int, "index": dict, "images": dict}
+
+
+class IndexFolder:
+    """A folder with a manifest, an index of faiss, a table of images, their embeddings, and the model.
+
+    | file | content |
+    |---|---|
+    | `manifest.json` | hash of the model, dimension, metric, number of images, fingerprints of the next two |
+    | `index-N.faiss` | the index |
+    | `images-N.parquet` | `id`, `path`, `label` of its rows |
+    | `embeddings/` | `EmbeddingShards` that it is built from |
+    | `model/` | the SavedModel |
+    | `images/` | the images of a dataset in memory, to which paths that are not absolute lead |
+    | `bad_images.jsonl` | images that could not be read, if there are any |
+    | `deletion.json` | while images are deleted: which |
+
+    A new generation, N + 1, is written beside the old one, and the manifest replaced: at any time the index is whole.
+
+    Args:
+        path: the folder.
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.model, self.bad_images = (self.path / name for name in ("model", "bad_images.jsonl"))
+        self._deletion = self.path / "deletion.json"
+        # Asked once for a folder: for each image it takes longer than finding the image.
+        self._is_inside = functools.cache(lambda folder: Path(folder).resolve().is_relative_to(self.path.resolve()))
+
+    @property
+    def embeddings(self):
+        """The folder of the embeddings; a ValueError if it is a link: what is written there would leave the index."""
+        return folder_in(self.path, "embeddings", "index")
+
+    def exists(self):
+        """Whether there is an index that is complete."""
+        return (self.path / MANIFEST).exists()
+
+    def state(self):
+        """Returns a value that is another one when a file that a search needs has changed; it takes no reading."""
+        files = [
+            self.path / MANIFEST,
+            *sorted(self.path.glob("index-*.faiss")),
+            *sorted(self.path.glob("images-*.parquet")),
+        ]
+        return [(file.name, *_stamp(file)) for file in files]
+
+    def manifest(self):
+        """Returns what `manifest.json` says."""
+        found = read_manifest(self.path / MANIFEST, FORMAT, VERSION)
+        for name, kind in TYPES.items():
+            if not isinstance(found.get(name), kind):
+                raise ValueError(f"{self.path / MANIFEST} is damaged: {name} is missing or wrong. Make the index anew.")
+        if found["metric"] not in ("cosine", "euclidean"):
+            raise ValueError(f"{self.path / MANIFEST} is damaged: the metric is {found['metric']!r}.")
+        return found
+
+    def begin_deletion(self, names):
+        """Notes the names of images before they are deleted, so that after a kill the next command goes on with it."""
+        write_manifest(self._deletion, DELETION, VERSION, {"images": sorted(names)})
+
+    def begun_deletion(self):
+        """Returns the names of images whose deletion has begun and has not ended, a set."""
+        if not self._deletion.exists():
+            return set()
+        names = read_manifest(self._deletion, DELETION, VERSION).get("images")
+        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+            raise ValueError(
+                f"{self._deletion} is damaged: expected a list of images. Remove it, and delete them again."
+            )
+        return set(names)
+
+    def end_deletion(self):
+        self._deletion.unlink()
+
+    def check_model(self, path, expected):
+        """Raises a ValueError if the model in a folder is not the one that belongs to this index.
+
+        Args:
+            path: folder of a SavedModel.
+            expected: its hash.
+        """
+        folder = Path(path)
+        # The index's own copy; a user's own may be links.
+        links = [file for file in (folder, *folder.rglob("*")) if file.is_symlink()] if folder == self.model else []
+        if links:
+            raise ValueError(f"{links[0]} is a link out of the index {self.path}; do not use it.")
+        if model_hash(folder) != expected:
+            raise ValueError(
+                f"The model {path} does not belong to the index {self.path}, which was made with another one; their "
+                "embeddings cannot be compared."
+            )
+
+    def read_index(self, manifest):
+        """Returns the index of faiss."""
+        faiss = load_faiss()
+        path = self._checked(manifest["index"], f"index-{manifest['generation']}.faiss")
+        try:
+            with _no_larger_than(max(path.stat().st_size, 2**20)):
+                # The table of a compressed index is not in the file, and may be larger.
+                index = faiss.read_index(str(path), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
+        except RuntimeError as error:
+            raise ValueError(f"{path} cannot be read by faiss: {str(error)[-200:]}") from None
+        metric = faiss.METRIC_L2 if manifest["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
+        if isinstance(index, faiss.IndexIVFPQ) and metric == faiss.METRIC_L2:
+            # It makes searches faster, and is not used for inner products.
+            index.precompute_table()
+        if (index.d, index.ntotal, index.metric_type) != (manifest["dimension"], manifest["count"], metric):
+            raise ValueError(
+                f"{path} has {index.ntotal} vectors of {index.d} dimensions, which is not what the manifest says."
+            )
+        return index
+
+    def read_images(self, manifest):
+        """Returns ids `[N]`, paths and labels of the rows of the index."""
+        path = self._checked(manifest["images"], f"images-{manifest['generation']}.parquet")
+        try:
+            table = read_columns(path)
+            ids, paths, labels = table["id"].to_numpy(), values_of(table["path"]), values_of(table["label"])
+        except (OSError, KeyError, ValueError) as error:
+            raise ValueError(f"{path} is no table of images: {reason_of(error).rstrip('.')}.") from error
+        if len(ids) != manifest["count"] or not all(isinstance(each, str) for each in paths):
+            raise ValueError(f"{path} does not have a path for each of {manifest['count']} images.")
+        for each in paths:
+            if not os.path.isabs(each) and ".." in each.split("/"):
+                raise ValueError(f"{path} names {each!r}, which leads out of the index; do not use it.")
+        return ids, paths, labels
+
+    def file_of(self, path):
+        """Returns the path of an image in the index, as text."""
+        file = os.path.join(self.path, path)
+        if not os.path.isabs(path) and (os.path.islink(file) or not self._is_inside(os.path.dirname(file))):
+            raise ValueError(f"{file} leads out of the index {self.path}; do not use it.")
+        return file
+
+    def write(self, index, columns, about):
+        """Writes a new generation.
+
+        Args:
+            index: index of faiss.
+            columns: `(ids, paths, labels)` of its rows.
+            about: what the manifest says besides; see `TYPES`.
+        """
+        # Imported here because it is slow to load.
+        import pyarrow
+        import pyarrow.parquet
+
+        generation = self.manifest()["generation"] + 1 if self.exists() else 0
+        names = {"index": f"index-{generation}.faiss", "images": f"images-{generation}.parquet"}
+        for name in names.values():
+            vacated(self.path / name)
+        try:
+            load_faiss().write_index(index, str(self.path / names["index"]))
+        except RuntimeError as error:
+            raise OSError(f"Cannot write {self.path / names['index']}: make room, then run it again.") from error
+        types = (pyarrow.int64(), pyarrow.string(), pyarrow.string())
+        arrays = [pyarrow.array(column, kind) for column, kind in zip(columns, types, strict=True)]
+        table = pyarrow.table(dict(zip(("id", "path", "label"), arrays, strict=True)))
+        pyarrow.parquet.write_table(table, self.path / names["images"])
+        for name in names.values():
+            flush(self.path / name)
+        files = {kind: fingerprint(self.path / name) for kind, name in names.items()}
+        write_manifest(self.path / MANIFEST, FORMAT, VERSION, {**about, "generation": generation, **files})
+        for old in (*self.path.glob("index-*.faiss"), *self.path.glob("images-*.parquet")):
+            if old.name not in names.values():
+                old.unlink()
+
+    def _checked(self, expected, name):
+        return checked_file(self.path, name, expected)
+
+
+def _stamp(file):
+    """Returns what changes with a file; nothing if it is gone."""
+    try:
+        about = file.stat()
+    except OSError:
+        return ()
+    return about.st_ino, about.st_size, about.st_mtime_ns
+
+
+# Faiss has one limit for the whole process.
+_LIMIT = threading.Lock()
+
+
+@contextlib.contextmanager
+def _no_larger_than(size):
+    """Has faiss refuse vectors of more bytes: a file that was made by hand can claim to hold more than it has."""
+    faiss = load_faiss()
+    with _LIMIT:
+        before = faiss.get_deserialization_vector_byte_limit()
+        faiss.set_deserialization_vector_byte_limit(size)
+        try:
+            yield
+        finally:
+            faiss.set_deserialization_vector_byte_limit(before)

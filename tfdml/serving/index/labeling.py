@@ -1,0 +1,174 @@
+"""Labels images by their nearest neighbors, or says that they are unknown."""
+
+import dataclasses
+import filecmp
+import math
+from collections import Counter
+
+import numpy as np
+
+from tfdml.serving.embedding.image_list import ImageList
+
+# Divides the Euclidean distance of equal images, of embeddings of unit length: rounding alone gives about half of it.
+LEAST_DISTANCE = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """A threshold, and what it gives on the validation images.
+
+    Args:
+        threshold: smallest similarity at which an image gets a label.
+        precision: fraction of the images with a label whose label is right.
+        labeled: fraction of the images that get a label.
+        images: number of validation images.
+        indexed: number of those that are in the index, too.
+    """
+
+    threshold: float
+    precision: float
+    labeled: float
+    images: int
+    indexed: int = 0
+
+
+def vote(neighbors, metric="cosine"):
+    """Returns the label with the most votes, and the similarity of the nearest neighbor that has it.
+
+    A vote counts as much as the inverse of the Euclidean distance, of embeddings of unit length where the similarity is
+    a cosine. So the same image wins against any number of others, and many of about one distance are counted.
+
+    Args:
+        neighbors: list of `Neighbor`s, the nearest first; those without a label do not vote.
+        metric: of the similarity, `cosine` or `euclidean`.
+
+    Returns:
+        `(label, similarity)`; if no neighbor has a label, None and the similarity of the nearest, -inf without any.
+    """
+    votes = Counter()
+    for each in neighbors:
+        if each.label is not None:
+            votes[each.label] += 1 / max(_distance(each.similarity, metric), LEAST_DISTANCE)
+    if not votes:
+        return None, neighbors[0].similarity if neighbors else -np.inf
+    label = max(votes, key=votes.get)
+    return label, next(each.similarity for each in neighbors if each.label == label)
+
+
+def _distance(similarity, metric):
+    return -similarity if metric == "euclidean" else math.sqrt(max(2 - 2 * similarity, 0))
+
+
+def calibrate(votes, labels, precision):
+    """Finds the threshold that labels the most validation images with at least a wanted precision.
+
+    Args:
+        votes: list of what `vote` gives for each validation image.
+        labels: list of their labels; images of classes that the index does not have should be among them, because a
+            label is wrong for each.
+        precision: the wanted precision, in (0, 1].
+
+    Returns:
+        `Calibration`.
+    """
+    similarities = np.array([similarity for _, similarity in votes])
+    right = np.array([label == own for (label, _), own in zip(votes, labels, strict=True)])
+    order = np.argsort(-similarities, kind="stable")
+    similarities, right = similarities[order], right[order]
+    precisions = np.cumsum(right) / np.arange(1, len(right) + 1)
+    # Images of equal similarity get a label together.
+    last_of_equals = np.append(similarities[1:] < similarities[:-1], True) & np.isfinite(similarities)
+    places = np.flatnonzero(last_of_equals & (precisions >= precision))
+    if not len(places):
+        best = precisions[last_of_equals].max(initial=0.0)
+        raise ValueError(
+            f"No threshold reaches a precision of {precision} on {len(votes)} validation images; the highest is "
+            f"{best:.3f}. Ask for less, or use a better model."
+        )
+    place = places[-1]
+    labeled = (place + 1) / len(votes)
+    return Calibration(float(similarities[place]), float(precisions[place]), float(labeled), len(votes))
+
+
+@dataclasses.dataclass(frozen=True)
+class Labeled:
+    """An image and its label.
+
+    Args:
+        path: its file.
+        label: None where it is unknown.
+        similarity: that of the nearest neighbor with the label that won the vote, see `vote`; None if the image cannot
+            be read.
+    """
+
+    path: str
+    label: str | None
+    similarity: float | None
+
+    def in_json(self):
+        """Returns a dictionary for JSON, which has no -inf: None takes its place."""
+        return dataclasses.asdict(self) | {"similarity": None if self.similarity == -np.inf else self.similarity}
+
+
+def label_folder(searcher, folder, k, threshold=None, *, validation="", precision=0.95):
+    """Labels the images of a folder by the vote of their nearest neighbors in an index.
+
+    Args:
+        searcher: `Searcher` of an index whose images have labels.
+        folder: the folder.
+        k: number of neighbors that vote.
+        threshold: smallest similarity at which an image gets a label; None: `validation` determines it.
+        validation: folder with a folder of images for each label.
+        precision: the wanted precision on these.
+
+    Returns:
+        The `Calibration`, None where the threshold is given, and a list of `Labeled`.
+    """
+    if not any(searcher.labels):
+        raise ValueError(f"The images of the index {searcher.folder.path} have no labels.")
+    calibration = None
+    if threshold is None:
+        calibration = _calibrated(searcher, ImageList.of(validation), k, precision)
+        threshold = calibration.threshold
+    found = []
+    paths = ImageList.of(folder).paths
+    for path, each in zip(paths, _neighbors(searcher, paths, k), strict=True):
+        label, similarity = (None, None) if each is None else vote(each, searcher.manifest["metric"])
+        near = similarity is not None and similarity >= threshold
+        found.append(Labeled(path, label if near else None, similarity))
+    return calibration, found
+
+
+def _calibrated(searcher, images, k, precision):
+    """Returns the `Calibration` of validation images, without those that cannot be read."""
+    if None in images.labels:
+        raise ValueError(f"{images.paths[images.labels.index(None)]} has no label. Put it into a folder of that name.")
+    votes, labels, indexed = [], [], 0
+    # More than k, of which those are left that are other images.
+    for path, label, neighbors in zip(
+        images.paths, images.labels, _neighbors(searcher, images.paths, 2 * k), strict=True
+    ):
+        if neighbors is not None:
+            others = [each for each in neighbors if not _is_same(path, each, searcher.manifest["metric"])]
+            indexed += len(others) < len(neighbors)
+            votes.append(vote(others[:k], searcher.manifest["metric"]))
+            labels.append(label)
+    return dataclasses.replace(calibrate(votes, labels, precision), indexed=indexed)
+
+
+def _is_same(path, neighbor, metric):
+    """Whether a neighbor is the image itself: has its embedding, or its content, where similarities are approximate."""
+    if _distance(neighbor.similarity, metric) <= LEAST_DISTANCE:
+        return True
+    try:
+        return filecmp.cmp(path, neighbor.path, shallow=False)
+    except OSError:
+        # The index need not have its images beside it.
+        return False
+
+
+def _neighbors(searcher, paths, k):
+    """Returns the neighbors of each image, or None for those that cannot be read."""
+    embeddings, valid = searcher.embed_readable(paths)
+    neighbors = searcher.neighbors(*searcher.nearest(embeddings, k))
+    return [each if readable else None for each, readable in zip(neighbors, valid, strict=True)]
