@@ -7,7 +7,7 @@
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
 #   make test-beam    bulk embedding on Apache Beam, which it installs into .venv
 #   make test-keras-next  whether Keras' nightly still has the private names that are used
-#   make lint         style and format
+#   make lint         style and format, and what a type checker says of the docs' examples
 #   make clean        removes .venv and build files; keeps runs/
 #
 # Another interpreter: make test PYTHON=/path/to/python3.12
@@ -55,6 +55,7 @@ test-keras-next: .venv/.test-installed
 lint: .venv/.test-installed
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
+	.venv/bin/python -m tests.typing.check
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -89,7 +89,6 @@ ROOMS = {
 OF_COMMANDS = [
     "tfdml/backbones",
     "tfdml/console",
-    "tfdml/registry",
     "tfdml/reporting",
     "tfdml/run",
     "tfdml/serving",

@@ -126,6 +126,8 @@ TEST = [
     "pytest-xdist~=3.8",
     # Lint and format. Pinned to a minor release, because the next one formats differently.
     "ruff~=0.17.5",
+    # Checks the examples of the docs as editors do, and brings its own Node. Pinned: another release marks other lines.
+    "basedpyright==1.40.2",
     # Drives headless Chromium, which opens the page of a report. The next major release may change its calls.
     "selenium~=4.51",
     # Searches for inputs that violate a property. Its interface is stable within a major release.
@@ -215,6 +217,8 @@ setup(
     # Tests, benchmarks, documentation and configurations stay in the repository.
     packages=find_packages(include=["tfdml", "tfdml.*", "pipelines", "pipelines.*"]),
     package_data={
+        "tfdml": ["*.pyi", "py.typed"],
+        "pipelines": ["py.typed"],
         "tfdml.backbones.weights": ["*.h5", "*.json"],
         "tfdml.reporting.page": ["*.css", "*.html", "*.js"],
         "tfdml.serving.http": ["*.css", "*.html", "*.js"],

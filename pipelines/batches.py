@@ -1,13 +1,17 @@
 """Batches of a user's own images, scaled for a backbone."""
 
+from collections.abc import Callable, Sequence
+
+import keras
 import numpy as np
 import tensorflow as tf
 
 from pipelines.build import as_it_is, evaluation_batches, training_batches
 from pipelines.preprocessing import declared_by, preprocessing_of, scaling, why_no_pixels
 from pipelines.preprocessor import Preprocessor
-from pipelines.reading.sources import Rows, class_numbers, read_dataset, source_of
+from pipelines.reading.sources import Images, Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK
+from tfdml.registry.annotations import ChannelOrder, Labels
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer, optional
 
@@ -17,21 +21,21 @@ LOOKED_AT = 8
 
 @expects(classes=integer(2), steps_per_epoch=optional(integer(1)), initial_step=integer(0))
 def pxk(
-    images,
-    labels=None,
+    images: Images | Callable[[tf.Tensor], tf.Tensor],
+    labels: Labels | None = None,
     *,
-    classes=8,
-    per_class=4,
-    backbone=None,
-    mean=None,
-    std=None,
-    channels=None,
-    image_size=None,
-    transform="random_resized_crop(area=(0.5, 1.0))|flip",
-    steps_per_epoch=None,
-    initial_step=0,
-    seed=0,
-):
+    classes: int = 8,
+    per_class: int = 4,
+    backbone: keras.Model | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    channels: ChannelOrder | None = None,
+    image_size: int | None = None,
+    transform: str | None = "random_resized_crop(area=(0.5, 1.0))|flip",
+    steps_per_epoch: int | None = None,
+    initial_step: int = 0,
+    seed: int = 0,
+) -> tf.data.Dataset:
     """Creates P×K batches, of `classes` classes with `per_class` images each, for losses that compare images.
 
     A batch is a pure function of the seed and the step. Every class comes once before any comes twice, and so do the
@@ -97,17 +101,17 @@ def pxk(
 
 @expects(count=optional(integer(1)), batch_size=integer(1))
 def in_order(
-    images,
+    images: Images | Callable[[tf.Tensor], tf.Tensor],
     *,
-    count=None,
-    backbone=None,
-    mean=None,
-    std=None,
-    channels=None,
-    image_size=None,
-    transform="resize_short|center_crop",
-    batch_size=128,
-):
+    count: int | None = None,
+    backbone: keras.Model | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    channels: ChannelOrder | None = None,
+    image_size: int | None = None,
+    transform: str | None = "resize_short|center_crop",
+    batch_size: int = 128,
+) -> tf.data.Dataset:
     """Creates batches of all images in order, for `model.predict` and `tfdml.callbacks.RetrievalEvaluation`.
 
     Every batch is full: the last one repeats the last image. Use the first N rows of the model's output.

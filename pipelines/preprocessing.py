@@ -3,7 +3,10 @@
 import dataclasses
 import math
 import numbers
+from collections.abc import Sequence
+from typing import Any, Self, TypedDict, Unpack
 
+from tfdml.registry.annotations import ChannelOrder
 from tfdml.registry.arguments import MOST_SIDE
 
 # How far the minimum and maximum of a batch scaled to 0 ... 1 or -1 ... 1 may be from these; and, as a fraction of a
@@ -12,6 +15,13 @@ TOLERANCE = 0.05
 # Tolerated excess over 0 to 255, for images that were resized with overshoot.
 OVERSHOOT = 32
 SCALED = {"0 to 1": (0.0, 1.0), "-1 to 1": (-1.0, 1.0)}
+
+
+class PreparationArguments(TypedDict, total=False):
+    """Arguments of `Preprocessing` that no backbone declares."""
+
+    transform: str
+    shrink: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,9 +38,9 @@ class Preprocessing:
 
     image_size: int
     transform: str = "resize_short|center_crop"
-    mean: tuple = (0.0,) * 3
-    std: tuple = (255.0,) * 3
-    channels: str = "rgb"
+    mean: Sequence[float] = (0.0,) * 3
+    std: Sequence[float] = (255.0,) * 3
+    channels: ChannelOrder = "rgb"
     shrink: bool = False
 
     def __post_init__(self):
@@ -45,7 +55,7 @@ class Preprocessing:
             raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {self.channels!r}.")
 
     @classmethod
-    def of(cls, model, image_size=0, **arguments):
+    def of(cls, model: Any, image_size: int = 0, **arguments: Unpack[PreparationArguments]) -> Self:
         """Creates the preprocessing that a model's backbone declares.
 
         Args:
@@ -56,10 +66,10 @@ class Preprocessing:
         size = image_size_of(model, image_size)
         return cls(image_size=size, **preprocessing_of(model), **arguments)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**dataclasses.asdict(self), "mean": list(self.mean), "std": list(self.std)}
 
-    def range(self):
+    def range(self) -> tuple[float, float]:
         """Returns the minimum and maximum to which pixels from 0 to 255 are mapped."""
         each = list(zip(self.mean, self.std, strict=True))
         return min((0 - mean) / std for mean, std in each), max((255 - mean) / std for mean, std in each)
@@ -99,8 +109,10 @@ def declared_by(network):
     Args:
         network: a backbone, or a model with one.
     """
-    backbone = getattr(network, "backbone", network)
     names = ("mean", "std", "channels", "image_size")
+    # Models of methods have one.
+    backbone = getattr(network, "backbone", network)
+    # A user's own declares some, or none.
     return {name: getattr(backbone, name) for name in names if hasattr(backbone, name)}
 
 

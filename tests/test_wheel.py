@@ -51,8 +51,9 @@ def installed(wheel, tmp_path_factory):
 
 def test_it_holds_both_packages_and_nothing_else(wheel):
     files = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py")]
-    files += (ROOT / "tfdml/backbones/weights").iterdir()
-    for folder in ("tfdml/reporting/page", "tfdml/serving/http"):
+    files += (ROOT / package / "py.typed" for package in PACKAGES)
+    files += (ROOT / "tfdml").glob("*.pyi")
+    for folder in ("tfdml/backbones/weights", "tfdml/reporting/page", "tfdml/serving/http"):
         files += (path for path in (ROOT / folder).glob("*.*") if path.suffix != ".py")
     expected = {path.relative_to(ROOT).as_posix() for path in files}
     with zipfile.ZipFile(wheel) as archive:

@@ -1,12 +1,11 @@
 """Lists the commands, or runs one: `tfdml train ...` is `python -m tfdml.train ...`."""
 
 import ast
+import difflib
 import os
 import re
 import sys
 from pathlib import Path
-
-from tfdml.registry.suggestions import nearest
 
 COMMANDS = ("train", "evaluate", "report", "compare", "ensemble", "export", "embed", "index", "search", "serve")
 COMMANDS += ("cluster", "convert_weights", "show")
@@ -22,7 +21,8 @@ def main():
         # In this process, so that Ctrl-C and the exit status are the command's own.
         os.execv(sys.executable, [sys.executable, "-m", f"tfdml.{name}", *others])
     else:
-        sys.exit(f"Error: Unknown command {name!r}.{nearest(name, COMMANDS)} Known: {', '.join(COMMANDS)}.")
+        meant = "".join(f" Did you mean {each!r}?" for each in difflib.get_close_matches(name, COMMANDS, n=1))
+        sys.exit(f"Error: Unknown command {name!r}.{meant} Known: {', '.join(COMMANDS)}.")
 
 
 def listing():

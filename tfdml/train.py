@@ -37,7 +37,7 @@ def main():
     settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
     run_dir, named = _folder()
     try:
-        if settings.members:
+        if settings.run.members:
             train_members(settings, run_dir, serialized, flags.FLAGS.member, ["--debug"] * flags.FLAGS.debug)
         elif flags.FLAGS.member is not None:
             raise ValueError("--member is the number of one of --members; give their number, too.")

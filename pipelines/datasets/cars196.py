@@ -8,7 +8,8 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.published import Published
 from tfdml.files.checked_files import reason_of
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 ONE_FOLDER = ("cars_annos.mat", "car_ims")
 TWO_FOLDERS = ("devkit/cars_train_annos.mat", "cars_train", "cars_test")
@@ -32,7 +33,7 @@ DAMAGE = (OSError, ValueError, TypeError, ArithmeticError, LookupError, NotImple
 
 
 @register("dataset", "cars196", data_dir=DATA_DIR)
-def cars196(data_dir, cropped=False):
+def cars196(data_dir: FilePath, cropped: bool = False) -> Dataset:
     """Cars196: the first half of the car models trains, the other half tests.
 
     Args:

@@ -12,8 +12,9 @@ from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.division import TEST_CLASSES, Undivided
 from pipelines.datasets.packed_images import is_remote
 from pipelines.datasets.tables import read_table, row_of
-from tfdml.registry import parse, register
-from tfdml.registry.arguments import integer, optional, path
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import Seed, optional, path
+from tfdml.registry.parts import parse, register
 
 NEEDED = ("path", "label", "split")
 MARKS = ("is_query", "is_gallery")
@@ -22,8 +23,13 @@ SPLITS = ("train", "test")
 TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
-@register("dataset", "csv", path=path(), data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES), seed=integer(0))
-def csv(path, data_dir=None, test_classes=None, seed=0):
+@register("dataset", "csv", path=path(), data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES))
+def csv(
+    path: FilePath,
+    data_dir: FilePath | None = None,
+    test_classes: float | None = None,
+    seed: Seed = 0,
+) -> Dataset:
     """Your own images in a table of `path,label,split[,camera,group][,is_query,is_gallery]`; split: train or test.
 
     For a query, images of its class with the same camera or group are ignored.

@@ -6,7 +6,8 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_numbered
 from pipelines.datasets.published import Published
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 LISTS = ("images.txt", "image_class_labels.txt", "classes.txt")
 CUB200 = Published(
@@ -19,7 +20,7 @@ CUB200 = Published(
 
 
 @register("dataset", "cub200", data_dir=DATA_DIR)
-def cub200(data_dir, cropped=False):
+def cub200(data_dir: FilePath, cropped: bool = False) -> Dataset:
     """CUB-200-2011: the first half of the bird species trains, the other half tests.
 
     Args:

@@ -2,10 +2,12 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from pipelines.datasets.packed_images import PackedImages
+from tfdml.registry.annotations import Rows
 
 # Things that a message names at most.
 SHOWN = 3
@@ -52,32 +54,32 @@ class Split:
         return len(self.labels)
 
     @property
-    def encoded(self):
+    def encoded(self) -> bool:
         """True if rows are image files as bytes, False if they are paths."""
         packed = isinstance(self.images, PackedImages)
         return packed or (len(self) > 0 and isinstance(self.images[0], bytes))
 
     @property
-    def identities(self):
+    def identities(self) -> np.ndarray:
         """Array of N things that tell rows apart: file names without folders, or contents, or what stands for them."""
         if isinstance(self.images, PackedImages):
             return self.images.fingerprints()
         return self.images if self.encoded else np.array([path.rpartition("/")[2] for path in self.images])
 
     @property
-    def num_classes(self):
+    def num_classes(self) -> int:
         return len(np.unique(self.labels))
 
-    def where(self, rows):
+    def where(self, rows: Rows) -> "Split":
         """Returns the split of the chosen rows (index or boolean array)."""
         return dataclasses.replace(self, **{name: column[rows] for name, column in self._columns().items()})
 
-    def halves(self):
+    def halves(self) -> tuple["Split", "Split"]:
         """Returns two splits: the first half of the classes, by number, and the rest."""
         first = self.labels <= np.median(np.unique(self.labels))
         return self.where(first), self.where(~first)
 
-    def numbered(self):
+    def numbered(self) -> "Split":
         """Returns the same rows with classes numbered from 0 without gaps, in the same order."""
         classes, labels = np.unique(self.labels, return_inverse=True)
         of_classes = {"class_names": self.class_names, "class_groups": self.class_groups}
@@ -86,7 +88,7 @@ class Split:
                 of_classes[what] = {number: known[old] for number, old in enumerate(classes) if old in known}
         return dataclasses.replace(self, labels=labels.astype(np.int64), **of_classes)
 
-    def name_of(self, row):
+    def name_of(self, row: int) -> str:
         """Returns the name of a row for messages: its path, or its number."""
         return f"image number {row}" if self.encoded else str(self.images[row])
 
@@ -128,19 +130,19 @@ class Dataset:
             self._check_classes()
         self._check_paths()
 
-    def splits(self):
+    def splits(self) -> dict[str, Split]:
         """Returns the existing splits, `{"train": ..., "test": ...}`."""
         splits = {"train": self.train, "test": self.test}
         return {part: split for part, split in splits.items() if split is not None}
 
-    def classes(self):
+    def classes(self) -> dict[str, list[str]]:
         """Returns the class names by split, `{"train": [...], "test": [...]}`."""
         return {
             part: [split.class_names[label] for label in np.unique(split.labels).tolist()]
             for part, split in self.splits().items()
         }
 
-    def divided_into(self, classes):
+    def divided_into(self, classes: Mapping[str, Sequence[str]]) -> "Dataset":
         """Returns the dataset with its rows divided into these classes; rows of other classes are left out.
 
         Args:
@@ -168,7 +170,7 @@ class Dataset:
                 f"{', '.join(map(repr, twice[:SHOWN]))}. List each image once."
             )
 
-    def hold_out(self, fraction, seed):
+    def hold_out(self, fraction: float, seed: int) -> tuple[Split, Split]:
         """Returns training and validation splits with disjoint classes, both taken from the training split.
 
         Where classes have groups, groups are held out whole, as many as come nearest to the fraction of the classes.
@@ -191,7 +193,7 @@ class Dataset:
         held = np.cumsum([len(group) for group in groups[:-1]])
         return self._holding_out(np.concatenate(groups[: 1 + np.abs(held - count).argmin()]))
 
-    def fold(self, number, folds, seed):
+    def fold(self, number: int, folds: int, seed: int) -> tuple[Split, Split]:
         """Returns training and validation splits of k-fold cross-validation, with disjoint classes.
 
         Each training class validates in exactly one fold; folds differ by one class at most, or by one group where

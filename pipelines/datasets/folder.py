@@ -9,8 +9,9 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.class_groups import in_order_of_groups, read_class_groups
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.division import TEST_CLASSES, Undivided
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, optional, text
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import Seed, optional
+from tfdml.registry.parts import register
 
 ENDINGS = (".jpg", ".jpeg", ".jfif", ".png", ".webp")
 # Of images in formats that are not read: a warning names them.
@@ -21,15 +22,13 @@ OTHER_IMAGES += (".svg", ".raw", ".cr2", ".nef", ".dng")
 PARTS = ("train", "test")
 
 
-@register(
-    "dataset",
-    "folder",
-    data_dir=DATA_DIR,
-    test_classes=optional(TEST_CLASSES),
-    seed=integer(0),
-    class_groups=optional(text()),
-)
-def folder(data_dir, test_classes=None, seed=0, class_groups=None):
+@register("dataset", "folder", data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES))
+def folder(
+    data_dir: FilePath,
+    test_classes: float | None = None,
+    seed: Seed = 0,
+    class_groups: str | None = None,
+) -> Dataset:
     """Your own images at `train/<class>/*.jpg` and `test/<class>/*.jpg`, or at `<class>/*.jpg` with `test_classes`.
 
     Args:

@@ -8,7 +8,8 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 FOLDER = "In-shop Clothes Retrieval Benchmark"
 LIST = "list_eval_partition.txt"
@@ -25,7 +26,7 @@ STATUSES = ("train", "query", "gallery")
 
 
 @register("dataset", "inshop", data_dir=DATA_DIR)
-def inshop(data_dir):
+def inshop(data_dir: FilePath) -> Dataset:
     """In-shop Clothes: queries are searched in a gallery, as its authors divide them.
 
     Args:

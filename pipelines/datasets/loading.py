@@ -2,21 +2,30 @@
 
 import os
 import shlex
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from absl import logging
 
-from pipelines.datasets.dataset import SHOWN
+from pipelines.datasets.dataset import SHOWN, Dataset
 from pipelines.datasets.headers import wrong_header
 from pipelines.datasets.ignoring import read_list, without
 from tfdml import registry
+from tfdml.registry.annotations import FilePath
 
 # Files that are opened at once: on a network disk most of the time is waiting.
 THREADS = 16
 
 
-def load(spec, *, data_dir=None, ignore_images=None, classes=None, test_only=False):
+def load(
+    spec: str,
+    *,
+    data_dir: FilePath | None = None,
+    ignore_images: FilePath | None = None,
+    classes: Mapping[str, Sequence[str]] | None = None,
+    test_only: bool = False,
+) -> Dataset:
     """Creates a dataset, leaves out ignored images, and checks that the other files exist.
 
     Args:

@@ -8,7 +8,8 @@ from absl import logging
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.published import Published
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 FOLDERS = ("bounding_box_train", "query", "bounding_box_test")
 MARKET1501 = Published(
@@ -23,7 +24,7 @@ JUNK = -1
 
 
 @register("dataset", "market1501", data_dir=DATA_DIR)
-def market1501(data_dir):
+def market1501(data_dir: FilePath) -> Dataset:
     """Market-1501: queries are searched among images of other cameras; distractors stay, junk is left out.
 
     Args:

@@ -13,8 +13,9 @@ from pipelines.datasets.packed_images import PackedImages, Places, is_remote, re
 from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
 from tfdml.files.checked_files import read_manifest
 from tfdml.files.parquet_files import read_columns, values_of
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
 from tfdml.registry.arguments import optional, path
+from tfdml.registry.parts import register
 
 # Tables that are read at once.
 THREADS = 8
@@ -22,7 +23,7 @@ PLACES = {"offset": np.int64, "length": np.int32, "checksum": np.uint32}
 
 
 @register("dataset", "packed", path=optional(path()), data_dir=DATA_DIR)
-def packed(path=None, data_dir=None):
+def packed(path: FilePath | None = None, data_dir: FilePath | None = None) -> Dataset:
     """A dataset in the shards of `python -m pipelines.pack`: tables in memory, images read one by one from the shards.
 
     Args:

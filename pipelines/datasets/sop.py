@@ -6,7 +6,8 @@ from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
-from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 SOP = Published(
     name="sop",
@@ -20,7 +21,7 @@ METRICS = (*(f"recall_at_{k}" for k in (1, 10, 100, 1000)), "r_precision", "map_
 
 
 @register("dataset", "sop", data_dir=DATA_DIR)
-def sop(data_dir):
+def sop(data_dir: FilePath) -> Dataset:
     """Stanford Online Products, divided by product as its authors do.
 
     Args:

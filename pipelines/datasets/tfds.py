@@ -9,15 +9,15 @@ from absl import logging
 
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
-from tfdml.registry import register
-from tfdml.registry.arguments import optional, text
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 # Names of the feature that holds the class, in order of preference.
 LABELS = ("label", "class_id")
 
 
-@register("dataset", "tfds", name=text(), data_dir=DATA_DIR, label=optional(text()))
-def tfds(name, data_dir=None, image="image", label=None):
+@register("dataset", "tfds", data_dir=DATA_DIR)
+def tfds(name: str, data_dir: FilePath | None = None, image: str = "image", label: str | None = None) -> Dataset:
     """A dataset that TensorFlow Datasets has prepared on your disk, divided by class; nothing is downloaded.
 
     Splits train and test with different classes stay as they are; otherwise the first half of the classes trains and
@@ -40,8 +40,8 @@ def tfds(name, data_dir=None, image="image", label=None):
         if feature not in features:
             raise ValueError(f"tfds({name!r}) has no feature {feature!r}; it has {', '.join(sorted(features))}.")
     parts = {part: _read(tensorflow_datasets, builder, part, image, label) for part in sorted(builder.info.splits)}
-    names = getattr(features[label], "names", None)
-    names = None if names is None else dict(enumerate(names))
+    is_named = isinstance(features[label], tensorflow_datasets.features.ClassLabel)
+    names = dict(enumerate(features[label].names)) if is_named else None
     return Dataset(f"tfds({name})", *_divide(parts, names))
 
 

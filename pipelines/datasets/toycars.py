@@ -7,7 +7,7 @@ import math
 import os
 import sys
 import uuid
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,9 @@ from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_d
 from pipelines.datasets.toycars_nuisances import render
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked_files import read_bytes
-from tfdml.registry import register
-from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import MOST_SIDE, Count, Seed, integer
+from tfdml.registry.parts import register
 
 # Part of the cache file's name: raise it when the drawings change.
 RENDERER_VERSION = 1
@@ -28,16 +29,16 @@ ATTRIBUTES = {"body": tuple(BODIES), **{part: tuple(kinds) for part, kinds in PA
 Design = NamedTuple("Design", [(attribute, str) for attribute in ATTRIBUTES])
 
 
-@register(
-    "dataset",
-    "toycars",
-    data_dir=DATA_DIR,
-    classes=integer(2, at_most=math.prod(len(kinds) for kinds in ATTRIBUTES.values())),
-    images_per_class=integer(1),
-    image_size=integer(16, at_most=MOST_SIDE),
-    seed=integer(0),
-)
-def toycars(*, data_dir, classes=200, images_per_class=40, image_size=48, seed=0, grouped=False):
+@register("dataset", "toycars", data_dir=DATA_DIR)
+def toycars(
+    *,
+    data_dir: FilePath | None,
+    classes: Annotated[int, integer(2, at_most=math.prod(len(kinds) for kinds in ATTRIBUTES.values()))] = 200,
+    images_per_class: Count = 40,
+    image_size: Annotated[int, integer(16, at_most=MOST_SIDE)] = 48,
+    seed: Seed = 0,
+    grouped: bool = False,
+) -> Dataset:
     """Procedural toy cars: a class is a design (body, roof, windows, wheels, lights, bumper, decal), never a color.
 
     The first half of the classes trains, the other half tests. Pictures of a class differ in colors, pose, light,

@@ -1,13 +1,15 @@
 """PKU VehicleID."""
 
+from typing import Literal
+
 import numpy as np
 
 from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
-from tfdml.registry import register
-from tfdml.registry.arguments import one_of
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
 
 TRAIN_LIST = "train_test_split/train_list.txt"
 # Size: vehicles in the test list, which is in its name, and images in it. The published lists have other counts than
@@ -22,8 +24,8 @@ VEHICLEID = Published(
 )
 
 
-@register("dataset", "vehicleid", data_dir=DATA_DIR, size=one_of(*SIZES))
-def vehicleid(data_dir, size="small"):
+@register("dataset", "vehicleid", data_dir=DATA_DIR)
+def vehicleid(data_dir: FilePath, size: Literal["small", "medium", "large"] = "small") -> Dataset:
     """PKU VehicleID: one random image of each test vehicle is the gallery, for ten random galleries.
 
     Args:

@@ -1,11 +1,13 @@
 """Functions for branches of a graph that are rarely taken."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
 
-def cold_path(*signature):
+def cold_path(*signature: tf.TensorSpec) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator that keeps a function out of the graph around it, for a branch of a `tf.cond` that is rarely taken.
 
     TensorFlow unrolls the branches of a condition into the graph around it, visits the operations of both each time,

@@ -3,10 +3,12 @@
 import dataclasses
 import functools
 from collections.abc import Callable
+from typing import Self
 
 import tensorflow as tf
 
 from pipelines.images.resizing import resize, resize_part
+from tfdml.registry.annotations import Tensor
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Cut:
         window, complete = self.plan(*tf.unstack(tf.cast(tf.shape(image)[:2], tf.float32)), seed)
         return complete(slice_window(image, *window))
 
-    def plan(self, height, width, seed):
+    def plan(self, height: Tensor, width: Tensor, seed: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
         """Plans the cut of an image of this size.
 
         Returns:
@@ -49,7 +51,7 @@ class Cut:
             return window, lambda pixels: self._finished(resize(pixels, *self.target(*window[2:])))
         return window, lambda pixels: self._finished(tf.cast(pixels, tf.float32))
 
-    def then(self, other):
+    def then(self, other: Self) -> "Cut | None":
         """Returns one cut in place of this one and another, equal but for rounding; None if one cannot do both.
 
         It does not compute the pixels that the other one drops.
@@ -88,7 +90,7 @@ def _needed(first, count, length, now):
     return begin, end - begin, (count, scale, begin * scale - first)
 
 
-def slice_window(image, top, left, height, width):
+def slice_window(image: Tensor, top: Tensor, left: Tensor, height: Tensor, width: Tensor) -> tf.Tensor:
     """Returns the part of an image that is in a window."""
     top, left, height, width = (tf.cast(value, tf.int32) for value in (top, left, height, width))
     return image[top : top + height, left : left + width]

@@ -3,8 +3,9 @@
 import tensorflow as tf
 
 from pipelines.images.cold_path import cold_path
-from pipelines.images.cut import slice_window
+from pipelines.images.cut import Cut, slice_window
 from pipelines.images.image_headers import check_file_size, check_header, jpeg_orientation, jpeg_size
+from tfdml.registry.annotations import Tensor
 
 # The last two make a decoded window equal to the window of a decoded image, and agree with libjpeg's slow transform.
 JPEG = {"channels": 3, "dct_method": "INTEGER_ACCURATE", "fancy_upscaling": False}
@@ -14,7 +15,7 @@ WHOLE = (0, 0, 2**30, 2**30)
 SHRINKS = (1, 2, 4, 8)
 
 
-def decode(contents, box=None):
+def decode(contents: Tensor, box: Tensor | None = None) -> tf.Tensor:
     """Decodes a JPEG, PNG or WebP to uint8 `[H, W, 3]`, and rotates a JPEG according to its EXIF data.
 
     Args:
@@ -26,7 +27,9 @@ def decode(contents, box=None):
     return _decode(contents, tf.io.is_jpeg(contents), box)
 
 
-def decode_cut(contents, cut, seed, *, box=None, shrink=False):
+def decode_cut(
+    contents: Tensor, cut: Cut, seed: Tensor, *, box: Tensor | None = None, shrink: bool = False
+) -> tf.Tensor:
     """Computes `cut(decode(contents, box), seed)`, in less time where possible.
 
     Args:

@@ -17,6 +17,7 @@ from pipelines.datasets.decoding_cost import (
 )
 from pipelines.datasets.headers import MOST_PIXELS
 from pipelines.images.cold_path import cold_path
+from tfdml.registry.annotations import Tensor
 
 MOST_BYTES = 100_000_000
 # Bytes that hold the size of a PNG or WebP.
@@ -30,14 +31,14 @@ EXIF_ENTRIES = 64
 ORIENTATION_TAG = 0x0112
 
 
-def check_file_size(contents):
+def check_file_size(contents: Tensor) -> tf.Tensor:
     """Returns the contents of a file; an error if it is too long for an image."""
     length = tf.strings.length(contents)
     with tf.control_dependencies([_check(length <= MOST_BYTES, f"The file has more than {MOST_BYTES} bytes:", length)]):
         return tf.identity(contents)
 
 
-def jpeg_size(contents):
+def jpeg_size(contents: Tensor) -> tf.Tensor:
     """Returns height and width of a JPEG, int32 `[2]`; an error if these are too many pixels, or in too many scans."""
     size = tf.io.extract_jpeg_shape(contents)[:2]
     length, pixels = tf.cast(tf.strings.length(contents), tf.int64), tf.reduce_prod(tf.cast(size, tf.int64))
@@ -46,7 +47,7 @@ def jpeg_size(contents):
         return tf.cond(costly, lambda: _check_scans(contents, size), lambda: size)
 
 
-def check_header(contents):
+def check_header(contents: Tensor) -> tf.Tensor:
     """Returns the contents of a PNG or still WebP; an error if the file is neither, or has too many pixels."""
     header = tf.strings.join([tf.strings.substr(contents, 0, HEADER_BYTES), "\0" * HEADER_BYTES])
 
@@ -82,7 +83,7 @@ def check_header(contents):
         return tf.identity(contents)
 
 
-def jpeg_orientation(contents):
+def jpeg_orientation(contents: Tensor) -> tf.Tensor:
     """Returns the EXIF orientation of a JPEG, int32 from 1 to 8; 1 (upright) without an entry."""
     start = tf.strings.substr(contents, 0, EXIF_PLACES[-1] + 6)
     return tf.cond(tf.strings.regex_full_match(start, EXIF_STARTS), lambda: _exif_orientation(contents), lambda: 1)

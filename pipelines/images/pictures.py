@@ -3,24 +3,26 @@
 import numpy as np
 import tensorflow as tf
 
+from pipelines.datasets.dataset import Split
 from pipelines.images.decoding import decode
+from tfdml.registry.annotations import Rows
 
 # Pictures that are copied at once.
 BATCH = 256
 
 
-def image_of(split, row):
+def image_of(split: Split, row: int) -> np.ndarray:
     """Returns the decoded image of a row, uint8 `[H, W, 3]`."""
     contents = tf.constant(split.images[row]) if split.encoded else tf.io.read_file(split.images[row])
     return decode(contents, None if split.boxes is None else split.boxes[row])
 
 
-def thumbnail(split, row, side):
+def thumbnail(split: Split, row: int, side: int) -> np.ndarray:
     """Returns a small picture of a row, uint8 `[side, side, 3]`, with the aspect ratio of the image."""
     return _shrunk(image_of(split, row), side).numpy()
 
 
-def thumbnails(split, rows, side):
+def thumbnails(split: Split, rows: Rows, side: int) -> np.ndarray:
     """Returns small pictures of many rows, uint8 `[n, side, side, 3]`, as `thumbnail` makes them, on all cores."""
     chosen = split.where(rows)
     boxes = [] if chosen.boxes is None else [chosen.boxes]

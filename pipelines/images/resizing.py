@@ -2,8 +2,10 @@
 
 import tensorflow as tf
 
+from tfdml.registry.annotations import Tensor
 
-def resize(image, height, width):
+
+def resize(image: Tensor, height: int | Tensor, width: int | Tensor) -> tf.Tensor:
     """Resizes `[H, W, 3]` of any real type to float32 `[height, width, 3]`, as `tf.image.resize(antialias=True)` does.
 
     Args:
@@ -18,7 +20,9 @@ def resize(image, height, width):
     return resize_part(image, rows, columns)
 
 
-def resize_part(image, rows, columns):
+def resize_part(
+    image: Tensor, rows: tuple[Tensor, Tensor, Tensor], columns: tuple[Tensor, Tensor, Tensor]
+) -> tf.Tensor:
     """Resizes an image and returns only some rows and columns of the result.
 
     TensorFlow's operation is fast along columns, where it works on whole rows of numbers at once, and slow along rows,

@@ -1,6 +1,7 @@
 """Images that a user gives: paths, contents of files, or arrays of pixels, one or several."""
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -16,17 +17,17 @@ def listed(images):
     """Converts images to a list or array of single images."""
     if isinstance(images, FILES):
         return [images]
-    if tf.is_tensor(images):
-        if images.dtype == tf.string:
-            return texts_of(images)
-        images = images.numpy()
+    if tf.is_tensor(images) and images.dtype == tf.string:
+        return texts_of(images)
+    images = images.numpy() if tf.is_tensor(images) else images
     if isinstance(images, np.ndarray):
         return images[None] if images.ndim == 3 and images.dtype.kind not in "OSU" else list(images)
-    if hasattr(images, "__array_interface__"):
-        return [np.asarray(images)]
-    if isinstance(images, dict) or not hasattr(images, "__iter__"):
+    if isinstance(images, Iterable) and not isinstance(images, dict):
+        return list(images)
+    image = np.asarray(images)  # Of Pillow.
+    if image.ndim < 2:
         raise ValueError(f"Expected paths, contents of files, or arrays of pixels; received {type(images).__name__}.")
-    return list(images)
+    return [image]
 
 
 def texts_of(tensor):

@@ -2,16 +2,21 @@
 
 import dataclasses
 import os
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import tensorflow as tf
 
 from pipelines.datasets.loading import check_headers, missing_files
+from tfdml.registry.annotations import FilePath
 
 # Files that a message names at most.
 SHOWN = 3
+# An image: its path, the contents of its file, or pixels `[H, W, 3]` from 0 to 255.
+AnImage: TypeAlias = FilePath | bytes | bytearray | np.ndarray
+# One or many of them, an array `[N, H, W, 3]`, or a dataset.
+Images: TypeAlias = AnImage | Sequence[AnImage] | tf.Tensor | tf.data.Dataset
 ONE_HOT = "Convert one-hot labels with np.argmax(labels, axis=-1)."
 
 

@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from tfdml.registry.annotations import Labels
 
-def group_by_class(labels):
+
+def group_by_class(labels: Labels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns int64 arrays `(rows [N], start [C], size [C])`: rows sorted by class, and the place of each class."""
     labels = np.asarray(labels)
     rows = np.argsort(labels, kind="stable").astype(np.int64)

@@ -10,11 +10,11 @@ from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import Stream, stream_key
 from tfdml.neighbors.nearest import NONE, nearest_negatives
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 
-@register("sampler", "hard_neighbors", pairs=integer(1), neighbors=integer(1), refresh_every=integer(1))
+@register("sampler", "hard_neighbors")
 class HardNeighbors(Sampler):
     """Batches of random positive pairs, and for each of their images one of its nearest images of another class.
 
@@ -33,13 +33,14 @@ class HardNeighbors(Sampler):
         refresh_every: epochs from one search for neighbors to the next.
     """
 
+    pairs: Count = 32
+    neighbors: Count = 10
+    refresh_every: Count = 1
+
     not_within_clusters = None
 
-    def __init__(self, pairs=32, neighbors=10, refresh_every=1):
-        self.pairs, self.neighbors, self.refresh_every = pairs, neighbors, refresh_every
-
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 4 * self.pairs
 
     def bind(self, labels):

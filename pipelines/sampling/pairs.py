@@ -1,5 +1,7 @@
 """Pairs: batches of random images, each with a partner of its class or of another."""
 
+from typing import Annotated
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
@@ -7,11 +9,11 @@ from absl import logging
 from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler
-from tfdml.registry import register
 from tfdml.registry.arguments import integer
+from tfdml.registry.parts import register
 
 
-@register("sampler", "pairs", images=integer(2))
+@register("sampler", "pairs")
 class Pairs(Sampler):
     """Batches of `images` random rows and their partners: of their class for the first half, of others for the rest.
 
@@ -22,15 +24,16 @@ class Pairs(Sampler):
         images: number of rows with a partner, even.
     """
 
+    images: Annotated[int, integer(2)] = 32
+
     parts = 2
 
-    def __init__(self, images=32):
-        if images % 2:
-            raise ValueError(f"The sampler 'pairs' expects images to be even; received {images}.")
-        self.images = images
+    def check_arguments(self):
+        if self.images % 2:
+            raise ValueError(f"The sampler 'pairs' expects images to be even; received {self.images}.")
 
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 2 * self.images
 
     def bind(self, labels):

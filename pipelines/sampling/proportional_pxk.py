@@ -1,5 +1,7 @@
 """P×K in which a class comes as often as it has images."""
 
+from typing import Annotated
+
 import numpy as np
 import tensorflow as tf
 
@@ -8,11 +10,11 @@ from pipelines.sampling.draws import draw, times_drawn
 from pipelines.sampling.index_shuffle import key_of, shuffled_index_of_round
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.parts import register
 
 
-@register("sampler", "proportional_pxk", groups=integer(1), per_class=integer(2))
+@register("sampler", "proportional_pxk")
 class ProportionalPxK(Sampler):
     """Batches of `groups` groups of `per_class` images of a class; larger classes come more often, as more groups.
 
@@ -27,14 +29,13 @@ class ProportionalPxK(Sampler):
         per_class: images of each group, 2 or more.
     """
 
+    groups: Count = 32
+    per_class: Annotated[int, integer(2)] = 4
+
     several_per_class = True
 
-    def __init__(self, groups=32, per_class=4):
-        self.groups = groups
-        self.per_class = per_class
-
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self.groups * self.per_class
 
     def tables_of(self, labels):

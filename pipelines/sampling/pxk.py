@@ -1,5 +1,7 @@
 """P×K: batches of several classes with several images each."""
 
+from typing import Annotated
+
 import numpy as np
 import tensorflow as tf
 from absl import logging
@@ -10,11 +12,11 @@ from pipelines.sampling.draws import draw, fill, times_drawn
 from pipelines.sampling.index_shuffle import key_of
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.parts import register
 
 
-@register("sampler", "pxk", classes=integer(1), per_class=integer(2))
+@register("sampler", "pxk")
 class PxK(Sampler):
     """Batches of `classes` different classes with `per_class` images each.
 
@@ -26,14 +28,13 @@ class PxK(Sampler):
         per_class: images of each class, 2 or more.
     """
 
+    classes: Count = 32
+    per_class: Annotated[int, integer(2)] = 4
+
     several_per_class = True
 
-    def __init__(self, classes=32, per_class=4):
-        self.classes = classes
-        self.per_class = per_class
-
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return self.classes * self.per_class
 
     def tables_of(self, labels):

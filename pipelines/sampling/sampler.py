@@ -1,16 +1,22 @@
 """The base of all samplers."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.cluster_tables import ClusterTables
+from tfdml.registry.annotations import Embeddings, Labels, Tensor
+from tfdml.registry.fields import Declared
 
 
-class Sampler:
+class Sampler(Declared):
     """Decides the rows of each batch, as a pure function of a seed, the step, and tables made from the labels.
 
-    A subclass has an attribute or property `batch_size` and two methods, `tables_of` and `draw_rows`. Then it also
-    works within clusters, for methods that divide the data: with tables made from the labels of each cluster.
+    A subclass states its arguments as fields, see `tfdml.registry.Declared`, or has an `__init__`. It has an attribute
+    or property `batch_size` and two methods, `tables_of` and `draw_rows`. Then it also works within clusters, for
+    methods that divide the data: with tables made from the labels of each cluster.
 
     `bind` stores the tables in variables. `rows` computes the batches of any steps, in any order, with the same result.
     """
@@ -27,11 +33,11 @@ class Sampler:
     _tables = None
 
     @property
-    def not_within_clusters(self):
+    def not_within_clusters(self) -> str | None:
         """Why batches cannot be drawn from one cluster, as the end of a sentence; None if they can."""
         return "its tables follow the embeddings of all rows" if self.refresh_every else None
 
-    def tables_of(self, labels):
+    def tables_of(self, labels: np.ndarray) -> Sequence[Any]:
         """Returns the tables, a list of NumPy arrays, for rows with these labels `[N]`.
 
         Raises a ValueError where the rows do not fill a batch. Within clusters the labels are those of one cluster's
@@ -39,11 +45,11 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method tables_of(labels).")
 
-    def drawn(self, labels):
+    def drawn(self, labels: np.ndarray) -> int:
         """Returns how many of the rows with these labels `[N]` batches are drawn from."""
         return len(labels)
 
-    def draw_rows(self, seed, steps, *tables):
+    def draw_rows(self, seed: Tensor, steps: Tensor, *tables: Tensor) -> tf.Tensor:
         """Returns row numbers `[n, batch_size]`, by TensorFlow operations that depend on the arguments alone.
 
         Args:
@@ -53,7 +59,7 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method draw_rows(seed, steps, *tables).")
 
-    def refresh(self, embeddings, workers=None):
+    def refresh(self, embeddings: Embeddings, workers: Any = None) -> None:
         """Changes the tables by the embeddings `[N, d]` of all rows; called at the start of every n-th epoch.
 
         Args:
@@ -62,15 +68,15 @@ class Sampler:
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method refresh(embeddings, workers).")
 
-    def refreshed(self):
+    def refreshed(self) -> list[tf.Variable]:
         """Returns the tables that `refresh` changes, variables of constant shape; they are saved with checkpoints."""
         return []
 
-    def cluster_draws(self):
+    def cluster_draws(self) -> Any:
         """Returns how batches are drawn from one cluster of the rows; see `ClusterTables`."""
         return ClusterTables(self)
 
-    def bind(self, labels):
+    def bind(self, labels: Labels) -> None:
         """Creates the tables for rows with these labels `[N]`."""
         # The number of rows may change when tables are replaced.
         self._tables = [
@@ -78,13 +84,13 @@ class Sampler:
             for table in map(np.asarray, self.tables_of(labels))
         ]
 
-    def tables(self):
+    def tables(self) -> list[tf.Tensor]:
         """Returns the current tables; read once, at the start of an epoch, they are the same for all its batches."""
         if self._tables is None:
             raise ValueError(f"{type(self).__name__} has no tables yet: call bind(labels) first.")
         return [table.read_value() for table in self._tables]
 
-    def rows(self, seed, steps, tables=None):
+    def rows(self, seed: Tensor, steps: Tensor, tables: Sequence[Tensor] | None = None) -> tf.Tensor:
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`. Default: from the current tables."""
         tables = self.tables() if tables is None else tables
         return self.draw_rows(tf.cast(seed, tf.int64), tf.cast(steps, tf.int64), *tables)

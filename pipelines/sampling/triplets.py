@@ -7,11 +7,11 @@ import tensorflow as tf
 from pipelines.sampling.partners import draw_with_partners, partner_tables
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import Stream, stream_key
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 
-@register("sampler", "triplets", triplets=integer(1))
+@register("sampler", "triplets")
 class Triplets(Sampler):
     """Batches of `triplets` random anchors, then a random positive for each, then a random negative for each.
 
@@ -22,13 +22,12 @@ class Triplets(Sampler):
         triplets: number of anchors; a batch has three times as many rows.
     """
 
+    triplets: Count = 40
+
     parts = 3
 
-    def __init__(self, triplets=40):
-        self.triplets = triplets
-
     @property
-    def batch_size(self):
+    def batch_size(self) -> int:
         return 3 * self.triplets
 
     def tables_of(self, labels):

@@ -7,11 +7,11 @@ from pipelines.sampling.cluster_groups import ClusterGroups
 from pipelines.sampling.draws import draw
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 
-@register("sampler", "uniform", batch_size=integer(1))
+@register("sampler", "uniform")
 class Uniform(Sampler):
     """Batches of `batch_size` different rows, each row once before any comes twice.
 
@@ -19,8 +19,7 @@ class Uniform(Sampler):
         batch_size: rows in a batch.
     """
 
-    def __init__(self, batch_size=128):
-        self.batch_size = batch_size
+    batch_size: Count = 128
 
     def tables_of(self, labels):
         """Returns the number of rows, a scalar."""

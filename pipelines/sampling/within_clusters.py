@@ -1,11 +1,15 @@
 """Batches from one cluster each, for methods that divide the data among learners."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.draws import draw
 from pipelines.sampling.sampler import Sampler, check_embeddings
 from pipelines.sampling.streams import EVERYTHING, Stream, as_long_as, stream_keys
+from tfdml.registry.annotations import Labels, Tensor
 
 
 class WithinClusters(Sampler):
@@ -30,7 +34,7 @@ class WithinClusters(Sampler):
     takes_turns = True
     not_within_clusters = "its batches are already from one cluster each"
 
-    def __init__(self, sampler, *, proportional=False, shuffle=True, at_once=1):
+    def __init__(self, sampler: Sampler, *, proportional: bool = False, shuffle: bool = True, at_once: int = 1):
         if sampler.not_within_clusters:
             raise ValueError(f"{type(sampler).__name__} does not work within clusters: {sampler.not_within_clusters}.")
         if at_once > 1 and (proportional or shuffle):
@@ -57,7 +61,7 @@ class WithinClusters(Sampler):
         """Returns the tables while all rows are one cluster."""
         return self._divided(np.full(len(labels), EVERYTHING), np.asarray(labels))[0]
 
-    def assign(self, assignment, turns=True, learners=None):
+    def assign(self, assignment: Labels | None, turns: bool = True, learners: int | None = None) -> dict[str, Any]:
         """Replaces the clusters; the next pass over the dataset draws from the new ones.
 
         Args:
@@ -89,7 +93,7 @@ class WithinClusters(Sampler):
     def refreshed(self):
         return self._draws.refreshed() if self.refresh_every else []
 
-    def learners(self, seed, steps, tables=None):
+    def learners(self, seed: Tensor, steps: Tensor, tables: Sequence[Tensor] | None = None) -> tf.Tensor:
         """Returns the learner `[n]` of each step; with `at_once`, that of each row, `[n, batch_size]`."""
         cluster_of, learner_of, *_ = self.tables() if tables is None else tables
         slots = self._slots_of(tf.cast(seed, tf.int64), self._parts_of(tf.cast(steps, tf.int64)), cluster_of)

@@ -1,12 +1,14 @@
 """Gaussian blur, and other small filters that are applied along rows and columns."""
 
 import math
+from typing import Annotated
 
 import tensorflow as tf
 
-from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.registry import register
-from tfdml.registry.arguments import interval, number
+from pipelines.transforms.with_probability import with_probability
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import Share, interval, number
+from tfdml.registry.parts import register
 
 # The kernel ends at so many sigma to each side, which is 99.7 % of a Gaussian.
 REACH = 3
@@ -14,8 +16,11 @@ REACH = 3
 MOST_SIGMA = 100
 
 
-@register("transform", "blur", sigma=interval(number(above=0, at_most=MOST_SIGMA)), probability=PROBABILITY)
-def blur(sigma=(0.1, 2.0), probability=1.0):
+@register("transform", "blur")
+def blur(
+    sigma: Annotated[tuple[float, float], interval(number(above=0, at_most=MOST_SIGMA))] = (0.1, 2.0),
+    probability: Share = 1.0,
+) -> ImageStep:
     """Blurs with a Gaussian whose sigma, in pixels, is drawn from a range.
 
     Args:

@@ -4,12 +4,12 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import centered, padded
-from tfdml.registry import register
-from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.arguments import Side
+from tfdml.registry.parts import register
 
 
-@register("transform", "center_crop", size=integer(1, at_most=MOST_SIDE))
-def center_crop(size):
+@register("transform", "center_crop")
+def center_crop(size: Side) -> Cut:
     """Crops the central square of `size`; smaller images are padded with black."""
 
     def window(height, width, seed):

@@ -1,21 +1,24 @@
 """Random changes of brightness, contrast, saturation and hue."""
 
+from typing import Annotated
+
 import tensorflow as tf
 
 from pipelines.transforms.colors import change_brightness, change_contrast, change_saturation, turn_hue
-from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.registry import register
-from tfdml.registry.arguments import number
+from pipelines.transforms.with_probability import with_probability
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import NotNegative, Share, number
+from tfdml.registry.parts import register
 
 
-@register(
-    "transform",
-    "color_jitter",
-    **{name: number(at_least=0) for name in ("brightness", "contrast", "saturation")},
-    hue=number(at_least=0, at_most=0.5),
-    probability=PROBABILITY,
-)
-def color_jitter(brightness=0.4, contrast=0.4, saturation=0.4, hue=0.1, probability=1.0):
+@register("transform", "color_jitter")
+def color_jitter(
+    brightness: NotNegative = 0.4,
+    contrast: NotNegative = 0.4,
+    saturation: NotNegative = 0.4,
+    hue: Annotated[float, number(at_least=0, at_most=0.5)] = 0.1,
+    probability: Share = 1.0,
+) -> ImageStep:
     """Changes brightness, contrast, saturation and hue at random, in this order.
 
     Args:

@@ -2,11 +2,12 @@
 
 import tensorflow as tf
 
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.parts import register
 
 
 @register("transform", "flip")
-def flip():
+def flip() -> ImageStep:
     """Mirrors left and right with probability 0.5."""
 
     def step(image, seed):

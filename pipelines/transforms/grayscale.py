@@ -1,11 +1,13 @@
 """Removal of colors."""
 
 from pipelines.transforms.colors import gray_of
-from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.registry import register
+from pipelines.transforms.with_probability import with_probability
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import Share
+from tfdml.registry.parts import register
 
 
-@register("transform", "grayscale", probability=PROBABILITY)
-def grayscale(probability=1.0):
+@register("transform", "grayscale")
+def grayscale(probability: Share = 1.0) -> ImageStep:
     """Converts to gray: 0.299 red + 0.587 green + 0.114 blue in all three channels."""
     return with_probability(probability, lambda image, seed: gray_of(image))

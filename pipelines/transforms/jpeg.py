@@ -1,15 +1,20 @@
 """JPEG compression as a transform step."""
 
+from typing import Annotated
+
 import tensorflow as tf
 
 from pipelines.images.decoding import JPEG
-from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, interval
+from pipelines.transforms.with_probability import with_probability
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import Share, integer, interval
+from tfdml.registry.parts import register
 
 
-@register("transform", "jpeg", quality=interval(integer(1, at_most=100)), probability=PROBABILITY)
-def jpeg(quality=(30, 95), probability=1.0):
+@register("transform", "jpeg")
+def jpeg(
+    quality: Annotated[tuple[int, int], interval(integer(1, at_most=100))] = (30, 95), probability: Share = 1.0
+) -> ImageStep:
     """Encodes the image as a JPEG of random quality, and decodes it.
 
     Args:

@@ -3,6 +3,8 @@
 The operations, and what each does at a magnitude from 0 to 30, are those of torchvision and of the paper's code.
 """
 
+from typing import Annotated
+
 import tensorflow as tf
 
 from pipelines.images.cold_path import cold_path
@@ -10,21 +12,20 @@ from pipelines.transforms.affine import rotation, sides_of, transformed
 from pipelines.transforms.blur import filtered
 from pipelines.transforms.colors import blend, change_brightness, change_contrast, change_saturation
 from pipelines.transforms.histograms import autocontrast, equalize
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import Brightness, integer, number
+from tfdml.registry.parts import register
 
 # Each operation is a part of the graph.
 MOST_OPS, MOST_MAGNITUDE = 30, 30
 
 
-@register(
-    "transform",
-    "rand_augment",
-    ops=integer(1, at_most=MOST_OPS),
-    magnitude=number(at_least=0, at_most=MOST_MAGNITUDE),
-    fill=number(at_least=0, at_most=255),
-)
-def rand_augment(ops=2, magnitude=9.0, fill=0.0):
+@register("transform", "rand_augment")
+def rand_augment(
+    ops: Annotated[int, integer(1, at_most=MOST_OPS)] = 2,
+    magnitude: Annotated[float, number(at_least=0, at_most=MOST_MAGNITUDE)] = 9.0,
+    fill: Brightness = 0.0,
+) -> ImageStep:
     """Applies random operations, one after another, all of the same strength.
 
     Args:

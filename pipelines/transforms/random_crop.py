@@ -4,12 +4,12 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import padded, placed
-from tfdml.registry import register
-from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.arguments import Side
+from tfdml.registry.parts import register
 
 
-@register("transform", "random_crop", size=integer(1, at_most=MOST_SIDE))
-def random_crop(size):
+@register("transform", "random_crop")
+def random_crop(size: Side) -> Cut:
     """Crops a random square of `size`; smaller images are padded with black first."""
 
     def window(height, width, seed):

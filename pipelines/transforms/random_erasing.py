@@ -1,22 +1,24 @@
 """Random Erasing (Zhong et al. 2020): fills a random rectangle of an image."""
 
+from typing import Annotated
+
 import tensorflow as tf
 
 from pipelines.transforms.windows import first_fitting
-from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.registry import register
-from tfdml.registry.arguments import interval, number
+from pipelines.transforms.with_probability import with_probability
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import Brightness, Share, interval, number
+from tfdml.registry.parts import register
 
 
-@register(
-    "transform",
-    "random_erasing",
-    probability=PROBABILITY,
-    area=interval(number(above=0, at_most=1)),
-    aspect=interval(number(above=0)),
-    fill=number(at_least=0, at_most=255),
-)
-def random_erasing(probability=0.5, area=(0.02, 0.33), aspect=(0.3, 3.3), fill=114.0, noise=False):
+@register("transform", "random_erasing")
+def random_erasing(
+    probability: Share = 0.5,
+    area: Annotated[tuple[float, float], interval(number(above=0, at_most=1))] = (0.02, 0.33),
+    aspect: Annotated[tuple[float, float], interval(number(above=0))] = (0.3, 3.3),
+    fill: Brightness = 114.0,
+    noise: bool = False,
+) -> ImageStep:
     """Fills a rectangle of random area, aspect ratio and place.
 
     Args:

@@ -1,19 +1,19 @@
 """Crops of a random size and shape."""
 
+from typing import Annotated
+
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import first_fitting
-from tfdml.registry import register
-from tfdml.registry.arguments import MOST_SIDE, integer, interval, number
+from tfdml.registry.arguments import Side, interval, number
+from tfdml.registry.parts import register
 
 
-@register(
-    "transform",
-    "random_resized_crop",
-    size=integer(1, at_most=MOST_SIDE),
-    area=interval(number(above=0, at_most=1)),
-    aspect=interval(number(above=0)),
-)
-def random_resized_crop(size, area=(0.08, 1.0), aspect=(3 / 4, 4 / 3)):
+@register("transform", "random_resized_crop")
+def random_resized_crop(
+    size: Side,
+    area: Annotated[tuple[float, float], interval(number(above=0, at_most=1))] = (0.08, 1.0),
+    aspect: Annotated[tuple[float, float], interval(number(above=0))] = (3 / 4, 4 / 3),
+) -> Cut:
     """Crops a random fraction of the area at a random aspect ratio, and resizes it to `size` × `size`."""
 
     def window(height, width, seed):

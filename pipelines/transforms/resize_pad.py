@@ -4,12 +4,12 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import padded
-from tfdml.registry import register
-from tfdml.registry.arguments import MOST_SIDE, integer, number
+from tfdml.registry.arguments import Brightness, Side
+from tfdml.registry.parts import register
 
 
-@register("transform", "resize_pad", size=integer(1, at_most=MOST_SIDE), fill=number(at_least=0, at_most=255))
-def resize_pad(size, fill=0):
+@register("transform", "resize_pad")
+def resize_pad(size: Side, fill: Brightness = 0) -> Cut:
     """Resizes the longer side to `size`, keeps the aspect ratio, and pads the shorter side with `fill` (0 to 255)."""
 
     def target(height, width):

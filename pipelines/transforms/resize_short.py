@@ -4,16 +4,16 @@ import tensorflow as tf
 
 from pipelines.images.cut import Cut
 from pipelines.transforms.windows import centered
-from tfdml.registry import register
-from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.arguments import Side
+from tfdml.registry.parts import register
 
 # Of an image that is longer than so many times its width only the middle is used: the whole, resized to the width of a
 # network's input, would fill the memory.
 LONGEST_SHAPE = 32
 
 
-@register("transform", "resize_short", size=integer(1, at_most=MOST_SIDE))
-def resize_short(size):
+@register("transform", "resize_short")
+def resize_short(size: Side) -> Cut:
     """Resizes the shorter side to `size`, and keeps the aspect ratio."""
 
     def window(height, width, seed):

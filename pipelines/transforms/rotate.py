@@ -1,22 +1,23 @@
 """Rotation by a random angle."""
 
+from typing import Annotated, Literal
+
 import tensorflow as tf
 
-from pipelines.transforms.affine import FILL_MODES, rotation, transformed
-from pipelines.transforms.with_probability import PROBABILITY, with_probability
-from tfdml.registry import register
-from tfdml.registry.arguments import interval, number, one_of
+from pipelines.transforms.affine import rotation, transformed
+from pipelines.transforms.with_probability import with_probability
+from tfdml.registry.annotations import ImageStep
+from tfdml.registry.arguments import Brightness, Share, interval, number
+from tfdml.registry.parts import register
 
 
-@register(
-    "transform",
-    "rotate",
-    degrees=interval(number()),
-    fill_mode=one_of(*FILL_MODES),
-    fill=number(at_least=0, at_most=255),
-    probability=PROBABILITY,
-)
-def rotate(degrees=(-15.0, 15.0), fill_mode="constant", fill=0.0, probability=1.0):
+@register("transform", "rotate")
+def rotate(
+    degrees: Annotated[tuple[float, float], interval(number())] = (-15.0, 15.0),
+    fill_mode: Literal["constant", "nearest", "reflect", "wrap"] = "constant",
+    fill: Brightness = 0.0,
+    probability: Share = 1.0,
+) -> ImageStep:
     """Rotates around the center by a random angle; the size stays, so that corners are cut off.
 
     Args:

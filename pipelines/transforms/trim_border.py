@@ -1,15 +1,20 @@
 """Removal of a bright border around what an image shows, as photos of products on white have it."""
 
+from typing import Annotated
+
 import tensorflow as tf
 
 from pipelines.images.cut import slice_window
 from pipelines.transforms.colors import BRIGHTNESS_WEIGHTS
-from tfdml.registry import register
+from tfdml.registry.annotations import ImageStep
 from tfdml.registry.arguments import integer, number
+from tfdml.registry.parts import register
 
 
-@register("transform", "trim_border", brightness=number(above=0, at_most=255), margin=integer(0))
-def trim_border(brightness=250.0, margin=15):
+@register("transform", "trim_border")
+def trim_border(
+    brightness: Annotated[float, number(above=0, at_most=255)] = 250.0, margin: Annotated[int, integer(0)] = 15
+) -> ImageStep:
     """Crops the image to all pixels darker than `brightness`, and a margin; an image without any stays whole.
 
     Example: `--train_transform='trim_border|resize_pad(size=256, fill=255)|random_crop|flip'`, as for Stanford Online

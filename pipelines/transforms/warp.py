@@ -1,11 +1,11 @@
 """Resizing to a square."""
 
 from pipelines.images.cut import Cut
-from tfdml.registry import register
-from tfdml.registry.arguments import MOST_SIDE, integer
+from tfdml.registry.arguments import Side
+from tfdml.registry.parts import register
 
 
-@register("transform", "warp", size=integer(1, at_most=MOST_SIDE))
-def warp(size):
+@register("transform", "warp")
+def warp(size: Side) -> Cut:
     """Resizes to `size` × `size`, and ignores the aspect ratio."""
     return Cut(target=lambda height, width: (size, size))

@@ -3,9 +3,6 @@
 import tensorflow as tf
 
 from pipelines.images.cold_path import cold_path
-from tfdml.registry.arguments import number
-
-PROBABILITY = number(at_least=0, at_most=1)
 
 
 def with_probability(probability, step):

@@ -34,8 +34,8 @@ def measured(loss, layer, sampled, of=lambda value: value):
     embeddings = tf.Variable(np.random.default_rng(5).normal(size=(3, 3)))
     with tf.GradientTape() as tape:
         taken = layer(embeddings, LABELS)
-        values = loss.call(LABELS, taken) if sampled else loss.function(LABELS, taken, **loss.function_arguments())
-        values = of(values)
+        taking = loss if sampled else type(loss)(**{**loss.get_config(), "sampled_classes": None})
+        values = of(taking.call(LABELS, taken))
     gradients = tape.gradient(values, [embeddings, layer.proxies.value])
     return [np.array(tf.convert_to_tensor(each)) for each in (values, *gradients)]
 

@@ -1,9 +1,10 @@
-"""A loss has the arguments, defaults, checks and descriptions of its function."""
+"""The fields of a loss are its arguments: defaults, checks, configuration, signature."""
 
 import inspect
 import json
-import pydoc
 import warnings
+from dataclasses import KW_ONLY
+from typing import Annotated, Literal
 
 import keras
 import numpy as np
@@ -12,42 +13,25 @@ from keras import ops
 
 from tfdml import losses, registry
 from tfdml.losses import EmbeddingLoss, ProxyLoss
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number
-
-
-@expects(margin=number(at_least=0))
-def distances_loss(labels, embeddings, *, margin=0.5, power=2):
-    """Hinge of an anchor's length.
-
-    Args:
-        labels: `[B]` class numbers.
-        embeddings: `[B, d]`.
-        margin: length from which it costs
-            something.
-        power: exponent of the hinge.
-
-    Returns:
-        `[B]`.
-    """
-    return ops.maximum(ops.sum(ops.square(embeddings), axis=1) - margin, 0.0) ** power
+from tfdml.losses.loss_function import function_of
+from tfdml.registry.arguments import Count, NotNegative, integer
 
 
 @keras.saving.register_keras_serializable(package="test_embedding_loss")
 class Distances(EmbeddingLoss):
-    """Pulls to the origin.
+    """Pulls to the origin."""
 
-    Args:
-        rows: how many rows count.
-    """
-
-    function = staticmethod(distances_loss)
+    margin: NotNegative = 0.5
+    power: int = 2
+    _: KW_ONLY
     rows: int = 3
 
     def call(self, labels, embeddings):
-        return super().call(labels, embeddings) * ops.cast(ops.arange(len(labels)) < self.rows, "float32")
+        costs = ops.maximum(ops.sum(ops.square(embeddings), axis=1) - self.margin, 0.0) ** self.power
+        return costs * ops.cast(ops.arange(len(labels)) < self.rows, "float32")
 
 
+distances_loss = function_of(Distances, "distances_loss")
 EMBEDDINGS = np.array([[2.0], [1.0], [0.5], [3.0]], np.float32)
 LABELS = np.arange(4)
 
@@ -56,7 +40,7 @@ def values(loss):
     return loss.call(LABELS, EMBEDDINGS).numpy().tolist()
 
 
-def test_arguments_of_the_function_are_arguments_and_attributes_of_the_class():
+def test_fields_are_arguments_and_attributes():
     assert str(inspect.signature(Distances)) == "(margin=0.5, power=2, rows=3, **kwargs)"
     assert values(Distances()) == [3.5**2, 0.5**2, 0, 0]
     assert values(Distances(1.0)) == values(Distances(margin=1)) == [9, 0, 0, 0]
@@ -76,14 +60,22 @@ def test_the_configuration_survives_json():
     assert type(read) is Distances and read.get_config() == loss.get_config() and values(read) == values(loss)
 
 
-def test_descriptions_come_from_the_function_the_class_and_its_base():
-    text = inspect.getdoc(Distances)
-    assert text.startswith(
-        "Pulls to the origin.\n\nArgs:\n    margin: length from which it costs\n        something.\n"
-    )
-    assert text.index("power: exponent of") < text.index("rows: how many") < text.index("dtype: precision")
-    assert "labels" not in text and "Returns" not in text
-    assert "exponent of the hinge" in pydoc.plain(pydoc.render_doc(Distances))
+def test_the_function_has_the_arguments_that_are_not_the_class_alone():
+    assert str(inspect.signature(distances_loss)) == "(labels, embeddings, margin=0.5, power=2)"
+    assert (distances_loss.__name__, distances_loss.__doc__) == ("distances_loss", Distances.__doc__)
+    assert distances_loss(LABELS, EMBEDDINGS, 1.0).numpy().tolist() == values(Distances(1.0))
+    margin = ops.convert_to_tensor(1.0)
+    assert distances_loss(LABELS, EMBEDDINGS, margin=margin, power=1).numpy().tolist() == [3, 0, 0, 0]
+    for wrong in ({"rows": 4}, {"reduction": "sum"}, {"marign": 1}):
+        with pytest.raises(TypeError, match=f"distances_loss takes no argument {[*wrong][0]!r}"):
+            distances_loss(LABELS, EMBEDDINGS, **wrong)
+    with pytest.raises(TypeError, match="embeddings"):
+        distances_loss(LABELS)
+
+
+def test_a_default_is_no_attribute_of_the_class():
+    assert not hasattr(Distances, "margin") and isinstance(EmbeddingLoss.dtype, property)
+    assert Distances().dtype == "float32"
 
 
 @pytest.mark.parametrize(
@@ -136,7 +128,7 @@ def test_arguments_with_effect_are_not(spec):
         registry.create("loss", spec)
 
 
-def test_what_the_function_declares_holds_for_the_class_and_its_name():
+def test_the_class_and_its_function_check_alike():
     for make in (Distances, lambda **arguments: distances_loss(LABELS, EMBEDDINGS, **arguments)):
         with pytest.raises(ValueError, match="expects margin to be a number of 0 or more; received -1"):
             make(margin=-1)
@@ -147,32 +139,30 @@ def test_what_the_function_declares_holds_for_the_class_and_its_name():
     assert type(Distances(margin=np.float64(1)).margin) is float
 
 
-def test_arguments_of_base_classes_come_last():
-    @expects(heads=integer(1))
+def test_arguments_of_base_classes_come_first_but_those_that_are_keyword_only():
     class Parent(ProxyLoss):
-        heads: int = 2
+        _: KW_ONLY
+        heads: Count = 2
 
     class Child(Parent):
-        function = staticmethod(distances_loss)
+        margin: float = 0.5
+        kind: Literal["a", "b"] | None = None
+        _: KW_ONLY
         tails: float = 0.5
 
     class Grandchild(Child):
-        """Pulls.
-
-        Args:
-            tails: how many.
-        """
-
+        more: Annotated[int, integer(0)] = 0
+        _: KW_ONLY
         tails: float = 1.5
 
     assert str(inspect.signature(Parent)) == "(heads=2, classes=None, **kwargs)"
-    assert str(inspect.signature(Child)) == "(margin=0.5, power=2, tails=0.5, heads=2, classes=None, **kwargs)"
-    assert str(inspect.signature(Grandchild)) == str(inspect.signature(Child)).replace("tails=0.5", "tails=1.5")
+    assert str(inspect.signature(Child)) == "(margin=0.5, kind=None, tails=0.5, heads=2, classes=None, **kwargs)"
+    expected = "(margin=0.5, kind=None, more=0, tails=1.5, heads=2, classes=None, **kwargs)"
+    assert str(inspect.signature(Grandchild)) == expected
     assert Grandchild(classes=4, heads=3).make_layer().classes == 4
-    for wrong in ({"heads": 0}, {"classes": 0}, {"margin": -1}):
+    for wrong in ({"heads": 0}, {"classes": 0}, {"margin": "0"}, {"kind": "c"}, {"more": -1}):
         with pytest.raises(ValueError, match="Grandchild expects"):
             Grandchild(**wrong)
-    assert "tails: how many." in Grandchild.__doc__ and "classes: number of classes" in Grandchild.__doc__
 
 
 def test_a_class_with_an_init_of_its_own_keeps_it():
@@ -180,30 +170,36 @@ def test_a_class_with_an_init_of_its_own_keeps_it():
         def __init__(self, twice=0.1, **kwargs):
             super().__init__(margin=2 * twice, **kwargs)
 
+    assert str(inspect.signature(Twice)) == "(twice=0.1, **kwargs)"
     assert Twice(0.3, mining="all").get_config().items() >= {"margin": 0.6, "mining": "all"}.items()
 
     class Plain(EmbeddingLoss):
-        function = staticmethod(distances_loss)
-
         def __init__(self, margin=1.0, **kwargs):
             super().__init__(**kwargs)
-            self.margin, self.power = margin, 1
+            self.margin = margin
+
+        def call(self, labels, embeddings):
+            return distances_loss(labels, embeddings, margin=self.margin, power=1)
+
+        def get_config(self):
+            return {**super().get_config(), "margin": self.margin}
 
     assert str(inspect.signature(Plain)) == "(margin=1.0, **kwargs)"
-    assert values(Plain()) == [3, 0, 0, 8] and Plain().get_config()["power"] == 1
+    assert values(Plain()) == [3, 0, 0, 0] and Plain(2).get_config()["margin"] == 2
 
     class Heir(Plain):
-        function = staticmethod(distances_loss)
+        pass
 
-    assert str(inspect.signature(Heir)) == "(margin=1.0, **kwargs)" and values(Heir(2)) == [2, 0, 0, 7]
+    assert str(inspect.signature(Heir)) == "(margin=1.0, **kwargs)" and values(Heir(2)) == [2, 0, 0, 0]
 
 
-def test_a_function_may_stand_without_staticmethod_and_none_is_told():
-    class Bare(EmbeddingLoss):
-        function = distances_loss
+def test_a_field_without_a_default_is_needed():
+    with pytest.raises(TypeError, match="Nested: missing a required argument: 'dims'. Its arguments: loss, dims, red"):
+        losses.Nested("triplet")
 
-    assert values(Bare(margin=1, power=1)) == [3, 0, 0, 8]
-    with pytest.raises(NotImplementedError, match="EmbeddingLoss has neither a function nor a call of its own"):
+
+def test_a_loss_without_a_call_is_told():
+    with pytest.raises(NotImplementedError, match="EmbeddingLoss has no call of its own"):
         EmbeddingLoss()(LABELS, EMBEDDINGS)
 
 

@@ -1,11 +1,12 @@
-"""Every registered loss has the arguments, defaults and descriptions of its function."""
+"""Every registered loss and its function have the same arguments, defaults and values."""
 
+import ast
 import inspect
 
-import keras
 import numpy as np
 
 from tfdml import losses, registry
+from tfdml.registry.argument_checks import expected_of
 
 # In Python arguments may stand without their names, and files keep their names: neither may change.
 PROXIES = "proxies='learnt', proxy_steps=1000, proxy_rate=0.001, proxy_tolerance=0.001"
@@ -61,40 +62,47 @@ def test_signatures_stay_as_they_are():
     assert found == {name: f"({arguments}, **kwargs)" for name, arguments in SIGNATURES.items()}
 
 
-def test_losses_have_the_defaults_of_their_functions_and_describe_each_argument():
+def function_of(name):
+    return getattr(losses, f"{name}_loss")
+
+
+def test_functions_have_the_arguments_of_their_losses_and_each_is_described():
     for name, loss in loss_classes().items():
-        function = getattr(losses, f"{name}_loss")
-        assert loss.function is function
-        arguments = inspect.signature(loss).parameters
-        taken = [each for each in inspect.signature(function).parameters.values() if each.kind is each.KEYWORD_ONLY]
-        assert taken and all(arguments[each.name].default == each.default for each in taken)
+        function, arguments = function_of(name), inspect.signature(loss).parameters
+        assert function.__name__ == f"{name}_loss" and function.__module__ == loss.__module__
+        labels, rows, *taken = inspect.signature(function).parameters.values()
+        taken = [each for each in taken if each.name != "queries"]
+        assert labels.name == "labels" and rows.name in ("embeddings", "similarities") and taken
+        assert all(arguments[each.name].default == each.default for each in taken if each.name != "beta"), name
         section = inspect.getdoc(loss).partition("\nArgs:\n")[2]
         described = {each for line in section.splitlines() for each in line.partition(":")[0].strip().split(", ")}
         assert {*arguments, "reduction", "name", "dtype"} - {"kwargs"} <= described, name
         assert "of the above" not in section and "see there" not in section, name
 
 
-def other(value):
-    if value is None:
-        return 1
-    return not value if isinstance(value, bool) else value + ("!" if isinstance(value, str) else 1)
+def other(loss, name):
+    """Another value of an argument."""
+    value = getattr(loss, name)
+    if isinstance(value, str):
+        choices = expected_of(type(loss))[name].words.removeprefix("one of ").split(", ")
+        return next(choice for choice in map(ast.literal_eval, choices) if choice != value)
+    return 1 if value is None else not value if isinstance(value, bool) else value + (1 if value > 1 else 0.125)
 
 
-def test_losses_call_their_functions_with_their_arguments(monkeypatch):
+def test_losses_compute_what_their_functions_do(make_batch, make_feed):
     for name, loss_class in loss_classes().items():
         if name == "nested":
             # It makes the loss that it is given; tests/losses/test_nested.py has its value.
             continue
-        loss, received = loss_class(), {}
-        taken = inspect.signature(loss_class.function).parameters
-        given = {argument: other(value) for argument, value in loss.get_config().items() if argument in taken}
-        for argument, value in given.items():
-            setattr(loss, argument, value)
+        loss = loss_class(**{"classes": 7} if "classes" in inspect.signature(loss_class).parameters else {})
+        labels, embeddings = make_batch(12, 4)
+        taken = make_feed(loss)(labels, embeddings)
+        expected = loss.call(labels, taken)
+        np.testing.assert_array_equal(function_of(name)(labels, taken), expected)
+        arguments = [*inspect.signature(function_of(name)).parameters][2:]
+        changed = {each: other(loss, each) for each in arguments if each != "queries"}
         if name == "margin":
-            # Without a boundary that is learned.
-            given["nu"] = 0.0
-        function = staticmethod(lambda labels, taken, received=received, **arguments: received.update(arguments))
-        monkeypatch.setattr(loss_class, "function", function)
-        loss.call(np.arange(2), np.eye(2, dtype="float32"))
-        numbers = {each: float(value) for each, value in received.items() if isinstance(value, keras.Variable)}
-        assert {**received, **numbers} == given, name
+            # It counts only for a boundary that is learned.
+            changed["nu"] = 0.0
+        own = loss_class(**{**loss.get_config(), **changed})
+        np.testing.assert_array_equal(function_of(name)(labels, taken, **changed), own.call(labels, taken))

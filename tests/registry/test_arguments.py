@@ -201,17 +201,6 @@ def test_functions_take_tensors_unchecked(make_batch):
         random_walk(rows, proxies, restart=2)
 
 
-def test_what_keras_has_is_checked_in_specs_and_left_as_it_is(monkeypatch):
-    monkeypatch.setitem(registry.parts._registered, "optimizer", dict(registry.parts._registered["optimizer"]))
-    registry.add("optimizer", "lion", keras.optimizers.Lion, weight_decay=arguments.number(above=0))
-    assert isinstance(registry.create("optimizer", "lion(weight_decay=0.5)"), keras.optimizers.Lion)
-    with pytest.raises(ValueError, match="The optimizer 'lion' expects weight_decay to be .*; received -1"):
-        registry.create("optimizer", "lion(weight_decay=-1)")
-    with pytest.raises(ValueError, match="The optimizer 'lion' expects use_ema to be True or False; received 1"):
-        registry.create("optimizer", "lion(use_ema=1)")
-    assert keras.optimizers.Lion(weight_decay=-1.0).weight_decay == -1
-
-
 def test_a_declaration_of_no_argument_is_an_error():
     with pytest.raises(ValueError, match="function has no argument 'widht' to declare; it has width"):
 

@@ -12,7 +12,7 @@ from tests.registry.test_arguments import FITTING
 from tfdml import registry
 
 MODULES = ["tfdml", "tfdml.backbones", "tfdml.callbacks", "tfdml.data", "tfdml.evaluation", "tfdml.heads"]
-MODULES += ["tfdml.layers", "tfdml.losses", "tfdml.losses.addons", "tfdml.memories", "tfdml.methods"]
+MODULES += ["tfdml.layers", "tfdml.losses", "tfdml.losses.addons", "tfdml.methods", "tfdml.methods.memories"]
 MODULES += ["tfdml.optimizers", "tfdml.serving", "pipelines.datasets", "pipelines.sampling"]
 IMAGES = keras.Input((8, 8, 3))
 MEMBER = tfdml.Single(tfdml.backbones.Small(width=2, stages=2), embedding_size=2)

@@ -1,14 +1,17 @@
 """Base of all backbones of tfdml."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Unpack
+
 import keras
 
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.layers.precision import layers_in
+from tfdml.registry.annotations import ChannelOrder, ModelArguments, Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
 
 
-@expects(channels=one_of("rgb", "bgr"))
+@expects()
 class Backbone(keras.Model):
     """A functional graph from images `[B, H, W, 3]` to features, with named endpoints.
 
@@ -36,7 +39,17 @@ class Backbone(keras.Model):
     # Defaults of methods for this backbone, where they differ from those of `method_default`.
     method_defaults = {}
 
-    def __init__(self, inputs, endpoints, *, mean, std, channels="rgb", image_size, **kwargs):
+    def __init__(
+        self,
+        inputs: Tensor,
+        endpoints: Mapping[str, Tensor],
+        *,
+        mean: Sequence[float],
+        std: Sequence[float],
+        channels: ChannelOrder = "rgb",
+        image_size: int,
+        **kwargs: Unpack[ModelArguments],
+    ):
         _check_precision(kwargs.pop("dtype", None))
         super().__init__(inputs=inputs, outputs=list(endpoints.values())[-1], **kwargs)
         self.endpoints = endpoints
@@ -46,11 +59,11 @@ class Backbone(keras.Model):
         self.image_size = image_size
 
     @property
-    def has_batch_norm(self):
+    def has_batch_norm(self) -> bool:
         """Whether it has batch normalization, which can be frozen."""
         return bool(batch_norms(self))
 
-    def method_default(self, what):
+    def method_default(self, what: Literal["branch", "attention_depth", "levels"]) -> Any:
         """Returns the default of a method's argument for this backbone.
 
         Args:
@@ -67,7 +80,7 @@ class Backbone(keras.Model):
         found = {"branch": names[(len(names) - 1) // 2], "attention_depth": 1, "levels": tuple(names[-3:])}
         return self.method_defaults.get(what, found[what])
 
-    def load_imagenet(self):
+    def load_imagenet(self) -> None:
         """Loads ImageNet weights; only for backbones with `downloads_imagenet`."""
         raise NotImplementedError(
             f"There are no ImageNet weights of {self.name} to download. Those of KerasApplication have some, such as "
@@ -75,7 +88,7 @@ class Backbone(keras.Model):
             "others can be converted."
         )
 
-    def split_at(self, endpoint):
+    def split_at(self, endpoint: str) -> tuple[keras.Model, keras.Model]:
         """Splits the backbone at an endpoint into two Keras models, trunk and tail, which share its layers."""
         cut = self._tensor(endpoint)
         trunk = keras.Model(self.input, cut, name=f"{self.name}_trunk")
@@ -88,11 +101,11 @@ class Backbone(keras.Model):
         except ValueError:
             raise ValueError(f"{self.name} cannot be split at {endpoint!r}: another path leads around it.") from None
 
-    def taps(self, endpoints):
+    def taps(self, endpoints: Sequence[str]) -> keras.Model:
         """Returns a Keras model from images to the list of the named endpoints, which shares the backbone's layers."""
         return keras.Model(self.input, [self._tensor(name) for name in endpoints], name=f"{self.name}_taps")
 
-    def blocks_after(self, endpoint, count):
+    def blocks_after(self, endpoint: str, count: int) -> keras.Model:
         """Returns a Keras model of the `count` blocks after an endpoint, which shares the backbone's layers.
 
         A block ends at an endpoint; poolings are not blocks.

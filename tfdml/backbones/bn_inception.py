@@ -1,11 +1,14 @@
 """Inception with batch norm (Ioffe and Szegedy, 2015), in the layout of its published weights."""
 
+from typing import Unpack
+
 from keras import layers
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
-from tfdml.registry import register
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.parts import register
 
 # Channels of the branches of a block: 1x1; 3x3_reduce, 3x3; double_3x3_reduce, _1, _2; pooling and channels of
 # pool_proj. Blocks without the first and last branch halve the resolution.
@@ -40,7 +43,7 @@ class BNInception(Backbone):
         "levels": ("inception_3c", "inception_4e", "inception_5b"),
     }
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Unpack[ModelArguments]):
         inputs = layers.Input((None, None, 3), name="images")
         endpoints = {}
         features = convolution(inputs, 64, 7, stride=2, name="conv1_7x7_s2", **STEP)

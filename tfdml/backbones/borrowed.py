@@ -1,14 +1,16 @@
 """Backbones of keras-hub and keras-cv."""
 
 import importlib
+from collections.abc import Mapping
 from functools import partial
+from typing import Any, Literal, Unpack
 
 import keras
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.layers.precision import layers_in
+from tfdml.registry.annotations import ModelArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
 
 # keras-hub requires tensorflow-text, and that `tensorflow`, which must not be installed over `tensorflow-cpu`.
 INSTALL = {
@@ -22,7 +24,7 @@ INSTALL = {
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(package=one_of(*INSTALL))
+@expects()
 class Borrowed(Backbone):
     """A backbone of keras-hub or keras-cv, created from a preset with its weights.
 
@@ -37,7 +39,13 @@ class Borrowed(Backbone):
 
     pretrained = True
 
-    def __init__(self, network, package, preprocessing, **kwargs):
+    def __init__(
+        self,
+        network: keras.Model,
+        package: Literal["keras_hub", "keras_cv"],
+        preprocessing: Mapping[str, Any],
+        **kwargs: Unpack[ModelArguments],
+    ):
         # Some networks take a dictionary with one input.
         inputs = list(network.input.values()) if isinstance(network.input, dict) else [network.input]
         if len(inputs) != 1 or not isinstance(network.output, keras.KerasTensor):
@@ -96,6 +104,7 @@ def _save_position_embeddings(network):
     By default it saves them at their published size, and drops trained changes whose sum is not positive.
     """
     for layer in network.layers:
+        # The class is of a package that may not be installed, or have another name in its next version.
         if hasattr(layer, "interpolated_position_embeddings"):
             layer.save_own_variables = partial(keras.layers.Layer.save_own_variables, layer)
             layer.load_own_variables = partial(keras.layers.Layer.load_own_variables, layer)
@@ -103,8 +112,10 @@ def _save_position_embeddings(network):
 
 def _levels(network):
     """Returns the levels of a feature pyramid from shallow to deep, without one that is the output."""
+    # keras-cv names the layers of levels, keras-hub has their outputs, and some networks have no levels.
     if hasattr(network, "pyramid_level_inputs"):
         levels = {level: network.get_layer(layer).output for level, layer in network.pyramid_level_inputs.items()}
     else:
+        # See above.
         levels = getattr(network, "pyramid_outputs", {})
     return {level: features for level, features in levels.items() if features is not network.output}

@@ -1,12 +1,15 @@
 """GoogLeNet (Szegedy et al., 2015), in the layouts of Caffe and torchvision, for their weights."""
 
+from typing import Unpack
+
 from keras import layers
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 from tfdml.layers.local_response_norm import LocalResponseNorm
-from tfdml.registry import register
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.parts import register
 
 # Channels of the six convolutions of a block: 1x1, 3x3_reduce, 3x3, 5x5_reduce, 5x5, pool_proj.
 BLOCKS = {
@@ -41,7 +44,7 @@ class GoogLeNet(Backbone):
         "levels": ("inception_3b", "inception_4e", "inception_5b"),
     }
 
-    def __init__(self, batch_norm=False, **kwargs):
+    def __init__(self, batch_norm: bool = False, **kwargs: Unpack[ModelArguments]):
         step = {"bias": False, "norm_epsilon": 1e-3} if batch_norm else {"bias": True}
         inputs = layers.Input((None, None, 3), name="images")
         endpoints = {}

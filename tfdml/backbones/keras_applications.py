@@ -3,14 +3,17 @@
 import difflib
 import inspect
 import traceback
+from collections.abc import Sequence
+from typing import Unpack
 
 import keras
 import numpy as np
 
 from tfdml.backbones.backbone import Backbone
-from tfdml.registry import register
+from tfdml.registry.annotations import ModelArguments
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import boolean, integer, number, optional, several, text
+from tfdml.registry.parts import register
 
 # Side of the images that a network was trained on, if it is not 224.
 IMAGE_SIZES = {
@@ -45,19 +48,8 @@ ARGUMENTS = {"endpoints": several(text(), at_least=0), "output": optional(text()
 BEFORE = {"layer_names": "endpoints", "output_layer": "output"}
 
 
-@register("backbone", "keras_applications", name=text(), **ARGUMENTS)
-def keras_applications(name, endpoints=(), output=None, alpha=None, depth_multiplier=None, minimalistic=False):
-    """A network of keras.applications by name; `imagenet` downloads its weights.
-
-    Args:
-        name: its name in keras.applications, such as "ResNet50".
-        endpoints, output, alpha, depth_multiplier, minimalistic: as of `tfdml.backbones.KerasApplication`.
-    """
-    return KerasApplication(name, endpoints, output, alpha, depth_multiplier, minimalistic)
-
-
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(application=text(), **ARGUMENTS)
+@expects(**ARGUMENTS)
 class KerasApplication(Backbone):
     """A network of keras.applications without its classifier, with random weights until `load_imagenet()`.
 
@@ -82,13 +74,13 @@ class KerasApplication(Backbone):
 
     def __init__(
         self,
-        application,
-        endpoints=(),
-        output=None,
-        alpha=None,
-        depth_multiplier=None,
-        minimalistic=False,
-        **kwargs,
+        application: str,
+        endpoints: Sequence[str] = (),
+        output: str | None = None,
+        alpha: float | None = None,
+        depth_multiplier: float | None = None,
+        minimalistic: bool = False,
+        **kwargs: Unpack[ModelArguments],
     ):
         own = {"alpha": alpha, "depth_multiplier": depth_multiplier, "minimalistic": minimalistic or None}
         self.own_arguments = {argument: value for argument, value in own.items() if value is not None}
@@ -130,6 +122,24 @@ class KerasApplication(Backbone):
         config = {BEFORE.get(name, name): value for name, value in config.items()}
         config |= config.pop("own_arguments", {})
         return super().from_config(config, custom_objects)
+
+
+@register("backbone", "keras_applications", **ARGUMENTS)
+def keras_applications(
+    name: str,
+    endpoints: Sequence[str] = (),
+    output: str | None = None,
+    alpha: float | None = None,
+    depth_multiplier: float | None = None,
+    minimalistic: bool = False,
+) -> KerasApplication:
+    """A network of keras.applications by name; `imagenet` downloads its weights.
+
+    Args:
+        name: its name in keras.applications, such as "ResNet50".
+        endpoints, output, alpha, depth_multiplier, minimalistic: as of `tfdml.backbones.KerasApplication`.
+    """
+    return KerasApplication(name, endpoints, output, alpha, depth_multiplier, minimalistic)
 
 
 def _how_to_fetch(error):

@@ -3,12 +3,11 @@
 import inspect
 
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
-from tfdml.registry import register
-from tfdml.registry.arguments import text
+from tfdml.registry.parts import register
 
 
-@register("backbone", "keras_cv", preset=text())
-def keras_cv(preset):
+@register("backbone", "keras_cv")
+def keras_cv(preset: str) -> Borrowed:
     """An image backbone of keras-cv with the weights, if any, of its preset: a name or a local folder."""
     models = import_extra("keras_cv").models
     classes = [

@@ -1,33 +1,23 @@
 """Residual networks (He et al., 2016) in the layout of torchvision, for its weights."""
 
+from typing import Literal, Unpack
+
 import keras
 from keras import layers
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
-from tfdml.registry import register
+from tfdml.registry.annotations import ModelArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
+from tfdml.registry.parts import register
 
 # Depth to the number of blocks of each stage, and whether they are bottlenecks.
 DEPTHS = {18: ((2, 2, 2, 2), False), 50: ((3, 4, 6, 3), True)}
 EPSILON = 1e-5
 
 
-@register("backbone", "resnet18")
-def resnet18():
-    """ResNet-18 in torchvision's layout; endpoints `stage1` to `stage4`."""
-    return ResNet(18)
-
-
-@register("backbone", "resnet50")
-def resnet50():
-    """ResNet-50 in torchvision's layout, which strides in the 3 × 3 convolution; endpoints `stage1` to `stage4`."""
-    return ResNet(50)
-
-
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(depth=one_of(*DEPTHS))
+@expects()
 class ResNet(Backbone):
     """A residual network; endpoints are `stage1` to `stage4`, at 1/4 to 1/32 of the resolution.
 
@@ -35,7 +25,7 @@ class ResNet(Backbone):
         depth: 18 or 50.
     """
 
-    def __init__(self, depth, **kwargs):
+    def __init__(self, depth: Literal[18, 50], **kwargs: Unpack[ModelArguments]):
         blocks, bottleneck = DEPTHS[depth]
         inputs = layers.Input((None, None, 3), name="images")
         features = convolution(inputs, 64, 7, stride=2, name="conv1", norm_epsilon=EPSILON)
@@ -54,6 +44,18 @@ class ResNet(Backbone):
 
     def get_config(self):
         return {**super().get_config(), "depth": self.depth}
+
+
+@register("backbone", "resnet18")
+def resnet18() -> ResNet:
+    """ResNet-18 in torchvision's layout; endpoints `stage1` to `stage4`."""
+    return ResNet(18)
+
+
+@register("backbone", "resnet50")
+def resnet50() -> ResNet:
+    """ResNet-50 in torchvision's layout, which strides in the 3 × 3 convolution; endpoints `stage1` to `stage4`."""
+    return ResNet(50)
 
 
 def _block(features, width, stride, bottleneck, name):

@@ -1,19 +1,21 @@
 """A small convolutional network for work on a CPU."""
 
 from pathlib import Path
+from typing import Annotated, Unpack
 
 from keras import layers
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.convolution import convolution
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.parts import register
 
-# Written by `python -m benchmarks.pretrain_toycars`; the recipe and the checksum are next to it.
+# Written by `python -m benchmarks.studies.pretrain_toycars`; the recipe and the checksum are next to it.
 TOYCARS = Path(__file__).parent / "weights" / "small_toycars.weights.h5"
 
 
-@register("backbone", "small", width=integer(1), stages=integer(1, at_most=8))
+@register("backbone", "small")
 class Small(Backbone):
     """A small network for images of 24 to 96 pixels on a CPU: two 3 × 3 convolutions with batch norm in each stage.
 
@@ -27,7 +29,9 @@ class Small(Backbone):
 
     shipped_weights = {"toycars": TOYCARS}
 
-    def __init__(self, width=24, stages=4, **kwargs):
+    def __init__(
+        self, width: Count = 24, stages: Annotated[int, integer(1, at_most=8)] = 4, **kwargs: Unpack[ModelArguments]
+    ):
         inputs = layers.Input((None, None, 3), name="images")
         endpoints, features = {}, inputs
         for stage in range(stages):

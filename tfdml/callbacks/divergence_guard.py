@@ -5,6 +5,7 @@ import numpy as np
 from keras import ops
 
 from tfdml.callbacks.steps_taken import steps_taken
+from tfdml.registry.annotations import StepCounter
 
 
 class TrainingDiverged(FloatingPointError):
@@ -15,7 +16,7 @@ class TrainingDiverged(FloatingPointError):
         step: number of steps taken.
     """
 
-    def __init__(self, problem, step):
+    def __init__(self, problem: str, step: int):
         super().__init__(
             f"{problem} at step {step}. Try a lower learning rate, a larger margin of the loss, or "
             "--precision=float32. Earlier checkpoints are intact."
@@ -32,7 +33,7 @@ class DivergenceGuard(keras.callbacks.Callback):
         step: function that returns the number of steps taken; None: the optimizer's `iterations`.
     """
 
-    def __init__(self, step=None):
+    def __init__(self, step: StepCounter | None = None):
         super().__init__()
         self._step = step or (lambda: steps_taken(self.model))
 

@@ -1,10 +1,26 @@
 """`EmbeddingCallback`: what callbacks share that embed all training images at the start of epochs."""
 
+from collections.abc import Mapping
+from typing import Any, TypedDict
+
 import keras
+import numpy as np
 
 from tfdml.callbacks.steps_taken import steps_taken
-from tfdml.evaluation.embed import Embedder
+from tfdml.evaluation.embed import Embedder, ImageBatches
 from tfdml.neighbors.clustering import check_finite
+from tfdml.registry.annotations import StepCounter, Verbosity
+from tfdml.runtime.workers import Workers
+
+
+class PassArguments(TypedDict, total=False):
+    """Arguments of `EmbeddingCallback` that callbacks pass on to it."""
+
+    count: int | None
+    steps_per_epoch: int | None
+    log: Any
+    step: StepCounter | None
+    verbose: Verbosity
 
 
 class EmbeddingCallback(keras.callbacks.Callback):
@@ -23,7 +39,16 @@ class EmbeddingCallback(keras.callbacks.Callback):
         verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
     """
 
-    def __init__(self, images, count=None, *, steps_per_epoch=None, log=None, step=None, verbose=0):
+    def __init__(
+        self,
+        images: ImageBatches,
+        count: int | None = None,
+        *,
+        steps_per_epoch: int | None = None,
+        log: Any = None,
+        step: StepCounter | None = None,
+        verbose: Verbosity = 0,
+    ):
         super().__init__()
         self.images, self.count = images, count
         self.steps_per_epoch = steps_per_epoch
@@ -35,14 +60,14 @@ class EmbeddingCallback(keras.callbacks.Callback):
         self._embedder = Embedder(model, verbose=self.verbose)
 
     @property
-    def workers(self):
+    def workers(self) -> Workers:
         """The `Workers` that train together."""
         return self._embedder.workers
 
     def on_epoch_begin(self, epoch, logs=None):
         self.begin_epoch(epoch, bool(self.steps_per_epoch and self._step() % self.steps_per_epoch))
 
-    def begin_epoch(self, epoch, goes_on):
+    def begin_epoch(self, epoch: int, goes_on: bool) -> None:
         """Does what is to be done at the start of an epoch.
 
         Args:
@@ -51,13 +76,13 @@ class EmbeddingCallback(keras.callbacks.Callback):
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method begin_epoch(epoch, goes_on).")
 
-    def embed(self):
+    def embed(self) -> np.ndarray:
         """Returns the embeddings `[N, d]` of all training images, after checking that they are finite."""
         embeddings = self._embedder(self.images, self.count)
         check_finite(embeddings)
         return embeddings
 
-    def tell(self, event, values):
+    def tell(self, event: str, values: Mapping[str, Any]) -> None:
         """Writes values to the log, if there is one."""
         if self.log:
             self.log.write(event, self._step(), values)

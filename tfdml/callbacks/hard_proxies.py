@@ -1,13 +1,24 @@
 """Hard proxies of EDMS."""
 
+from typing import Annotated
+
 import numpy as np
 
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import Count, NotNegative, Positive, integer
 
 
-@expects(learning_rate=number(above=0), steps=integer(0), tolerance=number(at_least=0), block=integer(1))
-def hard_proxies(features, meta_classes, images, *, learning_rate=1e-3, steps=1000, tolerance=1e-3, block=8192):
+@expects()
+def hard_proxies(
+    features,
+    meta_classes,
+    images,
+    *,
+    learning_rate: Positive = 1e-3,
+    steps: Annotated[int, integer(0)] = 1000,
+    tolerance: NotNegative = 1e-3,
+    block: Count = 8192,
+):
     """Computes hard proxies from the features of one image of each meta-class, by gradient descent on equation (7).
 
     Aziere and Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, 2019. For the feature p_k of an

@@ -1,16 +1,17 @@
 """Writes embeddings, labels and thumbnails for TensorBoard's projector."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import keras
 import numpy as np
 
 from tfdml.evaluation.diversity import learners_of, margins
-from tfdml.evaluation.embed import Embedder, check_count
+from tfdml.evaluation.embed import Embedder, ImageBatches, check_count
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.search import flat_labels
 from tfdml.files.checked_files import folder_in, vacated
+from tfdml.registry.annotations import Embeddings, FilePath, Labels, Verbosity
 
 # Limits of the projector: number of points, and side of the sprite in pixels.
 MOST_POINTS = 10_000
@@ -39,17 +40,17 @@ class Projector(keras.callbacks.Callback):
 
     def __init__(
         self,
-        log_dir,
-        images,
-        labels,
+        log_dir: FilePath,
+        images: ImageBatches | None,
+        labels: Labels,
         *,
-        thumbnail=None,
-        class_names=None,
-        seed=0,
-        verbose=0,
-        learners=1,
-        names=None,
-        clusters=None,
+        thumbnail: Callable[[int], np.ndarray] | None = None,
+        class_names: Mapping[int, str] | Sequence[str] | None = None,
+        seed: int = 0,
+        verbose: Verbosity = 0,
+        learners: int = 1,
+        names: Sequence[str] | None = None,
+        clusters: Labels | None = None,
     ):
         super().__init__()
         self.log_dir, self.images, self.labels = log_dir, images, flat_labels(labels)
@@ -66,12 +67,12 @@ class Projector(keras.callbacks.Callback):
         self.write(Embedder(self.model, verbose=self.verbose)(self.images, len(self.labels)))
 
     @property
-    def rows(self):
+    def rows(self) -> np.ndarray:
         """The rows of the points, ascending."""
         count = min(len(self.labels), MOST_POINTS)
         return np.sort(np.random.default_rng(self.seed).choice(len(self.labels), count, replace=False))
 
-    def write(self, embeddings):
+    def write(self, embeddings: Embeddings) -> None:
         """Writes the files of embeddings `[N, D]` of all images."""
         rows = self.rows
         embeddings, labels = np.asarray(embeddings)[rows], self.labels[rows]

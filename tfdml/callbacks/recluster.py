@@ -1,13 +1,17 @@
 """Divides the data among the learners of Divide and Conquer, at intervals."""
 
 import time
+from collections.abc import Mapping
+from typing import Any, Unpack
 
 import numpy as np
 from absl import logging
 
-from tfdml.callbacks.embedding_callback import EmbeddingCallback
+from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
 from tfdml.evaluation.diversity import negative_distances
+from tfdml.evaluation.embed import ImageBatches
 from tfdml.neighbors.clustering import kmeans, matched, overlap
+from tfdml.registry.annotations import Labels
 
 # Fraction of a run's time above which a warning says what to change.
 MOST_TIME = 0.25
@@ -29,7 +33,9 @@ class Recluster(EmbeddingCallback):
         **kwargs: other arguments of `EmbeddingCallback`, but for `count`.
     """
 
-    def __init__(self, images, labels, sampler, *, seed=0, **kwargs):
+    def __init__(
+        self, images: ImageBatches, labels: Labels, sampler: Any, *, seed: int = 0, **kwargs: Unpack[PassArguments]
+    ):
         super().__init__(images, len(labels), **kwargs)
         self.labels, self.sampler, self.seed = np.asarray(labels), sampler, seed
         self.history = []
@@ -41,6 +47,7 @@ class Recluster(EmbeddingCallback):
 
     def set_model(self, model):
         super().set_model(model)
+        # Any model of Keras can be given the callback.
         if not hasattr(model, "division"):
             raise ValueError(f"Expected a DivideAndConquer model, received {type(model).__name__}.")
 
@@ -80,13 +87,13 @@ class Recluster(EmbeddingCallback):
                 self.model.division.recluster_every,
             )
 
-    def finding(self):
+    def finding(self) -> dict[str, Any] | None:
         """Returns each learner's number of steps, and the last clustering with distances of negative pairs, or None."""
         clustering = self.history[-1] | {"negative_distances": self._distances} if self.history else {}
         learned = {"steps_of_learners": self._learned} if self._learned else {}
         return clustering | learned or None
 
-    def get_state(self):
+    def get_state(self) -> dict[str, Any]:
         return {
             "assignment": None if self.assignment is None else self.assignment.tolist(),
             "history": list(self.history),
@@ -94,7 +101,7 @@ class Recluster(EmbeddingCallback):
             "steps_of_learners": self._learned,
         }
 
-    def set_state(self, state):
+    def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores the clusters of a state."""
         self.history, self._distances = list(state["history"]), state["negative_distances"]
         self._learned = state["steps_of_learners"]

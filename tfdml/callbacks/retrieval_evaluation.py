@@ -2,14 +2,19 @@
 
 import contextlib
 import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Literal
 
 import keras
 import numpy as np
 
 from tfdml.callbacks.divergence_guard import TrainingDiverged
 from tfdml.callbacks.steps_taken import steps_taken
-from tfdml.evaluation.embed import Embedder, NanWeight
+from tfdml.callbacks.weight_average import WeightAverage
+from tfdml.evaluation.embed import Embedder, ImageBatches, NanWeight
 from tfdml.evaluation.evaluate import evaluate
+from tfdml.registry.annotations import Labels, StepCounter, Verbosity
 
 
 class RetrievalEvaluation(keras.callbacks.Callback):
@@ -39,20 +44,20 @@ class RetrievalEvaluation(keras.callbacks.Callback):
 
     def __init__(
         self,
-        images,
-        labels,
+        images: ImageBatches,
+        labels: Labels,
         *,
-        every=1,
-        unit="epochs",
-        prefix="val",
-        measure=None,
-        monitor="recall_at_1",
-        patience=None,
-        on_evaluation=None,
-        step=None,
-        embedder=None,
-        average=None,
-        verbose=0,
+        every: int = 1,
+        unit: Literal["epochs", "steps"] = "epochs",
+        prefix: str = "val",
+        measure: Callable[[np.ndarray], dict[str, Any]] | None = None,
+        monitor: str = "recall_at_1",
+        patience: int | None = None,
+        on_evaluation: Callable[[int, dict[str, Any], bool, float], Any] | None = None,
+        step: StepCounter | None = None,
+        embedder: keras.Model | None = None,
+        average: WeightAverage | None = None,
+        verbose: Verbosity = 0,
     ):
         super().__init__()
         if unit not in ("epochs", "steps") or every < 1 or (patience is not None and patience < 1):
@@ -81,9 +86,10 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         super().set_model(model)
         self._embedder = Embedder(self.embedder or model, verbose=self.verbose)
 
-    def check_order(self, callbacks, model):
+    def check_order(self, callbacks: Sequence[keras.callbacks.Callback], model: keras.Model) -> None:
         """Raises a ValueError if a callback that monitors these metrics is listed before this one."""
         for callback in callbacks[: callbacks.index(self)]:
+            # Several classes of Keras have one, and a user's own.
             watched = getattr(callback, "monitor", None)
             name = watched.removeprefix(f"{self.prefix}_") if isinstance(watched, str) else watched
             # Keras computes the model's own metrics itself, on `validation_data`.
@@ -128,17 +134,17 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             logs.update({f"{self.prefix}_{name}": value for name, value in values.items()})
 
     @property
-    def exhausted(self):
+    def exhausted(self) -> bool:
         """Whether patience has run out."""
         return self.patience is not None and self._waited >= self.patience
 
-    def get_state(self):
+    def get_state(self) -> dict[str, Any]:
         return {"history": self.history, "best": self.best, "waited": self._waited}
 
-    def set_state(self, state):
+    def set_state(self, state: Mapping[str, Any]) -> None:
         self.history, self.best, self._waited = state["history"], state["best"], state["waited"]
 
-    def evaluated_weights(self):
+    def evaluated_weights(self) -> AbstractContextManager[None]:
         """Returns a context in which the model has the weights to evaluate."""
         return self.average.applied() if self.average else contextlib.nullcontext()
 

@@ -1,9 +1,13 @@
 """Renews the tables of a sampler that follows the embedding, at intervals."""
 
+from collections.abc import Mapping
+from typing import Any, Unpack
+
 import keras
 import numpy as np
 
-from tfdml.callbacks.embedding_callback import EmbeddingCallback
+from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
+from tfdml.evaluation.embed import ImageBatches
 
 
 class SamplerRefresh(EmbeddingCallback):
@@ -20,7 +24,7 @@ class SamplerRefresh(EmbeddingCallback):
         **kwargs: other arguments of `EmbeddingCallback`.
     """
 
-    def __init__(self, images, sampler, **kwargs):
+    def __init__(self, images: ImageBatches, sampler: Any, **kwargs: Unpack[PassArguments]):
         super().__init__(images, **kwargs)
         self.sampler = sampler
         # Of what a refresh changed, for checkpoints: far smaller as arrays than as numbers of a state.
@@ -35,14 +39,14 @@ class SamplerRefresh(EmbeddingCallback):
         self._last = {"epoch": epoch, "changed": float(np.mean(changed))}
         self.tell("sampler", {"changed": self._last["changed"]})
 
-    def finding(self):
+    def finding(self) -> dict[str, Any] | None:
         """Returns the epoch of the last refresh and the fraction of the tables that it changed; None before it."""
         return self._last
 
-    def get_state(self):
+    def get_state(self) -> dict[str, Any]:
         return {"last": self._last}
 
-    def set_state(self, state):
+    def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores a state; the `variables` are restored before, and go into the sampler's tables."""
         self._last = state["last"]
         for variable, table in zip(self.variables, self.sampler.refreshed(), strict=True):

@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +35,7 @@ class TrainingParts:
     log: object
     verbose: int
 
-    def of_passes(self):
+    def of_passes(self) -> dict[str, Any]:
         """The arguments that every `EmbeddingCallback` of a run has."""
         names = ("steps_per_epoch", "log", "step", "verbose")
         return {name: getattr(self, name) for name in names}

@@ -1,6 +1,8 @@
 """A moving average of a model's weights."""
 
 import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -23,7 +25,7 @@ class WeightAverage(keras.callbacks.Callback):
         decay: maximum fraction of the average that remains in a step; 0.999 averages over about 1,000 steps.
     """
 
-    def __init__(self, decay=0.999):
+    def __init__(self, decay: float = 0.999):
         super().__init__()
         if not 0 < decay < 1:
             raise ValueError(f"Expected a decay between 0 and 1, such as 0.999, received {decay}.")
@@ -36,7 +38,7 @@ class WeightAverage(keras.callbacks.Callback):
         check_single_steps(self.model, "WeightAverage moves after every step")
         self.make()
 
-    def make(self, model=None):
+    def make(self, model: keras.Model | None = None) -> None:
         """Starts the average from the current weights, once. Training does it if you do not."""
         if model is not None:
             self.set_model(model)
@@ -57,7 +59,7 @@ class WeightAverage(keras.callbacks.Callback):
             self._update(tf.constant(1 - decay, tf.float32))
 
     @contextlib.contextmanager
-    def applied(self):
+    def applied(self) -> Iterator[None]:
         """Returns a context in which the model has the averaged weights."""
         if not self.variables:
             raise ValueError("WeightAverage has no average yet. List it before the callbacks that use it.")
@@ -68,10 +70,10 @@ class WeightAverage(keras.callbacks.Callback):
         finally:
             _assign(self._averaged, trained)
 
-    def get_state(self):
+    def get_state(self) -> dict[str, Any]:
         return {"steps": self.steps}
 
-    def set_state(self, state):
+    def set_state(self, state: Mapping[str, Any]) -> None:
         self.steps = state["steps"]
 
     def _move(self, share):

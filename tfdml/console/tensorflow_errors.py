@@ -8,7 +8,7 @@ BEFORE_REASON = re.compile(
 )
 
 
-def tensorflow_reason(error):
+def tensorflow_reason(error: Exception) -> str:
     """Returns the message of a TensorFlow error in one line, without a full stop and the names of its operation.
 
     In an error from a graph the message comes after the place where the operation was defined.

@@ -1,7 +1,9 @@
 """The cost of a network: its parameters, and its multiply-adds for an image."""
 
 import math
+from collections.abc import Sequence
 
+import keras
 import tensorflow as tf
 
 from tfdml.runtime.keras_internals import graph_of
@@ -15,7 +17,7 @@ NOT_COUNTED = ("Conv3D", "Einsum")
 PASSED_ON = ("Cast", "Identity", "Reshape", "Transpose")
 
 
-def cost(model, input_shape):
+def cost(model: keras.Model, input_shape: Sequence[int]) -> dict[str, int | None]:
     """Counts the parameters, and the multiply-adds for one input, from the graph.
 
     Multiply-adds, which papers and libraries mostly call FLOPs, are those of convolutions and matrix products. Pooling,
@@ -35,7 +37,9 @@ def cost(model, input_shape):
         model(tf.zeros(inputs.shape), training=False)
     traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False).get_concrete_function(inputs)
     operations = list(_operations(traced.graph))
-    of_loss = {id(weight) for weight in getattr(getattr(model, "loss_layers", None), "variables", ())}
+    # Any model of Keras can be asked for its cost; those of tfdml have layers of the loss.
+    loss_layers = getattr(model, "loss_layers", None)
+    of_loss = {id(weight) for weight in loss_layers.variables} if loss_layers else set()
     read = {id(variable) for variable in traced.graph.variables}
     weights = [weight for weight in model.trainable_weights if id(weight) not in of_loss and id(weight.value) in read]
     return {

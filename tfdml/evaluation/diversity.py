@@ -1,5 +1,8 @@
 """Diversity of learners, as measured by Divide and Conquer and Attention-based Ensemble."""
 
+from collections.abc import Callable, Sequence
+from typing import Any
+
 import numpy as np
 
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
@@ -7,6 +10,7 @@ from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.ranks.depths import depths_of
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.search import Search
+from tfdml.registry.annotations import Embeddings, Labels
 
 # Number of negative pairs sampled of each kind.
 PAIRS = 20_000
@@ -24,7 +28,14 @@ def learners_of(embeddings, count):
     return unit_length(learners)
 
 
-def diversity(embeddings, labels, count, measure, measure_together=None, weights=None):
+def diversity(
+    embeddings: Embeddings,
+    labels: Labels,
+    count: int,
+    measure: Callable[[np.ndarray], dict[str, Any]],
+    measure_together: Callable[[np.ndarray], dict[str, Any]] | None = None,
+    weights: Sequence[float] | None = None,
+) -> dict[str, Any]:
     """Measures learners alone and together, and how similar they are.
 
     Args:

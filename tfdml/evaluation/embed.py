@@ -1,16 +1,23 @@
 """Embeds all images of a split."""
 
+from typing import TypeAlias
+
 import keras
 import numpy as np
 import tensorflow as tf
 
 from tfdml.console.progress_lines import ProgressLines
+from tfdml.registry.annotations import Verbosity
 from tfdml.runtime.devices import is_multi_worker
 from tfdml.runtime.workers import Workers
 
 # Images of an array that the network processes at once, as in `keras.Model.predict`.
 BATCH = 32
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+
+
+# An array of images `[N, H, W, 3]`, or a dataset of batches of them.
+ImageBatches: TypeAlias = np.ndarray | tf.Tensor | tf.data.Dataset
 
 
 class NanWeight(ValueError):
@@ -39,13 +46,13 @@ class Embedder:
             distribution strategy.
     """
 
-    def __init__(self, model, verbose=1, workers=None):
+    def __init__(self, model: keras.Model, verbose: Verbosity = 1, workers: Workers | None = None):
         self.model = model
         self.verbose = verbose
         self.workers = workers or Workers.of(model.distribute_strategy)
         self._forward = tf.function(lambda images: model(images, training=False), reduce_retracing=True)
 
-    def __call__(self, images, count):
+    def __call__(self, images: ImageBatches, count: int | None) -> np.ndarray:
         """Returns the embeddings `[count, D]` of images.
 
         Args:

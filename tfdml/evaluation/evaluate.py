@@ -1,25 +1,29 @@
 """`evaluate`: metrics of embeddings and labels, wherever they come from."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from tfdml import registry
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.search import Search
+from tfdml.registry.annotations import Distance, Embeddings, Labels, Rows
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8")
 
 
 def evaluate(
-    embeddings,
-    labels,
-    metrics=METRICS,
+    embeddings: Embeddings,
+    labels: Labels,
+    metrics: str | Sequence[str] = METRICS,
     *,
-    queries=None,
-    gallery=None,
-    apart=(),
-    distance="cosine",
-    index="exact",
-    seed=0,
-):
+    queries: Rows | None = None,
+    gallery: Rows | None = None,
+    apart: Sequence[Labels] = (),
+    distance: Distance = "cosine",
+    index: str = "exact",
+    seed: int = 0,
+) -> dict[str, Any]:
     """Computes metrics of queries in a gallery; by default, of every image among all others.
 
     A query is excluded from its own neighbors by row. Images of other classes that are as similar as one of the query's

@@ -2,11 +2,14 @@
 
 import csv
 import dataclasses
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from tfdml.evaluation.indexes.index_report import IndexReport
 from tfdml.files.checked_files import naming
+from tfdml.registry.annotations import FilePath, Labels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,12 +31,12 @@ class Scores:
     query_count: int | None = None
     index: IndexReport | None = None
 
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """Returns the values, the number of queries, and how good the index was that found approximate ranks."""
         queries = {} if self.queries is None else {"queries": self.query_count}
         return {**self.values, **queries, **({} if self.index is None else self.index.summary())}
 
-    def per_class(self, labels):
+    def per_class(self, labels: Labels) -> dict[Any, dict[str, Any]]:
         """Returns the mean over the queries of each class: class number to `{metric name: mean, "queries": number}`.
 
         Args:
@@ -48,7 +51,7 @@ class Scores:
             for place, (label, count) in enumerate(zip(known.tolist(), counts, strict=True))
         }
 
-    def write_per_query(self, path):
+    def write_per_query(self, path: FilePath) -> None:
         """Writes a CSV file with the row of each query and its value of each metric that is a mean over queries.
 
         Args:
@@ -67,7 +70,7 @@ class Scores:
             raise ValueError("None of the metrics is a mean over queries; add one, such as recall_at_1.")
 
     @classmethod
-    def mean(cls, several):
+    def mean(cls, several: Sequence[Self]) -> Self:
         """Returns the mean of scores of the same metrics; a query's value is its mean over the searches it is in.
 
         Args:

@@ -2,8 +2,12 @@
 
 import dataclasses
 import warnings
+from collections.abc import Sequence
+from typing import Literal, Self
 
 import numpy as np
+
+from tfdml.registry.annotations import Embeddings, Labels, Rows
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,7 +33,15 @@ class Search:
     pooling: str | None = None
 
     @classmethod
-    def of(cls, labels, *, queries=None, gallery=None, apart=(), pooling=None):
+    def of(
+        cls,
+        labels: Labels,
+        *,
+        queries: Rows | None = None,
+        gallery: Rows | None = None,
+        apart: Sequence[Labels] = (),
+        pooling: Literal["mean", "max"] | None = None,
+    ) -> Self:
         """Creates a search from booleans `[N]`; None marks all rows.
 
         Args:
@@ -54,7 +66,7 @@ class Search:
         columns = tuple(_column(column, len(labels)) for column in apart)
         return cls(numbers, *(_rows(marks, len(labels)) for marks in (queries, gallery)), columns, pooling)
 
-    def countable(self, queries, rows):
+    def countable(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Returns booleans `[Q, R]`: whether a gallery row of a query's class counts as found.
 
         Args:
@@ -66,7 +78,7 @@ class Search:
             counted &= column[queries][:, None] != column[rows]
         return counted
 
-    def check(self, embeddings):
+    def check(self, embeddings: Embeddings) -> None:
         """Raises a ValueError if embeddings are not `[N, d]` numbers."""
         if embeddings.ndim != 2 or not all(embeddings.shape) or embeddings.dtype.kind not in "fiu":
             raise ValueError(

@@ -1,11 +1,15 @@
 """Checks of shapes, labels and embeddings."""
 
+from typing import Any
+
 import numpy as np
 from keras import ops
 from keras.backend import standardize_dtype
 
+from tfdml.registry.annotations import Tensor
 
-def check_pairs_input(labels, embeddings):
+
+def check_pairs_input(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
     """Returns `(labels [B], embeddings [B, d] in float32 or float64)`, or raises a ValueError.
 
     Args:
@@ -15,7 +19,7 @@ def check_pairs_input(labels, embeddings):
     return _check(labels, embeddings, "embeddings", ("batch", "dim"))
 
 
-def check_similarities_input(labels, similarities, several=False):
+def check_similarities_input(labels: Tensor, similarities: Tensor, several: bool = False) -> tuple[Tensor, Tensor]:
     """Returns `(labels [B], similarities [B, C] in float32 or float64)`, or raises a ValueError.
 
     Args:
@@ -26,17 +30,17 @@ def check_similarities_input(labels, similarities, several=False):
     return _check(labels, similarities, "similarities", ("batch", "classes", "per_class")[: 3 if several else 2])
 
 
-def at_least_float32(values):
+def at_least_float32(values: Tensor) -> Tensor:
     """Casts values to float32, unless they are float64: the precision of losses, whatever the dtype policy."""
     return ops.cast(values, loss_dtype(values.dtype))
 
 
-def loss_dtype(dtype):
+def loss_dtype(dtype: Any) -> str:
     """Returns `"float64"` for float64, and `"float32"` for any other dtype."""
     return "float64" if standardize_dtype(dtype) == "float64" else "float32"
 
 
-def concrete(values):
+def concrete(values: Tensor) -> np.ndarray | None:
     """Returns the values as a NumPy array, or None inside a compiled function, where they are unknown."""
     try:
         return ops.convert_to_numpy(values)
@@ -44,7 +48,7 @@ def concrete(values):
         return None
 
 
-def check_classes(labels, classes, name="The loss"):
+def check_classes(labels: Tensor, classes: int | None, name: str = "The loss") -> None:
     """Raises a ValueError where a label is NaN, or no class of a loss.
 
     Args:
@@ -69,7 +73,7 @@ def check_classes(labels, classes, name="The loss"):
         )
 
 
-def nan_with(values, *tensors):
+def nan_with(values: Tensor, *tensors: Tensor) -> Tensor:
     """Returns the values, all NaN where a tensor has NaN.
 
     A comparison with NaN is False, so masks and minima may leave it out of what they compute.
@@ -80,7 +84,7 @@ def nan_with(values, *tensors):
     return values
 
 
-def is_floating(tensor):
+def is_floating(tensor: Tensor) -> bool:
     """Whether a tensor or array has floating point numbers, and so may have NaN."""
     return "float" in standardize_dtype(tensor.dtype)
 

@@ -5,12 +5,13 @@ import math
 from keras import ops
 
 from tfdml.functional.known_gradient import known_gradient
+from tfdml.registry.annotations import Tensor
 
 # Below all cosines.
 LOWEST = -2.0
 
 
-def own_and_others(labels, similarities, *, scale, classes):
+def own_and_others(labels: Tensor, similarities: Tensor, *, scale: float, classes: int | Tensor) -> Tensor:
     """Computes `[2, B]`: similarities to each row's class, and `log sum_j exp(scale s_j) / scale` over the others.
 
     These are what `own_against_others` needs of a part of the classes: the second stands for all its other classes in

@@ -1,14 +1,22 @@
 """Cross-entropy of softmax over class proxies, with an anchor's own class apart from the others."""
 
 import math
+from collections.abc import Callable
 
 from keras import ops
 
 from tfdml.functional.known_gradient import known_gradient
 from tfdml.functional.pairs import nan_outside
+from tfdml.registry.annotations import Tensor
 
 
-def own_against_others(labels, similarities, *, scale=1.0, own=lambda cosines: cosines):
+def own_against_others(
+    labels: Tensor,
+    similarities: Tensor,
+    *,
+    scale: float = 1.0,
+    own: Callable[[Tensor], Tensor] = lambda cosines: cosines,
+) -> Tensor:
     """Computes `log(1 + sum_j exp(scale (similarities_j - own)))` `[B]` over each row's other classes j.
 
     This is the cross-entropy of a softmax over `[B, C]`, in full precision even for rows with a very small loss. NaN if
@@ -25,7 +33,13 @@ def own_against_others(labels, similarities, *, scale=1.0, own=lambda cosines: c
     return ops.softplus(others_over_own(labels, similarities, scale=scale, own=own))
 
 
-def others_over_own(labels, similarities, *, scale=1.0, own=lambda cosines: cosines):
+def others_over_own(
+    labels: Tensor,
+    similarities: Tensor,
+    *,
+    scale: float = 1.0,
+    own: Callable[[Tensor], Tensor] = lambda cosines: cosines,
+) -> Tensor:
     """Computes `log sum_j exp(scale (similarities_j - own))` `[B]`; arguments as in `own_against_others`.
 
     NaN if a label is not from 0 to C - 1. Needs two classes or more.

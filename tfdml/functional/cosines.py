@@ -4,9 +4,10 @@ from keras import ops
 
 from tfdml.functional.distances import beginning_with, both_ways, unit_length
 from tfdml.functional.known_gradient import known_gradient
+from tfdml.registry.annotations import Tensor
 
 
-def dot_products(rows, queries=None):
+def dot_products(rows: Tensor, queries: int | None = None) -> Tensor:
     """Returns the dot products `[B, B]` of the rows of `[B, d]`; `[queries, B]` of the first rows, see `pairs`."""
     others = None if queries is None else ops.stop_gradient(rows[queries:])
 
@@ -23,7 +24,7 @@ def dot_products(rows, queries=None):
     return compute(rows[:queries])
 
 
-def cosines(embeddings, queries=None):
+def cosines(embeddings: Tensor, queries: int | None = None) -> Tensor:
     """Returns the cosines `[B, B]` of the rows of `[B, d]`; a row of zeros has cosines and a gradient of 0.
 
     For `queries` see `dot_products`.

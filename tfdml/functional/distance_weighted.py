@@ -3,19 +3,26 @@
 Wu et al., Sampling Matters in Deep Embedding Learning, 2017.
 """
 
+from typing import Annotated
+
 from keras import ops
 
 from tfdml.functional.log_sums import masked_softmax
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number, optional
+from tfdml.registry.arguments import Positive, expected_by, number
 
-CUTOFFS = {"cutoff": number(above=0, below=2), "nonzero_loss_cutoff": optional(number(above=0))}
+Cutoff = Annotated[float, number(above=0, below=2)]
+LossCutoff = Positive | None
+CUTOFFS = {"cutoff": expected_by(Cutoff), "nonzero_loss_cutoff": expected_by(LossCutoff)}
 # Minimum of 1 - d^2 / 4, which is 0 for opposite points.
 LEAST_REMAINDER = 1e-6
 
 
 @expects(**CUTOFFS)
-def negative_weights(distances, negatives, dim, *, cutoff=0.5, nonzero_loss_cutoff=1.4):
+def negative_weights(
+    distances: Tensor, negatives: Tensor, dim: int, *, cutoff: float = 0.5, nonzero_loss_cutoff: float | None = 1.4
+) -> Tensor:
     """Computes the probability `[B, B]` with which each anchor samples each row as its negative.
 
     Distances d of random points on the unit sphere of n dimensions have the density
@@ -44,7 +51,7 @@ def negative_weights(distances, negatives, dim, *, cutoff=0.5, nonzero_loss_cuto
     return masked_softmax(drawn, ops.where(has_near, log_weights, 0.0))
 
 
-def check_cutoffs(cutoff, nonzero_loss_cutoff):
+def check_cutoffs(cutoff: float, nonzero_loss_cutoff: float | None) -> None:
     """Raises a ValueError if no distance is between the two."""
     if nonzero_loss_cutoff is not None and not nonzero_loss_cutoff > cutoff:
         raise ValueError(

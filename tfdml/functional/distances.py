@@ -3,12 +3,13 @@
 from keras import ops
 
 from tfdml.functional.known_gradient import known_gradient
+from tfdml.registry.annotations import Tensor
 
 # Squared length up to which a row counts as zeros. Above it the gradient, with the cube of the inverse, is finite.
 LEAST_SQUARED_LENGTH = 1e-24
 
 
-def squared_distances(embeddings, constant_gallery=False, queries=None):
+def squared_distances(embeddings: Tensor, constant_gallery: bool = False, queries: int | None = None) -> Tensor:
     """Returns squared Euclidean distances `[B, B]` of the rows of `[B, d]`; exactly 0 on the diagonal.
 
     With `constant_gallery`, the gradient of a distance moves only the first of its two rows, the query. With `queries`
@@ -31,7 +32,7 @@ def squared_distances(embeddings, constant_gallery=False, queries=None):
     return compute(embeddings[:queries])
 
 
-def distances(embeddings, constant_gallery=False, queries=None):
+def distances(embeddings: Tensor, constant_gallery: bool = False, queries: int | None = None) -> Tensor:
     """Returns Euclidean distances `[B, B]`, equation (1) of Divide and Conquer; the gradient of a distance of 0 is 0.
 
     For `constant_gallery` and `queries` see `squared_distances`.
@@ -51,7 +52,7 @@ def distances(embeddings, constant_gallery=False, queries=None):
     return compute(embeddings[:queries])
 
 
-def unit_length(embeddings):
+def unit_length(embeddings: Tensor) -> Tensor:
     """Normalizes vectors `[..., d]` to unit length; a vector of zeros is unchanged and has a gradient of 0."""
     squared = ops.sum(ops.square(embeddings), axis=-1, keepdims=True)
     # Written so that NaN stays NaN.
@@ -59,12 +60,12 @@ def unit_length(embeddings):
     return embeddings * ops.where(present, ops.rsqrt(ops.where(present, squared, 1.0)), 0.0)
 
 
-def beginning_with(rows, others):
+def beginning_with(rows: Tensor, others: Tensor | None) -> Tensor:
     """Returns the gallery of rows: themselves, and behind them others, or None."""
     return rows if others is None else ops.concatenate([rows, others], axis=0)
 
 
-def both_ways(pulls, others):
+def both_ways(pulls: Tensor, others: Tensor | None) -> Tensor:
     """Adds to each element of a pair of rows what the other way round has; others, or None, stand behind the rows."""
     if others is None:
         return pulls + ops.transpose(pulls)

@@ -3,9 +3,10 @@
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
+from tfdml.registry.annotations import Tensor
 
 
-def divergence_loss(learners, *, margin=1.0):
+def divergence_loss(learners: Tensor, *, margin: float = 1.0) -> Tensor:
     """Computes each image's divergence loss `sum_{p != q} max(0, margin - |x_p - x_q|^2)` over its learners p and q.
 
     This is one image's part of equation (9) of Attention-based Ensemble. As in its sum over p, q, each pair of learners
@@ -27,7 +28,7 @@ def divergence_loss(learners, *, margin=1.0):
     return ops.sum(ops.maximum(margin - ops.maximum(squared, 0.0), 0.0) * different, axis=(1, 2))
 
 
-def check_learners(learners):
+def check_learners(learners: Tensor) -> Tensor:
     """Converts learners `[B, K, d]` to a tensor of float32 or float64."""
     learners = ops.convert_to_tensor(learners)
     if len(learners.shape) != 3:

@@ -2,8 +2,12 @@
 
 from keras import ops
 
+from tfdml.registry.annotations import Tensor
 
-def pair_histograms(values, positives, negatives, low, high, bins):
+
+def pair_histograms(
+    values: Tensor, positives: Tensor, negatives: Tensor, low: float, high: float, bins: int
+) -> tuple[Tensor, Tensor]:
     """Computes soft histograms of each row's values, one of its positives and one of its negatives.
 
     The nodes are at equal steps from `low` to `high`. A value counts for the two nodes around it, in proportion to its

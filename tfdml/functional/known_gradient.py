@@ -1,9 +1,15 @@
 """Explicit gradients, for functions where automatic differentiation would take more passes over the data."""
 
+from collections.abc import Callable
+
 from keras import ops
 
+from tfdml.registry.annotations import Tensor
 
-def known_gradient(function):
+
+def known_gradient(
+    function: Callable[[Tensor], tuple[Tensor, Callable[[Tensor], Tensor]]],
+) -> Callable[[Tensor], Tensor]:
     """Decorates a `function(tensor)` that returns a value, and a function from the value's gradient to the tensor's.
 
     It is Keras' `custom_gradient` for functions of one tensor, on every backend. The gradient can use intermediate

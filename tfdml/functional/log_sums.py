@@ -5,9 +5,10 @@ import math
 from keras import ops
 
 from tfdml.functional.known_gradient import known_gradient
+from tfdml.registry.annotations import Tensor
 
 
-def log_one_plus_sum_exp(mask, exponents):
+def log_one_plus_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:
     """Computes `log(1 + sum exp(exponents))` `[B]` over the elements of each row `[B, N]` where the mask is True."""
 
     @known_gradient
@@ -24,7 +25,7 @@ def log_one_plus_sum_exp(mask, exponents):
     return log_sum(exponents)
 
 
-def log_sum_exp(mask, exponents):
+def log_sum_exp(mask: Tensor, exponents: Tensor) -> Tensor:
     """Computes `log(sum exp(exponents))` `[B]` over the elements where the mask `[B, N]` is True; 0 if none is."""
 
     @known_gradient
@@ -41,7 +42,7 @@ def log_sum_exp(mask, exponents):
     return log_sum(exponents)
 
 
-def masked_softmax(mask, exponents):
+def masked_softmax(mask: Tensor, exponents: Tensor) -> Tensor:
     """Computes the softmax `[B, N]` of each row over the elements where the mask is True; 0 elsewhere."""
     _, exponentials, total = _sum_exp(mask, exponents)
     return exponentials / ops.where(total == 0.0, 1.0, total)[:, None]

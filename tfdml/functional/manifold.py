@@ -3,23 +3,32 @@
 Equations (8) to (10) of Aziere and Todorovic, Ensemble Deep Manifold Similarity Learning using Hard Proxies, 2019.
 """
 
+from typing import Annotated
+
 from keras import ops
 
 from tfdml.functional.cosines import cosines
 from tfdml.functional.known_gradient import known_gradient
+from tfdml.registry.annotations import Affinity, Tensor, View
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number, one_of, optional
+from tfdml.registry.arguments import Count, expected_by, number, one_of
 
 VIEWS = ("intrinsic", "contextual")
-WALK = {
-    "restart": number(above=0, below=1),
-    "affinity": one_of("clipped", "shifted"),
-    "neighbors": optional(integer(1)),
-}
+Restart = Annotated[float, number(above=0, below=1)]
+Neighbors = Count | None
+WALK = {"restart": expected_by(Restart), "affinity": expected_by(Affinity), "neighbors": expected_by(Neighbors)}
 
 
 @expects(view=one_of(*VIEWS), **WALK)
-def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8, affinity="clipped", neighbors=None):
+def manifold_similarities(
+    embeddings: Tensor,
+    proxies: Tensor,
+    *,
+    view: View = "intrinsic",
+    restart: float = 0.8,
+    affinity: Affinity = "clipped",
+    neighbors: int | None = None,
+) -> Tensor:
     """Computes similarities `[B, C]` of rows to proxies on the manifold of both.
 
     `view` is one of:
@@ -43,7 +52,14 @@ def manifold_similarities(embeddings, proxies, *, view="intrinsic", restart=0.8,
 
 
 @expects(**WALK)
-def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped", neighbors=None):
+def random_walk(
+    embeddings: Tensor,
+    proxies: Tensor,
+    *,
+    restart: float = 0.8,
+    affinity: Affinity = "clipped",
+    neighbors: int | None = None,
+) -> tuple[Tensor, Tensor]:
     """Computes where random walks on the graph of rows and proxies end: `F = (1 - α) (I - α S̄)^-1`, equation (9).
 
     S̄ is `D^-1/2 S D^-1/2` with zeros on its diagonal, where S are the affinities and D their sums over each row. By the
@@ -74,7 +90,9 @@ def random_walk(embeddings, proxies, *, restart=0.8, affinity="clipped", neighbo
 
 
 @expects(**WALK)
-def walk_within_batch(embeddings, *, restart=0.8, affinity="clipped", neighbors=None):
+def walk_within_batch(
+    embeddings: Tensor, *, restart: float = 0.8, affinity: Affinity = "clipped", neighbors: int | None = None
+) -> Tensor:
     """Computes where random walks on the graph of rows alone end, F `[B, B]` of equation (9) without proxies.
 
     Args:

@@ -2,8 +2,10 @@
 
 from keras import ops
 
+from tfdml.registry.annotations import Tensor
 
-def mined_pairs(distance, positives, negatives=None):
+
+def mined_pairs(distance: Tensor, positives: Tensor, negatives: Tensor | None = None) -> dict[str, Tensor]:
     """Describes the pairs of a batch that a loss learns from.
 
     Args:
@@ -25,7 +27,7 @@ def mined_pairs(distance, positives, negatives=None):
     return found
 
 
-def mean_of(mask, values):
+def mean_of(mask: Tensor, values: Tensor) -> Tensor:
     """Returns the mean of the values `[B, B]` where the mask is True; NaN if it is True nowhere."""
     count = ops.sum(ops.cast(mask, values.dtype))
     total = ops.sum(ops.where(mask, values, 0.0))

@@ -7,25 +7,27 @@ The other rows are constant to the gradient of distances and products.
 from keras import ops
 from keras.backend import standardize_dtype
 
+from tfdml.registry.annotations import Tensor
+
 # Dtypes that may be too small for the number of classes.
 SMALL_INTEGERS = ("bool", "int8", "uint8", "int16", "uint16")
 # Label of a row of a gallery that is no image; for labels in int64.
 NO_IMAGE = -(2**63)
 
 
-def positive_pairs(labels, queries=None):
+def positive_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
     """Returns the mask `[B, B]` of different rows of the same class."""
     rows = ops.arange(ops.shape(labels)[0], dtype="int32")
     return ops.logical_and(labels[:queries, None] == labels[None, :], rows[:queries, None] != rows[None, :])
 
 
-def negative_pairs(labels, queries=None):
+def negative_pairs(labels: Tensor, queries: int | None = None) -> Tensor:
     """Returns the mask `[B, B]` of rows of different classes; with `queries`, of images only, see `NO_IMAGE`."""
     different = labels[:queries, None] != labels[None, :]
     return different if queries is None else ops.logical_and(different, labels[None, :] != NO_IMAGE)
 
 
-def given_pairs(labels, parts, other=1):
+def given_pairs(labels: Tensor, parts: int, other: int = 1) -> Tensor:
     """Returns the mask `[B, B]` of row i of the first of equal parts of the batch with row i of another part.
 
     Args:
@@ -37,7 +39,7 @@ def given_pairs(labels, parts, other=1):
     return ops.logical_and(rows[:, None] < size, rows[None, :] - rows[:, None] == other * size)
 
 
-def batch_ids(labels):
+def batch_ids(labels: Tensor) -> Tensor:
     """Replaces each label with the index of the first row of its class, which is a small integer.
 
     Floating point represents it exactly, unlike labels above 2^24.
@@ -46,12 +48,12 @@ def batch_ids(labels):
     return ops.argmax(same, axis=1)
 
 
-def class_mask(labels, classes):
+def class_mask(labels: Tensor, classes: int) -> Tensor:
     """Returns the mask `[B, C]` of each row's own class; all False if its label is not from 0 to C - 1."""
     return ops.cast(labels, "int32")[:, None] == ops.arange(classes, dtype="int32")[None, :]
 
 
-def nan_outside(labels, classes, values):
+def nan_outside(labels: Tensor, classes: int, values: Tensor) -> Tensor:
     """Returns the values `[B]`, with NaN where a label is not from 0 to C - 1.
 
     A compiled function cannot raise an error, and any number would be wrong.

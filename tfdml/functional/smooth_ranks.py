@@ -2,8 +2,10 @@
 
 from keras import ops
 
+from tfdml.registry.annotations import Tensor
 
-def smooth_ap_loss_and_slopes(scores, positives, negatives):
+
+def smooth_ap_loss_and_slopes(scores: Tensor, positives: Tensor, negatives: Tensor) -> tuple[Tensor, Tensor]:
     """Computes 1 minus the smooth average precision of each row's ranking, and its derivative by each score.
 
     It processes a row's positives one after another, each against the whole row. A tensor of all pairs of each row

@@ -1,6 +1,10 @@
 """Base class of heads."""
 
 import dataclasses
+from collections.abc import Mapping
+from typing import Any, Self
+
+import keras
 
 
 @dataclasses.dataclass(frozen=True)
@@ -11,7 +15,7 @@ class Head:
     arguments of its spec, and are saved with the model.
     """
 
-    def make_layer(self, **kwargs):
+    def make_layer(self, **kwargs: Any) -> keras.layers.Layer:
         """Returns a new Keras layer from features `[B, h, w, c]`, `[B, tokens, c]` or `[B, c]` to `[B, n]`.
 
         Args:
@@ -19,9 +23,9 @@ class Head:
         """
         raise NotImplementedError(f"{type(self).__name__} needs the method make_layer(**kwargs).")
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
     @classmethod
-    def from_config(cls, config):
+    def from_config(cls, config: Mapping[str, Any]) -> Self:
         return cls(**config)

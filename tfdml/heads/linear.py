@@ -4,7 +4,8 @@ import dataclasses
 
 from tfdml.heads.head import Head
 from tfdml.layers.pooled_features import FEATURES, PooledFeatures
-from tfdml.registry import register
+from tfdml.registry.annotations import FeatureNorm, PoolingKind
+from tfdml.registry.parts import register
 
 
 @register("head", "linear", **FEATURES)
@@ -18,8 +19,8 @@ class Linear(Head):
         dropout: fraction of features to drop in training.
     """
 
-    pooling: str = "avg"
-    norm: str = "none"
+    pooling: PoolingKind = "avg"
+    norm: FeatureNorm = "none"
     dropout: float = 0.0
 
     def make_layer(self, **kwargs):

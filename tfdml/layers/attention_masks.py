@@ -1,17 +1,19 @@
 """Attention masks, one for each learner."""
 
 import math
+from typing import Annotated, Unpack
 
 import keras
 from keras import ops
 
 from tfdml.layers.sliced import sliced
+from tfdml.registry.annotations import LayerArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import Count, number
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(learners=integer(1), channels=integer(1), initial=number(above=0, below=1))
+@expects()
 class AttentionMasks(keras.layers.Layer):
     """Computes a mask between 0 and 1 for each learner: `[B, h, w, c]` to `[B, K, h, w, channels]`.
 
@@ -24,7 +26,13 @@ class AttentionMasks(keras.layers.Layer):
         initial: value around which masks begin, by the convolutions' biases.
     """
 
-    def __init__(self, learners, channels, initial=0.5, **kwargs):
+    def __init__(
+        self,
+        learners: Count,
+        channels: Count,
+        initial: Annotated[float, number(above=0, below=1)] = 0.5,
+        **kwargs: Unpack[LayerArguments],
+    ):
         super().__init__(**kwargs)
         self.learners = learners
         self.channels = channels

@@ -1,6 +1,10 @@
 """Base of poolings that leave no pixels out at the border."""
 
+from typing import Unpack
+
 import keras
+
+from tfdml.registry.annotations import LayerArguments
 
 
 class CeilPooling(keras.layers.Layer):
@@ -13,14 +17,14 @@ class CeilPooling(keras.layers.Layer):
         strides: distance between windows.
     """
 
-    def __init__(self, pool_size, strides, **kwargs):
+    def __init__(self, pool_size: int, strides: int, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)
         if strides > pool_size:
             raise ValueError(f"Expected 1 <= strides <= pool_size, received strides {strides}, pool_size {pool_size}.")
         self.pool_size = pool_size
         self.strides = strides
 
-    def windows(self, size):
+    def windows(self, size: int) -> int:
         """Returns the number of windows along an axis of this size."""
         return -((self.pool_size - size) // self.strides) + 1
 

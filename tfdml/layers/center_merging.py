@@ -1,15 +1,17 @@
 """Regularizer that merges proxies of the same class."""
 
+from typing import Annotated
+
 import keras
 from keras import ops
 
 from tfdml.functional.distances import unit_length
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import NotNegative, integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(per_class=integer(2), weight=number(at_least=0))
+@expects()
 class CenterMerging(keras.regularizers.Regularizer):
     """Regularizer of `Proxies` that merges unnecessary centers of a class.
 
@@ -22,7 +24,7 @@ class CenterMerging(keras.regularizers.Regularizer):
         weight: τ; 0.2 in the paper.
     """
 
-    def __init__(self, per_class, weight=0.2):
+    def __init__(self, per_class: Annotated[int, integer(2)], weight: NotNegative = 0.2):
         self.per_class = per_class
         self.weight = weight
 

@@ -1,16 +1,19 @@
 """Learnable margins, one for each class."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.layers.loss_layer import LossLayer
+from tfdml.registry.annotations import LayerArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(classes=integer(1))
+@expects()
 class ClassMargins(LossLayer):
     """Appends the learnable margin β of each row's class to its embedding, as input of `Margin`: `[B, 1, d + 1]`.
 
@@ -24,7 +27,7 @@ class ClassMargins(LossLayer):
         beta: initial margin.
     """
 
-    def __init__(self, classes, beta=1.2, **kwargs):
+    def __init__(self, classes: Count, beta: float = 1.2, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)
         self.classes = classes
         self.beta = beta

@@ -1,10 +1,13 @@
 """Head that computes one embedding from a backbone's features."""
 
+from typing import Unpack
+
 import keras
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, at_unit_length
+from tfdml.registry.annotations import LayerArguments, Tensor
 from tfdml.registry.argument_checks import expects
 
 
@@ -19,7 +22,13 @@ class EmbeddingHead(FeatureEmbedding):
         normalize: whether embeddings are brought to unit length.
     """
 
-    def __init__(self, embedding_size, features=None, normalize=True, **kwargs):
+    def __init__(
+        self,
+        embedding_size: int,
+        features: keras.layers.Layer | None = None,
+        normalize: bool = True,
+        **kwargs: Unpack[LayerArguments],
+    ):
         super().__init__(embedding_size, features, **kwargs)
         self.normalize = normalize
         self.projection = keras.layers.Dense(embedding_size, dtype=self.dtype_policy, name="projection")
@@ -31,7 +40,7 @@ class EmbeddingHead(FeatureEmbedding):
         projected = at_least_float32(self.projection(self.features(features, training=training)))
         return unit_length(projected) if self.normalize else projected
 
-    def places(self, features):
+    def places(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Returns what positions of `[B, h, w, c]` contribute to the embedding, `[B, h, w, 1, d]`, and the rest."""
         parts, rest = self.linear_places(features, self.projection.kernel, self.projection.bias)
         return at_unit_length(parts[:, :, :, None], rest[:, None], self.normalize)

@@ -1,9 +1,12 @@
 """Base class of the layers that compute embeddings from features."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from tfdml.layers.pooled_features import PooledFeatures
+from tfdml.registry.annotations import LayerArguments, Tensor
 from tfdml.registry.arguments import instance, integer, optional
 
 EMBEDDING = {"embedding_size": integer(1), "features": optional(instance(keras.Layer, "a Keras layer"))}
@@ -17,19 +20,21 @@ class FeatureEmbedding(keras.layers.Layer):
         features: Keras layer from features to `[B, n]`. Default: `PooledFeatures()`, which averages over positions.
     """
 
-    def __init__(self, embedding_size, features=None, **kwargs):
+    def __init__(
+        self, embedding_size: int, features: keras.layers.Layer | None = None, **kwargs: Unpack[LayerArguments]
+    ):
         super().__init__(**kwargs)
         self.embedding_size = embedding_size
         self.features = PooledFeatures(dtype=self.dtype_policy, name="features") if features is None else features
 
-    def build_features(self, input_shape):
+    def build_features(self, input_shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
         """Builds the layer `features`, and returns the shape of its output."""
         # A loaded layer is already built.
         if not self.features.built:
             self.features.build(input_shape)
         return self.features.compute_output_shape(input_shape)
 
-    def linear_places(self, features, kernel, bias):
+    def linear_places(self, features: Tensor, kernel: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """Returns what each position of `[B, h, w, c]` contributes to a linear layer behind `features`, and the rest.
 
         Returns:

@@ -2,15 +2,15 @@
 
 import keras
 
+from tfdml.registry.annotations import FrozenBatchNorm
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
 from tfdml.runtime.keras_internals import layers_of
 
 WHICH = ("none", "statistics", "all")
 
 
-@expects(which=one_of(*WHICH))
-def freeze_batch_norm(model, which="statistics"):
+@expects()
+def freeze_batch_norm(model: keras.layers.Layer, which: FrozenBatchNorm = "statistics") -> None:
     """Freezes the moving statistics of every batch normalization of a model, and normalizes with them in training too.
 
     A saved model does not store this, except for the models of `tfdml.methods`, which have an argument for it.
@@ -39,7 +39,7 @@ def batch_norms(model):
 
 def moves_statistics(layer):
     """Whether training normalizes with the statistics of each batch, and so moves those of a batch normalization."""
-    return layer.trainable and not getattr(layer, "keeps_statistics", False)
+    return layer.trainable and not vars(layer).get("keeps_statistics", False)
 
 
 def _keep_statistics(layer):

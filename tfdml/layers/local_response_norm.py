@@ -1,20 +1,18 @@
 """Normalization across neighboring channels."""
 
+from typing import Unpack
+
 import keras
 import numpy as np
 from keras import ops
 
+from tfdml.registry.annotations import LayerArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import Count, NotNegative, Positive
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(
-    size=integer(1),
-    alpha=number(at_least=0),
-    beta=number(at_least=0),
-    bias=number(above=0),
-)
+@expects()
 class LocalResponseNorm(keras.layers.Layer):
     """Computes `x / (bias + alpha / size * s)^beta`, where s sums squares over `size` channels, as in Caffe.
 
@@ -25,7 +23,14 @@ class LocalResponseNorm(keras.layers.Layer):
         alpha, beta, bias: see the formula; Caffe calls the last one k.
     """
 
-    def __init__(self, size=5, alpha=1e-4, beta=0.75, bias=1.0, **kwargs):
+    def __init__(
+        self,
+        size: Count = 5,
+        alpha: NotNegative = 1e-4,
+        beta: NotNegative = 0.75,
+        bias: Positive = 1.0,
+        **kwargs: Unpack[LayerArguments],
+    ):
         super().__init__(**kwargs)
         if size % 2 == 0:
             raise ValueError(f"Expected an odd number of channels, received size={size}.")

@@ -1,7 +1,11 @@
 """The base of layers with the variables of a loss."""
 
+from collections.abc import Sequence
+from typing import Self, Unpack
+
 import keras
 
+from tfdml.registry.annotations import LayerArguments, Tensor
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.runtime.keras_internals import errors_as_raised
 
@@ -22,7 +26,7 @@ class LossLayer(keras.layers.Layer):
     # Number of classes that a batch may have; None: any.
     most_classes = None
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Unpack[LayerArguments]):
         # Inputs are not cast: the dtype policy would convert them to half precision.
         super().__init__(**{**kwargs, "autocast": False})
 
@@ -32,17 +36,17 @@ class LossLayer(keras.layers.Layer):
         _set_mark(computed, True)
         return computed
 
-    def assign_image_proxies(self, proxies):
+    def assign_image_proxies(self, proxies: Tensor) -> None:
         """Assigns proxies `[classes, d]` that are features of images."""
 
-    def join_slices(self, parts):
+    def join_slices(self, parts: Sequence[Self]) -> None:
         """Initializes the variables from those of the layers of an embedding's slices.
 
         Args:
             parts: the slices' layers, in their order.
         """
 
-    def split_slices(self, parts):
+    def split_slices(self, parts: Sequence[Self]) -> None:
         """Initializes the variables of the layers of an embedding's slices from its own.
 
         Args:
@@ -52,7 +56,9 @@ class LossLayer(keras.layers.Layer):
 
 def is_computed_by_layer(tensor):
     """Whether a `LossLayer` computed a tensor; None where tensors keep no attribute, as on JAX."""
-    return getattr(tensor, MARK, False) if _set_mark(tensor, getattr(tensor, MARK, False)) else None
+    # Tensors that nobody has marked have no such attribute.
+    marked = getattr(tensor, MARK, False)
+    return marked if _set_mark(tensor, marked) else None
 
 
 def _set_mark(tensor, value):

@@ -1,17 +1,20 @@
 """Proxies with similarities along the manifold of the batch."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
-from tfdml.functional.manifold import VIEWS, WALK, manifold_similarities
-from tfdml.layers.proxies import Proxies
+from tfdml.functional.manifold import WALK, manifold_similarities
+from tfdml.layers.proxies import Proxies, ProxyArguments
+from tfdml.registry.annotations import Affinity, View
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, one_of
+from tfdml.registry.arguments import Count
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(classes=integer(1), view=one_of(*VIEWS), **WALK)
+@expects(**WALK)
 class ManifoldProxies(Proxies):
     """Computes similarities `[B, classes]` of embeddings to proxies along the manifold of the batch and the proxies.
 
@@ -26,7 +29,15 @@ class ManifoldProxies(Proxies):
         **kwargs: see `Proxies`; each class has one proxy.
     """
 
-    def __init__(self, classes, view="intrinsic", restart=0.8, affinity="clipped", neighbors=None, **kwargs):
+    def __init__(
+        self,
+        classes: Count,
+        view: View = "intrinsic",
+        restart: float = 0.8,
+        affinity: Affinity = "clipped",
+        neighbors: int | None = None,
+        **kwargs: Unpack[ProxyArguments],
+    ):
         super().__init__(classes, **kwargs)
         if self.per_class != 1:
             raise ValueError(f"Expected one proxy per class, received per_class={self.per_class}.")

@@ -1,5 +1,8 @@
 """Head that computes an embedding at each of several depths."""
 
+from collections.abc import Sequence
+from typing import Unpack
+
 import keras
 from keras import ops
 
@@ -7,12 +10,13 @@ from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
+from tfdml.registry.annotations import LayerArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import boolean, integer, optional, several
+from tfdml.registry.arguments import Count, boolean, optional, several
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(reduced=integer(1), hidden=integer(1), auxiliary=optional(several(boolean())), **EMBEDDING)
+@expects(auxiliary=optional(several(boolean())), **EMBEDDING)
 class MultilevelEmbedding(FeatureEmbedding):
     """Computes one learner at each of several depths: feature maps to `[B, levels, embedding_size / levels]`.
 
@@ -31,7 +35,15 @@ class MultilevelEmbedding(FeatureEmbedding):
         auxiliary: for each level, whether it is auxiliary; None: all but the last are.
     """
 
-    def __init__(self, embedding_size, reduced=128, hidden=1024, features=None, auxiliary=None, **kwargs):
+    def __init__(
+        self,
+        embedding_size: int,
+        reduced: Count = 128,
+        hidden: Count = 1024,
+        features: keras.layers.Layer | None = None,
+        auxiliary: Sequence[bool] | None = None,
+        **kwargs: Unpack[LayerArguments],
+    ):
         super().__init__(embedding_size, features, **kwargs)
         self.reduced = reduced
         self.hidden = hidden

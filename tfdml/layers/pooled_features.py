@@ -1,9 +1,12 @@
 """Pooling, normalization and dropout of a backbone's features."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from tfdml.layers.pooling import KINDS, Pooling
+from tfdml.registry.annotations import FeatureNorm, LayerArguments, PoolingKind, Tensor
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import number, one_of
 
@@ -26,7 +29,13 @@ class PooledFeatures(keras.layers.Layer):
         dropout: fraction of features to drop in training.
     """
 
-    def __init__(self, pooling="avg", norm="none", dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        pooling: PoolingKind = "avg",
+        norm: FeatureNorm = "none",
+        dropout: float = 0.0,
+        **kwargs: Unpack[LayerArguments],
+    ):
         super().__init__(**kwargs)
         self.pooling = Pooling(pooling, dtype=self.dtype_policy, name="pooling")
         self.norm = norm
@@ -50,7 +59,7 @@ class PooledFeatures(keras.layers.Layer):
             pooled = self.normalization(pooled)
         return self.dropout(pooled, training=training)
 
-    def places(self, features):
+    def places(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Returns what each position of `[B, h, w, c]` contributes to the output, and what none does.
 
         Returns:

@@ -1,11 +1,14 @@
 """Pooling of a feature map to one vector."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32, loss_dtype
+from tfdml.registry.annotations import LayerArguments, PoolingKind, Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number, one_of
+from tfdml.registry.arguments import Positive
 
 KINDS = ("avg", "max", "avg+max", "gem", "first")
 # Powers and roots need positive numbers.
@@ -13,7 +16,7 @@ SMALLEST = 1e-6
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(kind=one_of(*KINDS), power=number(above=0))
+@expects()
 class Pooling(keras.layers.Layer):
     """Pools features `[B, h, w, c]` or `[B, tokens, c]` over positions to `[B, c]`; `[B, c]` is unchanged.
 
@@ -24,7 +27,7 @@ class Pooling(keras.layers.Layer):
         power: initial p of `gem`. 1 is the average; larger values approach the maximum.
     """
 
-    def __init__(self, kind="avg", power=3.0, **kwargs):
+    def __init__(self, kind: PoolingKind = "avg", power: Positive = 3.0, **kwargs: Unpack[LayerArguments]):
         super().__init__(**kwargs)
         self.kind = kind
         self.power = power
@@ -58,7 +61,7 @@ class Pooling(keras.layers.Layer):
         pooled = [pool(features, axis=positions) for kind, pool in _POOLS.items() if kind in self.kind.split("+")]
         return sum(pooled[1:], pooled[0])
 
-    def places(self, features):
+    def places(self, features: Tensor) -> Tensor:
         """Returns what each position contributes to the pooled features: `[B, h, w, c]`, which add up to them.
 
         Multiplied by a number, features give as many times the pooled ones, so these are the sum of each feature times

@@ -1,11 +1,14 @@
 """Learnable proxies, one or more for each class."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.functional.distances import unit_length
 from tfdml.layers.loss_layer import LossLayer
+from tfdml.registry.annotations import Initializer, LayerArguments, Regularizer, Tensor
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer, read_by
 
@@ -15,6 +18,14 @@ EXPECTED = {
     "initializer": read_by(keras.initializers.get, "a Keras initializer"),
     "regularizer": read_by(keras.regularizers.get, "a Keras regularizer or None"),
 }
+
+
+class ProxyArguments(LayerArguments, total=False):
+    """Arguments that layers of proxies pass on to `Proxies`."""
+
+    per_class: int
+    initializer: Initializer
+    regularizer: Regularizer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -34,7 +45,14 @@ class Proxies(LossLayer):
         regularizer: Keras' regularizer of all proxies, `[classes * per_class, d]`, or None.
     """
 
-    def __init__(self, classes, per_class=1, initializer="random_normal", regularizer=None, **kwargs):
+    def __init__(
+        self,
+        classes: int,
+        per_class: int = 1,
+        initializer: Initializer = "random_normal",
+        regularizer: Regularizer = None,
+        **kwargs: Unpack[LayerArguments],
+    ):
         super().__init__(**kwargs)
         self.classes = classes
         self.per_class = per_class
@@ -55,7 +73,7 @@ class Proxies(LossLayer):
         del labels
         return self.similarities(embeddings, self.proxies)
 
-    def similarities(self, embeddings, proxies):
+    def similarities(self, embeddings: Tensor, proxies: Tensor) -> Tensor:
         """Returns the output for proxies of some classes, `[classes * per_class, d]`."""
         embeddings, count = at_least_float32(embeddings), proxies.shape[0]
         proxies = unit_length(ops.cast(proxies, embeddings.dtype))

@@ -1,16 +1,19 @@
 """Learnable proxies, of which a step sees a sample."""
 
+from typing import Annotated, Unpack
+
 import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
-from tfdml.layers.proxies import Proxies
+from tfdml.layers.proxies import Proxies, ProxyArguments
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number, optional
+from tfdml.registry.arguments import Count, Positive, Seed, integer
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(classes=integer(1), sampled=integer(2), scale=optional(number(above=0)), seed=optional(integer(0)))
+@expects()
 class SampledProxies(Proxies):
     """Computes cosine similarities to proxies of the classes in the batch and of a random sample of the others.
 
@@ -37,7 +40,14 @@ class SampledProxies(Proxies):
         per_class, initializer, regularizer: see `Proxies`; a regularizer sees all proxies.
     """
 
-    def __init__(self, classes, sampled, scale=None, seed=None, **kwargs):
+    def __init__(
+        self,
+        classes: Count,
+        sampled: Annotated[int, integer(2)],
+        scale: Positive | None = None,
+        seed: Seed | None = None,
+        **kwargs: Unpack[ProxyArguments],
+    ):
         super().__init__(classes, **kwargs)
         if sampled > classes:
             raise ValueError(f"Expected sampled to be at most the number of classes, {classes}, received {sampled}.")
@@ -67,7 +77,7 @@ class SampledProxies(Proxies):
     def most_classes(self):
         return self.sampled
 
-    def draw(self, labels):
+    def draw(self, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Draws classes: `sampled` ascending numbers, and the expected count of each class that is not in the batch.
 
         Args:

@@ -1,18 +1,20 @@
 """Learnable proxies, of which each device holds a part."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
 from tfdml.functional.checks import loss_dtype
 from tfdml.functional.class_shards import own_and_others
-from tfdml.layers.proxies import Proxies
+from tfdml.layers.proxies import Proxies, ProxyArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import Count, Positive
 from tfdml.runtime.sharded_variable import ShardedVariable, devices_in_scope, shards_in_step
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(classes=integer(1), scale=number(above=0))
+@expects()
 class ShardedProxies(Proxies):
     """Computes cosine similarities to proxies that are divided among the devices of a strategy, each with its classes.
 
@@ -31,7 +33,7 @@ class ShardedProxies(Proxies):
         initializer, regularizer: see `Proxies`. Initial values are those of one device; several have no regularizer.
     """
 
-    def __init__(self, classes, scale, **kwargs):
+    def __init__(self, classes: Count, scale: Positive, **kwargs: Unpack[ProxyArguments]):
         super().__init__(classes, **kwargs)
         self.scale = scale
 

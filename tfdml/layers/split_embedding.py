@@ -1,5 +1,7 @@
 """Head that computes several learners' embeddings with one linear layer."""
 
+from typing import Unpack
+
 import keras
 from keras import ops
 
@@ -7,12 +9,13 @@ from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, at_unit_length
 from tfdml.layers.sliced import size_of_slice, sliced
+from tfdml.registry.annotations import LayerArguments, Tensor
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
-@expects(learners=integer(1), **EMBEDDING)
+@expects(**EMBEDDING)
 class SplitEmbedding(FeatureEmbedding):
     """Pools features and applies a linear layer split into K slices: `[B, ..., c]` to `[B, K, embedding_size / K]`.
 
@@ -25,7 +28,13 @@ class SplitEmbedding(FeatureEmbedding):
         features: Keras layer that pools. Default: `PooledFeatures()`, the average over positions.
     """
 
-    def __init__(self, embedding_size, learners, features=None, **kwargs):
+    def __init__(
+        self,
+        embedding_size: int,
+        learners: Count,
+        features: keras.layers.Layer | None = None,
+        **kwargs: Unpack[LayerArguments],
+    ):
         super().__init__(embedding_size, features, **kwargs)
         self.size_of_each = size_of_slice(embedding_size, learners)
         self.learners = learners
@@ -42,7 +51,7 @@ class SplitEmbedding(FeatureEmbedding):
         learners = ops.reshape(projected, (-1, self.learners, self.size_of_each))
         return unit_length(at_least_float32(learners))
 
-    def places(self, features):
+    def places(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Returns what each position of `[B, h, w, c]` contributes to the learners, `[B, h, w, K, d]`, and the rest."""
         parts, rest = self.linear_places(features, self.kernel, self.bias)
         slices = (self.learners, self.size_of_each)

@@ -1,6 +1,7 @@
 """Angular loss."""
 
 import math
+from typing import Annotated
 
 from keras import ops
 
@@ -8,35 +9,46 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines, dot_products
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
-from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import number
 
 
-@expects(alpha=number(above=0, at_most=60, noun="angle in degrees"))
-def angular_loss(labels, embeddings, *, alpha=45.0):
-    """Angular loss of each anchor, the mean over its positives p of `log(1 + sum_n exp(f_apn))`, n its negatives.
+@register("loss", "angular")
+class Angular(EmbeddingLoss):
+    """Angular loss: bounds the angle under which a negative sees a positive pair.
 
-    From Wang et al., Deep Metric Learning with Angular Loss, 2017, where
+    The loss of an anchor is the mean over its positives p of `log(1 + sum_n exp(f_apn))`, n its negatives, from Wang et
+    al., Deep Metric Learning with Angular Loss, 2017, where
     `f_apn = 4 tan^2(alpha) (x_a + x_p) x_n - 2 (1 + tan^2(alpha)) x_a x_p` with embeddings of unit length. It bounds
     the angle at n in the triangle of n, the middle of a and p, and a point as far from there as a, by alpha.
 
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Angular(alpha=45.0))`.
+
     Args:
+        alpha: bound of the angle, degrees, above 0; not above 60, since the smallest angle of a triangle never is.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
-        alpha: bound of the angle, degrees, above 0; not above 60, since the smallest angle of a triangle never is.
 
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    labels, embeddings = check_pairs_input(labels, embeddings)
-    positives, negatives = positive_pairs(labels), negative_pairs(labels)
-    similarity = cosines(embeddings)
-    tangent = math.tan(math.radians(alpha)) ** 2
-    pairs = ops.logical_and(positives, ops.any(negatives, axis=1)[:, None])
-    exponents = _log_sum_of_products(similarity, 4.0 * tangent, negatives, pairs) - 2.0 * (1.0 + tangent) * similarity
-    values = ops.sum(ops.where(pairs, ops.softplus(exponents), 0.0), axis=1)
-    return values / ops.maximum(ops.sum(ops.cast(positives, values.dtype), axis=1), 1.0)
+
+    alpha: Annotated[float, number(above=0, at_most=60, noun="angle in degrees")] = 45.0
+
+    def call(self, labels, embeddings):
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        positives, negatives = positive_pairs(labels), negative_pairs(labels)
+        similarity = cosines(embeddings)
+        tangent = math.tan(math.radians(self.alpha)) ** 2
+        pairs = ops.logical_and(positives, ops.any(negatives, axis=1)[:, None])
+        sums = _log_sum_of_products(similarity, 4.0 * tangent, negatives, pairs)
+        exponents = sums - 2.0 * (1.0 + tangent) * similarity
+        values = ops.sum(ops.where(pairs, ops.softplus(exponents), 0.0), axis=1)
+        return values / ops.maximum(ops.sum(ops.cast(positives, values.dtype), axis=1), 1.0)
 
 
 def _log_sum_of_products(similarity, scale, negatives, pairs):
@@ -54,11 +66,4 @@ def _log_sum_of_products(similarity, scale, negatives, pairs):
     return ops.log(ops.where(pairs, sums, 1.0)) + shift + ops.transpose(shift)
 
 
-@register("loss", "angular")
-class Angular(EmbeddingLoss):
-    """Angular loss: bounds the angle under which a negative sees a positive pair.
-
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Angular(alpha=45.0))`.
-    """
-
-    function = staticmethod(angular_loss)
+angular_loss = function_of(Angular, "angular_loss")

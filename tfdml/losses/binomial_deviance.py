@@ -1,42 +1,55 @@
 """Binomial deviance loss."""
 
+from typing import Annotated
+
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number
+from tfdml.registry.arguments import Positive, number
 
 
-@expects(alpha=number(above=0), beta=number(at_least=-1, at_most=1), negative_cost=number(above=0))
-def binomial_deviance_loss(labels, embeddings, queries=None, *, alpha=2.0, beta=0.5, negative_cost=25.0):
-    """Binomial deviance of each anchor's pairs, a soft hinge on their cosines s.
+@register("loss", "binomial_deviance")
+class BinomialDeviance(EmbeddingLoss):
+    """Binomial deviance: a soft hinge on cosines, sharper for negative pairs, each kind averaged for itself.
 
     A positive pair costs `log(1 + exp(-alpha (s - beta)))`, a negative pair
-    `log(1 + exp(negative_cost alpha (s - beta)))`; the loss is the mean over positive pairs plus the mean over negative
-    pairs (Yi et al., Deep Metric Learning for Person Re-Identification, 2014, in the form of Ustinova and Lempitsky,
-    Learning Deep Embeddings with Histogram Loss, 2016). An anchor's value is its pairs' part of both, times B, so that
-    the mean over anchors is the loss of the batch.
+    `log(1 + exp(negative_cost alpha (s - beta)))`, s being cosines; the loss is the mean over positive pairs plus the
+    mean over negative pairs (Yi et al., Deep Metric Learning for Person Re-Identification, 2014, in the form of
+    Ustinova and Lempitsky, Learning Deep Embeddings with Histogram Loss, 2016). An anchor's value is its pairs' part of
+    both, times B, so that the mean over anchors is the loss of the batch.
+
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.BinomialDeviance())`.
 
     Args:
-        labels: `[B]` class numbers.
-        embeddings: `[B, d]` of any length.
-        queries: number of anchors, which are the first rows; None: every row is one.
         alpha: sharpness of the hinge.
         beta: cosine at which the hinge bends.
         negative_cost: how much sharper it is for negative pairs.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]` of any length.
+        queries: number of anchors, which are the first rows; None: every row is one.
 
     Returns:
         `[B]`; 0 for an anchor without any pair.
     """
-    labels, embeddings = check_pairs_input(labels, embeddings)
-    above = alpha * (cosines(embeddings, queries) - beta)
-    pull = _share_of_mean(positive_pairs(labels, queries), ops.softplus(-above))
-    push = _share_of_mean(negative_pairs(labels, queries), ops.softplus(negative_cost * above))
-    return pull + push
+
+    alpha: Positive = 2.0
+    beta: Annotated[float, number(at_least=-1, at_most=1)] = 0.5
+    negative_cost: Positive = 25.0
+
+    def call(self, labels, embeddings, queries=None):
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        above = self.alpha * (cosines(embeddings, queries) - self.beta)
+        pull = _share_of_mean(positive_pairs(labels, queries), ops.softplus(-above))
+        push = _share_of_mean(negative_pairs(labels, queries), ops.softplus(self.negative_cost * above))
+        return pull + push
 
 
 def _share_of_mean(mask, values):
@@ -45,11 +58,4 @@ def _share_of_mean(mask, values):
     return ops.sum(ops.where(mask, values, 0.0), axis=1) / ops.where(pairs_a_row == 0.0, 1.0, pairs_a_row)
 
 
-@register("loss", "binomial_deviance")
-class BinomialDeviance(EmbeddingLoss):
-    """Binomial deviance: a soft hinge on cosines, sharper for negative pairs, each kind averaged for itself.
-
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.BinomialDeviance())`.
-    """
-
-    function = staticmethod(binomial_deviance_loss)
+binomial_deviance_loss = function_of(BinomialDeviance, "binomial_deviance_loss")

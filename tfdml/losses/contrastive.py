@@ -1,5 +1,7 @@
 """Contrastive loss."""
 
+from typing import Literal
+
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
@@ -7,24 +9,14 @@ from tfdml.functional.distances import distances
 from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number, one_of
+from tfdml.registry.arguments import NotNegative
 
 
-@expects(margin=number(at_least=0), positive_margin=number(at_least=0), pairs=one_of("all", "given"))
-def contrastive_loss(
-    labels,
-    embeddings,
-    queries=None,
-    *,
-    margin=1.0,
-    positive_margin=0.0,
-    squared_positives=True,
-    squared_negatives=False,
-    pairs="all",
-):
-    """Contrastive loss of each anchor: pulls its class together, pushes others to the margin.
+@register("loss", "contrastive")
+class Contrastive(EmbeddingLoss):
+    """Contrastive loss: squared distances of a class, linear or squared hinge between classes.
 
     Equation (10) of Attention-based Ensemble, an anchor i's part of it:
     `sum_j y_ij D_ij^2 + (1 - y_ij) max(0, margin - D_ij)`, D being the Euclidean distance. The mean over anchors is the
@@ -35,45 +27,42 @@ def contrastive_loss(
     Half of a pair's value goes to each end, so that the mean over the m rows is Lifted Structure's `1 / m` times the
     sum over `m / 2` pairs.
 
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Contrastive(margin=1.0))`.
+
     Args:
-        labels: `[B]` class numbers.
-        embeddings: `[B, d]`.
-        queries: number of anchors, which are the first rows; None: every row is one.
         margin: distance from which another class is left alone.
         positive_margin: positives nearer than this have loss 0; of farther ones the excess counts.
         squared_positives: whether distances within a class are squared, or linear as those between classes are.
         squared_negatives: whether what is missing to the margin is squared.
-        pairs: `all` of the batch, or `given`, see `contrastive_loss`.
+        pairs: `all` of the batch, or `given`.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`.
+        queries: number of anchors, which are the first rows; None: every row is one.
 
     Returns:
         `[B]`; 0 for an anchor without any pair that costs something.
     """
-    labels, embeddings = check_pairs_input(labels, embeddings)
-    distance = distances(embeddings, queries=queries)
-    pull = ops.maximum(distance - positive_margin, 0.0) if positive_margin else distance
-    push = ops.maximum(margin - distance, 0.0)
-    pull = ops.square(pull) if squared_positives else pull
-    push = ops.square(push) if squared_negatives else push
-    costs = ops.where(positive_pairs(labels, queries), pull, ops.where(negative_pairs(labels, queries), push, 0.0))
-    if pairs == "given":
-        costs = ops.where(_given(labels), costs / 2.0, 0.0)
-    return ops.sum(costs, axis=1)
 
+    margin: NotNegative = 1.0
+    positive_margin: NotNegative = 0.0
+    squared_positives: bool = True
+    squared_negatives: bool = False
+    pairs: Literal["all", "given"] = "all"
 
-def _given(labels):
-    """The mask of the pairs that the sampler drew, both ways."""
-    given = given_pairs(labels, 2)
-    return ops.logical_or(given, ops.transpose(given))
-
-
-@register("loss", "contrastive")
-class Contrastive(EmbeddingLoss):
-    """Contrastive loss: squared distances of a class, linear or squared hinge between classes.
-
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Contrastive(margin=1.0))`.
-    """
-
-    function = staticmethod(contrastive_loss)
+    def call(self, labels, embeddings, queries=None):
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        distance = distances(embeddings, queries=queries)
+        pull = ops.maximum(distance - self.positive_margin, 0.0) if self.positive_margin else distance
+        push = ops.maximum(self.margin - distance, 0.0)
+        pull = ops.square(pull) if self.squared_positives else pull
+        push = ops.square(push) if self.squared_negatives else push
+        costs = ops.where(positive_pairs(labels, queries), pull, ops.where(negative_pairs(labels, queries), push, 0.0))
+        if self.pairs == "given":
+            costs = ops.where(_given(labels), costs / 2.0, 0.0)
+        return ops.sum(costs, axis=1)
 
     @property
     def batch_parts(self):
@@ -90,3 +79,12 @@ class Contrastive(EmbeddingLoss):
             positives, negatives = ops.logical_and(positives, given), ops.logical_and(negatives, given)
         boundaries = {"positive_boundary": self.positive_margin, "negative_boundary": self.margin}
         return {**mined_pairs(distance, positives, negatives), **boundaries}
+
+
+def _given(labels):
+    """The mask of the pairs that the sampler drew, both ways."""
+    given = given_pairs(labels, 2)
+    return ops.logical_or(given, ops.transpose(given))
+
+
+contrastive_loss = function_of(Contrastive, "contrastive_loss")

@@ -12,9 +12,13 @@ class Divergence(EmbeddingLoss):
     """Divergence loss: drives apart what different learners make of the same image.
 
     No metric loss on its own, since it knows no classes; a method adds it to one. Takes `(labels, learners [B, K, d])`.
+
+    Args:
+        margin: squared distance from which the loss of two learners is 0.
+        reduction, name, dtype: see `EmbeddingLoss`.
     """
 
-    function = staticmethod(divergence_loss)
+    margin: float = 1.0
 
     needs_pairs = False
     numbers_anew = False
@@ -24,4 +28,4 @@ class Divergence(EmbeddingLoss):
 
     def call(self, labels, learners):
         del labels
-        return self.function(learners, **self.function_arguments())
+        return divergence_loss(learners, margin=self.margin)

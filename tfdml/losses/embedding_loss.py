@@ -2,6 +2,8 @@
 
 import inspect
 import warnings
+from dataclasses import KW_ONLY
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import keras
 import numpy as np
@@ -9,32 +11,32 @@ from keras import ops
 
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import batch_ids
-from tfdml.losses.argument_docs import with_arguments
-from tfdml.registry.argument_checks import expected_of, expects, refuse_unknown
+from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.registry.loss_hooks import LossHooks
 
-# What a function calls the number of anchors; no argument of a loss.
+# What `call` calls the number of anchors; no argument of a loss.
 QUERIES = "queries"
+Reduction = Literal["sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none"]
 
 
-class EmbeddingLoss(LossHooks, keras.losses.Loss):
+class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
     """Base of losses on `(labels [B], embeddings [B, d])` with one value for each anchor, `[B]`.
 
     Works in `keras.Model.compile(loss=...)`. Integer labels of any size are kept apart; values are computed in
     float32 whatever the policy.
 
-    A loss names its function:
+    A loss states its arguments as fields, see `tfdml.registry.fields`, and computes its values in `call`:
 
     ```python
-    class Triplet(EmbeddingLoss):
-        function = staticmethod(triplet_loss)
+    class Length(EmbeddingLoss):
+        margin: Annotated[float, number(at_least=0)] = 1.0
+
+        def call(self, labels, embeddings):
+            return ops.maximum(ops.norm(embeddings, axis=1) - self.margin, 0.0)
     ```
 
-    The function's keyword arguments are then arguments and attributes of the class, with the same defaults,
-    descriptions and checks, and `get_config` returns them. An argument that only the class takes is an attribute with
-    a type, as in a dataclass, such as `classes: int | None = None`. The signature lists the function's arguments, then
-    those of the class, then those of its base classes. A class that defines or inherits an `__init__` of its own
-    keeps it, and sets the attributes itself.
+    Fields are arguments and attributes, and `get_config` returns them. A class that defines or inherits an `__init__`
+    of its own keeps it, and sets the attributes itself.
 
     Args:
         reduction: Keras' reduction of the `[B]` values.
@@ -42,29 +44,25 @@ class EmbeddingLoss(LossHooks, keras.losses.Loss):
         dtype: precision of the values, float32 or float64.
     """
 
-    # The pure function of the loss.
-    function = None
-    # Arguments that come before all others, in this order.
-    first_arguments = ()
+    _: KW_ONLY
+    reduction: Annotated[Reduction | None, OF_KERAS] = "sum_over_batch_size"
+    name: Annotated[str | None, OF_KERAS] = None
+    dtype: Annotated[Any, OF_KERAS] = "float32"
+
     # Hooks are those of `LossHooks`; a loss on embeddings learns from their pairs.
     needs_pairs = True
     # Whether labels only say which rows are of one class, so that each batch may number the classes anew.
     numbers_anew = True
 
-    # Names of the function's arguments, of those that only the class takes, and of both in their order.
-    _of_function, _of_class, _arguments = (), (), ()
+    if not TYPE_CHECKING:
 
-    def __init_subclass__(cls, **kwargs):
-        super().__init_subclass__(**kwargs)
-        typed = inspect.get_annotations(cls)
-        if typed or "function" in vars(cls):
-            _take_arguments(cls, typed)
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            # Keras casts labels to it, too: half precision would make one of several classes of a large batch.
+            if self.dtype not in ("float32", "float64"):
+                raise ValueError(f"Losses are computed in float32 or float64, received {kwargs['dtype']!r}.")
 
-    def __init__(self, *, reduction="sum_over_batch_size", name=None, dtype="float32"):
-        super().__init__(name=name, reduction=reduction, dtype=dtype)
-        # Keras casts labels to it, too: half precision would make one of several classes of a large batch.
-        if self.dtype not in ("float32", "float64"):
-            raise ValueError(f"Losses are computed in float32 or float64, received {dtype!r}.")
+        __init__.takes_fields = True
 
     def __call__(self, labels, embeddings, sample_weight=None):
         labels, embeddings = self.check_input(labels, embeddings)
@@ -76,31 +74,20 @@ class EmbeddingLoss(LossHooks, keras.losses.Loss):
 
     def call(self, labels, embeddings, queries=None):
         """The loss `[B]` of each row; with `queries`, of so many rows, the first, compared with all, see `pairs`."""
-        if self.function is None:
-            raise NotImplementedError(f"{type(self).__name__} has neither a function nor a call of its own.")
-        compared = () if queries is None else (queries,)
-        return type(self).function(labels, embeddings, *compared, **self.function_arguments())
+        raise NotImplementedError(f"{type(self).__name__} has no call of its own.")
 
     @property
     def refuses_memory(self):
-        """None if the function takes `queries`, and the batch no pairs of the sampler; see `LossHooks`."""
+        """None if `call` takes `queries`, and the batch no pairs of the sampler; see `LossHooks`."""
         if self.batch_parts > 1:
             return "its pairs are those that the sampler draws"
-        takes = self.function is not None and QUERIES in inspect.signature(self.function).parameters
+        takes = QUERIES in inspect.signature(self.call).parameters
         return None if takes else "it compares more than each anchor with the other rows"
 
-    def function_arguments(self):
-        """The keyword arguments with which `call` calls the function."""
-        return {name: getattr(self, name) for name in self._of_function}
-
-    def check_arguments(self):
-        """Raises a ValueError where arguments do not fit together; each of them is checked before."""
-
     def warn_of_unused(self, names, given):
-        """Warns of arguments of the function that are set, but have no effect with the others that are given."""
-        defaults = _keyword_arguments(self.function)
+        """Warns of arguments that are set, but have no effect with the others that are given."""
         for name in names:
-            if getattr(self, name) != defaults[name]:
+            if getattr(self, name) != self.fields[name].default:
                 unused = f"{name}={getattr(self, name)!r} has no effect with {given}={getattr(self, given)!r}"
                 warnings.warn(f"{type(self).__name__}: {unused}.", stacklevel=2)
 
@@ -119,12 +106,7 @@ class EmbeddingLoss(LossHooks, keras.losses.Loss):
         return {"active_anchors": ops.mean(ops.cast(self.call(labels, embeddings) > 0, "float32"))}
 
     def get_config(self):
-        own = {name: getattr(self, name) for name in self._arguments}
-        return {**super().get_config(), "dtype": self.dtype, **own}
-
-
-# Arguments of every loss.
-COMMON = tuple(inspect.signature(EmbeddingLoss).parameters)
+        return {**super().get_config(), "dtype": self.dtype, **self.own_config()}
 
 
 def _warn_of_missing_pairs(name, labels):
@@ -138,57 +120,3 @@ def _warn_of_missing_pairs(name, labels):
             "tfdml.data.pxk have several images of each of several classes.",
             stacklevel=3,
         )
-
-
-def _take_arguments(cls, typed):
-    """Makes arguments of the class of those of its function and of its attributes with a type."""
-    of_function = _keyword_arguments(cls.function)
-    cls._of_function = tuple(of_function)
-    cls._of_class = tuple(dict.fromkeys((*typed, *cls._of_class)))
-    defaults = {**{name: getattr(cls, name, inspect.Parameter.empty) for name in cls._of_class}, **of_function}
-    cls._arguments = tuple(dict.fromkeys((*cls.first_arguments, *cls._of_function, *cls._of_class)))
-    docstrings = [cls.__doc__, cls.function.__doc__ if cls.function else None]
-    docstrings += [base.__doc__ for base in cls.__mro__[1:] if issubclass(base, EmbeddingLoss)]
-    cls.__doc__ = with_arguments((*cls._arguments, *COMMON), *docstrings)
-    if cls.__init__ is EmbeddingLoss.__init__ or hasattr(cls.__init__, "sets_arguments"):
-        # The class has only the declarations of its base so far.
-        declared = {**expected_of(cls), **expected_of(cls.function)}
-        cls.__init__ = _init(cls, {name: defaults[name] for name in cls._arguments})
-        expects(**{name: expected for name, expected in declared.items() if name in cls._arguments})(cls)
-
-
-def _keyword_arguments(function):
-    """Argument to default of what a function takes besides tensors."""
-    parameters = inspect.signature(function).parameters.values() if function else ()
-    return {
-        parameter.name: parameter.default
-        for parameter in parameters
-        if parameter.kind is parameter.KEYWORD_ONLY
-        or (parameter.default is not parameter.empty and parameter.name != QUERIES)
-    }
-
-
-def _init(cls, defaults):
-    """An `__init__` of the class with these arguments, which it sets as attributes."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(name, kind, default=default) for name, default in defaults.items()]
-    parameters.append(inspect.Parameter("kwargs", inspect.Parameter.VAR_KEYWORD))
-    signature = inspect.Signature(parameters)
-    known = (*defaults, *COMMON)
-
-    def __init__(self, *args, **kwargs):
-        refuse_unknown(type(self).__name__, kwargs, known)
-        try:
-            given = signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise TypeError(f"{type(self).__name__}: {error}. Its arguments: {', '.join(known)}.") from None
-        given.apply_defaults()
-        EmbeddingLoss.__init__(self, **given.arguments.pop("kwargs"))
-        for name, value in given.arguments.items():
-            setattr(self, name, value)
-        self.check_arguments()
-
-    __init__.sets_arguments = True
-    __init__.__qualname__ = f"{cls.__qualname__}.__init__"
-    __init__.__signature__ = signature.replace(parameters=[inspect.Parameter("self", kind), *parameters])
-    return __init__

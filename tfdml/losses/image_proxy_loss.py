@@ -1,19 +1,14 @@
 """Base of proxy losses whose proxies can be features of images."""
 
 import warnings
+from dataclasses import KW_ONLY
+from typing import Annotated, Literal
 
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.proxy_loss import ProxyLoss
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number, one_of
+from tfdml.registry.arguments import NotNegative, Positive, integer
 
 
-@expects(
-    proxies=one_of("learnt", "images", "hard"),
-    proxy_steps=integer(0),
-    proxy_rate=number(above=0),
-    proxy_tolerance=number(at_least=0),
-)
 class ImageProxyLoss(ProxyLoss):
     """Base of losses on proxies that are learnt, or the features of one image of each class, as in EDMS.
 
@@ -26,12 +21,15 @@ class ImageProxyLoss(ProxyLoss):
             proxies that stand for no class.
         proxy_rate: learning rate of these steps.
         proxy_tolerance: a proxy stays where it is once its gradient is at most this long.
+        classes: number of classes; the training command fills it in.
+        reduction, name, dtype: see `EmbeddingLoss`.
     """
 
-    proxies: str = "learnt"
-    proxy_steps: int = 1000
-    proxy_rate: float = 1e-3
-    proxy_tolerance: float = 1e-3
+    _: KW_ONLY
+    proxies: Literal["learnt", "images", "hard"] = "learnt"
+    proxy_steps: Annotated[int, integer(0)] = 1000
+    proxy_rate: Positive = 1e-3
+    proxy_tolerance: NotNegative = 1e-3
 
     def __call__(self, labels, similarities, sample_weight=None):
         if not self.learns_proxies:
@@ -64,7 +62,12 @@ class ImageProxyLoss(ProxyLoss):
         return [ImageProxies(parts.images(), parts.labels, seed=parts.seed, **parts.of_passes())]
 
     def check_callbacks(self, callbacks):
-        if not self.learns_proxies and not any(getattr(each, "computes_proxies", False) for each in callbacks):
+        if self.learns_proxies:
+            return
+        # Here, because losses run on Keras backends that callbacks do not run on.
+        from tfdml.callbacks.image_proxies import ImageProxies
+
+        if not any(isinstance(each, ImageProxies) for each in callbacks):
             raise ValueError(
                 "The loss has proxies that are features of images, which nothing would compute. Pass "
                 "callbacks=[tfdml.callbacks.ImageProxies(images, labels)], or use proxies='learnt'."

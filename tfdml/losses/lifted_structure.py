@@ -1,5 +1,7 @@
 """Lifted structure loss."""
 
+from typing import Literal
+
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
@@ -9,14 +11,14 @@ from tfdml.functional.mining import hardest_negative
 from tfdml.functional.pair_statistics import mined_pairs
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number, one_of
+from tfdml.registry.arguments import NotNegative
 
 
-@expects(margin=number(at_least=0), form=one_of("smooth", "hard"))
-def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", normalize=False):
-    """Lifted structure loss: each positive pair against the negatives of both its ends.
+@register("loss", "lifted_structure")
+class LiftedStructure(EmbeddingLoss):
+    """Lifted structure: each positive pair against all negatives of both its ends, smooth or the hardest only.
 
     The two objectives of Song et al., Deep Metric Learning via Lifted Structured Feature Embedding, 2016:
     `J = 1 / (2 |P|) sum_ij max(0, J_ij)^2` over positive pairs P, where D are Euclidean distances, not squared, and
@@ -27,52 +29,55 @@ def lifted_structure_loss(labels, embeddings, *, margin=1.0, form="smooth", norm
     k being the negatives of i and l those of j. The smooth form bounds the other from above and is what the paper
     trains with. A pair's value goes half to each end, and is scaled so that the mean over anchors is J.
 
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.LiftedStructure(margin=1.0))`.
+
     Args:
+        margin: by how much negatives shall be farther.
+        form: `smooth` or `hard`.
+        normalize: whether embeddings are brought to unit length first. The paper leaves them as they are.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
-        margin: by how much negatives shall be farther.
-        form: `smooth` or `hard`, see `lifted_structure_loss`.
-        normalize: whether embeddings are brought to unit length first. The paper leaves them as they are.
 
     Returns:
         `[B]`; 0 for an anchor without a positive, and 0 for all in a batch of one class, where the sum over negatives
         is empty and J_ij is minus infinity.
     """
-    labels, embeddings = check_pairs_input(labels, embeddings)
-    positives, distance, objectives = _objectives(labels, embeddings, margin, form, normalize)
-    counted = ops.logical_and(positives, ops.any(negative_pairs(labels)))
-    costs = ops.where(counted, ops.square(ops.maximum(objectives, 0.0)), 0.0)
-    # Every pair stands in the matrix twice.
-    pairs = ops.maximum(ops.sum(ops.cast(positives, distance.dtype)), 1.0) / 2.0
-    batch = ops.cast(ops.shape(distance)[0], distance.dtype)
-    return ops.sum(costs, axis=1) / 2.0 * batch / (2.0 * pairs)
 
+    margin: NotNegative = 1.0
+    form: Literal["smooth", "hard"] = "smooth"
+    normalize: bool = False
 
-def _objectives(labels, embeddings, margin, form, normalize):
-    """The mask of positive pairs, distances, and J of each pair, all `[B, B]`."""
-    distance = distances(unit_length(embeddings) if normalize else embeddings)
-    positives, negatives = positive_pairs(labels), negative_pairs(labels)
-    if form == "hard":
-        ends = margin - hardest_negative(distance, negatives)
-        violations = ops.maximum(ends[:, None], ends[None, :])
-    else:
-        ends = log_sum_exp(negatives, margin - distance)
-        violations = ops.logaddexp(ends[:, None], ends[None, :])
-    return positives, distance, violations + distance
+    def call(self, labels, embeddings):
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        positives, distance, objectives = self._objectives(labels, embeddings)
+        counted = ops.logical_and(positives, ops.any(negative_pairs(labels)))
+        costs = ops.where(counted, ops.square(ops.maximum(objectives, 0.0)), 0.0)
+        # Every pair stands in the matrix twice.
+        pairs = ops.maximum(ops.sum(ops.cast(positives, distance.dtype)), 1.0) / 2.0
+        batch = ops.cast(ops.shape(distance)[0], distance.dtype)
+        return ops.sum(costs, axis=1) / 2.0 * batch / (2.0 * pairs)
 
-
-@register("loss", "lifted_structure")
-class LiftedStructure(EmbeddingLoss):
-    """Lifted structure: each positive pair against all negatives of both its ends, smooth or the hardest only.
-
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.LiftedStructure(margin=1.0))`.
-    """
-
-    function = staticmethod(lifted_structure_loss)
+    def _objectives(self, labels, embeddings):
+        """The mask of positive pairs, distances, and J of each pair, all `[B, B]`."""
+        distance = distances(unit_length(embeddings) if self.normalize else embeddings)
+        positives, negatives = positive_pairs(labels), negative_pairs(labels)
+        if self.form == "hard":
+            ends = self.margin - hardest_negative(distance, negatives)
+            violations = ops.maximum(ends[:, None], ends[None, :])
+        else:
+            ends = log_sum_exp(negatives, self.margin - distance)
+            violations = ops.logaddexp(ends[:, None], ends[None, :])
+        return positives, distance, violations + distance
 
     def statistics(self, labels, embeddings):
         """Of the positive pairs that cost something, see `mined_pairs`; each has all negatives."""
         labels, embeddings = self.check_input(labels, embeddings)
-        positives, distance, costs = _objectives(labels, embeddings, **self.function_arguments())
+        positives, distance, costs = self._objectives(labels, embeddings)
         mined = ops.logical_and(positives, ops.any(negative_pairs(labels)))
         return mined_pairs(distance, ops.logical_and(mined, costs > 0.0))
+
+
+lifted_structure_loss = function_of(LiftedStructure, "lifted_structure_loss")

@@ -1,24 +1,36 @@
 """Base of the two manifold losses."""
 
-from tfdml.functional.manifold import WALK
+from dataclasses import KW_ONLY
+
+from tfdml.functional.manifold import Affinity, Neighbors, Restart
 from tfdml.layers.manifold_proxies import ManifoldProxies
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
-from tfdml.registry.argument_checks import expects
+from tfdml.losses.proxy_n_pair import proxy_n_pair_loss
+from tfdml.registry.arguments import NotNegative, Positive
 
 
-@expects(**WALK)
 class ManifoldLoss(ImageProxyLoss):
     """Base of proxy N-pair losses on similarities along the manifold, `[B, C]`, those of a `ManifoldProxies` layer.
 
     Args:
+        margin: by how much the proxy of the anchor's class shall be more similar than the others.
+        scale: see `ProxyNPair`; similarities along the manifold differ by far less than dot products.
         restart, affinity, neighbors: for `make_layer`, see `tfdml.functional.manifold.random_walk`.
+        proxies, proxy_steps, proxy_rate, proxy_tolerance, classes: see `ImageProxyLoss`.
+        reduction, name, dtype: see `EmbeddingLoss`.
     """
 
-    restart: float = 0.8
-    affinity: str = "clipped"
-    neighbors: int | None = None
+    margin: NotNegative = 5e-4
+    scale: Positive = 1.0
+    _: KW_ONLY
+    restart: Restart = 0.8
+    affinity: Affinity = "clipped"
+    neighbors: Neighbors = None
 
     view = None
+
+    def call(self, labels, similarities):
+        return proxy_n_pair_loss(labels, similarities, margin=self.margin, scale=self.scale)
 
     def make_layer(self):
         walk = {"restart": self.restart, "affinity": self.affinity, "neighbors": self.neighbors}

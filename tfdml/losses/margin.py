@@ -1,9 +1,12 @@
 """Margin loss."""
 
+from dataclasses import KW_ONLY
+from typing import Annotated, Any, Literal
+
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distance_weighted import CUTOFFS, check_cutoffs, negative_weights
+from tfdml.functional.distance_weighted import Cutoff, LossCutoff, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances
 from tfdml.functional.mining import nearest_beyond
 from tfdml.functional.pair_statistics import mined_pairs
@@ -12,54 +15,33 @@ from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, number, one_of, optional
+from tfdml.registry.arguments import Count, NotNegative, number
+
+Mining = Literal["distance_weighted", "nearest", "all"]
 
 
-@expects(
-    beta=number(at_least=0),
-    margin=number(at_least=0),
-    nu=number(at_least=0),
-    mining=one_of("distance_weighted", "nearest", "all"),
-    **CUTOFFS,
-)
+@expects()
 def margin_loss(
-    labels,
-    embeddings,
-    queries=None,
+    labels: Any,
+    embeddings: Any,
+    queries: int | None = None,
     *,
-    beta=1.2,
-    margin=0.2,
-    nu=0.0,
-    cutoff=0.5,
-    nonzero_loss_cutoff=1.4,
-    mining="distance_weighted",
+    beta: Annotated[Any, number(at_least=0)] = 1.2,
+    margin: NotNegative = 0.2,
+    nu: NotNegative = 0.0,
+    cutoff: Cutoff = 0.5,
+    nonzero_loss_cutoff: LossCutoff = 1.4,
+    mining: Mining = "distance_weighted",
 ):
-    """Margin loss of each anchor: its class nearer than `beta - margin`, others farther than `beta + margin`.
-
-    A pair of anchor i costs `max(0, margin + y_ij (D_ij - beta_i))`, where y_ij is 1 within a class and -1 between
-    classes, and D are Euclidean distances; each triplet costs `nu beta_i` as well (Wu et al., Sampling Matters in Deep
-    Embedding Learning, 2017). The pairs are those of triplets, which `mining` chooses:
-
-    - `distance_weighted`: every positive with one negative, drawn by distance, for embeddings at unit length. Nothing
-      is drawn here: a negative counts with its probability, as it does on average over draws, without their noise.
-    - `nearest`: as many negatives as the anchor has positives, the nearest ones at a distance of `cutoff` or more, each
-      with one positive; fewer where there are fewer, and then each positive counts by its share of them.
-    - `all`: every positive with every negative; a pair counts once for each triplet that it is in.
-
-    The paper sums. As in its authors' code, the loss of a batch is the sum over pairs divided by the number of pairs
-    whose hinge is not 0, at least by 1. Anchors' values are scaled so that their mean is this loss.
+    """The values `[B]` of `Margin`, with the same arguments, for boundaries that are given.
 
     Args:
         labels: `[B]` class numbers.
         embeddings: `[B, d]`.
         queries: number of anchors, which are the first rows; None: every row is one.
         beta: boundary between the distances of positives and negatives: one number, or each anchor's, `[B]`.
-        margin: how far from the boundary distances shall keep.
-        nu: weight of the boundary itself, for one that is learned; above 0 it is drawn downwards.
-        cutoff: of `nearest`, and of `distance_weighted`: see `negative_weights` in
-            `tfdml.functional.distance_weighted`.
-        nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights`.
-        mining: `distance_weighted`, `nearest` or `all`, see `margin_loss`.
+        margin, cutoff, nonzero_loss_cutoff, mining: see `Margin`.
+        nu: weight of the boundary, which it draws downwards; of a fixed one it only changes the value.
 
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
@@ -93,9 +75,23 @@ def _counts(labels, distance, dim, cutoff, nonzero_loss_cutoff, mining, queries=
     return positives * ops.sum(draws, axis=1, keepdims=True), draws * count
 
 
-@register("loss", "margin", learn_beta=one_of("no", "one", "per_class"), classes=optional(integer(1)))
+@register("loss", "margin")
 class Margin(EmbeddingLoss):
     """Margin loss: distances of a class below a boundary, others above it; the boundary fixed or learned.
+
+    A pair of anchor i costs `max(0, margin + y_ij (D_ij - beta_i))`, where y_ij is 1 within a class and -1 between
+    classes, and D are Euclidean distances; each triplet costs `nu beta_i` as well (Wu et al., Sampling Matters in Deep
+    Embedding Learning, 2017). So an anchor's class shall be nearer than `beta - margin`, others farther than
+    `beta + margin`. The pairs are those of triplets, which `mining` chooses:
+
+    - `distance_weighted`: every positive with one negative, drawn by distance, for embeddings at unit length. Nothing
+      is drawn here: a negative counts with its probability, as it does on average over draws, without their noise.
+    - `nearest`: as many negatives as the anchor has positives, the nearest ones at a distance of `cutoff` or more, each
+      with one positive; fewer where there are fewer, and then each positive counts by its share of them.
+    - `all`: every positive with every negative; a pair counts once for each triplet that it is in.
+
+    The paper sums. As in its authors' code, the loss of a batch is the sum over pairs divided by the number of pairs
+    whose hinge is not 0, at least by 1. Anchors' values are scaled so that their mean is this loss.
 
     Example: `model.compile(optimizer="adam", loss=tfdml.losses.Margin(beta=1.2))`.
 
@@ -105,15 +101,34 @@ class Margin(EmbeddingLoss):
 
     Args:
         beta: the boundary, or where it begins.
+        margin: how far from the boundary distances shall keep.
         learn_beta: `no` (it is fixed), `one` for all classes, or `per_class`.
         nu: weight of the boundary itself, which it draws downwards; it counts only where the boundary is learned.
+        cutoff: of `nearest`, and of `distance_weighted`: see `negative_weights` in
+            `tfdml.functional.distance_weighted`.
+        nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights`.
+        mining: `distance_weighted`, `nearest` or `all`.
         classes: number of classes, for `per_class`; the training command fills it in.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`, or what the layer gives.
+        queries: number of anchors, which are the first rows; None: every row is one.
+
+    Returns:
+        `[B]`; 0 for an anchor without a positive or without a negative.
     """
 
-    function = staticmethod(margin_loss)
-    first_arguments = ("beta", "margin", "learn_beta")
-    learn_beta: str = "no"
-    classes: int | None = None
+    beta: NotNegative = 1.2
+    margin: NotNegative = 0.2
+    learn_beta: Literal["no", "one", "per_class"] = "no"
+    nu: NotNegative = 0.0
+    cutoff: Cutoff = 0.5
+    nonzero_loss_cutoff: LossCutoff = 1.4
+    mining: Mining = "distance_weighted"
+    _: KW_ONLY
+    classes: Count | None = None
 
     def check_arguments(self):
         check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
@@ -121,6 +136,22 @@ class Margin(EmbeddingLoss):
         self.warn_of_unused(unused.get(self.mining, []), "mining")
         if self.learn_beta == "no":
             self.warn_of_unused(["nu"], "learn_beta")
+
+    def call(self, labels, embeddings, queries=None):
+        mining = {"margin": self.margin, **self._mining()}
+        if self.learn_beta == "no":
+            # The weight of a boundary that is fixed would only change the value.
+            return margin_loss(labels, embeddings, queries, beta=self.beta, nu=0.0, **mining)
+        labels, embeddings = self.check_input(labels, embeddings)
+        return margin_loss(labels, embeddings[:, 0, :-1], beta=embeddings[:, 0, -1], nu=self.nu, **mining)
+
+    def _mining(self):
+        return {name: getattr(self, name) for name in ("cutoff", "nonzero_loss_cutoff", "mining")}
+
+    @property
+    def refuses_memory(self):
+        """Why it does, where it learns a boundary."""
+        return None if self.learn_beta == "no" else "the boundary that it learns comes with the images of a batch"
 
     def make_layer(self):
         if self.learn_beta == "no":
@@ -157,28 +188,10 @@ class Margin(EmbeddingLoss):
         beta = ops.full((1, 1), self.beta, dtype=rows.dtype)
         if self.learn_beta != "no":
             rows, beta = rows[:, 0, :-1], rows[:, 0, -1:]
-        distance, names = distances(rows), ("cutoff", "nonzero_loss_cutoff", "mining")
-        mining = {name: getattr(self, name) for name in names}
-        pulls, pushes = _counts(labels, distance, ops.shape(rows)[1], **mining)
+        distance = distances(rows)
+        pulls, pushes = _counts(labels, distance, ops.shape(rows)[1], **self._mining())
         positives = ops.logical_and(pulls > 0, distance > beta - self.margin)
         negatives = ops.logical_and(pushes > 0, distance < beta + self.margin)
         middle = ops.mean(beta)
         boundaries = {"positive_boundary": middle - self.margin, "negative_boundary": middle + self.margin}
         return {**mined_pairs(distance, positives, negatives), **boundaries}
-
-    def function_arguments(self):
-        # The weight of a boundary that is fixed would only change the value.
-        fixed = {"nu": 0.0} if self.learn_beta == "no" else {}
-        return {**super().function_arguments(), **fixed}
-
-    @property
-    def refuses_memory(self):
-        """Why it does, where it learns a boundary."""
-        return None if self.learn_beta == "no" else "the boundary that it learns comes with the images of a batch"
-
-    def call(self, labels, embeddings, queries=None):
-        if self.learn_beta == "no":
-            return super().call(labels, embeddings, queries)
-        labels, embeddings = self.check_input(labels, embeddings)
-        margins = {**self.function_arguments(), "beta": embeddings[:, 0, -1]}
-        return self.function(labels, embeddings[:, 0, :-1], **margins)

@@ -1,5 +1,7 @@
 """N-pair loss."""
 
+from typing import Literal
+
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
@@ -8,25 +10,17 @@ from tfdml.functional.distances import unit_length
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number, one_of
-
-NEGATIVES = ("all", "one_per_class", "first_pair_per_class")
+from tfdml.registry.arguments import NotNegative, Positive
 
 
-@expects(
-    margin=number(at_least=0),
-    scale=number(above=0),
-    negatives=one_of(*NEGATIVES),
-    regularization=number(at_least=0),
-)
-def n_pair_loss(
-    labels, embeddings, queries=None, *, margin=0.0, scale=1.0, negatives="all", normalize=False, regularization=0.0
-):
-    """N-pair loss of each anchor: `log(1 + sum_n exp(scale (s_an - s_ap + margin)))`, s being dot products.
+@register("loss", "n_pair")
+class NPair(EmbeddingLoss):
+    """N-pair loss: a softmax in which a positive wins over an image of each other class, or over all of them.
 
-    Every row is an anchor. Its positives p and negatives n are chosen by `negatives`:
+    The loss of an anchor is `log(1 + sum_n exp(scale (s_an - s_ap + margin)))`, s being dot products. Every row is an
+    anchor. Its positives p and negatives n are chosen by `negatives`:
 
     - `all`: equation (3) of Ensemble Deep Manifold Similarity. p is each other row of the anchor's class, and the value
       is the mean over p; n is every row of another class.
@@ -39,39 +33,57 @@ def n_pair_loss(
       such classes, so that their mean over the batch is the mean over pairs, as pytorch-metric-learning computes it. It
       takes `[B / 2, B / 2]` similarities, where the others take `[B, B]`.
 
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.NPair(margin=0.0))`.
+
     Args:
-        labels: `[B]` class numbers.
-        embeddings: `[B, d]`.
-        queries: number of anchors, which are the first rows; None: every row is one.
         margin: by how much a positive shall be more similar than negatives are.
         scale: factor of all similarities; none of the papers has one. At unit length dot products are at most 1, and
             with a scale of 1 anchors that are right are pulled nearly as much as others.
-        negatives: `all`, `one_per_class` or `first_pair_per_class`, see `n_pair_loss`.
+        negatives: `all`, `one_per_class` or `first_pair_per_class`.
         normalize: whether embeddings are brought to unit length first.
         regularization: factor of each anchor's squared length before that, which keeps it small (Sohn, Improved Deep
             Metric Learning with Multi-class N-pair Loss Objective, 2016).
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`.
+        queries: number of anchors, which are the first rows; None: every row is one.
 
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    labels, embeddings = check_pairs_input(labels, embeddings)
-    rows = unit_length(embeddings) if normalize else embeddings
-    if negatives == "first_pair_per_class":
-        values, weights = _of_first_pairs(labels, rows, margin, scale)
-    else:
-        values, weights = _of_all_rows(labels, rows, queries, margin, scale, negatives)
-    if regularization:
-        values = values + regularization * ops.sum(ops.square(embeddings[:queries]), axis=1)
-    return ops.where(weights > 0.0, weights * values, 0.0)
 
+    margin: NotNegative = 0.0
+    scale: Positive = 1.0
+    negatives: Literal["all", "one_per_class", "first_pair_per_class"] = "all"
+    normalize: bool = False
+    regularization: NotNegative = 0.0
 
-def _of_all_rows(labels, rows, queries, margin, scale, negatives):
-    """Values `[B]`, and 1 for anchors that have one, 0 for others."""
-    near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
-    if negatives == "one_per_class":
-        place = _at_the_next_place(labels)
-        near, far = ops.logical_and(near, place), ops.logical_and(far, place)
-    return positives_against_negatives(near, far, scale * dot_products(rows, queries), scale * margin)
+    def call(self, labels, embeddings, queries=None):
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        rows = unit_length(embeddings) if self.normalize else embeddings
+        if self.negatives == "first_pair_per_class":
+            values, weights = _of_first_pairs(labels, rows, self.margin, self.scale)
+        else:
+            values, weights = self._of_all_rows(labels, rows, queries)
+        if self.regularization:
+            values = values + self.regularization * ops.sum(ops.square(embeddings[:queries]), axis=1)
+        return ops.where(weights > 0.0, weights * values, 0.0)
+
+    def _of_all_rows(self, labels, rows, queries):
+        """Values `[B]`, and 1 for anchors that have one, 0 for others."""
+        near, far = positive_pairs(labels, queries), negative_pairs(labels, queries)
+        if self.negatives == "one_per_class":
+            place = _at_the_next_place(labels)
+            near, far = ops.logical_and(near, place), ops.logical_and(far, place)
+        similarity = self.scale * dot_products(rows, queries)
+        return positives_against_negatives(near, far, similarity, self.scale * self.margin)
+
+    @property
+    def refuses_memory(self):
+        """Why it does, where it reads the batch as pairs."""
+        return None if self.negatives == "all" else f"with negatives={self.negatives!r} it reads a batch as pairs"
 
 
 def positives_against_negatives(near, far, similarity, margin):
@@ -80,7 +92,7 @@ def positives_against_negatives(near, far, similarity, margin):
     Args:
         near, far: masks `[B, B]` of each anchor's positives p and negatives n.
         similarity: `[B, B]`.
-        margin: see `n_pair_loss`.
+        margin: see `NPair`.
     """
     gap = (log_sum_exp(far, similarity) + margin)[:, None] - similarity
     count = ops.sum(ops.cast(near, gap.dtype), axis=1)
@@ -132,16 +144,4 @@ def _at_the_next_place(labels):
     return following[:, None] == place[None, :]
 
 
-@register("loss", "n_pair")
-class NPair(EmbeddingLoss):
-    """N-pair loss: a softmax in which a positive wins over an image of each other class, or over all of them.
-
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.NPair(margin=0.0))`.
-    """
-
-    function = staticmethod(n_pair_loss)
-
-    @property
-    def refuses_memory(self):
-        """Why it does, where it reads the batch as pairs."""
-        return None if self.negatives == "all" else f"with negatives={self.negatives!r} it reads a batch as pairs"
+n_pair_loss = function_of(NPair, "n_pair_loss")

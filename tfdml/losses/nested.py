@@ -1,5 +1,8 @@
 """Nested loss: the first dimensions of an embedding are an embedding, too."""
 
+from collections.abc import Sequence
+from typing import Annotated
+
 import keras
 from keras import ops
 
@@ -8,7 +11,7 @@ from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import unit_length
 from tfdml.layers.loss_layer import layer_of
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.registry.argument_checks import expects
+from tfdml.losses.loss_function import function_of
 from tfdml.registry.arguments import integer, read_by, several
 from tfdml.registry.loss_hooks import hooks_of
 
@@ -18,50 +21,48 @@ def _read(loss):
         raise ValueError(loss)
 
 
-ARGUMENTS = {"loss": read_by(_read, "a loss or its spec"), "dims": several(integer(1))}
-
-
-@expects(**ARGUMENTS)
-def nested_loss(labels, embeddings, queries=None, *, loss, dims):
-    """Nested loss of each anchor: `mean_d L(x_1..d / |x_1..d|)`, the mean of a loss over the first d dimensions.
-
-    Equation (1) of Matryoshka Representation Learning (Kusupati et al., NeurIPS 2022) with equal weights of all d,
-    divided by their number; d is each of `dims`, and the size of the embedding, which always counts. The paper's L is
-    that of a classifier, here it compares pairs.
-
-    Args:
-        labels: `[B]` class numbers.
-        embeddings: `[B, D]`, of any length; their first d dimensions are brought to unit length.
-        queries: number of anchors, which are the first rows; None: every row is one.
-        loss: the loss L, or its spec: one on pairs, without variables.
-        dims: the numbers d of first dimensions, increasing, at most D.
-
-    Returns:
-        `[B]`; 0 where the loss is 0 for each d.
-    """
-    labels, embeddings = check_pairs_input(labels, embeddings)
-    loss, size = _pair_loss(loss), embeddings.shape[1]
-    _check(dims, size)
-    compared = () if queries is None else (queries,)
-    nested = dims if dims[-1] == size else (*dims, size)
-    values = [loss.call(labels, unit_length(embeddings[:, :dim]), *compared) for dim in nested]
-    return ops.mean(ops.stack(values), axis=0)
-
-
-@registry.register("loss", "nested", **ARGUMENTS)
+@registry.register("loss", "nested")
 class Nested(EmbeddingLoss):
     """Nested loss: the mean of a loss over the first 16, 32, ... dimensions, so that these are embeddings, too.
+
+    The loss of an anchor is `mean_d L(x_1..d / |x_1..d|)`, the mean of a loss L over the first d dimensions: equation
+    (1) of Matryoshka Representation Learning (Kusupati et al., NeurIPS 2022) with equal weights of all d, divided by
+    their number; d is each of `dims`, and the size of the embedding, which always counts. The paper's L is that of a
+    classifier, here it compares pairs.
 
     Example: `model.compile(loss=tfdml.losses.Nested("triplet(margin=0.1)", dims=(16, 32, 64)))`.
 
     After training, keep the first N of `dims` and bring them to unit length: `python -m tfdml.export --dims=N` does.
+
+    Args:
+        loss: the loss L, or its spec: one on pairs, without variables.
+        dims: the numbers d of first dimensions, increasing, at most D.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]` class numbers.
+        embeddings: `[B, D]`, of any length; their first d dimensions are brought to unit length.
+        queries: number of anchors, which are the first rows; None: every row is one.
+
+    Returns:
+        `[B]`; 0 where the loss is 0 for each d.
     """
 
-    function = staticmethod(nested_loss)
+    loss: Annotated[str | keras.losses.Loss | dict, read_by(_read, "a loss or its spec")]
+    dims: Annotated[Sequence[int], several(integer(1))]
 
     def check_arguments(self):
         self.loss = _pair_loss(self.loss)
         _check(self.dims)
+
+    def call(self, labels, embeddings, queries=None):
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        loss, size = _pair_loss(self.loss), embeddings.shape[1]
+        _check(self.dims, size)
+        compared = () if queries is None else (queries,)
+        nested = self.dims if self.dims[-1] == size else (*self.dims, size)
+        values = [loss.call(labels, unit_length(embeddings[:, :dim]), *compared) for dim in nested]
+        return ops.mean(ops.stack(values), axis=0)
 
     def callbacks(self, parts):
         return hooks_of(self.loss).callbacks(parts)
@@ -114,3 +115,6 @@ def _check(dims, size=None):
         raise ValueError(f"Expected dims that increase, such as (16, 32, 64), received dims={dims}.")
     if size is not None and dims[-1] > size:
         raise ValueError(f"Expected dims of at most {size}, the size of the embedding, received dims={dims}.")
+
+
+nested_loss = function_of(Nested, "nested_loss")

@@ -1,40 +1,45 @@
 """Normalized softmax loss."""
 
-from tfdml.functional.checks import check_similarities_input
 from tfdml.functional.class_softmax import own_against_others
+from tfdml.losses.loss_function import function_of
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number
-
-
-@expects(temperature=number(above=0))
-def norm_softmax_loss(labels, similarities, *, temperature=0.05):
-    """Normalized softmax loss of each anchor: `-log(exp(s_y / T) / sum_j exp(s_j / T))`, s being cosines to proxies.
-
-    Zhai and Wu, Classification is a Strong Baseline for Deep Metric Learning, 2019.
-
-    Args:
-        labels: `[B]` class numbers from 0 to C - 1.
-        similarities: `[B, C]` cosines of the anchors to the proxies.
-        temperature: T; smaller makes the loss sharper.
-
-    Returns:
-        `[B]`; 0 where there is only one class.
-    """
-    labels, similarities = check_similarities_input(labels, similarities)
-    return own_against_others(labels, similarities, scale=1.0 / temperature)
+from tfdml.registry.arguments import Positive
 
 
 @register("loss", "norm_softmax")
 class NormSoftmax(SoftmaxProxyLoss):
     """Normalized softmax: cross-entropy of cosines to one proxy of each class, divided by a temperature.
 
+    The loss of an anchor is `-log(exp(s_y / T) / sum_j exp(s_j / T))`, s being cosines to proxies and y its class: Zhai
+    and Wu, Classification is a Strong Baseline for Deep Metric Learning, 2019.
+
     Example: `model.compile(loss=tfdml.losses.NormSoftmax(classes=100))`.
+
+    Args:
+        temperature: T; smaller makes the loss sharper.
+        classes: number of classes; the training command fills it in.
+        sampled_classes: classes whose proxies a step sees; None: all.
+        sampling, sharded: see `SoftmaxProxyLoss`.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]` class numbers from 0 to C - 1.
+        similarities: `[B, C]` cosines of the anchors to the proxies.
+
+    Returns:
+        `[B]`; 0 where there is only one class.
     """
 
-    function = staticmethod(norm_softmax_loss)
+    temperature: Positive = 0.05
+
+    def call(self, labels, similarities):
+        labels, similarities = self.check_taken(labels, similarities)
+        return own_against_others(labels, similarities, scale=self.exponent_scale)
 
     @property
     def exponent_scale(self):
         return 1.0 / self.temperature
+
+
+norm_softmax_loss = function_of(NormSoftmax, "norm_softmax_loss")

@@ -1,6 +1,7 @@
 """Base of all losses on similarities to class proxies."""
 
 import warnings
+from dataclasses import KW_ONLY
 
 import numpy as np
 from keras import ops
@@ -9,11 +10,9 @@ from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.loss_layer import is_computed_by_layer
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.embedding_loss import EmbeddingLoss
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, optional
+from tfdml.registry.arguments import Count
 
 
-@expects(classes=optional(integer(1)))
 class ProxyLoss(EmbeddingLoss):
     """Base of losses on `(labels [B], similarities [B, C])`, the similarities being those of a `Proxies` layer.
 
@@ -25,9 +24,11 @@ class ProxyLoss(EmbeddingLoss):
 
     Args:
         classes: number of classes; the training command fills it in.
+        reduction, name, dtype: see `EmbeddingLoss`.
     """
 
-    classes: int | None = None
+    _: KW_ONLY
+    classes: Count | None = None
 
     # Proxies of each class; with more than one, similarities are [B, C, per_class].
     per_class = 1

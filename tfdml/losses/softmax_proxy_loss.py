@@ -1,34 +1,41 @@
 """Base of proxy losses that are a softmax over classes."""
 
+from dataclasses import KW_ONLY
+from typing import Annotated, Literal
+
 from keras import ops
 
+from tfdml.functional.checks import check_similarities_input
 from tfdml.layers.sampled_proxies import SampledProxies
 from tfdml.layers.sharded_proxies import ShardedProxies, check_plain_keras
 from tfdml.losses.proxy_loss import ProxyLoss
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer, one_of, optional
+from tfdml.registry.arguments import Count, integer
 
 
-@expects(sampled_classes=optional(integer(2)), sampling=one_of("corrected", "partial_fc"))
 class SoftmaxProxyLoss(ProxyLoss):
     """Base of losses that compare a class with the others in a sum of exponentials, which a sample can stand for.
 
     With `sampled_classes` the layer of `make_layer` is `SampledProxies`, and the loss takes what it computes. Where
     there are no more classes than that, all are taken. With `sharded` the layer is `ShardedProxies`.
 
+    A loss calls `check_taken` first in its `call`.
+
     Args:
+        classes: number of classes; the training command fills it in.
         sampled_classes: classes whose proxies a step sees: those of the batch, and a random sample of the others. None:
             all.
         sampling: whether sampled classes count for those that are left out (`corrected`), which keeps the sum of
             exponentials on average, or for themselves alone (`partial_fc`); see `tfdml.layers.SampledProxies`.
         sharded: whether each device holds the proxies of a part of the classes instead of all; on one device it changes
             nothing. For the models of `tfdml.methods`, not for plain Keras.
+        reduction, name, dtype: see `EmbeddingLoss`.
     """
 
+    _: KW_ONLY
     # Declared here once more, so that it comes before these arguments, as in other losses on proxies.
-    classes: int | None = None
-    sampled_classes: int | None = None
-    sampling: str = "corrected"
+    classes: Count | None = None
+    sampled_classes: Annotated[int, integer(2)] | None = None
+    sampling: Literal["corrected", "partial_fc"] = "corrected"
     sharded: bool = False
 
     def check_arguments(self):
@@ -49,12 +56,17 @@ class SoftmaxProxyLoss(ProxyLoss):
     def columns(self):
         return 1 + self.sampled_classes if self._samples else super().columns
 
-    def call(self, labels, similarities):
+    def check_taken(self, labels, similarities, several=False):
+        """Returns both as `call` computes with them; where not all classes are taken, an image's own is the first.
+
+        Args:
+            several: whether similarities may be `[B, C, n]`.
+        """
         of_shards = self.sharded and len(similarities.shape) == 3 and similarities.shape[1] == 1
         if of_shards:
             similarities = similarities[:, 0]
-        # The image's class comes first.
-        return super().call(ops.zeros_like(labels) if of_shards or self._samples else labels, similarities)
+        labels = ops.zeros_like(labels) if of_shards or self._samples else labels
+        return check_similarities_input(labels, similarities, several and len(similarities.shape) == 3)
 
     def make_layer(self):
         if self.sharded and self.known_classes() > 1:

@@ -1,5 +1,7 @@
 """Supervised contrastive loss."""
 
+from typing import Literal
+
 from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
@@ -7,14 +9,14 @@ from tfdml.functional.cosines import cosines
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number, one_of
+from tfdml.registry.arguments import Positive
 
 
-@expects(temperature=number(above=0), form=one_of("out", "in"))
-def sup_con_loss(labels, embeddings, queries=None, *, temperature=0.1, form="out"):
-    """Supervised contrastive loss of each anchor: a softmax over all others that its positives share.
+@register("loss", "sup_con")
+class SupCon(EmbeddingLoss):
+    """Supervised contrastive loss: a softmax over the batch that all positives of an image share.
 
     From Khosla et al., Supervised Contrastive Learning, 2020, with cosines s and temperature t; p are the anchor i's
     positives, a all other rows:
@@ -24,33 +26,36 @@ def sup_con_loss(labels, embeddings, queries=None, *, temperature=0.1, form="out
 
     The paper sums over anchors, where the mean is taken here.
 
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.SupCon(temperature=0.1))`.
+
     Args:
+        temperature: divides the cosines; lower makes the hardest pairs count more.
+        form: whether the positives' sum is out of the logarithm or in it.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
         labels: `[B]` class numbers.
         embeddings: `[B, d]` of any length.
         queries: number of anchors, which are the first rows; None: every row is one.
-        temperature: divides the cosines; lower makes the hardest pairs count more.
-        form: whether the positives' sum is out of the logarithm or in it.
 
     Returns:
         `[B]`; 0 for an anchor without a positive.
     """
-    labels, embeddings = check_pairs_input(labels, embeddings)
-    positives = positive_pairs(labels, queries)
-    logits = cosines(embeddings, queries) / temperature
-    count = ops.maximum(ops.sum(ops.cast(positives, logits.dtype), axis=1), 1.0)
-    if form == "out":
-        attraction = ops.sum(ops.where(positives, logits, 0.0), axis=1) / count
-    else:
-        attraction = log_sum_exp(positives, logits) - ops.log(count)
-    values = log_sum_exp(ops.logical_or(positives, negative_pairs(labels, queries)), logits) - attraction
-    return ops.where(ops.any(positives, axis=1), values, 0.0)
+
+    temperature: Positive = 0.1
+    form: Literal["out", "in"] = "out"
+
+    def call(self, labels, embeddings, queries=None):
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        positives = positive_pairs(labels, queries)
+        logits = cosines(embeddings, queries) / self.temperature
+        count = ops.maximum(ops.sum(ops.cast(positives, logits.dtype), axis=1), 1.0)
+        if self.form == "out":
+            attraction = ops.sum(ops.where(positives, logits, 0.0), axis=1) / count
+        else:
+            attraction = log_sum_exp(positives, logits) - ops.log(count)
+        values = log_sum_exp(ops.logical_or(positives, negative_pairs(labels, queries)), logits) - attraction
+        return ops.where(ops.any(positives, axis=1), values, 0.0)
 
 
-@register("loss", "sup_con")
-class SupCon(EmbeddingLoss):
-    """Supervised contrastive loss: a softmax over the batch that all positives of an image share.
-
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.SupCon(temperature=0.1))`.
-    """
-
-    function = staticmethod(sup_con_loss)
+sup_con_loss = function_of(SupCon, "sup_con_loss")

@@ -1,38 +1,27 @@
 """Triplet loss."""
 
+from typing import Literal
+
 from keras import ops
 
 from tfdml.functional import mining as mine
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.distance_weighted import CUTOFFS, check_cutoffs, negative_weights
+from tfdml.functional.distance_weighted import Cutoff, LossCutoff, check_cutoffs, negative_weights
 from tfdml.functional.distances import distances, squared_distances
 from tfdml.functional.pair_statistics import mean_of, mined_pairs
 from tfdml.functional.pairs import given_pairs, negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.losses.loss_function import function_of
 from tfdml.registry import register
-from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import number, one_of
+from tfdml.registry.arguments import NotNegative
 
 
-@expects(
-    margin=number(at_least=0),
-    mining=one_of("all", "semi_hard", "hard", "batch_hard", "distance_weighted", "given"),
-    **CUTOFFS,
-)
-def triplet_loss(
-    labels,
-    embeddings,
-    queries=None,
-    *,
-    margin=0.2,
-    mining="semi_hard",
-    squared=True,
-    cutoff=0.5,
-    nonzero_loss_cutoff=1.4,
-):
-    """Triplet loss of each anchor, equation (2) of Divide and Conquer: `max(0, d_ap^2 - d_an^2 + margin)`.
+@register("loss", "triplet")
+class Triplet(EmbeddingLoss):
+    """Triplet loss over all, mined, distance-weighted or given triplets, with squared distances or plain ones.
 
-    An anchor's value is the mean over its triplets, which `mining` chooses:
+    Equation (2) of Divide and Conquer: `max(0, d_ap^2 - d_an^2 + margin)`. An anchor's value is the mean over its
+    triplets, which `mining` chooses:
 
     - `all`: every positive with every negative.
     - `semi_hard`: every positive with the nearest negative that is farther than it, or with the farthest negative
@@ -46,37 +35,101 @@ def triplet_loss(
       second and of the last one. An anchor's value is 3/2 of its triplet's, so that the mean over the m rows is Lifted
       Structure's `3 / (2m)` times the sum over `m / 3` triplets.
 
+    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Triplet(margin=0.2, mining="semi_hard"))`.
+
     Args:
-        labels: `[B]` class numbers.
-        embeddings: `[B, d]`.
-        queries: number of anchors, which are the first rows; None: every row is one.
         margin: by how much the distances shall differ.
-        mining: `all`, `semi_hard`, `hard`, `batch_hard`, `distance_weighted` or `given`, see `triplet_loss`.
+        mining: `all`, `semi_hard`, `hard`, `batch_hard`, `distance_weighted` or `given`.
         squared: whether distances are squared, as in the equation, or not, which collapses less easily (Wu et al.,
             2017).
         cutoff, nonzero_loss_cutoff: of `distance_weighted`, see `negative_weights` in
             `tfdml.functional.distance_weighted`.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`.
+        queries: number of anchors, which are the first rows; None: every row is one.
 
     Returns:
         `[B]`; 0 for an anchor without a positive or without a negative.
     """
-    check_cutoffs(cutoff, nonzero_loss_cutoff)
-    cutoffs = {"cutoff": cutoff, "nonzero_loss_cutoff": nonzero_loss_cutoff}
-    labels, embeddings = check_pairs_input(labels, embeddings)
-    positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
-    distance = (squared_distances if squared else distances)(embeddings, queries=queries)
-    if mining == "given":
-        positives, negatives = _given(labels, positives, negatives)
-        pulled, pushed = (ops.sum(ops.where(pairs, distance, 0.0), axis=1) for pairs in (positives, negatives))
-        values = 1.5 * ops.maximum(pulled - pushed + margin, 0.0)
-    elif mining == "batch_hard":
-        gap = mine.hardest_positive(distance, positives) - mine.hardest_negative(distance, negatives)
-        values = ops.maximum(gap + margin, 0.0)
-    else:
-        hinges, _ = _hinges(embeddings, distance, negatives, margin, mining, cutoffs, queries)
-        values = _mean_over(positives, hinges)
-    has_triplet = ops.logical_and(ops.any(positives, axis=1), ops.any(negatives, axis=1))
-    return ops.where(has_triplet, values, 0.0)
+
+    margin: NotNegative = 0.2
+    mining: Literal["all", "semi_hard", "hard", "batch_hard", "distance_weighted", "given"] = "semi_hard"
+    squared: bool = True
+    cutoff: Cutoff = 0.5
+    nonzero_loss_cutoff: LossCutoff = 1.4
+
+    def check_arguments(self):
+        check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
+        if self.mining != "distance_weighted":
+            self.warn_of_unused(["cutoff", "nonzero_loss_cutoff"], "mining")
+
+    def call(self, labels, embeddings, queries=None):
+        check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
+        labels, embeddings = check_pairs_input(labels, embeddings)
+        positives, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
+        distance = (squared_distances if self.squared else distances)(embeddings, queries=queries)
+        if self.mining == "given":
+            positives, negatives = _given(labels, positives, negatives)
+            pulled, pushed = (ops.sum(ops.where(pairs, distance, 0.0), axis=1) for pairs in (positives, negatives))
+            values = 1.5 * ops.maximum(pulled - pushed + self.margin, 0.0)
+        elif self.mining == "batch_hard":
+            gap = mine.hardest_positive(distance, positives) - mine.hardest_negative(distance, negatives)
+            values = ops.maximum(gap + self.margin, 0.0)
+        else:
+            hinges, _ = self._hinges(embeddings, distance, negatives, self.mining, queries)
+            values = _mean_over(positives, hinges)
+        has_triplet = ops.logical_and(ops.any(positives, axis=1), ops.any(negatives, axis=1))
+        return ops.where(has_triplet, values, 0.0)
+
+    def _hinges(self, embeddings, distance, negatives, mining, queries=None):
+        """The loss of each anchor and other row `[B, B]` as a positive pair: the mean over their triplets.
+
+        Also returns the distance `[B, B]` or `[B, 1]` to the negative of each pair; None where a pair has several.
+        """
+        if mining == "all":
+            weights = ops.cast(negatives, distance.dtype)
+            weights = weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
+            return _every_triplet(distance, weights, self.margin), None
+        if mining == "distance_weighted":
+            cutoffs = {"cutoff": self.cutoff, "nonzero_loss_cutoff": self.nonzero_loss_cutoff}
+            plain = distances(embeddings, queries=queries)
+            weights = negative_weights(plain, negatives, ops.shape(embeddings)[1], **cutoffs)
+            return _every_triplet(distance, weights, self.margin), None
+        if mining == "semi_hard":
+            negative = mine.semi_hard_negative(distance, negatives)
+        else:
+            negative = mine.hardest_negative(distance, negatives)[:, None]
+        return ops.maximum(distance - negative + self.margin, 0.0), negative
+
+    def statistics(self, labels, embeddings):
+        """Of the positive pairs that are in a triplet which costs something, see `mined_pairs`.
+
+        `mined_negative_distance` is that of the negatives of these triplets, where mining takes one for each.
+        """
+        labels, embeddings = self.check_input(labels, embeddings)
+        positives, negatives = positive_pairs(labels), negative_pairs(labels)
+        plain = distances(embeddings)
+        distance = ops.square(plain) if self.squared else plain
+        # Where an anchor has one triplet, its negative is the hardest of those that are left.
+        mining = {"batch_hard": "hard", "given": "hard"}.get(self.mining, self.mining)
+        if self.mining == "batch_hard":
+            positives = ops.logical_and(positives, distance == mine.hardest_positive(distance, positives)[:, None])
+        elif self.mining == "given":
+            positives, negatives = _given(labels, positives, negatives)
+        hinges, negative = self._hinges(embeddings, distance, negatives, mining)
+        positives = ops.logical_and(positives, ops.any(negatives, axis=1, keepdims=True))
+        positives = ops.logical_and(positives, hinges > 0.0)
+        found = mined_pairs(plain, positives)
+        if negative is not None:
+            found["mined_negative_distance"] = mean_of(positives, ops.sqrt(negative) if self.squared else negative)
+        return found
+
+    @property
+    def batch_parts(self):
+        return 3 if self.mining == "given" else 1
 
 
 def _given(labels, positives, negatives):
@@ -84,26 +137,6 @@ def _given(labels, positives, negatives):
     return tuple(
         ops.logical_and(pairs, given_pairs(labels, 3, part)) for part, pairs in enumerate((positives, negatives), 1)
     )
-
-
-def _hinges(embeddings, distance, negatives, margin, mining, cutoffs, queries=None):
-    """The loss of each anchor and other row `[B, B]` as a positive pair: the mean over their triplets.
-
-    Also returns the distance `[B, B]` or `[B, 1]` to the negative of each pair; None where a pair has several.
-    """
-    if mining == "all":
-        weights = ops.cast(negatives, distance.dtype)
-        weights = weights / ops.maximum(ops.sum(weights, axis=1, keepdims=True), 1.0)
-        return _every_triplet(distance, weights, margin), None
-    if mining == "distance_weighted":
-        plain = distances(embeddings, queries=queries)
-        weights = negative_weights(plain, negatives, ops.shape(embeddings)[1], **cutoffs)
-        return _every_triplet(distance, weights, margin), None
-    if mining == "semi_hard":
-        negative = mine.semi_hard_negative(distance, negatives)
-    else:
-        negative = mine.hardest_negative(distance, negatives)[:, None]
-    return ops.maximum(distance - negative + margin, 0.0), negative
 
 
 def _every_triplet(distance, weights, margin):
@@ -128,44 +161,4 @@ def _mean_over(positives, values):
     return ops.sum(ops.where(positives, values, 0.0), axis=1) / ops.maximum(count, 1.0)
 
 
-@register("loss", "triplet")
-class Triplet(EmbeddingLoss):
-    """Triplet loss over all, mined, distance-weighted or given triplets, with squared distances or plain ones.
-
-    Example: `model.compile(optimizer="adam", loss=tfdml.losses.Triplet(margin=0.2, mining="semi_hard"))`.
-    """
-
-    function = staticmethod(triplet_loss)
-
-    def statistics(self, labels, embeddings):
-        """Of the positive pairs that are in a triplet which costs something, see `mined_pairs`.
-
-        `mined_negative_distance` is that of the negatives of these triplets, where mining takes one for each.
-        """
-        labels, embeddings = self.check_input(labels, embeddings)
-        positives, negatives = positive_pairs(labels), negative_pairs(labels)
-        plain = distances(embeddings)
-        distance = ops.square(plain) if self.squared else plain
-        # Where an anchor has one triplet, its negative is the hardest of those that are left.
-        mining = {"batch_hard": "hard", "given": "hard"}.get(self.mining, self.mining)
-        if self.mining == "batch_hard":
-            positives = ops.logical_and(positives, distance == mine.hardest_positive(distance, positives)[:, None])
-        elif self.mining == "given":
-            positives, negatives = _given(labels, positives, negatives)
-        cutoffs = {"cutoff": self.cutoff, "nonzero_loss_cutoff": self.nonzero_loss_cutoff}
-        hinges, negative = _hinges(embeddings, distance, negatives, self.margin, mining, cutoffs)
-        positives = ops.logical_and(positives, ops.any(negatives, axis=1, keepdims=True))
-        positives = ops.logical_and(positives, hinges > 0.0)
-        found = mined_pairs(plain, positives)
-        if negative is not None:
-            found["mined_negative_distance"] = mean_of(positives, ops.sqrt(negative) if self.squared else negative)
-        return found
-
-    @property
-    def batch_parts(self):
-        return 3 if self.mining == "given" else 1
-
-    def check_arguments(self):
-        check_cutoffs(self.cutoff, self.nonzero_loss_cutoff)
-        if self.mining != "distance_weighted":
-            self.warn_of_unused(["cutoff", "nonzero_loss_cutoff"], "mining")
+triplet_loss = function_of(Triplet, "triplet_loss")

@@ -1,6 +1,7 @@
 """Weighted sum of losses."""
 
 import math
+from collections.abc import Sequence
 
 import keras
 from keras import ops
@@ -31,11 +32,13 @@ class WeightedSum(EmbeddingLoss):
 
     Args:
         terms: list of `(weight, loss)`, weights being 0 or more. A regularizer of a loss' layer gets its loss' weight.
-        **kwargs: see `EmbeddingLoss`; reductions of the single losses count for nothing.
+        reduction, name, dtype: see `EmbeddingLoss`; reductions of the single losses count for nothing.
     """
 
-    def __init__(self, terms, **kwargs):
-        super().__init__(**kwargs)
+    terms: Sequence[tuple[float, keras.losses.Loss]]
+
+    def check_arguments(self):
+        terms = self.terms
         if not all(isinstance(term, list | tuple) and len(term) == 2 for term in terms):
             raise ValueError(f"Expected pairs of a weight and a loss, such as (1.0, Triplet()); received {terms!r}.")
         self.terms = [(weight, _loss_of(loss)) for weight, loss in terms]

@@ -1,10 +1,45 @@
 """Types and ranges of arguments that all methods take."""
 
+from typing import Any, Literal, TypedDict
+
 import keras
 
+from pipelines.preprocessing import Preprocessing
 from tfdml.heads.head import Head
 from tfdml.layers.frozen_batch_norm import WHICH
+from tfdml.registry.annotations import ModelArguments
 from tfdml.registry.arguments import instance, integer, number, one_of, optional, text
+
+
+class MethodArguments(ModelArguments, total=False):
+    """Arguments that methods pass on to `EmbeddingModel`."""
+
+    preprocessing: Preprocessing | None
+
+
+class CompileArguments(TypedDict, total=False):
+    """Keras' arguments of `compile` that `EmbeddingModel.compile` passes on."""
+
+    run_eagerly: bool
+    steps_per_execution: int
+    jit_compile: Literal["auto"] | bool
+    auto_scale_loss: bool
+
+
+class FitArguments(TypedDict, total=False):
+    """Keras' arguments of `fit` that `EmbeddingModel.fit` passes on."""
+
+    validation_split: float
+    validation_data: Any
+    shuffle: bool
+    class_weight: dict[int, float] | None
+    sample_weight: Any
+    initial_epoch: int
+    steps_per_epoch: int | None
+    validation_steps: int | None
+    validation_batch_size: int | None
+    validation_freq: int
+
 
 METHOD = {
     "backbone": instance(keras.Layer, "a Keras model"),
@@ -24,6 +59,7 @@ ENSEMBLE = {
 
 def check_endpoints(backbone, method):
     """Raises a ValueError if a method that cuts its backbone at endpoints is given one that declares none."""
+    # Any model of Keras can be a backbone, and one of the user's own may have endpoints.
     if not hasattr(backbone, "split_at"):
         raise ValueError(
             f"{type(method).__name__} cuts its backbone at endpoints, which {type(backbone).__name__} "

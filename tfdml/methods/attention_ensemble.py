@@ -1,9 +1,14 @@
 """Attention-based Ensemble for Deep Metric Learning (ECCV 2018)."""
 
-from tfdml.heads.linear import Linear
-from tfdml.methods.arguments import ATTENTION, ENSEMBLE, check_endpoints
+from typing import Unpack
+
+import keras
+
+from tfdml.heads import Head, Linear
+from tfdml.methods.arguments import ATTENTION, ENSEMBLE, MethodArguments, check_endpoints
 from tfdml.methods.branched import Ensemble
-from tfdml.registry import register
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.parts import register
 
 
 @register("method", "attention_ensemble", **ATTENTION, **ENSEMBLE)
@@ -31,17 +36,17 @@ class AttentionEnsemble(Ensemble):
 
     def __init__(
         self,
-        backbone,
-        embedding_size=512,
-        learners=8,
-        branch=None,
-        attention_depth=None,
-        initial_mask=0.5,
-        divergence_weight=1.0,
-        divergence_margin=1.0,
-        head=Linear(),
-        freeze_batch_norm="none",
-        **kwargs,
+        backbone: keras.Model,
+        embedding_size: int = 512,
+        learners: int = 8,
+        branch: str | None = None,
+        attention_depth: int | None = None,
+        initial_mask: float = 0.5,
+        divergence_weight: float = 1.0,
+        divergence_margin: float = 1.0,
+        head: Head = Linear(),
+        freeze_batch_norm: FrozenBatchNorm = "none",
+        **kwargs: Unpack[MethodArguments],
     ):
         check_endpoints(backbone, self)
         if attention_depth is None:

@@ -1,14 +1,20 @@
 """Base of methods whose learners are made from one backbone, cut in two."""
 
+from typing import Unpack
+
+import keras
+import tensorflow as tf
 from keras import ops
 
 from tfdml.functional.divergence import divergence_loss
+from tfdml.heads.head import Head
 from tfdml.layers.attention_masks import AttentionMasks
 from tfdml.layers.copies import copied, perturb_kernels
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.layers.sliced import size_of_slice
-from tfdml.methods.arguments import check_endpoints
+from tfdml.methods.arguments import MethodArguments, check_endpoints
 from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.registry.annotations import FrozenBatchNorm, Tensor
 
 
 class Ensemble(EmbeddingModel):
@@ -32,20 +38,20 @@ class Ensemble(EmbeddingModel):
 
     def __init__(
         self,
-        backbone,
-        embedding_size,
-        learners,
-        branch,
+        backbone: keras.Model,
+        embedding_size: int,
+        learners: int,
+        branch: str | None,
         *,
-        shares_first=True,
-        shares_second=True,
-        attention_depth=0,
-        initial_mask=0.5,
-        divergence_weight=0.0,
-        divergence_margin=1.0,
-        head,
-        freeze_batch_norm="none",
-        **kwargs,
+        shares_first: bool = True,
+        shares_second: bool = True,
+        attention_depth: int = 0,
+        initial_mask: float = 0.5,
+        divergence_weight: float = 0.0,
+        divergence_margin: float = 1.0,
+        head: Head,
+        freeze_batch_norm: FrozenBatchNorm = "none",
+        **kwargs: Unpack[MethodArguments],
     ):
         check_endpoints(backbone, self)
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
@@ -79,7 +85,7 @@ class Ensemble(EmbeddingModel):
         copies = [*self.firsts[1:], *self.seconds[1:], *([self.attention] if self.attention else [])]
         return [self.backbone, *copies]
 
-    def learner_features(self, images, training=False):
+    def learner_features(self, images: Tensor, training: bool = False) -> tf.Tensor:
         """Features at the branch, `[B, M, h, w, c]`, masked; `[B, 1, h, w, c]` where all learners have the same."""
         found = [first(images, training=training) for first in self.firsts]
         features = ops.stack(found, axis=1)
@@ -94,7 +100,7 @@ class Ensemble(EmbeddingModel):
             features *= ops.cast(masks, features.dtype)
         return features
 
-    def attention_masks(self, images):
+    def attention_masks(self, images: Tensor) -> tf.Tensor:
         """The masks `[B, M, h, w, c]` of images."""
         return self.masks(self.attention(self.firsts[0](images)))
 

@@ -2,13 +2,15 @@
 
 import dataclasses
 import math
+from typing import Unpack
 
+import keras
 import tensorflow as tf
 
-from tfdml.heads.linear import Linear
+from tfdml.heads import Head, Linear
 from tfdml.layers.split_embedding import SplitEmbedding
-from tfdml.methods.arguments import METHOD
-from tfdml.methods.division.division import DIVISION, Division
+from tfdml.methods.arguments import METHOD, MethodArguments
+from tfdml.methods.division.division import DIVISION, ClusterOrder, DataSplit, Division, Finetuned
 from tfdml.methods.division.freezing import Frozen, forget
 from tfdml.methods.division.slice_variables import SliceVariables
 from tfdml.methods.division.turn_losses import TurnLosses
@@ -20,7 +22,8 @@ from tfdml.methods.step.global_batch_model import side_by_side
 from tfdml.methods.step.restrictions import check_holding
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.own_steps import count_apart
-from tfdml.registry import register
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.parts import register
 
 
 @register("method", "divide_and_conquer", **DIVISION, **METHOD)
@@ -51,24 +54,24 @@ class DivideAndConquer(EmbeddingModel):
 
     def __init__(
         self,
-        backbone,
-        embedding_size=128,
-        learners=8,
-        recluster_every=2,
-        data_split="kmeans",
-        cluster_order="uniform",
-        divide_at=0,
-        merge_at=None,
-        merge_loss_at=None,
-        finetune="all",
-        simultaneous=False,
-        split_embedding=True,
-        iterations=50,
-        restarts=1,
-        hold_others=True,
-        head=Linear(),
-        freeze_batch_norm="none",
-        **kwargs,
+        backbone: keras.layers.Layer,
+        embedding_size: int = 128,
+        learners: int = 8,
+        recluster_every: int = 2,
+        data_split: DataSplit = "kmeans",
+        cluster_order: ClusterOrder = "uniform",
+        divide_at: int = 0,
+        merge_at: int | None = None,
+        merge_loss_at: int | None = None,
+        finetune: Finetuned = "all",
+        simultaneous: bool = False,
+        split_embedding: bool = True,
+        iterations: int = 50,
+        restarts: int = 1,
+        hold_others: bool = True,
+        head: Head = Linear(),
+        freeze_batch_norm: FrozenBatchNorm = "none",
+        **kwargs: Unpack[MethodArguments],
     ):
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         self.division = Division(
@@ -120,7 +123,7 @@ class DivideAndConquer(EmbeddingModel):
         callback = Recluster(parts.images(), parts.labels, parts.sampler, seed=parts.seed, **parts.of_passes())
         return {"clusters": callback}
 
-    def begin_epoch(self, epoch, goes_on=False):
+    def begin_epoch(self, epoch: int, goes_on: bool = False) -> None:
         """Applies the plan of the division at the beginning of an epoch.
 
         Where learners are joined, the loss's variables for the whole embedding, such as proxies, begin as those of the
@@ -172,9 +175,8 @@ class DivideAndConquer(EmbeddingModel):
         valid = self._turns.check(batch)
 
         def of_whole():
-            return anchor_values(
-                self.loss, labels, self.loss_layers.inputs_of(self.slices, labels, side_by_side(learners))
-            )
+            inputs = self.loss_layers.inputs_of(self.slices, labels, side_by_side(learners))
+            return anchor_values(self.loss, labels, inputs)
 
         def of_parts():
             if self._turns.parts == 1:
@@ -239,7 +241,7 @@ class DivideAndConquer(EmbeddingModel):
     def training_metrics(self):
         return [*super().training_metrics(), *self._turn_losses.means]
 
-    def learner_losses(self):
+    def learner_losses(self) -> list[tuple[float, int]]:
         """Mean loss of each learner in this epoch, and how many batches it had: `[(loss, batches), ...]`."""
         return [(float(mean.result()), int(mean.count.numpy())) for mean in self._turn_losses.means]
 

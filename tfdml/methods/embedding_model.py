@@ -1,22 +1,30 @@
 """The base of all methods: images to learner embeddings."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, Unpack
+
 import keras
 import tensorflow as tf
 
 from pipelines.preprocessing import Preprocessing
 from tfdml import registry
+from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.functional.checks import loss_dtype
+from tfdml.heads.head import Head
 from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.layers.precision import layers_in
+from tfdml.methods.arguments import CompileArguments
+from tfdml.methods.memories import XBM
 from tfdml.methods.step.anchor_values import anchor_values
 from tfdml.methods.step.global_batch_model import GlobalBatchModel
 from tfdml.methods.step.loss_layers import LossLayers
 from tfdml.methods.step.loss_statistics import LABELS, LossStatistics, statistics_of
 from tfdml.methods.step.past_batches import past_batches_of
 from tfdml.methods.step.pixel_check import PixelCheck
-from tfdml.methods.step.restrictions import check_compile_arguments, check_fit_arguments, check_shards
+from tfdml.methods.step.restrictions import check_compile_arguments, check_shards
 from tfdml.optimizers.layer_groups import LayerGroups
 from tfdml.optimizers.loss_scaling import without_loss_scaling
+from tfdml.registry.annotations import FrozenBatchNorm, ModelArguments, Tensor
 
 
 class EmbeddingModel(GlobalBatchModel):
@@ -44,7 +52,14 @@ class EmbeddingModel(GlobalBatchModel):
     # Whether learners take turns, each with batches of its own.
     turns = False
 
-    def __init__(self, backbone=None, freeze_batch_norm="none", head=None, preprocessing=None, **kwargs):
+    def __init__(
+        self,
+        backbone: keras.layers.Layer | None = None,
+        freeze_batch_norm: FrozenBatchNorm | str = "none",
+        head: Head | None = None,
+        preprocessing: Preprocessing | None = None,
+        **kwargs: Unpack[ModelArguments],
+    ):
         super().__init__(**kwargs)
         self.backbone = backbone
         self.freeze_batch_norm = freeze_batch_norm
@@ -55,23 +70,11 @@ class EmbeddingModel(GlobalBatchModel):
         self._learners_shape = None
         self._statistics = LossStatistics()
 
-    @property
-    def preprocessing(self):
-        """`tfdml.Preprocessing` of the images, or None."""
-        return self._preprocessing
-
-    @preprocessing.setter
-    def preprocessing(self, value):
-        value = Preprocessing(**value) if isinstance(value, dict) else value
-        if not isinstance(value, Preprocessing | None):
-            raise ValueError(f"Expected a tfdml.Preprocessing or None, received {value!r}.")
-        self._preprocessing = value
-
-    def learner_embeddings(self, images, training=False):
+    def learner_embeddings(self, images: Tensor, training: bool = False) -> tf.Tensor:
         """Embeddings `[B, K, d]` of images `[B, H, W, 3]`, at unit length in each learner."""
         raise NotImplementedError(f"{type(self).__name__} needs the method learner_embeddings(images, training).")
 
-    def places(self, images):
+    def places(self, images: Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Divides the learner embeddings of images among the places of the last feature map, and a rest.
 
         Returns:
@@ -82,19 +85,19 @@ class EmbeddingModel(GlobalBatchModel):
             "function of one pooled feature map."
         )
 
-    def backbones(self):
+    def backbones(self) -> list[keras.layers.Layer]:
         """The networks that may begin with pretrained weights."""
         return [] if self.backbone is None else [self.backbone]
 
-    def embedding_layers(self):
+    def embedding_layers(self) -> list[keras.layers.Layer]:
         """The layers from features to embeddings."""
         return []
 
-    def wrap_sampler(self, sampler):
+    def wrap_sampler(self, sampler: Any) -> Any:
         """The sampler of training batches, made of the one that the user chose; `tfdml.train` asks for it."""
         return sampler
 
-    def callbacks(self, parts):
+    def callbacks(self, parts: TrainingParts) -> dict[str, keras.callbacks.Callback]:
         """Callbacks that training needs, by name; `tfdml.train` adds them. Their state is saved with checkpoints.
 
         Each has `get_state()`, `set_state(state)`, and `finding()`: what the result says of it under its name, or None.
@@ -105,15 +108,15 @@ class EmbeddingModel(GlobalBatchModel):
         del parts
         return {}
 
-    def of_one_learner(self):
+    def of_one_learner(self) -> Self | None:
         """A new model with one such learner, to tell what it costs alone; None where learners share all but a slice."""
         return None
 
-    def pictures(self):
+    def pictures(self) -> list[str]:
         """Names of the pictures that `tfdml.report` can draw of this model, beside those of all models."""
         return []
 
-    def variable_groups(self):
+    def variable_groups(self) -> dict[str, list[keras.Variable]]:
         """Name to variables of the layer groups that optimizers know beside layers' names."""
         backbones = [variable for backbone in self.backbones() for variable in backbone.variables]
         embedding = [variable for layer in self.embedding_layers() for variable in layer.variables]
@@ -137,16 +140,16 @@ class EmbeddingModel(GlobalBatchModel):
         return super().for_retrieval(learners) if self.normalize else learners[:, 0]
 
     @property
-    def learners_shape(self):
+    def learners_shape(self) -> tuple[int, int] | None:
         """Number K of learners, and dimensions d of each; None before the model has seen images."""
         return self._learners_shape
 
     @property
-    def learner_count(self):
+    def learner_count(self) -> int | None:
         """Number K of learners; None before the model has seen images."""
         return self._learners_shape and self._learners_shape[0]
 
-    def loss_values(self, batch, learners, training=False):
+    def loss_values(self, batch: Mapping[str, Tensor], learners: Tensor, training: bool = False) -> tf.Tensor:
         """Loss `[B]` of each anchor, summed over learners `[B, K, d]`; `batch` is what there is of `{"label": [B]}`."""
         labels = batch["label"]
         each = [(k, learners[:, k]) for k in range(learners.shape[1])]
@@ -157,7 +160,7 @@ class EmbeddingModel(GlobalBatchModel):
     def training_metrics(self):
         return self._statistics.metrics
 
-    def seen_by_loss(self, batch, learners):
+    def seen_by_loss(self, batch: Mapping[str, Tensor], learners: Tensor) -> Sequence[tuple[Tensor, Tensor, Any]]:
         """Labels `[n]` and embeddings `[n, d]` of each place in `loss_dims`, and whether the loss sees them."""
         return [(batch["label"], learners[:, k], True) for k in range(learners.shape[1])]
 
@@ -167,7 +170,7 @@ class EmbeddingModel(GlobalBatchModel):
         found = [self._statistics_of(place, labels, embeddings) for place, (labels, embeddings, _) in enumerate(seen)]
         self._statistics.update(found, [counts for _, _, counts in seen])
 
-    def loss_statistics(self):
+    def loss_statistics(self) -> dict[str, float]:
         """Means over an epoch of what the loss finds in its batches, by name; see `EmbeddingLoss.statistics`.
 
         Names of learners end with `_of_learner_0` and so on where there are several.
@@ -179,14 +182,14 @@ class EmbeddingModel(GlobalBatchModel):
 
     def compile(
         self,
-        optimizer="adam",
-        loss=None,
-        metrics=None,
-        loss_weights=None,
-        weighted_metrics=None,
-        pieces=1,
-        memory=None,
-        **kwargs,
+        optimizer: keras.optimizers.Optimizer | str = "adam",
+        loss: keras.losses.Loss | str | None = None,
+        metrics: None = None,
+        loss_weights: None = None,
+        weighted_metrics: None = None,
+        pieces: int = 1,
+        memory: XBM | str | None = None,
+        **kwargs: Unpack[CompileArguments],
     ):
         """Keras' compile.
 
@@ -209,11 +212,6 @@ class EmbeddingModel(GlobalBatchModel):
         if self._learners_shape is not None:
             self._make_loss_layers(self._learners_shape)
 
-    def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, *args, **kwargs):
-        """Keras' fit. Targets are class numbers `[N]`; `x` may be a dataset of `(images, labels)`."""
-        check_fit_arguments(self, y, callbacks)
-        return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **kwargs)
-
     def get_config(self):
         own = {"freeze_batch_norm": self.freeze_batch_norm}
         if self.backbone is not None:
@@ -231,7 +229,7 @@ class EmbeddingModel(GlobalBatchModel):
         with layers_in(config.get("dtype")):
             return cls(**config)
 
-    def loss_dims(self, learners, dim):
+    def loss_dims(self, learners: int, dim: int) -> list[int]:
         """Dimensions of what each layer of the loss stands behind: the learners."""
         return [dim] * learners
 

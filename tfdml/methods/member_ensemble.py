@@ -1,13 +1,18 @@
 """Networks that were trained apart, as one model."""
 
+from collections.abc import Sequence
+from typing import Unpack
+
 import keras
 import numpy as np
 from keras import ops
 
+from pipelines.preprocessing import Preprocessing
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.precision import layers_in
 from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.registry.annotations import ModelArguments
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
@@ -27,7 +32,13 @@ class MemberEnsemble(EmbeddingModel):
         preprocessing: `tfdml.Preprocessing` of the images; None: that of the first member.
     """
 
-    def __init__(self, members, member_weights=None, preprocessing=None, **kwargs):
+    def __init__(
+        self,
+        members: Sequence[EmbeddingModel],
+        member_weights: Sequence[float] | None = None,
+        preprocessing: Preprocessing | None = None,
+        **kwargs: Unpack[ModelArguments],
+    ):
         for member in members:
             if not isinstance(member, EmbeddingModel):
                 raise ValueError(f"Expected members of tfdml.methods, received a {type(member).__name__}.")

@@ -1,9 +1,14 @@
 """M-heads, which Attention-based Ensemble is compared with."""
 
-from tfdml.heads.linear import Linear
-from tfdml.methods.arguments import ATTENTION, ENSEMBLE
+from typing import Unpack
+
+import keras
+
+from tfdml.heads import Head, Linear
+from tfdml.methods.arguments import ATTENTION, ENSEMBLE, MethodArguments
 from tfdml.methods.branched import Ensemble
-from tfdml.registry import register
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.parts import register
 
 
 @register("method", "multi_head", **ATTENTION, **ENSEMBLE)
@@ -24,18 +29,18 @@ class MultiHead(Ensemble):
 
     def __init__(
         self,
-        backbone,
-        embedding_size=512,
-        learners=8,
-        attention=False,
-        branch=None,
-        attention_depth=None,
-        initial_mask=0.5,
-        divergence_weight=0.0,
-        divergence_margin=1.0,
-        head=Linear(),
-        freeze_batch_norm="none",
-        **kwargs,
+        backbone: keras.Model,
+        embedding_size: int = 512,
+        learners: int = 8,
+        attention: bool = False,
+        branch: str | None = None,
+        attention_depth: int | None = None,
+        initial_mask: float = 0.5,
+        divergence_weight: float = 0.0,
+        divergence_margin: float = 1.0,
+        head: Head = Linear(),
+        freeze_batch_norm: FrozenBatchNorm = "none",
+        **kwargs: Unpack[MethodArguments],
     ):
         if attention and attention_depth is None:
             attention_depth = backbone.method_default("attention_depth")

@@ -1,9 +1,14 @@
 """M-tails, which Attention-based Ensemble is compared with."""
 
-from tfdml.heads.linear import Linear
-from tfdml.methods.arguments import ENSEMBLE
+from typing import Unpack
+
+import keras
+
+from tfdml.heads import Head, Linear
+from tfdml.methods.arguments import ENSEMBLE, MethodArguments
 from tfdml.methods.branched import Ensemble
-from tfdml.registry import register
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.parts import register
 
 
 @register("method", "multi_tail", **ENSEMBLE)
@@ -21,15 +26,15 @@ class MultiTail(Ensemble):
 
     def __init__(
         self,
-        backbone,
-        embedding_size=512,
-        learners=8,
-        branch=None,
-        divergence_weight=1.0,
-        divergence_margin=1.0,
-        head=Linear(),
-        freeze_batch_norm="none",
-        **kwargs,
+        backbone: keras.Model,
+        embedding_size: int = 512,
+        learners: int = 8,
+        branch: str | None = None,
+        divergence_weight: float = 1.0,
+        divergence_margin: float = 1.0,
+        head: Head = Linear(),
+        freeze_batch_norm: FrozenBatchNorm = "none",
+        **kwargs: Unpack[MethodArguments],
     ):
         super().__init__(
             backbone,

@@ -1,13 +1,17 @@
 """Embeddings of several depths of a network, as Ranked List Loss has them."""
 
+from collections.abc import Sequence
+from typing import Unpack
+
 import keras
 
-from tfdml.heads.linear import Linear
+from tfdml.heads import Head, Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
-from tfdml.methods.arguments import METHOD, check_endpoints
+from tfdml.methods.arguments import METHOD, MethodArguments, check_endpoints
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, optional, several, text
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.arguments import Count, optional, several, text
+from tfdml.registry.parts import register
 
 
 @register(
@@ -15,8 +19,6 @@ from tfdml.registry.arguments import integer, optional, several, text
     "multilevel",
     endpoints=optional(several(text())),
     auxiliary=optional(several(text(), at_least=0)),
-    reduced=integer(1),
-    hidden=integer(1),
     **METHOD,
 )
 class Multilevel(EmbeddingModel):
@@ -41,15 +43,15 @@ class Multilevel(EmbeddingModel):
 
     def __init__(
         self,
-        backbone,
-        embedding_size=1536,
-        endpoints=None,
-        reduced=128,
-        hidden=1024,
-        auxiliary=None,
-        head=Linear(),
-        freeze_batch_norm="none",
-        **kwargs,
+        backbone: keras.Model,
+        embedding_size: int = 1536,
+        endpoints: Sequence[str] | None = None,
+        reduced: Count = 128,
+        hidden: Count = 1024,
+        auxiliary: Sequence[str] | None = None,
+        head: Head = Linear(),
+        freeze_batch_norm: FrozenBatchNorm = "none",
+        **kwargs: Unpack[MethodArguments],
     ):
         check_endpoints(backbone, self)
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)

@@ -1,10 +1,15 @@
 """One embedding: the plain method, and the baseline of the others."""
 
-from tfdml.heads.linear import Linear
+from typing import Unpack
+
+import keras
+
+from tfdml.heads import Head, Linear
 from tfdml.layers.embedding_head import EmbeddingHead
-from tfdml.methods.arguments import METHOD
+from tfdml.methods.arguments import METHOD, MethodArguments
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.registry import register
+from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.parts import register
 
 
 @register("method", "single", **METHOD)
@@ -24,12 +29,12 @@ class Single(EmbeddingModel):
 
     def __init__(
         self,
-        backbone,
-        embedding_size=128,
-        head=Linear(),
-        freeze_batch_norm="none",
-        normalize=True,
-        **kwargs,
+        backbone: keras.layers.Layer,
+        embedding_size: int = 128,
+        head: Head = Linear(),
+        freeze_batch_norm: FrozenBatchNorm = "none",
+        normalize: bool = True,
+        **kwargs: Unpack[MethodArguments],
     ):
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         self.embedding_size = embedding_size

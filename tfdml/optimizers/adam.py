@@ -1,10 +1,12 @@
 """Adam with layer groups."""
 
+from typing import TYPE_CHECKING, Unpack
+
 import keras
 
-from tfdml.optimizers.arguments import ADAM_ARGUMENTS
+from tfdml.optimizers.arguments import ADAM_ARGUMENTS, LearningRate, OptimizerArguments
 from tfdml.optimizers.layer_groups import LayerGroups
-from tfdml.registry import register
+from tfdml.registry.parts import register
 
 
 @register("optimizer", "adam", **ADAM_ARGUMENTS)
@@ -12,4 +14,21 @@ class Adam(LayerGroups, keras.optimizers.Adam):
     """Keras' Adam with learning rates by layer group; see `LayerGroups` and `keras.optimizers.Adam`.
 
     Example: `tfdml.optimizers.Adam(1e-4, lr_multipliers={"loss": 100}, frozen_steps={"backbone": 500})`.
+
+    Args:
+        learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema,
+            ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name: Keras'.
+        lr_multipliers, frozen_steps, decay_biases_and_norms, l2: see `LayerGroups`.
     """
+
+    if TYPE_CHECKING:
+        # What editors see; the arguments are those of the base classes.
+        def __init__(
+            self,
+            learning_rate: LearningRate = 0.001,
+            beta_1: float = 0.9,
+            beta_2: float = 0.999,
+            epsilon: float = 1e-7,
+            amsgrad: bool = False,
+            **kwargs: Unpack[OptimizerArguments],
+        ): ...

@@ -1,8 +1,39 @@
 """Types and ranges of optimizers' arguments."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypedDict
+
+from keras.optimizers.schedules import LearningRateSchedule
 
 from tfdml.registry.arguments import either, instance, integer, mapping, number, optional, text
+
+# A number, a schedule, or a function that Keras calls in each step.
+LearningRate: TypeAlias = float | LearningRateSchedule | Callable[[], Any]
+
+
+class GroupArguments(TypedDict, total=False):
+    """Arguments of every Keras optimizer but for its weight decay, then those of `LayerGroups`."""
+
+    clipnorm: float | None
+    clipvalue: float | None
+    global_clipnorm: float | None
+    use_ema: bool
+    ema_momentum: float
+    ema_overwrite_frequency: int | None
+    loss_scale_factor: float | None
+    gradient_accumulation_steps: int | None
+    name: str | None
+    lr_multipliers: Mapping[str, float] | None
+    frozen_steps: Mapping[str, int] | None
+    decay_biases_and_norms: bool
+    l2: bool
+
+
+class OptimizerArguments(GroupArguments, total=False):
+    """Arguments of every Keras optimizer, then those of `LayerGroups`."""
+
+    weight_decay: float | None
+
 
 SHARE = number(at_least=0, below=1)
 # Arguments of `LayerGroups`.

@@ -1,12 +1,16 @@
 """Learning rates, freezing and weight decay by layer group, for Keras' optimizers."""
 
 import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+import keras
 from keras import ops
 
 from tfdml.optimizers.arguments import GROUPS
 from tfdml.optimizers.layer_rules import layer_rules
 from tfdml.optimizers.step_counts import counting
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.argument_checks import expects
 from tfdml.runtime.keras_internals import decays, place_of, trained_variables
 
@@ -28,7 +32,15 @@ class LayerGroups:
     """
 
     @expects(**GROUPS)
-    def __init__(self, *args, lr_multipliers=None, frozen_steps=None, decay_biases_and_norms=True, l2=False, **kwargs):
+    def __init__(
+        self,
+        *args: Any,
+        lr_multipliers: Mapping[str, float] | None = None,
+        frozen_steps: Mapping[str, int] | None = None,
+        decay_biases_and_norms: bool = True,
+        l2: bool = False,
+        **kwargs: Any,
+    ):
         super().__init__(*args, **kwargs)
         self.lr_multipliers = lr_multipliers or {}
         self.frozen_steps = frozen_steps or {}
@@ -43,20 +55,20 @@ class LayerGroups:
         if "__init__" not in cls.__dict__:
             cls.__signature__ = _signature(cls)
 
-    def name_groups(self, groups):
+    def name_groups(self, groups: Callable[[], dict[str, list[keras.Variable]]]) -> None:
         """Sets a function that returns `{group: variables}`; models call this before the optimizer is built."""
         self._named_groups = groups
 
-    def count_apart(self, steps_of):
+    def count_apart(self, steps_of: Callable[[keras.Variable], Tensor]) -> None:
         """Sets a function from a variable to its own number of steps, see `tfdml.optimizers.own_steps`."""
         self._steps_of = steps_of
 
-    def is_learning(self, variable):
+    def is_learning(self, variable: keras.Variable) -> Tensor:
         """Whether a variable is not frozen in this step."""
         rule = self._rules(place_of(self, variable))
         return self.iterations >= rule.frozen_steps if rule.multiplier else ops.convert_to_tensor(False)
 
-    def build(self, variables):
+    def build(self, variables: Sequence[keras.Variable]) -> None:
         if self.built:
             return
         rules = layer_rules(
@@ -66,17 +78,19 @@ class LayerGroups:
         self._rules = rules.__getitem__
         super().build(variables)
 
-    def apply(self, grads, trainable_variables=None):
+    def apply(self, grads: Sequence[Tensor], trainable_variables: Sequence[keras.Variable] | None = None) -> None:
         if trainable_variables is not None:
             self.build(trainable_variables)
         super().apply(self.without_frozen(grads, trainable_variables), trainable_variables)
 
-    def without_frozen(self, gradients, variables=None):
+    def without_frozen(
+        self, gradients: Sequence[Tensor], variables: Sequence[keras.Variable] | None = None
+    ) -> list[Tensor]:
         """Returns the gradients, with zeros for variables that are frozen in this step."""
         places = range(len(gradients)) if variables is None else (place_of(self, each) for each in variables)
         return [self._unless_frozen(each, self._rules(at)) for each, at in zip(gradients, places, strict=True)]
 
-    def update_step(self, gradient, variable, learning_rate):
+    def update_step(self, gradient: Tensor, variable: keras.Variable, learning_rate: Tensor) -> None:
         place = place_of(self, variable)
         rule = self._rules(place)
         if rule.multiplier == 0:
@@ -93,7 +107,7 @@ class LayerGroups:
         with counting(self, self._own_steps(place, rule)):
             super().update_step(gradient, variable, rate)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         own = {
             "lr_multipliers": dict(self.lr_multipliers),
             "frozen_steps": dict(self.frozen_steps),

@@ -3,10 +3,12 @@
 A run passes `learning_rate`, `steps_per_epoch` and `epochs` to a schedule that takes them, unless the spec sets them.
 """
 
-from keras.optimizers.schedules import CosineDecay, ExponentialDecay, PiecewiseConstantDecay
+from collections.abc import Sequence
 
-from tfdml.registry import register
-from tfdml.registry.arguments import either, integer, number, optional, several
+from keras.optimizers.schedules import CosineDecay, ExponentialDecay, LearningRateSchedule, PiecewiseConstantDecay
+
+from tfdml.registry.arguments import NotNegative, Positive, Share, either, integer, number, optional, several
+from tfdml.registry.parts import register
 
 # Arguments that a run passes to every schedule.
 RATE, STEPS = number(above=0, at_most=100), integer(1)
@@ -14,7 +16,7 @@ EPOCHS = number(above=0)
 
 
 @register("schedule", "constant", learning_rate=RATE)
-def constant(learning_rate):
+def constant(learning_rate: float) -> float:
     """A constant learning rate."""
     return learning_rate
 
@@ -26,9 +28,14 @@ def constant(learning_rate):
     steps_per_epoch=STEPS,
     at=either(EPOCHS, several(EPOCHS, at_least=0)),
     every=optional(EPOCHS),
-    factor=number(above=0),
 )
-def step(learning_rate, steps_per_epoch, at=(), every=None, factor=0.1):
+def step(
+    learning_rate: float,
+    steps_per_epoch: int,
+    at: float | Sequence[float] = (),
+    every: float | None = None,
+    factor: Positive = 0.1,
+) -> LearningRateSchedule:
     """Multiplies the learning rate by `factor` at each of the epochs `at`, or every `every` epochs.
 
     Args:
@@ -51,8 +58,10 @@ def step(learning_rate, steps_per_epoch, at=(), every=None, factor=0.1):
     return PiecewiseConstantDecay(boundaries, [learning_rate * factor**power for power in range(len(changes) + 1)])
 
 
-@register("schedule", "exponential", learning_rate=RATE, steps_per_epoch=STEPS, every=EPOCHS, factor=number(above=0))
-def exponential(learning_rate, steps_per_epoch, every=1.0, factor=0.94, staircase=False):
+@register("schedule", "exponential", learning_rate=RATE, steps_per_epoch=STEPS, every=EPOCHS)
+def exponential(
+    learning_rate: float, steps_per_epoch: int, every: float = 1.0, factor: Positive = 0.94, staircase: bool = False
+) -> LearningRateSchedule:
     """Multiplies the learning rate by `factor` over every `every` epochs, smoothly or in steps.
 
     Args:
@@ -65,16 +74,14 @@ def exponential(learning_rate, steps_per_epoch, every=1.0, factor=0.94, staircas
     return ExponentialDecay(learning_rate, _steps("every", every, steps_per_epoch), factor, staircase=staircase)
 
 
-@register(
-    "schedule",
-    "cosine",
-    learning_rate=RATE,
-    steps_per_epoch=STEPS,
-    epochs=EPOCHS,
-    warmup_epochs=number(at_least=0),
-    floor=number(at_least=0, at_most=1),
-)
-def cosine(learning_rate, steps_per_epoch, epochs, warmup_epochs=0.0, floor=0.0):
+@register("schedule", "cosine", learning_rate=RATE, steps_per_epoch=STEPS, epochs=EPOCHS)
+def cosine(
+    learning_rate: float,
+    steps_per_epoch: int,
+    epochs: float,
+    warmup_epochs: NotNegative = 0.0,
+    floor: Share = 0.0,
+) -> LearningRateSchedule:
     """Decays the learning rate by half a cosine to `floor` times its maximum, after an optional linear warmup from 0.
 
     Args:

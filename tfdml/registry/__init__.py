@@ -1,7 +1,10 @@
 """Parts by name, their specs, and their declared and checked arguments."""
 
 from tfdml.registry.arguments import (
+    Count,
     Expected,
+    NotNegative,
+    Positive,
     boolean,
     either,
     instance,
@@ -16,6 +19,7 @@ from tfdml.registry.arguments import (
     several,
     text,
 )
+from tfdml.registry.fields import Declared
 from tfdml.registry.parts import (
     ROOMS,
     create,
@@ -33,7 +37,11 @@ from tfdml.registry.specs import parse
 
 __all__ = [
     "ROOMS",
+    "Count",
+    "Declared",
     "Expected",
+    "NotNegative",
+    "Positive",
     "boolean",
     "create",
     "create_chain",

@@ -1,13 +1,15 @@
-"""Types and ranges of arguments, for declarations such as `@register("loss", "name", margin=number(at_least=0))`.
+"""Types and ranges of arguments, for annotations such as `margin: Annotated[float, number(at_least=0)] = 0.2`.
 
-`tfdml.registry.argument_checks` checks them.
+`tfdml.registry.argument_checks` and `tfdml.registry.fields` check them.
 """
 
 import dataclasses
 import math
 import numbers
 import os
+import types
 from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
@@ -30,6 +32,29 @@ class Expected:
     words: str
     read: Callable
     each: str = ""
+
+
+def expected_by(kind: Any) -> Expected | None:
+    """What a type stands for, such as `Annotated[float, number(at_least=0)]`, `Literal["a", "b"]` or `int | None`.
+
+    None of a type that says nothing of values, such as `Any`.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return next((each for each in inner[1:] if isinstance(each, Expected)), None) or expected_by(inner[0])
+    if origin is Literal:
+        return one_of(*inner)
+    if origin in (Union, types.UnionType):
+        alternatives = [expected_by(each) for each in inner if each is not types.NoneType]
+        if None in alternatives:
+            return None
+        found = alternatives[0] if len(alternatives) == 1 else either(*alternatives)
+        return optional(found) if types.NoneType in inner else found
+    if origin is tuple and len(inner) == 2 and inner[1] is ...:
+        element = expected_by(inner[0])
+        return element and several(element)
+    plain = {bool: boolean, int: integer, float: number, str: text}.get(kind) if isinstance(kind, type) else None
+    return plain and plain()
 
 
 def number(*, at_least=None, above=None, at_most=None, below=None, noun="number"):
@@ -172,3 +197,13 @@ def _refuse_if(wrong, value):
 
 def _refuse(value):
     raise ValueError(value)
+
+
+# Types with their ranges.
+Positive = Annotated[float, number(above=0)]
+NotNegative = Annotated[float, number(at_least=0)]
+Count = Annotated[int, integer(1)]
+Seed = Annotated[int, integer(0)]
+Share = Annotated[float, number(at_least=0, at_most=1)]
+Side = Annotated[int, integer(1, at_most=MOST_SIDE)]
+Brightness = Annotated[float, number(at_least=0, at_most=255)]

@@ -8,8 +8,11 @@ import functools
 import importlib
 import inspect
 import pkgutil
+from collections.abc import Callable
+from typing import TypeVar
 
-from tfdml.registry.argument_checks import guarded
+from tfdml.registry.argument_checks import guarded, takes_fields
+from tfdml.registry.arguments import Expected
 from tfdml.registry.specs import FIRST, parse, parse_sum
 from tfdml.registry.suggestions import nearest
 
@@ -32,28 +35,35 @@ ROOMS = {
     "picture": "tfdml.reporting.pictures",
 }
 
+Thing = TypeVar("Thing")
+
 _registered = {}
 # Kind to the function that makes one object of a weighted sum.
 _sums = {}
 
 
-def register(kind, name, /, **declared):
+def register(kind: str, name: str, /, **declared: Expected) -> Callable[[Thing], Thing]:
     """Decorator that registers a class or function by name, and with Keras for saving if it has a `get_config`.
 
     Each call checks its arguments, from a spec or in Python.
 
-    Example: `@register("loss", "triplet", margin=number(at_least=0))`.
+    Example: `@register("sampler", "pxk", classes=integer(1))`.
 
     Args:
         kind: a key of `ROOMS`.
         name: its name in specs.
         **declared: type and range of arguments, such as `number(at_least=0)`. Other arguments must have the type of
-            their default.
+            their default. A class with `tfdml.registry.fields` says both by annotations.
     """
 
-    def decorate(thing):
-        thing = guarded(thing, f"The {kind} {name!r}", declared)
+    def decorate(thing: Thing) -> Thing:
+        owner = f"The {kind} {name!r}"
+        if takes_fields(thing):
+            thing.declare(owner, declared)
+        else:
+            thing = guarded(thing, owner, declared)
         _name(kind, name, thing)
+        # Functions have none, and neither have classes of which no model is made.
         if hasattr(thing, "get_config"):
             # Imported here, because commands ask for names before they import Keras.
             import keras.saving
@@ -137,7 +147,7 @@ def import_room(name):
         name: full name of a package, or of a single module.
     """
     room = importlib.import_module(name)
-    for module in pkgutil.iter_modules(getattr(room, "__path__", ())):
+    for module in pkgutil.iter_modules(room.__spec__.submodule_search_locations or ()):
         importlib.import_module(f"{name}.{module.name}")
 
 

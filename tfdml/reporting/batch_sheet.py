@@ -1,11 +1,13 @@
 """Draws a batch of images on one sheet."""
 
 import textwrap
+from collections.abc import Mapping
 
 import matplotlib
 import numpy as np
 from PIL import Image
 
+from tfdml.registry.annotations import FilePath, Labels
 from tfdml.reporting.sheet import FRAME, Sheet
 
 # Sizes on the sheet, in pixels.
@@ -16,7 +18,7 @@ LABEL_LINES = 3
 COLORS = [tuple(round(255 * part) for part in color) for color in matplotlib.colormaps["tab20"].colors]
 
 
-def draw_batch(pictures, labels, names, path, *, title):
+def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], path: FilePath, *, title: str) -> None:
     """Draws the images of a batch in order, with the name and a color bar of the class under each.
 
     If every class has the same number of consecutive images, no class is split between two rows.

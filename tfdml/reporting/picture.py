@@ -1,5 +1,11 @@
 """`Picture`: the base class of the pictures of a run."""
 
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from tfdml.reporting.subject import Subject
+
 
 class Picture:
     """A picture of a run, or several that belong together; `@register("picture", name)` names it for `--only`.
@@ -14,13 +20,13 @@ class Picture:
         on_page: whether the page shows it; the page has some in its own way.
     """
 
-    captions = {}
-    place = 100
-    of = "all runs"
-    if_named = False
-    on_page = True
+    captions: ClassVar[Mapping[str, str]] = {}
+    place: ClassVar[int] = 100
+    of: ClassVar[str] = "all runs"
+    if_named: ClassVar[bool] = False
+    on_page: ClassVar[bool] = True
 
-    def can_be_drawn(self, subject):
+    def can_be_drawn(self, subject: Subject) -> bool:
         """Whether a run has it.
 
         Args:
@@ -28,7 +34,7 @@ class Picture:
         """
         return True
 
-    def draw(self, subject, folder):
+    def draw(self, subject: Subject, folder: Path) -> list[Path]:
         """Writes its files, and returns their paths.
 
         Args:

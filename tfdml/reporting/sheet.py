@@ -1,9 +1,12 @@
 """The parts that sheets of pictures have in common."""
 
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 import matplotlib
+import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
 from tfdml.files.checked_files import vacated
@@ -14,6 +17,8 @@ BOLD = Path(matplotlib.get_data_path(), "fonts/ttf/DejaVuSans-Bold.ttf")
 RIGHT, WRONG = "#2ca25f", "#b2182b"
 MUTED = "#555555"
 FRAME = 4
+# A function of a row and a side that returns the picture of the row, uint8 `[side, side, 3]`.
+Thumbnail: TypeAlias = Callable[[int, int], np.ndarray]
 
 
 class Sheet:

@@ -8,15 +8,22 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.build import CORES, evaluation_batches
-from pipelines.preprocessing import why_no_pixels
+from pipelines.datasets.dataset import Split
+from pipelines.preprocessing import Preprocessing, why_no_pixels
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.given_images import FILES, listed, split_of, texts_of
+from pipelines.reading.sources import Images
 from pipelines.reading.unreadable import naming_image
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.embed import Embedder
+from tfdml.methods import EmbeddingModel
+from tfdml.registry.annotations import FilePath, Verbosity
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
 from tfdml.runtime.workers import ALONE
+
+# Specs of elements that have one shape and one type.
+SPECS = tf.TensorSpec | tf.RaggedTensorSpec
 
 
 class ImageEmbedder:
@@ -28,7 +35,7 @@ class ImageEmbedder:
         source: the file of the model, for messages.
     """
 
-    def __init__(self, model, preprocessing=None, source=""):
+    def __init__(self, model: EmbeddingModel, preprocessing: Preprocessing | None = None, source: FilePath = ""):
         self.model, self.source = model, str(source)
         self.preprocessing = preprocessing or model.preprocessing
         if self.preprocessing is None:
@@ -40,8 +47,8 @@ class ImageEmbedder:
             )
         self._prepare = Preprocessor.of(self.preprocessing)
 
-    @expects(batch_size=integer(1))
-    def embed(self, images, batch_size=128, verbose=0):
+    @expects()
+    def embed(self, images: Images, batch_size: Count = 128, verbose: Verbosity = 0) -> np.ndarray:
         """Returns the embeddings `[N, D]` of images, float32: the same as in evaluation.
 
         Args:
@@ -60,8 +67,9 @@ class ImageEmbedder:
         Example: `tfdml.load("runs/quickstart").embed(["car.jpg", "other_car.jpg"])`.
         """
         if isinstance(images, tf.data.Dataset):
-            images = _first_of_tuples(images)
-            if getattr(images.element_spec, "dtype", None) != tf.string:
+            if isinstance(images.element_spec, tuple):
+                images = images.map(lambda first, *_: first)
+            if not (isinstance(images.element_spec, SPECS) and images.element_spec.dtype == tf.string):
                 return self._embed_dataset(images, batch_size, verbose)
             images = [each for batch in images for each in texts_of(batch)]
         images = listed(images)
@@ -71,7 +79,7 @@ class ImageEmbedder:
             return self.embed_split(split_of(images), batch_size, verbose)
         return self._embed_arrays(images, batch_size, verbose)
 
-    def prepare(self, images):
+    def prepare(self, images: Images) -> np.ndarray:
         """Returns images as the network `model` takes them, float32 `[N, H, W, 3]`.
 
         Args:
@@ -90,7 +98,7 @@ class ImageEmbedder:
         seed = tf.zeros([2], tf.int64)
         return np.stack([self._prepare.from_pixels(tf.cast(image, tf.float32), seed).numpy() for image in images])
 
-    def embed_split(self, split, batch_size=128, verbose="auto"):
+    def embed_split(self, split: Split, batch_size: int = 128, verbose: Verbosity = "auto") -> np.ndarray:
         """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`, cropped to its boxes.
 
         Args:
@@ -122,7 +130,7 @@ class ImageEmbedder:
         return self._run(self._batches(dataset, min(batch_size, count)), count, verbose)
 
     def _embed_dataset(self, dataset, batch_size, verbose):
-        shape = getattr(dataset.element_spec, "shape", tf.TensorShape(None))
+        shape = dataset.element_spec.shape if isinstance(dataset.element_spec, SPECS) else tf.TensorShape(None)
         if shape.rank not in (3, 4) or shape[-1] not in (3, None):
             raise ValueError(
                 "Expected a dataset of paths, or of pixels [height, width, 3] or [batch, height, width, 3]; received "
@@ -173,9 +181,3 @@ def _why_not_all_pixels(arrays):
 def _warn(reason):
     if reason:
         warnings.warn(reason, stacklevel=4)
-
-
-def _first_of_tuples(dataset):
-    if not isinstance(dataset.element_spec, tuple):
-        return dataset
-    return dataset.map(lambda first, *rest: first)

@@ -1,19 +1,26 @@
 """Loads trained models from files."""
 
 from pathlib import Path
+from typing import Literal
 
+from pipelines.preprocessing import Preprocessing
 from tfdml import registry
 from tfdml.methods import EmbeddingModel
+from tfdml.registry.annotations import FilePath
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import one_of
 from tfdml.run.directory.model_archive import damage_of, load_archive
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.directory.user_modules import check_modules
 from tfdml.run.image_embedder import ImageEmbedder
 
 
-@expects(model=one_of("best", "final"))
-def load(run_or_file, model="best", preprocessing=None, trust=False):
+@expects()
+def load(
+    run_or_file: FilePath,
+    model: Literal["best", "final"] = "best",
+    preprocessing: Preprocessing | None = None,
+    trust: bool = False,
+) -> ImageEmbedder:
     """Loads a trained model with its preprocessing, to embed images.
 
     The model's file includes the preprocessing, so a copy of that file alone is enough.
@@ -36,7 +43,7 @@ def load(run_or_file, model="best", preprocessing=None, trust=False):
     folder = path if path.is_dir() else path.parent
     # The flags name modules that register parts of the model.
     settings = RunDirectory(folder).settings() if path.is_dir() or (folder / "flags.txt").is_file() else None
-    modules = settings.import_modules if settings else ()
+    modules = settings.run.import_modules if settings else ()
     check_modules(modules, folder, given=modules if trust else ())
     registry.import_modules(modules)
     file = RunDirectory(path).model_file(model) if path.is_dir() else path

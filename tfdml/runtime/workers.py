@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Callable
+from typing import Self
 
 import numpy as np
 import tensorflow as tf
@@ -38,15 +39,15 @@ class Workers:
     exchange: Callable | None = None
 
     @classmethod
-    def of(cls, strategy):
+    def of(cls, strategy: tf.distribute.Strategy) -> Self:
         """Returns the workers of a `tf.distribute.Strategy`."""
         return cls(*worker_of(strategy), _exchange_of(strategy)) if is_multi_worker(strategy) else cls()
 
-    def share(self, count):
+    def share(self, count: int) -> range:
         """Returns the range, of `count` things, that is this worker's share."""
         return range(self.index * count // self.count, (self.index + 1) * count // self.count)
 
-    def gather(self, compute):
+    def gather(self, compute: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         """Returns the arrays that `compute` gives on all workers, each concatenated in the order of the workers.
 
         An error on one worker is an error on all, so that none waits for it in vain.
@@ -71,7 +72,7 @@ class Workers:
         longest = max((notice["arrays"] for notice in notices), key=len)
         return tuple(self._whole(parts[place : place + 1], place, notices) for place in range(len(longest)))
 
-    def from_first(self, compute):
+    def from_first(self, compute: Callable[[], tuple[np.ndarray, ...]]) -> tuple[np.ndarray, ...]:
         """Returns the tuple of arrays that `compute` gives on the first worker; others do not compute it."""
         return self.gather(compute if self.index == 0 else tuple)
 

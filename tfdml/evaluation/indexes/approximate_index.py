@@ -1,5 +1,8 @@
 """`ApproximateIndex`: what indexes have in common that find only the nearest images, and not always all of them."""
 
+from collections.abc import Callable
+from typing import Any, Self
+
 import numpy as np
 
 from tfdml.evaluation.indexes.index import Index
@@ -25,11 +28,11 @@ class ApproximateIndex(Index):
         self.check(metrics)
         return IndexSearch(self, embeddings, search, metrics, distance)
 
-    def of_size(self, count):
+    def of_size(self, count: int) -> Self:
         """Returns the index for a gallery of that many images: with a number for each argument that is None."""
         raise NotImplementedError
 
-    def create(self, dim, metric, sample):
+    def create(self, dim: int, metric: int, sample: Callable[[int], np.ndarray]) -> Any:
         """Returns an index of faiss that is ready for vectors.
 
         Args:

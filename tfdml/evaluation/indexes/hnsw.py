@@ -1,12 +1,14 @@
 """A graph of neighbors."""
 
+from typing import Annotated
+
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.neighbors.faiss_library import load_faiss
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.parts import register
 
 
-@register("index", "hnsw", m=integer(2), ef_construction=integer(1), ef_search=integer(1))
+@register("index", "hnsw")
 class HNSW(ApproximateIndex):
     """Walks from image to image along a graph of neighbors: faiss' HNSW.
 
@@ -19,10 +21,11 @@ class HNSW(ApproximateIndex):
         ef_search: number of candidates in a search. More find more of the nearest images and take longer.
     """
 
-    name = "hnsw"
+    m: Annotated[int, integer(2)] = 32
+    ef_construction: Count = 100
+    ef_search: Count = 100
 
-    def __init__(self, m=32, ef_construction=100, ef_search=100):
-        self.m, self.ef_construction, self.ef_search = m, ef_construction, ef_search
+    name = "hnsw"
 
     def of_size(self, count):
         return self

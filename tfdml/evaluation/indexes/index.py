@@ -1,7 +1,15 @@
 """`Index`: what indexes have in common."""
 
+from collections.abc import Sequence
 
-class Index:
+from tfdml.evaluation.indexes.index_search import IndexSearch
+from tfdml.evaluation.metrics.metric import Metric
+from tfdml.evaluation.search import Search
+from tfdml.registry.annotations import Distance, Embeddings
+from tfdml.registry.fields import Declared
+
+
+class Index(Declared):
     """How the images of a gallery are searched."""
 
     #: Its name in specs.
@@ -9,7 +17,7 @@ class Index:
     #: Whether it finds only the nearest images, and not always all of them.
     is_approximate = False
 
-    def check(self, metrics):
+    def check(self, metrics: Sequence[Metric]) -> None:
         """Raises a ValueError if a metric needs what this index does not find.
 
         Args:
@@ -17,7 +25,9 @@ class Index:
         """
         raise NotImplementedError
 
-    def searched(self, embeddings, search, metrics, distance):
+    def searched(
+        self, embeddings: Embeddings, search: Search, metrics: Sequence[Metric], distance: Distance
+    ) -> IndexSearch | None:
         """Returns an `IndexSearch`, or None if ranks are counted instead.
 
         Args:

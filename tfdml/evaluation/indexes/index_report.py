@@ -1,6 +1,8 @@
 """`IndexReport`: how good the lists of an index were."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 
@@ -20,12 +22,12 @@ class IndexReport:
     recall: float
     short_lists: float
 
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """Returns the numbers by name."""
         return {"index_recall": self.recall, "index_short_lists": self.short_lists}
 
     @classmethod
-    def mean(cls, several):
+    def mean(cls, several: Sequence[Self]) -> Self:
         """Returns the mean of several reports; the index is that of the first.
 
         Args:

@@ -1,6 +1,8 @@
 """`IndexSearch`: ranks of positives from the lists of nearest neighbors that an index finds."""
 
 import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,8 +10,11 @@ from tfdml.evaluation.indexes.class_members import ClassMembers
 from tfdml.evaluation.indexes.index_report import IndexReport
 from tfdml.evaluation.indexes.indexed_gallery import IndexedGallery
 from tfdml.evaluation.indexes.neighbor_list import NeighborList
+from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.ranks.depths import deepest
 from tfdml.evaluation.ranks.ranks import PositiveRanks
+from tfdml.evaluation.search import Search
+from tfdml.registry.annotations import Distance, Embeddings
 
 # Bytes for the lists of a block of queries, for each neighbor in them, and the most queries in a block.
 MEMORY = 2**27
@@ -36,7 +41,9 @@ class IndexSearch:
         distance: `cosine` or `euclidean`.
     """
 
-    def __init__(self, index, embeddings, search, metrics, distance):
+    def __init__(
+        self, index: Any, embeddings: Embeddings, search: Search, metrics: Sequence[Metric], distance: Distance
+    ):
         self.search = search
         self.gallery = IndexedGallery(index, embeddings, search.gallery, distance)
         counts = ClassMembers.of(search)
@@ -47,7 +54,7 @@ class IndexSearch:
         self.depths = np.minimum(needed, len(search.gallery) - self.members + self.positives)
         self.shares, self.short_lists = [], 0
 
-    def ranks(self, *, first_only=False):
+    def ranks(self, *, first_only: bool = False) -> Iterator[PositiveRanks]:
         """Yields `PositiveRanks` of blocks of queries.
 
         Positives that are not found have a rank beyond those that the metrics look at.
@@ -66,7 +73,7 @@ class IndexSearch:
         for places, lists in self._searched(np.concatenate(later), self.depths + self.members):
             yield from self._ranks(places, lists, first_only)
 
-    def report(self):
+    def report(self) -> IndexReport:
         """Returns the `IndexReport` of the lists that `ranks` has used."""
         recall, short_lists = float(np.mean(self.shares)), float(self.short_lists / len(self.queries))
         return IndexReport(repr(self.gallery.index), recall, short_lists)

@@ -4,15 +4,15 @@ import math
 
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.neighbors.faiss_library import load_faiss
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, optional
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 # Images in the sample that K-means divides into lists, for each list; faiss warns below 39.
 SAMPLE = 64
 FEWEST = 39
 
 
-@register("index", "ivf", lists=optional(integer(1)), probes=integer(1))
+@register("index", "ivf")
 class IVF(ApproximateIndex):
     """Searches only the lists whose centers are nearest to the query: faiss' inverted file.
 
@@ -24,10 +24,10 @@ class IVF(ApproximateIndex):
         probes: number of lists that are searched; all if there are fewer.
     """
 
-    name = "ivf"
+    lists: Count | None = None
+    probes: Count = 64
 
-    def __init__(self, lists=None, probes=64):
-        self.lists, self.probes = lists, probes
+    name = "ivf"
 
     def of_size(self, count):
         lists = self.lists or max(1, min(round(4 * math.sqrt(count)), count // FEWEST))

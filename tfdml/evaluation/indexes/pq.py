@@ -1,25 +1,19 @@
 """An inverted file of compressed vectors."""
 
 import math
+from typing import Annotated
 
 from tfdml.evaluation.indexes.approximate_index import ApproximateIndex
 from tfdml.evaluation.indexes.ivf import FEWEST, IVF, SAMPLE
 from tfdml.neighbors.faiss_library import load_faiss
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, optional
+from tfdml.registry.arguments import Count, integer
+from tfdml.registry.parts import register
 
 # Dimensions that one byte stands for.
 DIMENSIONS = 4
 
 
-@register(
-    "index",
-    "pq",
-    subvectors=optional(integer(1)),
-    bits=optional(integer(1, at_most=8)),
-    lists=optional(integer(1)),
-    probes=integer(1),
-)
+@register("index", "pq")
 class PQ(ApproximateIndex):
     """Compresses vectors, in the lists of an inverted file: faiss' IVFPQ. Similarities are approximate.
 
@@ -34,10 +28,12 @@ class PQ(ApproximateIndex):
         lists, probes: as of `ivf`.
     """
 
-    name = "pq"
+    subvectors: Count | None = None
+    bits: Annotated[int, integer(1, at_most=8)] | None = None
+    lists: Count | None = None
+    probes: Count = 64
 
-    def __init__(self, subvectors=None, bits=None, lists=None, probes=64):
-        self.subvectors, self.bits, self.lists, self.probes = subvectors, bits, lists, probes
+    name = "pq"
 
     def of_size(self, count):
         ivf = IVF(self.lists, self.probes).of_size(count)

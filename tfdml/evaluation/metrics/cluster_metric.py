@@ -1,5 +1,7 @@
 """`ClusterMetric`: agreement of classes and clusters."""
 
+import numpy as np
+
 from tfdml.evaluation.metrics.metric import Metric
 
 
@@ -9,7 +11,7 @@ class ClusterMetric(Metric):
     # Clustering takes longer than searching.
     while_training = False
 
-    def value(self, labels, clusters):
+    def value(self, labels: np.ndarray, clusters: np.ndarray) -> float:
         """Returns the metric.
 
         Args:

@@ -1,16 +1,18 @@
 """Share of dead dimensions."""
 
+from typing import Annotated
+
 import numpy as np
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
-from tfdml.registry import register
 from tfdml.registry.arguments import number
+from tfdml.registry.parts import register
 
 # Rows whose deviations are computed at once.
 ROWS = 8192
 
 
-@register("metric", "dead_dimensions", fraction=number(above=0, below=1))
+@register("metric", "dead_dimensions")
 class DeadDimensions(EmbeddingMetric):
     """The share of dimensions whose variance is at most a fraction of the dimensions' mean variance.
 
@@ -20,10 +22,9 @@ class DeadDimensions(EmbeddingMetric):
         fraction: of the mean variance.
     """
 
-    name = "dead_dimensions"
+    fraction: Annotated[float, number(above=0, below=1)] = 1e-3
 
-    def __init__(self, fraction=1e-3):
-        self.fraction = fraction
+    name = "dead_dimensions"
 
     def value(self, embeddings, labels):
         blocks = [slice(start, start + ROWS) for start in range(0, len(embeddings), ROWS)]

@@ -1,5 +1,9 @@
 """`EmbeddingMetric`: a property of the embeddings themselves."""
 
+from collections.abc import MutableMapping
+
+import numpy as np
+
 from tfdml.evaluation.metrics.metric import Metric
 
 
@@ -8,7 +12,7 @@ class EmbeddingMetric(Metric):
 
     larger_is_better = False
 
-    def value(self, embeddings, labels):
+    def value(self, embeddings: np.ndarray, labels: np.ndarray) -> float | None:
         """Returns the metric, or None if these embeddings have none, such as a distance of pairs without pairs.
 
         Args:
@@ -17,7 +21,9 @@ class EmbeddingMetric(Metric):
         """
         raise NotImplementedError
 
-    def value_if_new(self, known, embeddings, labels):
+    def value_if_new(
+        self, known: MutableMapping[str, float | None], embeddings: np.ndarray, labels: np.ndarray
+    ) -> float | None:
         """Returns the metric, computed only if it is not known; for metrics that are computed from others.
 
         Args:

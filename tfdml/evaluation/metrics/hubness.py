@@ -4,11 +4,11 @@ import numpy as np
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
 from tfdml.neighbors.nearest import nearest_others
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 
-@register("metric", "hubness", k=integer(1))
+@register("metric", "hubness")
 class Hubness(EmbeddingMetric):
     """The skewness of how often each image is among the K nearest of another: large if few are near everything.
 
@@ -20,12 +20,11 @@ class Hubness(EmbeddingMetric):
         k: number of neighbors.
     """
 
+    k: Count = 10
+
     name = "hubness"
     # It searches all images in all others.
     while_training = False
-
-    def __init__(self, k=10):
-        self.k = k
 
     def value(self, embeddings, labels):
         rows = np.arange(len(embeddings))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry import register
+from tfdml.registry.parts import register
 
 
 @register("metric", "map")
@@ -15,8 +15,11 @@ class MeanAveragePrecision(RankMetric):
             Market-1501 and Oxford5k does; the result is slightly lower or higher.
     """
 
-    def __init__(self, trapezoid=False):
-        self.name, self.trapezoid = "map_trapezoid" if trapezoid else "map", trapezoid
+    trapezoid: bool = False
+
+    @property
+    def name(self) -> str:
+        return "map_trapezoid" if self.trapezoid else "map"
 
     def per_query(self, ranks):
         precisions = ranks.precisions()

@@ -8,7 +8,7 @@ from tfdml import registry
 PRINTED = {"r": "recall", "p": "precision"}
 
 
-class Metric:
+class Metric(registry.Declared):
     """A measure of embeddings, a number.
 
     A metric extends one of the classes that say what it is computed from: `RankMetric`, `ClusterMetric`,

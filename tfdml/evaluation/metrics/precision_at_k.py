@@ -3,11 +3,11 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 
-@register("metric", "precision_at_k", k=integer(1))
+@register("metric", "precision_at_k")
 class PrecisionAtK(RankMetric):
     """The fraction of positives among the K nearest. It cannot reach 1 for a query with fewer than K positives.
 
@@ -15,8 +15,11 @@ class PrecisionAtK(RankMetric):
         k: number of neighbors.
     """
 
-    def __init__(self, k):
-        self.name, self.k = f"precision_at_{k}", k
+    k: Count
+
+    @property
+    def name(self) -> str:
+        return f"precision_at_{self.k}"
 
     def depth(self, positives):
         return self.k

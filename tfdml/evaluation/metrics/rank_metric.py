@@ -2,7 +2,10 @@
 
 import math
 
+import numpy as np
+
 from tfdml.evaluation.metrics.metric import Metric
+from tfdml.evaluation.ranks.ranks import PositiveRanks
 
 
 class RankMetric(Metric):
@@ -11,7 +14,7 @@ class RankMetric(Metric):
     #: Whether the rank of the first positive is enough.
     first_only = False
 
-    def depth(self, positives):
+    def depth(self, positives: np.ndarray) -> np.ndarray | float:
         """Returns how many of the nearest images decide the value; infinity, as by default, for all.
 
         Args:
@@ -19,7 +22,7 @@ class RankMetric(Metric):
         """
         return math.inf
 
-    def per_query(self, ranks):
+    def per_query(self, ranks: PositiveRanks) -> np.ndarray:
         """Returns the value of each query `[B]`.
 
         Args:

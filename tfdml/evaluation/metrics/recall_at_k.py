@@ -1,11 +1,11 @@
 """Recall@K."""
 
 from tfdml.evaluation.metrics.rank_metric import RankMetric
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
 
 
-@register("metric", "recall_at_k", k=integer(1))
+@register("metric", "recall_at_k")
 class RecallAtK(RankMetric):
     """The fraction of queries with a positive among the K nearest.
 
@@ -13,10 +13,13 @@ class RecallAtK(RankMetric):
         k: number of neighbors.
     """
 
-    first_only = True
+    k: Count
 
-    def __init__(self, k):
-        self.name, self.k = f"recall_at_{k}", k
+    @property
+    def name(self) -> str:
+        return f"recall_at_{self.k}"
+
+    first_only = True
 
     def depth(self, positives):
         return self.k

@@ -1,16 +1,18 @@
 """Uniformity."""
 
+from typing import Annotated
+
 import numpy as np
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
 from tfdml.evaluation.metrics.group_sizes import pairs_of
 from tfdml.evaluation.metrics.pair_distances import squared_pair_distances
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import Positive, integer
+from tfdml.registry.parts import register
 
 
-@register("metric", "uniformity", t=number(above=0), rows=integer(2))
+@register("metric", "uniformity")
 class Uniformity(EmbeddingMetric):
     """The logarithm of the mean of exp(-t d^2) over all pairs, at distance d, of embeddings scaled to unit length.
 
@@ -22,10 +24,10 @@ class Uniformity(EmbeddingMetric):
         rows: number of rows whose pairs are averaged; if there are more, so many are drawn, always the same.
     """
 
-    name = "uniformity"
+    t: Positive = 2.0
+    rows: Annotated[int, integer(2)] = 10_000
 
-    def __init__(self, t=2.0, rows=10_000):
-        self.t, self.rows = t, rows
+    name = "uniformity"
 
     def value(self, embeddings, labels):
         if len(embeddings) > self.rows:

@@ -1,13 +1,18 @@
 """`Protocol`: what protocols have in common."""
 
 import copy
+from collections.abc import Sequence
+from typing import Any, Self
 
 from tfdml import registry
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
+from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.scores import Scores
+from tfdml.evaluation.search import Search
+from tfdml.registry.annotations import Distance, Embeddings
 from tfdml.registry.arguments import either, one_of, optional, several, text
-from tfdml.runtime.workers import ALONE
+from tfdml.runtime.workers import ALONE, Workers
 
 # The arguments of every protocol.
 EXPECTED = {
@@ -31,7 +36,9 @@ class Protocol:
         index: spec of an index.
     """
 
-    def __init__(self, metrics, distance, reranking=None, index="exact"):
+    def __init__(
+        self, metrics: str | Sequence[str], distance: Distance, reranking: str | None = None, index: str = "exact"
+    ):
         self.metrics = metrics_of(metrics)
         self.distance = distance
         self.reranking = None if reranking is None else registry.create("reranking", reranking)
@@ -39,11 +46,13 @@ class Protocol:
             raise ValueError(f"reranking={reranking!r} is by cosine similarity; received distance={distance!r}.")
         self.index = self._index_of(index)
 
-    def searches(self, rows):
+    def searches(self, rows: Any) -> list[Search]:
         """Returns the list of `Search` that rows give; metrics are means over them."""
         raise NotImplementedError
 
-    def scores(self, embeddings, rows, metrics=None, workers=ALONE):
+    def scores(
+        self, embeddings: Embeddings, rows: Any, metrics: Sequence[Metric] | None = None, workers: Workers = ALONE
+    ) -> Scores:
         """Returns the `Scores` of embeddings `[N, d]`.
 
         Args:
@@ -57,11 +66,11 @@ class Protocol:
         several = [measure(embeddings, search, metrics, workers=workers, **options) for search in self.searches(rows)]
         return Scores.mean(several)
 
-    def __call__(self, embeddings, rows, metrics=None):
+    def __call__(self, embeddings: Embeddings, rows: Any, metrics: Sequence[Metric] | None = None) -> dict[str, Any]:
         """Returns the values of the metrics by name, and the number of queries; arguments as of `scores`."""
         return self.scores(embeddings, rows, metrics).summary()
 
-    def with_metrics(self, specs):
+    def with_metrics(self, specs: str | Sequence[str]) -> Self:
         """Returns the protocol with other metrics.
 
         Args:
@@ -71,7 +80,7 @@ class Protocol:
         changed.metrics = metrics_of(specs)
         return changed
 
-    def with_index(self, spec):
+    def with_index(self, spec: str) -> Self:
         """Returns the protocol with another index.
 
         Args:
@@ -88,11 +97,11 @@ class Protocol:
         return index
 
     @property
-    def while_training(self):
+    def while_training(self) -> list[Metric]:
         """The metrics that are measured at every evaluation."""
         return [metric for metric in self.metrics if metric.while_training]
 
-    def selecting(self, name):
+    def selecting(self, name: str) -> str:
         """Returns the name of the metric that selects the best model, after checking it.
 
         Args:

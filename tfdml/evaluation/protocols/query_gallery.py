@@ -1,16 +1,19 @@
 """Queries are searched in a gallery."""
 
+from collections.abc import Sequence
+from typing import Literal
+
 import numpy as np
 
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, one_of, optional
+from tfdml.registry.annotations import Distance
+from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_5", "recall_at_10", "map")
 
 
-@register("protocol", "query_gallery", junk=optional(integer()), pooling=optional(one_of("mean", "max")), **EXPECTED)
+@register("protocol", "query_gallery", **EXPECTED)
 class QueryGallery(Protocol):
     """Searches queries in a gallery, without images that share class and camera, or class and group.
 
@@ -27,7 +30,15 @@ class QueryGallery(Protocol):
             averaged, or the largest of each component is taken. None searches for each.
     """
 
-    def __init__(self, metrics=METRICS, distance="cosine", junk=None, reranking=None, index="exact", pooling=None):
+    def __init__(
+        self,
+        metrics: str | Sequence[str] = METRICS,
+        distance: Distance = "cosine",
+        junk: int | None = None,
+        reranking: str | None = None,
+        index: str = "exact",
+        pooling: Literal["mean", "max"] | None = None,
+    ):
         super().__init__(metrics, distance, reranking, index)
         self.junk, self.pooling = junk, pooling
 

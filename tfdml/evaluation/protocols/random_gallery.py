@@ -1,16 +1,19 @@
 """Images are searched in random galleries of one image a class."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
-from tfdml.registry import register
-from tfdml.registry.arguments import integer
+from tfdml.registry.annotations import Distance
+from tfdml.registry.arguments import Count, Seed
+from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_5", "map")
 
 
-@register("protocol", "random_gallery", draws=integer(1), seed=integer(0), **EXPECTED)
+@register("protocol", "random_gallery", **EXPECTED)
 class RandomGallery(Protocol):
     """Searches all images in a gallery of one random image per class; the mean of several draws (VehicleID).
 
@@ -23,7 +26,15 @@ class RandomGallery(Protocol):
         index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
     """
 
-    def __init__(self, draws=10, seed=0, metrics=METRICS, distance="cosine", reranking=None, index="exact"):
+    def __init__(
+        self,
+        draws: Count = 10,
+        seed: Seed = 0,
+        metrics: str | Sequence[str] = METRICS,
+        distance: Distance = "cosine",
+        reranking: str | None = None,
+        index: str = "exact",
+    ):
         super().__init__(metrics, distance, reranking, index)
         self.draws, self.seed = draws, seed
 

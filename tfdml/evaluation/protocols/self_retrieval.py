@@ -1,8 +1,11 @@
 """Every image is searched among all others."""
 
+from collections.abc import Sequence
+
 from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.search import Search
-from tfdml.registry import register
+from tfdml.registry.annotations import Distance
+from tfdml.registry.parts import register
 
 METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "r_precision", "map_at_r", "nmi", "f1")
 
@@ -18,7 +21,13 @@ class SelfRetrieval(Protocol):
         index: "exact", or for galleries in the millions a spec such as "ivf" or "hnsw(ef_search=200)".
     """
 
-    def __init__(self, metrics=METRICS, distance="cosine", reranking=None, index="exact"):
+    def __init__(
+        self,
+        metrics: str | Sequence[str] = METRICS,
+        distance: Distance = "cosine",
+        reranking: str | None = None,
+        index: str = "exact",
+    ):
         super().__init__(metrics, distance, reranking, index)
 
     def searches(self, rows):

@@ -1,6 +1,8 @@
 """The ranks of the positives of some queries."""
 
 import dataclasses
+from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 
@@ -21,7 +23,7 @@ class PositiveRanks:
     ranks: np.ndarray
 
     @classmethod
-    def of(cls, rows, positives, ahead):
+    def of(cls, rows: np.ndarray, positives: np.ndarray, ahead: Sequence[np.ndarray]) -> Self:
         """Creates the ranks of queries from the number of negatives ahead of each positive.
 
         Args:
@@ -36,17 +38,17 @@ class PositiveRanks:
         return cls(rows, positives, ranks)
 
     @property
-    def first(self):
+    def first(self) -> np.ndarray:
         """`[B]` ranks of each query's first positive."""
         return self.ranks[:, 0]
 
-    def precisions(self):
+    def precisions(self) -> np.ndarray:
         """`[B, P]`: the precision at the rank of each positive; 0 behind a query's last."""
         precisions = np.arange(1, self.ranks.shape[1] + 1) / np.maximum(self.ranks, 1)
         precisions[self.ranks == 0] = 0.0
         return precisions
 
-    def mean_over_positives(self, values):
+    def mean_over_positives(self, values: np.ndarray) -> np.ndarray:
         """Returns the mean `[B]` of a value for each positive, `[B, P]` with zeros behind a query's last."""
         # One after another, so that the zeros, as many as the block has it, change no bit.
         return np.cumsum(values, axis=1)[:, -1] / self.positives

@@ -3,11 +3,11 @@
 from tfdml.evaluation.rerankings.embedding_reranking import EmbeddingReranking
 from tfdml.evaluation.rerankings.mixed import mixed
 from tfdml.neighbors.nearest import nearest_others
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import Count, NotNegative
+from tfdml.registry.parts import register
 
 
-@register("reranking", "database_augmentation", k=integer(1), alpha=number(at_least=0))
+@register("reranking", "database_augmentation")
 class DatabaseAugmentation(EmbeddingReranking):
     """Searches, instead of each gallery image, the sum of it and its K nearest in the gallery.
 
@@ -19,8 +19,8 @@ class DatabaseAugmentation(EmbeddingReranking):
         alpha: how much less a neighbor counts that is less similar; 0: each counts the same.
     """
 
-    def __init__(self, k=10, alpha=0.0):
-        self.k, self.alpha = k, alpha
+    k: Count = 10
+    alpha: NotNegative = 0.0
 
     def sides(self, points, search):
         neighbors = nearest_others(points, search.gallery, search.gallery, self.k)

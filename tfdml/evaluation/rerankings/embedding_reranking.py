@@ -1,13 +1,16 @@
 """`EmbeddingReranking`: ranks by the similarity of other embeddings."""
 
+import numpy as np
+
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.rerankings.reranking import Reranking
+from tfdml.evaluation.search import Search
 
 
 class EmbeddingReranking(Reranking):
     """Ranks the gallery by cosine similarity, of other embeddings than those given."""
 
-    def sides(self, points, search):
+    def sides(self, points: np.ndarray, search: Search) -> tuple[np.ndarray, np.ndarray]:
         """Returns the embeddings `[N, d]` whose rows are searched for, and those `[N, d]` that are searched.
 
         Args:

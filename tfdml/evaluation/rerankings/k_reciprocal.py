@@ -6,14 +6,14 @@ from tfdml.evaluation.metrics.pair_distances import squared_distances
 from tfdml.evaluation.ranks.ranks_of_similarities import ranks_of_similarities
 from tfdml.evaluation.rerankings.reciprocal_codes import reciprocal_codes
 from tfdml.evaluation.rerankings.reranking import Reranking
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import Count, Share
+from tfdml.registry.parts import register
 
 # Bytes for one array of distances of a block of queries; a few such arrays exist at once.
 MEMORY = 2**26
 
 
-@register("reranking", "k_reciprocal", k1=integer(1), k2=integer(1), weight=number(at_least=0, at_most=1))
+@register("reranking", "k_reciprocal")
 class KReciprocal(Reranking):
     """Compares the sets of images that have each other among their nearest, and adds the distance.
 
@@ -28,8 +28,9 @@ class KReciprocal(Reranking):
         weight: of the distance; the rest is that of the Jaccard distance of codes. The article's lambda.
     """
 
-    def __init__(self, k1=20, k2=6, weight=0.3):
-        self.k1, self.k2, self.weight = k1, k2, weight
+    k1: Count = 20
+    k2: Count = 6
+    weight: Share = 0.3
 
     def ranks_of_points(self, points, search, first_only):
         return ranks_of_similarities(self._blocks(points, search), search, first_only=first_only)

@@ -3,11 +3,11 @@
 from tfdml.evaluation.rerankings.embedding_reranking import EmbeddingReranking
 from tfdml.evaluation.rerankings.mixed import mixed
 from tfdml.neighbors.nearest import nearest_others
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, number
+from tfdml.registry.arguments import Count, NotNegative
+from tfdml.registry.parts import register
 
 
-@register("reranking", "query_expansion", k=integer(1), alpha=number(at_least=0))
+@register("reranking", "query_expansion")
 class QueryExpansion(EmbeddingReranking):
     """Searches for the sum of a query and its K nearest in the gallery, weighted by similarity to the power of alpha.
 
@@ -19,8 +19,8 @@ class QueryExpansion(EmbeddingReranking):
         alpha: how much less a neighbor counts that is less similar.
     """
 
-    def __init__(self, k=10, alpha=3.0):
-        self.k, self.alpha = k, alpha
+    k: Count = 10
+    alpha: NotNegative = 3.0
 
     def sides(self, points, search):
         neighbors = nearest_others(points, search.queries, search.gallery, self.k)

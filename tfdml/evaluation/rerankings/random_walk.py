@@ -1,14 +1,15 @@
 """Random walks over test images."""
 
 import math
+from typing import Annotated
 
 import numpy as np
 
 from tfdml.evaluation.ranks.ranks_of_similarities import ranks_of_similarities
 from tfdml.evaluation.rerankings.reranking import Reranking
 from tfdml.evaluation.rerankings.walk_steps import steps_to_all, steps_to_neighbors
-from tfdml.registry import register
-from tfdml.registry.arguments import integer, number, optional
+from tfdml.registry.arguments import Count, number
+from tfdml.registry.parts import register
 
 # Bytes for the walks of a block of queries.
 MEMORY = 2**27
@@ -16,7 +17,7 @@ MEMORY = 2**27
 ERROR = 1e-9
 
 
-@register("reranking", "random_walk", k=optional(integer(1)), restart=number(above=0, below=1))
+@register("reranking", "random_walk")
 class RandomWalk(Reranking):
     """Ranks by where random walks from the query end, on the graph of all images: by similarity along the manifold.
 
@@ -34,8 +35,8 @@ class RandomWalk(Reranking):
         restart: α. Walks reach farther with a larger one.
     """
 
-    def __init__(self, k=50, restart=0.8):
-        self.k, self.restart = k, restart
+    k: Count | None = 50
+    restart: Annotated[float, number(above=0, below=1)] = 0.8
 
     def ranks_of_points(self, points, search, first_only):
         return ranks_of_similarities(self._blocks(points, search), search, first_only=first_only)

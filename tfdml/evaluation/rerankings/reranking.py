@@ -1,20 +1,26 @@
 """`Reranking`: what rerankings have in common."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.evaluation.ranks.ranks import PositiveRanks
+from tfdml.evaluation.search import Search
 from tfdml.neighbors.clustering import check_finite
+from tfdml.registry.annotations import Embeddings
+from tfdml.registry.fields import Declared
 
 
-class Reranking:
+class Reranking(Declared):
     """Ranks the gallery by more than the cosine similarity of a query to one image."""
 
-    def ranks(self, embeddings, search, *, first_only=False):
+    def ranks(self, embeddings: Embeddings, search: Search, *, first_only: bool = False) -> Iterator[PositiveRanks]:
         """Yields `PositiveRanks` of blocks of queries; arguments as of `positive_ranks`."""
         check_finite(embeddings)
         return self.ranks_of_points(unit_length(np.asarray(embeddings, np.float32)), search, first_only)
 
-    def ranks_of_points(self, points, search, first_only):
+    def ranks_of_points(self, points: np.ndarray, search: Search, first_only: bool) -> Iterator[PositiveRanks]:
         """Yields `PositiveRanks` of blocks of queries.
 
         Args:

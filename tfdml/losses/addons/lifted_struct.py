@@ -1,38 +1,35 @@
 """Lifted structure loss, as in TensorFlow Addons."""
 
+from dataclasses import KW_ONLY
+
 import keras
-from keras import ops
 
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.lifted_structure import lifted_structure_loss
-
-
-def lifted_struct_loss(labels, embeddings, margin=1.0):
-    """The mean of `tfdml.losses.lifted_structure_loss` in its smooth form, a scalar.
-
-    Args:
-        labels: `[B]` class numbers.
-        embeddings: `[B, d]`, better not brought to unit length.
-        margin: by how much negatives shall be farther.
-    """
-    return ops.mean(lifted_structure_loss(labels, embeddings, margin=margin))
+from tfdml.losses.loss_function import function_of
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class LiftedStructLoss(EmbeddingLoss):
     """Lifted structure loss, in place of `tfa.losses.LiftedStructLoss`; 0 where that had no positive pair to divide by.
 
+    It is `tfdml.losses.LiftedStructure` in its smooth form. The function returns the mean, a scalar.
+
     Args:
-        margin: see `lifted_struct_loss`.
-        name, **kwargs: see `EmbeddingLoss`.
+        margin: by how much negatives shall be farther.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        labels: `[B]` class numbers.
+        embeddings: `[B, d]`, better not brought to unit length.
     """
 
-    def __init__(self, margin=1.0, name=None, **kwargs):
-        super().__init__(name=name, **kwargs)
-        self.margin = margin
+    margin: float = 1.0
+    _: KW_ONLY
+    name: str | None = None
 
     def call(self, labels, embeddings):
         return lifted_structure_loss(labels, embeddings, margin=self.margin)
 
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin}
+
+lifted_struct_loss = function_of(LiftedStructLoss, "lifted_struct_loss", mean=True)

@@ -1,55 +1,48 @@
 """Triplet loss of hardest positives and negatives, as in TensorFlow Addons."""
 
+from dataclasses import KW_ONLY
+
 import keras
 from keras import ops
 
-from tfdml.losses.addons.triplet_loss import TripletLoss, measure
-
-
-def triplet_hard_loss(y_true, y_pred, margin=1.0, soft=False, distance_metric="L2"):
-    """The farthest positive's distance less the nearest negative's: the mean over anchors of its hinge or softplus.
-
-    As in TensorFlow Addons every anchor counts. One without a positive has itself in its place; one without a negative
-    has the farthest row.
-
-    Args:
-        y_true: `[B]` class numbers.
-        y_pred: `[B, d]` embeddings, usually at unit length.
-        margin: by how much the distances shall differ; without meaning if soft.
-        soft: whether the hinge is a softplus instead: `log(1 + exp(difference))`.
-        distance_metric: see `TripletLoss`.
-
-    Returns:
-        Scalar.
-    """
-    return ops.mean(_anchor_values(y_true, y_pred, margin, soft, distance_metric))
-
-
-def _anchor_values(y_true, y_pred, margin, soft, distance_metric):
-    distance, positives, negatives = measure(y_true, y_pred, distance_metric)
-    lowest, highest = ops.min(distance, axis=1, keepdims=True), ops.max(distance, axis=1, keepdims=True)
-    farthest = ops.max(ops.where(positives, distance, lowest), axis=1)
-    nearest = ops.min(ops.where(negatives, distance, highest), axis=1)
-    return ops.softplus(farthest - nearest) if soft else ops.maximum(farthest - nearest + margin, 0.0)
+from tfdml.losses.addons.triplet_loss import DistanceMetric, TripletLoss, measure
+from tfdml.losses.loss_function import function_of
 
 
 @keras.saving.register_keras_serializable(package="tfdml")
 class TripletHardLoss(TripletLoss):
     """Triplet loss of hardest positives and negatives, in place of `tfa.losses.TripletHardLoss`.
 
-    `tfdml.losses.Triplet(mining="batch_hard")` leaves out anchors without a positive or a negative.
+    It is the hinge or softplus of the farthest positive's distance less the nearest negative's. The function returns
+    the mean over anchors, a scalar. As in TensorFlow Addons every anchor counts. One without a positive has itself in
+    its place; one without a negative has the farthest row. `tfdml.losses.Triplet(mining="batch_hard")` leaves out
+    anchors without a positive or a negative.
 
     Args:
-        soft: see `triplet_hard_loss`.
-        margin, distance_metric, name, **kwargs: see `TripletLoss`.
+        margin: by how much the distances shall differ; without meaning if soft.
+        soft: whether the hinge is a softplus instead: `log(1 + exp(difference))`.
+        distance_metric: `L2`, `squared-L2`, `angular`, or a function from embeddings `[B, d]` to `[B, B]`; a model
+            with a function is loaded where Keras knows that function.
+        reduction, name, dtype: see `EmbeddingLoss`.
+
+    Call arguments:
+        y_true: `[B]` class numbers.
+        y_pred: `[B, d]` embeddings, usually at unit length.
     """
 
-    def __init__(self, margin=1.0, soft=False, distance_metric="L2", name=None, **kwargs):
-        super().__init__(margin, distance_metric, name, **kwargs)
-        self.soft = soft
+    margin: float = 1.0
+    soft: bool = False
+    distance_metric: DistanceMetric = "L2"
+    _: KW_ONLY
+    name: str | None = None
 
-    def call(self, labels, embeddings):
-        return _anchor_values(labels, embeddings, self.margin, self.soft, self.distance_metric)
+    def call(self, y_true, y_pred):
+        distance, positives, negatives = measure(y_true, y_pred, self.distance_metric)
+        lowest, highest = ops.min(distance, axis=1, keepdims=True), ops.max(distance, axis=1, keepdims=True)
+        farthest = ops.max(ops.where(positives, distance, lowest), axis=1)
+        nearest = ops.min(ops.where(negatives, distance, highest), axis=1)
+        gap = farthest - nearest
+        return ops.softplus(gap) if self.soft else ops.maximum(gap + self.margin, 0.0)
 
-    def get_config(self):
-        return {**super().get_config(), "soft": self.soft}
+
+triplet_hard_loss = function_of(TripletHardLoss, "triplet_hard_loss", mean=True)

@@ -1,5 +1,8 @@
 """Distances of the two triplet losses of TensorFlow Addons."""
 
+from collections.abc import Callable
+from typing import Annotated, Any, Literal
+
 import keras
 from keras import ops
 
@@ -8,6 +11,7 @@ from tfdml.functional.cosines import cosines
 from tfdml.functional.distances import distances, squared_distances
 from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry.arguments import Expected
 
 
 def angular_distances(embeddings):
@@ -16,6 +20,12 @@ def angular_distances(embeddings):
 
 
 DISTANCE_METRICS = {"L2": distances, "squared-L2": squared_distances, "angular": angular_distances}
+
+
+# `as_function` checks it.
+DistanceMetric = Annotated[
+    Literal["L2", "squared-L2", "angular"] | Callable[[Any], Any], Expected("a distance", lambda metric: metric)
+]
 
 
 def measure(y_true, y_pred, distance_metric):
@@ -38,23 +48,13 @@ def as_function(distance_metric):
 
 
 class TripletLoss(EmbeddingLoss):
-    """Base of the triplet losses of TensorFlow Addons.
+    """Base of the triplet losses of TensorFlow Addons, which have a `distance_metric`.
 
-    Args:
-        margin: by how much the distances shall differ.
-        distance_metric: `L2`, `squared-L2`, `angular`, or a function from embeddings `[B, d]` to `[B, B]`; a model
-            with a function is loaded where Keras knows that function.
-        name, **kwargs: see `EmbeddingLoss`.
+    It may be a function; a model with one is loaded where Keras knows that function.
     """
 
-    def __init__(self, margin=1.0, distance_metric="L2", name=None, **kwargs):
-        super().__init__(name=name, **kwargs)
-        as_function(distance_metric)
-        self.margin = margin
-        self.distance_metric = distance_metric
-
-    def get_config(self):
-        return {**super().get_config(), "margin": self.margin, "distance_metric": self.distance_metric}
+    def check_arguments(self):
+        as_function(self.distance_metric)
 
     @classmethod
     def from_config(cls, config):

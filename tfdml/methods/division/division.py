@@ -1,10 +1,14 @@
 """When and how Divide and Conquer divides the data."""
 
 import dataclasses
+from typing import Literal, TypeAlias
 
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer, one_of, optional
 
+DataSplit: TypeAlias = Literal["kmeans", "random", "random_classes", "labels", "none"]
+ClusterOrder: TypeAlias = Literal["uniform", "proportional", "round_robin"]
+Finetuned: TypeAlias = Literal["all", "embedding"]
 DIVISION = {
     "learners": integer(1),
     "recluster_every": integer(1),
@@ -45,12 +49,12 @@ class Division:
 
     learners: int = 8
     recluster_every: int = 2
-    data_split: str = "kmeans"
-    cluster_order: str = "uniform"
+    data_split: DataSplit = "kmeans"
+    cluster_order: ClusterOrder = "uniform"
     divide_at: int = 0
     merge_at: int | None = None
     merge_loss_at: int | None = None
-    finetune: str = "all"
+    finetune: Finetuned = "all"
     simultaneous: bool = False
     split_embedding: bool = True
     iterations: int = 50

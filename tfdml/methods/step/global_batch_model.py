@@ -1,5 +1,8 @@
 """The only training step: every replica computes the loss on the embeddings of all replicas."""
 
+from collections.abc import Mapping, Sequence
+from typing import Unpack
+
 import keras
 import tensorflow as tf
 from keras import ops
@@ -18,6 +21,7 @@ from tfdml.methods.step.replicas import (
     sum_gradients,
 )
 from tfdml.methods.step.restrictions import check_targets
+from tfdml.registry.annotations import ModelArguments, Tensor
 
 
 class GlobalBatchModel(KerasModel):
@@ -31,7 +35,7 @@ class GlobalBatchModel(KerasModel):
     # `PastBatches` that batches are compared with in training, or None.
     past_batches = None
 
-    def __init__(self, **kwargs):
+    def __init__(self, **kwargs: Unpack[ModelArguments]):
         super().__init__(**kwargs)
         self._measures = Measures()
         self._evaluates = False
@@ -43,7 +47,7 @@ class GlobalBatchModel(KerasModel):
             return self._measures.of_evaluation()
         return [*self._measures.means.values(), *self.training_metrics()]
 
-    def training_metrics(self):
+    def training_metrics(self) -> list[keras.metrics.Metric]:
         """Returns the Keras metrics of training alone, which keep their values when the model is evaluated."""
         return []
 
@@ -61,16 +65,16 @@ class GlobalBatchModel(KerasModel):
         more = {"pieces": self.pieces, "memory": self.past_batches and self.past_batches.spec}
         return config and {**config, **more}
 
-    def learning_variables(self):
+    def learning_variables(self) -> list[keras.Variable]:
         """The variables that a step changes."""
         return self.trainable_variables
 
-    def regularization(self, batch):
+    def regularization(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Returns the sum that the layers add to the loss of a batch."""
         del batch
         return sum(self.losses)
 
-    def apply_gradients(self, batch, gradients):
+    def apply_gradients(self, batch: Mapping[str, Tensor], gradients: Sequence[Tensor]) -> None:
         """Lets the optimizer take the step of a batch, with gradients that are summed over replicas."""
         del batch
         apply_summed_gradients(self.optimizer, gradients, self.learning_variables())
@@ -137,14 +141,16 @@ class GlobalBatchModel(KerasModel):
         logged = nan_with(loss, learners, batch["label"])
         return loss, {"loss": logged, **measure(batch["label"], self.for_retrieval(learners), values)}, values
 
-    def for_retrieval(self, learners):
+    def for_retrieval(self, learners: Tensor) -> tf.Tensor:
         """Returns the embedding for retrieval `[B, K * d]` of learners `[B, K, d]`."""
         return side_by_side(learners)
 
-    def observe(self, batch, learners):
+    def observe(self, batch: Mapping[str, Tensor], learners: Tensor) -> None:
         """Looks at the learners `[B, K, d]` of the global batch of a training step."""
 
-    def update_measures(self, batch, measured, values):
+    def update_measures(
+        self, batch: Mapping[str, Tensor], measured: Mapping[str, Tensor], values: Tensor
+    ) -> dict[str, Tensor]:
         """Adds what a batch measured to the epoch's means, and gives these; `values` is the loss `[B]` of its rows."""
         del batch
         return self._measures.update(measured, tf.shape(values)[0], self._skips_infinite())

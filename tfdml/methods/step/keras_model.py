@@ -1,16 +1,21 @@
 """`keras.Model`, with variables made before the step is traced, and a step that several workers can take."""
 
 import contextlib
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 import keras
 import numpy as np
 import tensorflow as tf
 
+from pipelines.preprocessing import Preprocessing
+from tfdml.methods.arguments import FitArguments
 from tfdml.methods.step.replicas import mean_of_replicas
-from tfdml.methods.step.restrictions import check_scope, warn_of_missing_loss
+from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, warn_of_missing_loss
 from tfdml.methods.step.step_checks import images_explained, plain_errors
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.replicated import prepare_for_replicas
+from tfdml.registry.annotations import Tensor, Verbosity
 from tfdml.runtime.devices import is_multi_worker
 from tfdml.runtime.keras_internals import batch_spec, calls_forgotten, spec_of_one_replica
 
@@ -22,6 +27,18 @@ class KerasModel(keras.Model):
     chooses where there is a GPU, cannot make them inside the step.
     """
 
+    @property
+    def preprocessing(self) -> Preprocessing | None:
+        """`tfdml.Preprocessing` of the images, or None."""
+        return self._preprocessing
+
+    @preprocessing.setter
+    def preprocessing(self, value: Preprocessing | None):
+        value = Preprocessing(**value) if isinstance(value, dict) else value
+        if not isinstance(value, Preprocessing | None):
+            raise ValueError(f"Expected a tfdml.Preprocessing or None, received {value!r}.")
+        self._preprocessing = value
+
     def compile(self, *args, **kwargs):
         warn_of_missing_loss(self, kwargs.get("loss"))
         with self.distribute_strategy.scope():
@@ -29,11 +46,37 @@ class KerasModel(keras.Model):
         check_scope(self)
         prepare_for_replicas(without_loss_scaling(self.optimizer), self.distribute_strategy.num_replicas_in_sync)
 
-    fit = plain_errors()(keras.Model.fit)
     evaluate = plain_errors()(keras.Model.evaluate)
-    predict = plain_errors()(keras.Model.predict)
     train_on_batch = plain_errors()(keras.Model.train_on_batch)
     test_on_batch = plain_errors()(keras.Model.test_on_batch)
+
+    def fit(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        epochs: int = 1,
+        verbose: Verbosity = "auto",
+        callbacks: Sequence[keras.callbacks.Callback] | None = None,
+        *args: Any,
+        **kwargs: Unpack[FitArguments],
+    ):
+        """Keras' fit. Targets are class numbers `[N]`; `x` may be a dataset of `(images, labels)`."""
+        check_fit_arguments(self, y, callbacks)
+        with plain_errors():
+            return super().fit(x, y, batch_size, epochs, verbose, callbacks, *args, **kwargs)
+
+    @plain_errors()
+    def predict(
+        self,
+        x: Any,
+        batch_size: int | None = None,
+        verbose: Verbosity = "auto",
+        steps: int | None = None,
+        callbacks: Sequence[keras.callbacks.Callback] | None = None,
+    ) -> np.ndarray:
+        """Keras' predict: the embeddings `[N, K * d]` of images `[N, H, W, 3]`, or of a dataset of batches of them."""
+        return super().predict(x, batch_size, verbose, steps, callbacks)
 
     def __call__(self, images, *args, **kwargs):
         with plain_errors(), images_explained(images):
@@ -70,7 +113,7 @@ class KerasModel(keras.Model):
             self.built = before
             raise
 
-    def call_on(self, input_shape):
+    def call_on(self, input_shape: tuple[int | None, ...]) -> Tensor:
         """Calls the model on images of a shape, without any: it then has its variables, and knows its shapes."""
         # Replicas are in the scope, and cannot enter it.
         inside = tf.distribute.has_strategy() and not tf.distribute.in_cross_replica_context()

@@ -1,6 +1,7 @@
 """Attention masks of the learners of Attention-based Ensemble."""
 
 import dataclasses
+from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
@@ -8,6 +9,7 @@ from PIL import Image, ImageDraw
 
 from tfdml.files.checked_files import vacated
 from tfdml.registry import integer, optional, register, several
+from tfdml.registry.annotations import FilePath
 from tfdml.reporting.picture import Picture
 
 # Sizes on the sheet, in pixels.
@@ -28,8 +30,8 @@ class Attention(Picture):
         learners: numbers of learners; None: all.
     """
 
-    channels: tuple | None = None
-    learners: tuple | None = None
+    channels: tuple[int, ...] | None = None
+    learners: tuple[int, ...] | None = None
     place = 95
     of = "runs with attention masks, such as --method=attention_ensemble"
 
@@ -46,7 +48,14 @@ class Attention(Picture):
         return [path]
 
 
-def draw_attention(pictures, masks, path, *, channels=None, learners=None):
+def draw_attention(
+    pictures: np.ndarray,
+    masks: np.ndarray,
+    path: FilePath,
+    *,
+    channels: Sequence[int] | None = None,
+    learners: Sequence[int] | None = None,
+) -> None:
     """Draws a sheet with a row for each image: the image, then the mean over channels of each learner's mask on it.
 
     Rows below show the masks of some channels (Figure 6). A learner attends to bright areas; brightness is relative to

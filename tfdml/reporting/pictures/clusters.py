@@ -1,10 +1,13 @@
 """Draws the clusters of Divide and Conquer with typical images."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tfdml.registry import register
+from tfdml.registry.annotations import Embeddings, FilePath, Labels
 from tfdml.reporting.picture import Picture
-from tfdml.reporting.sheet import FRAME, MUTED, Sheet
+from tfdml.reporting.sheet import FRAME, MUTED, Sheet, Thumbnail
 from tfdml.run.experiment.clusters import embedded_sample
 
 # Sizes on the sheet, in pixels.
@@ -36,7 +39,7 @@ class Clusters(Picture):
         return [path]
 
 
-def typical_rows(embeddings, clusters, count):
+def typical_rows(embeddings: Embeddings, clusters: Labels, count: int) -> dict[int, np.ndarray]:
     """Returns cluster to the rows nearest to the mean of its embeddings, at most `count`, nearest first.
 
     Args:
@@ -52,7 +55,9 @@ def typical_rows(embeddings, clusters, count):
     return found
 
 
-def draw_clusters(typical, sizes, thumbnail, path):
+def draw_clusters(
+    typical: Mapping[int, np.ndarray], sizes: Mapping[int, int], thumbnail: Thumbnail, path: FilePath
+) -> None:
     """Draws a row of typical images for each cluster, and how many images it has.
 
     Args:

@@ -1,13 +1,16 @@
 """Draws the classes that are most often taken for each other."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tfdml.registry import integer, register
+from tfdml.evaluation.retrieved import Retrieved
+from tfdml.registry import Count, register
+from tfdml.registry.annotations import FilePath, Labels
 from tfdml.reporting.picture import Picture
-from tfdml.reporting.sheet import FRAME, MUTED, WRONG, Sheet
+from tfdml.reporting.sheet import FRAME, MUTED, WRONG, Sheet, Thumbnail
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD, MARGIN = 72, 6, 40, 10
@@ -17,7 +20,7 @@ WORDS, NUMBER = 170, 90
 SHOWN = 4
 
 
-@register("picture", "confused", classes=integer(1))
+@register("picture", "confused")
 @dataclasses.dataclass(frozen=True)
 class Confused(Picture):
     """Classes that are most often taken for each other.
@@ -26,7 +29,7 @@ class Confused(Picture):
         classes: number of pairs of classes.
     """
 
-    classes: int = 8
+    classes: Count = 8
     place = 20
 
     def draw(self, subject, folder):
@@ -50,7 +53,7 @@ class Confusion(NamedTuple):
     pairs: np.ndarray
 
 
-def most_confused(retrieved, labels, count):
+def most_confused(retrieved: Retrieved, labels: Labels, count: int) -> list[Confusion]:
     """Returns the `Confusion`s with the most queries, at most `count`, those with the most first.
 
     Args:
@@ -69,7 +72,9 @@ def most_confused(retrieved, labels, count):
     return found
 
 
-def draw_confused(confusions, names, thumbnail, path):
+def draw_confused(
+    confusions: Sequence[Confusion], names: Mapping[int, str], thumbnail: Thumbnail, path: FilePath
+) -> int:
     """Draws a table: a class, the one that it is taken for, how often, and queries above their nearest neighbors.
 
     Args:

@@ -6,8 +6,9 @@ import numpy as np
 
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.registry import register
+from tfdml.registry.annotations import Distance, Embeddings, FilePath, Labels
 from tfdml.reporting.picture import Picture
-from tfdml.reporting.sheet import FRAME, Sheet
+from tfdml.reporting.sheet import FRAME, Sheet, Thumbnail
 
 # Images on the map, and sizes in pixels.
 MOST_ON_MAP = 1000
@@ -28,7 +29,7 @@ class EmbeddingMap(Picture):
     place = 40
 
     def draw(self, subject, folder):
-        path, seed = folder / "map.png", subject.experiment.settings.seed
+        path, seed = folder / "map.png", subject.experiment.settings.run.seed
         count = min(len(subject.test), MOST_ON_MAP)
         # In random order: the first come first where pictures are in each other's way.
         rows = np.random.default_rng(seed).choice(len(subject.test), count, replace=False)
@@ -41,7 +42,7 @@ class EmbeddingMap(Picture):
         return [path]
 
 
-def map_positions(embeddings, *, distance="cosine", seed=0):
+def map_positions(embeddings: Embeddings, *, distance: Distance = "cosine", seed: int = 0) -> np.ndarray:
     """Returns positions `[N, 2]` by t-SNE, which starts from the first two principal components.
 
     Embeddings that no map can tell apart, of one dimension or all alike, are in a row.
@@ -66,7 +67,7 @@ def map_positions(embeddings, *, distance="cosine", seed=0):
         return search.fit_transform(np.ascontiguousarray(vectors, np.float32))
 
 
-def draw_embedding_map(positions, labels, thumbnail, path):
+def draw_embedding_map(positions: np.ndarray, labels: Labels, thumbnail: Thumbnail, path: FilePath) -> None:
     """Draws pictures at their positions, where not too many are in the way, and a dot for every other image.
 
     Frames and dots have the color of the class; classes share colors where there are many.

@@ -1,8 +1,12 @@
 """Charts of the diversity of learners."""
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
 from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
 from tfdml.reporting.chart import legend_above, new_chart, save_chart
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.pictures.only_one_right import draw_only_one_right
@@ -38,7 +42,7 @@ class Learners(Picture):
         return drawn
 
 
-def draw_learners(learners, path):
+def draw_learners(learners: Mapping[str, Any], path: FilePath) -> None:
     """Draws the first metric of each learner alone, and of the first ones together (Figure 10 of Divide and Conquer).
 
     Args:
@@ -57,7 +61,7 @@ def draw_learners(learners, path):
     save_chart(figure, path)
 
 
-def draw_negative_distances(distances, path):
+def draw_negative_distances(distances: Mapping[str, Any], path: FilePath) -> None:
     """Draws distances of negative pairs, within clusters and between clusters (Figure 8 of Divide and Conquer).
 
     Args:
@@ -68,7 +72,7 @@ def draw_negative_distances(distances, path):
     _draw_shares(distances, names, "distance of negative pairs", path)
 
 
-def draw_pair_cosines(cosines, path):
+def draw_pair_cosines(cosines: Mapping[str, Any], path: FilePath) -> None:
     """Draws cosines of positive, negative and self pairs (Figure 5 of Attention-based Ensemble).
 
     Args:

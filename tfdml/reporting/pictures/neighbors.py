@@ -1,12 +1,15 @@
 """Draws queries with their nearest neighbors (Figures 3 to 6 of Divide and Conquer)."""
 
 import dataclasses
+from collections.abc import Mapping
 
 import numpy as np
 
-from tfdml.registry import integer, register
+from tfdml.evaluation.retrieved import Retrieved
+from tfdml.registry import Count, register
+from tfdml.registry.annotations import FilePath, Labels
 from tfdml.reporting.picture import Picture
-from tfdml.reporting.sheet import FRAME, MUTED, RIGHT, WRONG, Sheet
+from tfdml.reporting.sheet import FRAME, MUTED, RIGHT, WRONG, Sheet, Thumbnail
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, ASIDE, HEAD, MARGIN = 88, 6, 24, 34, 10
@@ -14,7 +17,7 @@ CELL = SIDE + 2 * FRAME + GAP
 WORDS = 190
 
 
-@register("picture", "neighbors", queries=integer(1))
+@register("picture", "neighbors")
 @dataclasses.dataclass(frozen=True)
 class Neighbors(Picture):
     """Queries and their nearest neighbors: those of the class in green, others in red.
@@ -23,19 +26,19 @@ class Neighbors(Picture):
         queries: number of queries of each kind.
     """
 
-    queries: int = 5
+    queries: Count = 5
     place = 10
     on_page = False
 
     def draw(self, subject, folder):
         path, labels = folder / "neighbors.png", subject.test.labels
-        chosen = chosen_queries(subject.retrieved, labels, self.queries, subject.experiment.settings.seed)
+        chosen = chosen_queries(subject.retrieved, labels, self.queries, subject.experiment.settings.run.seed)
         titled = {f"{kind.capitalize()} queries": places for kind, places in chosen.items()}
         draw_neighbors(subject.retrieved, titled, labels, subject.class_names, subject.thumbnail, path)
         return [path]
 
 
-def chosen_queries(retrieved, labels, count, seed=0):
+def chosen_queries(retrieved: Retrieved, labels: Labels, count: int, seed: int = 0) -> dict[str, np.ndarray]:
     """Returns kind to places in `retrieved.queries`: `best`, `worst` and `random` ones.
 
     The best queries have the most right neighbors, the worst have their first right neighbor farthest behind. Of each
@@ -58,7 +61,14 @@ def chosen_queries(retrieved, labels, count, seed=0):
     return {kind: _of_different_classes(each, classes, count) for kind, each in {**found, "random": others}.items()}
 
 
-def draw_neighbors(retrieved, chosen, labels, names, thumbnail, path):
+def draw_neighbors(
+    retrieved: Retrieved,
+    chosen: Mapping[str, np.ndarray],
+    labels: Labels,
+    names: Mapping[int, str],
+    thumbnail: Thumbnail,
+    path: FilePath,
+) -> None:
     """Draws a sheet with a row for each chosen query: the query, then its nearest neighbors.
 
     Neighbors of its class have a green frame, others a red one.

@@ -3,13 +3,16 @@
 import numpy as np
 
 from tfdml.evaluation.diversity import learners_of, only_one_right
-from tfdml.reporting.sheet import FRAME, RIGHT, WRONG, Sheet
+from tfdml.registry.annotations import Embeddings, FilePath, Labels
+from tfdml.reporting.sheet import FRAME, RIGHT, WRONG, Sheet, Thumbnail
 
 # Sizes on the sheet, in pixels.
 SIDE, GAP, HEAD = 72, 8, 18
 
 
-def draw_only_one_right(embeddings, labels, count, thumbnail, path, *, of_each=3):
+def draw_only_one_right(
+    embeddings: Embeddings, labels: Labels, count: int, thumbnail: Thumbnail, path: FilePath, *, of_each: int = 3
+) -> int:
     """Draws a sheet with a row for each such image: the image, then the nearest neighbor by each learner.
 
     Neighbors of its class have a green frame, others a red one (Figure 9 of Divide and Conquer).

@@ -1,9 +1,12 @@
 """Draws Recall@K against K."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from tfdml.evaluation.diversity import learners_of
 from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
 from tfdml.reporting.chart import COLORS, label, legend_above, new_chart, save_chart
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.subject import looked_up
@@ -33,14 +36,14 @@ class Recall(Picture):
         return [path]
 
 
-def recall_ranks(most):
+def recall_ranks(most: int) -> list[int]:
     """Returns the K to draw, up to `most`: on a logarithmic axis evenly apart, and the powers of 2."""
     most = max(int(most), 2)
     powers = 2 ** np.arange(int(np.log2(most)) + 1)
     return np.union1d(powers, np.unique(np.geomspace(1, most, 40).round().astype(int)))
 
 
-def draw_recall(curves, path):
+def draw_recall(curves: Mapping[str, tuple[Sequence[int], Sequence[float]]], path: FilePath) -> None:
     """Draws curves of Recall@K on a logarithmic axis.
 
     Args:

@@ -5,6 +5,7 @@ import numpy as np
 from tfdml.evaluation.diversity import PAIRS, positive_pairs
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.registry import register
+from tfdml.registry.annotations import Distance, Embeddings, FilePath, Labels
 from tfdml.reporting.chart import COLORS, legend_above, new_chart, save_chart
 from tfdml.reporting.picture import Picture
 
@@ -23,7 +24,9 @@ class Similarities(Picture):
         return [path]
 
 
-def draw_similarities(embeddings, labels, path, *, distance="cosine", seed=0):
+def draw_similarities(
+    embeddings: Embeddings, labels: Labels, path: FilePath, *, distance: Distance = "cosine", seed: int = 0
+) -> None:
     """Draws histograms of the similarities of positive pairs and of negative pairs, and where they part.
 
     Args:

@@ -1,12 +1,15 @@
 """Tells which places of two images make their embeddings similar, and draws it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import keras
 import matplotlib
 import numpy as np
 from PIL import Image
 
 from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.sheet import FRAME, MUTED, RIGHT, WRONG, Sheet
 
@@ -32,7 +35,7 @@ class Similarity(Picture):
 
     def draw(self, subject, folder):
         retrieved, path = subject.retrieved, folder / "similarity.png"
-        chosen = _with_neighbors(retrieved, subject.experiment.settings.seed)
+        chosen = _with_neighbors(retrieved, subject.experiment.settings.run.seed)
         if not chosen:
             return []
         rows = np.stack([retrieved.queries[chosen], retrieved.rows[chosen, 0]], axis=1)
@@ -67,7 +70,7 @@ class SimilarityMap(NamedTuple):
     of_b: np.ndarray
 
 
-def similarity_map(model, a, b, *, learner=None):
+def similarity_map(model: keras.Model, a: np.ndarray, b: np.ndarray, *, learner: int | None = None) -> SimilarityMap:
     """Divides the inner product of two images' embeddings among the places of the last feature map, exactly.
 
     Where features are pooled over places and a linear layer follows, an embedding is the sum of what each place
@@ -98,7 +101,7 @@ def similarity_map(model, a, b, *, learner=None):
     return similarity_maps(model, images, learner=learner)[0]
 
 
-def similarity_maps(model, images, *, learner=None):
+def similarity_maps(model: keras.Model, images: np.ndarray, *, learner: int | None = None) -> list[SimilarityMap]:
     """Divides the inner products of the first image's embedding with those of the others, as `similarity_map` does.
 
     Args:
@@ -128,7 +131,9 @@ def similarity_maps(model, images, *, learner=None):
     ]
 
 
-def draw_similarities_of_places(pairs, path):
+def draw_similarities_of_places(
+    pairs: Sequence[tuple[np.ndarray, np.ndarray, SimilarityMap, bool]], path: FilePath
+) -> None:
     """Draws pairs of images, each image beside a copy that shows the shares of its places.
 
     Red places make the two more similar, blue ones less. The colors of both images of a pair have the same scale.

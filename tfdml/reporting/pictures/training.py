@@ -1,8 +1,12 @@
 """Draws what was measured during training."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from matplotlib.figure import Figure
 
 from tfdml.registry import register
+from tfdml.registry.annotations import FilePath
 from tfdml.reporting.chart import COLORS, label, save_chart
 from tfdml.reporting.picture import Picture
 
@@ -56,7 +60,7 @@ def training_curves(events):
     return found
 
 
-def draw_training(events, path):
+def draw_training(events: Sequence[Mapping[str, Any]], path: FilePath) -> int:
     """Draws the curves of a run, which may still be going on, against steps.
 
     Args:

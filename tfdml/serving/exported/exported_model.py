@@ -1,12 +1,17 @@
 """SavedModels that take image files, as embedders."""
 
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
+from pipelines.datasets.dataset import Split
 from pipelines.datasets.decoding_cost import why_costly
 from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import READING_ERRORS, about_position, naming_image
 from tfdml.console.progress_bar import ProgressBar
+from tfdml.registry.annotations import FilePath
 from tfdml.serving.exported.model_card import read_card
 from tfdml.serving.exported.model_files import saved_model_folder
 
@@ -20,7 +25,7 @@ class ExportedModel:
         path: its folder, or the one of its only version.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: FilePath):
         self.path = path = saved_model_folder(path)
         try:
             # Functions of a model live as long as it does.
@@ -35,21 +40,21 @@ class ExportedModel:
             )
 
     @property
-    def signatures(self):
+    def signatures(self) -> Mapping[str, Callable[..., Any]]:
         """Name to function, see `tfdml.serving.export`."""
         return self._model.signatures
 
     @property
-    def dimension(self):
+    def dimension(self) -> int:
         """Number of dimensions of the embedding."""
         return self._serve.structured_outputs["embedding"].shape[-1]
 
     @property
-    def metric(self):
+    def metric(self) -> str:
         """How embeddings are compared, `cosine` or `euclidean`, as the model's card says; `cosine` without a card."""
         return read_card(self.path).get("embedding", {}).get("metric", "cosine")
 
-    def embed_contents(self, contents):
+    def embed_contents(self, contents: Sequence[bytes]) -> tuple[np.ndarray, np.ndarray]:
         """Returns embeddings `[B, D]` of the contents of image files, float32, and whether each could be read, `[B]`.
 
         An embedding of an image that cannot be read means nothing. One that takes too long to decode counts as such.
@@ -60,7 +65,7 @@ class ExportedModel:
         # Models that were exported by earlier versions do not refuse it themselves.
         return self._tried([b"" if why_costly(each) else each for each in contents])
 
-    def read(self, contents):
+    def read(self, contents: bytes) -> Any:
         """Returns what `embed_read` takes of an image file: its pixels, or None if it cannot be read.
 
         Of a model without the signature `read_image`, which earlier versions exported, it is the contents.
@@ -74,7 +79,7 @@ class ExportedModel:
         except READING_ERRORS:
             return None
 
-    def embed_read(self, images):
+    def embed_read(self, images: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Returns what `embed_contents` does, of a list of what `read` returned, or of contents as they are."""
         embeddings, valid = np.zeros((len(images), self.dimension), np.float32), np.ones(len(images), bool)
         files = np.array([isinstance(image, bytes) for image in images])
@@ -97,7 +102,7 @@ class ExportedModel:
         embeddings, valid = zip(*found, strict=True)
         return np.concatenate(embeddings), np.concatenate(valid)
 
-    def embed_split(self, split, batch_size=128):
+    def embed_split(self, split: Split, batch_size: int = 128) -> np.ndarray:
         """Returns the embeddings `[N, D]` of the images of a `pipelines.datasets.Split`."""
         if split.boxes is not None:
             raise ValueError(f"The SavedModel {self.path} takes whole images, but the dataset crops them to boxes.")

@@ -1,13 +1,18 @@
 """SavedModels that take image files and return embeddings, and run without tfdml."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
 from tfdml.methods import EmbeddingModel
+from tfdml.registry.annotations import FilePath
 from tfdml.serving.exported.batch_decoding import check_all, decoded
 
 
-def export(model, preprocessor, path, *, tolerant=False, projection=None):
+def export(
+    model: keras.Model, preprocessor: Any, path: FilePath, *, tolerant: bool = False, projection: Any = None
+) -> None:
     """Writes a SavedModel.
 
     | signature | input | output |

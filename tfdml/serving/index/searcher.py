@@ -5,12 +5,16 @@ import dataclasses
 import io
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 
 from pipelines.preprocessing import why_no_pixels
 from pipelines.reading.given_images import listed
+from pipelines.reading.sources import Images
+from tfdml.registry.annotations import Embeddings, FilePath
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.model_files import saved_model_folder
@@ -51,7 +55,7 @@ class Searcher:
     Example: `Searcher("index").search(["car.jpg"], k=5)`.
     """
 
-    def __init__(self, index, model=None):
+    def __init__(self, index: FilePath, model: FilePath | None = None):
         folder = IndexFolder(index)
         self._open(folder, folder.manifest())
         self._model_path = saved_model_folder(model) if model else self.folder.model
@@ -63,7 +67,7 @@ class Searcher:
         self._index = folder.read_index(manifest)
         self._ids, self._paths, self._labels = folder.read_images(manifest)
 
-    def reopened(self):
+    def reopened(self) -> Self:
         """Returns a `Searcher` of what the index is now, with the same model; itself if the index has not changed."""
         folder = IndexFolder(self.folder.path)
         manifest = folder.manifest()
@@ -79,7 +83,7 @@ class Searcher:
         return len(self._paths)
 
     @property
-    def model(self):
+    def model(self) -> ExportedModel:
         """The `ExportedModel`, loaded when it is first needed."""
         with self._lock:
             if self._model is None:
@@ -87,27 +91,27 @@ class Searcher:
             return self._model
 
     @property
-    def ids(self):
+    def ids(self) -> np.ndarray:
         """`[N]`: the ids of all images."""
         return self._ids
 
     @property
-    def labels(self):
+    def labels(self) -> list[str | None]:
         """List of the labels of all images, None where one has none."""
         return self._labels
 
-    def read(self, contents):
+    def read(self, contents: bytes) -> Any:
         """Returns what `embed_read` takes of the contents of an image file; None if it cannot be read."""
         return self.model.read(contents)
 
-    def embed_read(self, images):
+    def embed_read(self, images: Sequence[Any]) -> tuple[np.ndarray, np.ndarray]:
         """Returns embeddings `[N, D]`, and whether each image could be read, `[N]`, of a list of what `read` returned.
 
         They are embedded at once.
         """
         return self.model.embed_read(images)
 
-    def search(self, images, k=10):
+    def search(self, images: Images, k: int = 10) -> list[list[Neighbor]]:
         """Returns for each image a list of the k nearest `Neighbor`s, the nearest first.
 
         Args:
@@ -116,7 +120,7 @@ class Searcher:
         """
         return self.neighbors(*self.nearest(self.embed(images), k))
 
-    def embed(self, images):
+    def embed(self, images: Images) -> np.ndarray:
         """Returns the embeddings `[N, D]` of images as `search` takes them; one that cannot be read is a ValueError."""
         images = listed(images)
         embeddings, valid = self.embed_readable(images)
@@ -126,7 +130,7 @@ class Searcher:
             raise ValueError(f"{name} cannot be read: expected a whole JPEG, PNG or still WebP.")
         return embeddings
 
-    def embed_readable(self, images):
+    def embed_readable(self, images: Images) -> tuple[np.ndarray, np.ndarray]:
         """Returns embeddings `[N, D]`, and whether each image could be read, `[N]`.
 
         Args:
@@ -140,7 +144,7 @@ class Searcher:
             embeddings[part], valid[part] = self.model.embed_contents(contents)
         return embeddings, valid
 
-    def nearest(self, embeddings, k):
+    def nearest(self, embeddings: Embeddings, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns similarities `[Q, k]`, descending, and rows of the index `[Q, k]`; -1 where none was found.
 
         Args:
@@ -154,19 +158,19 @@ class Searcher:
         # Rounding can make squared distances negative, and similarities larger than 1.
         return -np.sqrt(np.maximum(found, 0)) if metric == "euclidean" else np.minimum(found, 1.0), rows
 
-    def neighbors(self, similarities, rows):
+    def neighbors(self, similarities: np.ndarray, rows: np.ndarray) -> list[list[Neighbor]]:
         """Returns for each query a list of `Neighbor`s of what `nearest` returns."""
         return [
             [self.image(row, similarity) for similarity, row in zip(*each, strict=True) if row >= 0]
             for each in zip(similarities.tolist(), rows.tolist(), strict=True)
         ]
 
-    def file_of(self, id):
+    def file_of(self, id: int) -> str | None:
         """Returns the path of the image with an id; None if the index has no such image."""
         rows = np.flatnonzero(self._ids == id)
         return self.folder.file_of(self._paths[rows[0]]) if len(rows) else None
 
-    def image(self, row, similarity):
+    def image(self, row: int, similarity: float) -> Neighbor:
         """Returns the `Neighbor` at a row of the index."""
         return Neighbor(int(self._ids[row]), self.folder.file_of(self._paths[row]), self._labels[row], similarity)
 

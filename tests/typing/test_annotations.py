@@ -1,0 +1,197 @@
+"""Public functions and classes are annotated, and their docstrings list their arguments."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+import re
+import types
+import typing
+from pathlib import Path
+
+import pytest
+
+import tfdml
+from tfdml import registry
+from tfdml.registry import one_of
+from tfdml.registry.argument_checks import expected_of, expects
+
+OURS = ("tfdml", "pipelines")
+# Packages that hand names on; of the others, the public functions and classes of a module are for users.
+FACES = """
+tfdml tfdml.backbones tfdml.callbacks tfdml.evaluation tfdml.heads tfdml.layers tfdml.memories tfdml.methods
+tfdml.optimizers tfdml.reporting tfdml.serving tfdml.data pipelines.datasets pipelines.sampling
+""".split()
+OPEN = ("tfdml.functional", "pipelines.images")
+# Functions of losses are derived from their classes: what editors see of them is in `losses_pass.py`.
+KINDS = [kind for kind in registry.ROOMS if kind != "loss"]
+
+
+def is_ours(thing):
+    return getattr(thing, "__module__", "").split(".")[0] in OURS
+
+
+def public(module):
+    """Functions and classes of a module that are for users: those in its `__all__`, or else those that it defines."""
+    names = getattr(module, "__all__", None) or [name for name in vars(module) if not name.startswith("_")]
+    things = [getattr(module, name) for name in names]
+    handed = [thing for thing in things if isinstance(thing, type | types.FunctionType) and is_ours(thing)]
+    return handed if hasattr(module, "__all__") else [each for each in handed if each.__module__ == module.__name__]
+
+
+def modules(package):
+    found = importlib.import_module(package)
+    return [importlib.import_module(f"{package}.{each.name}") for each in pkgutil.iter_modules(found.__path__)]
+
+
+def returned(thing):
+    """Our own classes in the annotation of what a function returns."""
+    pending, found = [typing.get_type_hints(inspect.unwrap(thing)).get("return")], []
+    while pending:
+        each = pending.pop()
+        pending += typing.get_args(each)
+        found += [each] if isinstance(each, type) and is_ours(each) else []
+    return found
+
+
+def methods_of(cls):
+    """`{name: function}` of a class's public methods and properties; those that override others have their types."""
+    inherited = {name for base in cls.__mro__[1:] for name in vars(base)}
+    found = {}
+    for name, value in vars(cls).items():
+        function = getattr(value, "fget", None) or getattr(value, "__func__", value)
+        if inspect.isfunction(function) and not name.startswith("_") and name not in inherited:
+            found[name] = function
+    return found
+
+
+def gaps_of_function(function, skipped=0, returns=True):
+    signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())[skipped:]
+    gaps = [each.name for each in parameters if each.annotation is each.empty]
+    return gaps + ["return"] * (returns and signature.return_annotation is signature.empty)
+
+
+def gaps(thing):
+    """Parameters of a function or class, and of its methods, without an annotation; `return` where that has none."""
+    if not isinstance(thing, type):
+        return gaps_of_function(thing)
+    own = inspect.unwrap(vars(thing).get("__init__", object.__init__))
+    # That of a class with fields has their annotations.
+    has_own = inspect.isfunction(own) and not hasattr(own, "takes_fields")
+    found = gaps_of_function(own, 1, returns=False) if has_own else []
+    for name, function in methods_of(thing).items():
+        static = isinstance(inspect.getattr_static(thing, name), staticmethod)
+        found += [f"{name}: {gap}" for gap in gaps_of_function(function, 0 if static else 1)]
+    return found
+
+
+def described(cls):
+    """Names of the arguments that the docstring of a class lists."""
+    section = (inspect.getdoc(cls) or "").partition("Args:\n")[2]
+    # An entry has an indent of four, and its text a deeper one; several names may share an entry.
+    entries = re.findall(r"^ {4}([\w*][^:]*):", section, re.MULTILINE)
+    return set(re.findall(r"\w+", " ".join(entries)))
+
+
+def literals(annotation):
+    """The values that an annotation allows by `Literal`, as texts."""
+    if typing.get_origin(annotation) is typing.Literal:
+        return {repr(value) for value in typing.get_args(annotation)}
+    return set().union(*map(literals, typing.get_args(annotation)))
+
+
+def allowed(thing):
+    """`{argument: (values that its rule allows, those that its annotation does)}` for arguments with a choice."""
+    function = inspect.unwrap(thing.__init__ if isinstance(thing, type) else thing)
+    hints, found = typing.get_type_hints(function), {}
+    for name, expected in expected_of(thing).items():
+        words = re.fullmatch(r"(?:None or )?one of (.*)", expected.words)
+        if words and name in hints:
+            found[name] = (set(words[1].split(", ")), literals(hints[name]))
+    return found
+
+
+@pytest.fixture(scope="module")
+def things():
+    """All that is public, its base classes, and the classes that it returns."""
+    pending = [thing for name in FACES for thing in public(importlib.import_module(name))]
+    pending += [thing for package in OPEN for module in modules(package) for thing in public(module)]
+    pending += [thing for kind in KINDS for thing in registry.registered(kind).values()]
+    found = {}
+    while pending:
+        thing = pending.pop()
+        if f"{thing.__module__}.{thing.__qualname__}" not in found:
+            found[f"{thing.__module__}.{thing.__qualname__}"] = thing
+            functions = methods_of(thing).values() if isinstance(thing, type) else [thing]
+            pending += filter(is_ours, thing.__mro__ if isinstance(thing, type) else ())
+            pending += [cls for function in functions for cls in returned(function)]
+    return dict(sorted(found.items()))
+
+
+def test_all_that_is_public_is_annotated(things):
+    assert len(things) > 150
+    assert {name: found for name, thing in things.items() if (found := gaps(thing))} == {}
+
+
+def test_docstrings_of_classes_list_their_arguments(things):
+    missing = {}
+    for name, thing in things.items():
+        if isinstance(thing, type):
+            arguments = [each.name for each in inspect.signature(thing).parameters.values()]
+            missing[name] = [each for each in arguments if each not in {*described(thing), "kwargs", "args"}]
+    assert {name: arguments for name, arguments in missing.items() if arguments} == {}
+
+
+def test_annotations_have_the_words_of_the_rules(things):
+    found = {name: choices for name, thing in things.items() if (choices := allowed(thing))}
+    assert len(found) > 15
+    wrong = {name: choices for name, choices in found.items() if any(ours != rule for rule, ours in choices.values())}
+    assert wrong == {}
+
+
+def test_a_word_that_no_rule_has_is_found():
+    @expects(kind=one_of("warm", "cold"))
+    def part(kind: typing.Literal["warm", "hot"] = "warm"):
+        pass
+
+    assert allowed(part) == {"kind": ({"'warm'", "'cold'"}, {"'warm'", "'hot'"})}
+
+
+def test_a_class_without_a_described_argument_is_found():
+    class Part:
+        """A part.
+
+        Args:
+            first, second: two of size:
+                third, and so on.
+            **kwargs: others.
+        """
+
+    assert described(Part) == {"first", "second", "kwargs"}
+
+
+def test_a_parameter_without_an_annotation_is_found():
+    class Part:
+        def __init__(self, size, name: str):
+            pass
+
+        def grow(self, by: int):
+            pass
+
+        def _hidden(self, by):
+            pass
+
+    Part.__module__ = Part.__init__.__module__ = "tfdml.part"
+
+    def function(first: int, second) -> int:
+        return first
+
+    assert gaps(Part) == ["size", "grow: return"] and gaps(function) == ["second"]
+
+
+def test_the_stub_has_the_public_names():
+    """Of a name that it lacks an editor would know nothing."""
+    stub = ast.parse((Path(tfdml.__file__).parent / "__init__.pyi").read_text())
+    names = [alias.asname for node in ast.walk(stub) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    assert sorted(names) == dir(tfdml)
