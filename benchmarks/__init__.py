@@ -1,1 +1,1 @@
-"""Side-by-side measurements; not installed."""
+"""Measurements of speed, and studies of scores; not installed."""

@@ -4,7 +4,7 @@ import os
 
 import tensorflow as tf
 
-from pipelines.reading.file_reader import file_reader
+from pipelines.reading.file_reader import PackedReader, file_reader
 
 # Row arithmetic costs little more for many steps than for one, so several are computed in one call: at most this many,
 # and fewer where batches are large, because its memory grows with the square of a batch.
@@ -141,11 +141,12 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
 
 def _decoded(rows, read, image_of):
     """Returns a dataset of what `image_of` makes of contents, a row, and what stands behind the row in its element."""
-    many = getattr(read, "many", None)
-    if many is None:
+    if not isinstance(read, PackedReader):
         one = as_it_is(lambda row, *about: image_of(read(row), row, *about))
         return rows.map(one, num_parallel_calls=READS)
-    several = rows.batch(RECORDS).map(as_it_is(lambda row, *about: (many(row), row, *about)), num_parallel_calls=CORES)
+    several = rows.batch(RECORDS).map(
+        as_it_is(lambda row, *about: (read.many(row), row, *about)), num_parallel_calls=CORES
+    )
     return several.unbatch().map(as_it_is(image_of), num_parallel_calls=READS)
 
 

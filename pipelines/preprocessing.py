@@ -109,8 +109,10 @@ def declared_by(network):
     Args:
         network: a backbone, or a model with one.
     """
-    backbone = getattr(network, "backbone", network)
     names = ("mean", "std", "channels", "image_size")
+    # Models of methods have one.
+    backbone = getattr(network, "backbone", network)
+    # A user's own declares some, or none.
     return {name: getattr(backbone, name) for name in names if hasattr(backbone, name)}
 
 

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shlex
-import types
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from pipelines.datasets import load
 from tests.commands import ROOT, assert_one_error, run
 from tests.pipelines.tiny_datasets import picture
 from tests.run_helpers import MODEL_FLAGS, result
+from tfdml.console.settings import EvaluationSettings
 from tfdml.run.experiment.splits import held_out
 
 pytestmark = pytest.mark.slow
@@ -70,10 +70,10 @@ def test_too_many_classes_in_a_batch_are_explained(tmp_path):
     told = "--sampler=pxk(classes=8): pxk(classes=8) needs that many classes"
     assert_one_error(done, told, "have 6. Lower classes.", by_share, by_validation + share, "Or hold out fewer.")
     dataset = load(spec, data_dir=str(tmp_path / "photos"))
-    settings = types.SimpleNamespace(evaluate_on="validation", folds=2)
-    folded = held_out(settings, dataset, dataset.fold(0, folds=2, seed=0)[1])
+    evaluation = EvaluationSettings(evaluate_on="validation", folds=2)
+    folded = held_out(evaluation, dataset, dataset.fold(0, folds=2, seed=0)[1])
     assert folded == [by_share, by_validation.replace("1 of", "4 of") + "--folds=2."]
-    assert held_out(types.SimpleNamespace(evaluate_on="test"), dataset, dataset.test) == [by_share]
+    assert held_out(EvaluationSettings(), dataset, dataset.test) == [by_share]
 
 
 def test_the_table_of_the_page_is_read(tmp_path):

@@ -6,6 +6,8 @@ from tests.rooms import ROOT, TABLE, arrows, imported, trees
 
 FILES = ("tfdml", "pipelines")
 MOST_LINES, MOST_LINES_OF_COMMANDS, MEDIAN_OF_FUNCTIONS = 250, 80, 8
+# Of `hasattr`, and of `getattr` with a default.
+MOST_GUESSES = 20
 # What the house has; a new room needs a reason.
 MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 35, 8, 115, 34
 
@@ -80,6 +82,23 @@ def test_only_command_lines_read_flags():
 
 def test_no_assert_statement():
     assert offenders(lambda _, tree: [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Assert)]) == {}
+
+
+def guesses(tree):
+    """Calls that ask whether something has an attribute."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    return [call for call in calls if call.func.id == "hasattr" or (call.func.id == "getattr" and len(call.args) > 2)]
+
+
+def guesses_without_a_reason(file, tree):
+    lines = (ROOT / file).read_text().splitlines()
+    return [call.lineno for call in guesses(tree) if not lines[call.lineno - 2].lstrip().startswith("#")]
+
+
+def test_few_guesses_whether_there_is_an_attribute():
+    """Most things declare what they have, or are of a known class; a comment above says why one does not."""
+    assert sum(len(guesses(tree)) for tree in trees(*FILES).values()) <= MOST_GUESSES
+    assert offenders(guesses_without_a_reason) == {}
 
 
 def test_files_stay_short():

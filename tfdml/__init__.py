@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from types import ModuleType
 
 from tfdml.console import startup
 from tfdml.console.version import __version__
@@ -43,7 +44,7 @@ if startup.begin():
         __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers", "reporting"]
         __all__ += ["serving"]
 
-    _guided = [module for name, module in globals().items() if name in __all__ and hasattr(module, "__path__")]
+    _guided = [module for name, module in globals().items() if name in __all__ and isinstance(module, ModuleType)]
     suggestions.guide(*_guided)
 
 hand_on("tfdml.arguments", "tfdml.registry")

@@ -30,18 +30,17 @@ def main():
         raise ValueError(f"--out={out}: there is no folder {out.absolute().parent}.")
     if out.suffix.lower() != ".png":
         raise ValueError(f"--out={out}: expected a name that ends in .png.")
-    settings = tfdml_flags.settings_of(TRAINING_FLAGS)
     # One batch, in this process.
-    vars(settings).update(devices="auto", cache="none")
-    experiment = Experiment.of(settings, set_up(settings))
+    settings = tfdml_flags.settings_of(TRAINING_FLAGS).replace(devices="auto", cache="none")
+    experiment = Experiment.of(settings, set_up(settings.run))
     # All that decides how images are prepared.
-    model = SimpleNamespace(backbone=registry.create("backbone", settings.backbone))
+    model = SimpleNamespace(backbone=registry.create("backbone", settings.network.backbone))
     with experiment.naming_unreadable():
         batch = training_batch if flags.FLAGS.split == "train" else evaluation_batch
         images, labels, names, transform = batch(experiment, model, flags.FLAGS.step)
     size = f"{images.shape[1]} × {images.shape[2]}"
     kind = f"{'training' if flags.FLAGS.split == 'train' else 'evaluation'} batch {flags.FLAGS.step}"
-    about = f"{settings.dataset}, {kind}: {len(images)} images of {len(set(labels.tolist()))} classes, {size}"
+    about = f"{settings.data.dataset}, {kind}: {len(images)} images of {len(set(labels.tolist()))} classes, {size}"
     shown = slice(flags.FLAGS.images)
     about_pixels = experiment.images.preprocessing(model)
     pictures = pixels_of(images[shown], about_pixels.mean, about_pixels.std, about_pixels.channels)
@@ -53,30 +52,31 @@ def training_batch(experiment, model, step):
     """Images and labels of the batch of a step, the names of classes, and the transform."""
     import tensorflow as tf
 
-    from tfdml.run.experiment.length import steps_per_epoch_of
+    from tfdml.run.experiment.length import Length
     from tfdml.run.training.sampler import make_sampler
 
     settings, train = experiment.settings, experiment.splits.train
-    sampler = make_sampler(settings, experiment.splits)
-    steps_per_epoch = steps_per_epoch_of(settings, len(train) // sampler.batch_size)
-    progress = SimpleNamespace(pipeline_step=tf.Variable(step, dtype=tf.int64), steps_per_epoch=steps_per_epoch)
-    length = steps_per_epoch - step % steps_per_epoch
-    images, labels = next(iter(experiment.images.training(model, sampler, progress, length)))
-    return images.numpy(), labels.numpy(), train.class_names, settings.train_transform
+    sampler = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
+    length = Length.of(settings.length, settings.evaluation, len(train) // sampler.batch_size)
+    of_epoch = length.steps_per_epoch
+    progress = SimpleNamespace(pipeline_step=tf.Variable(step, dtype=tf.int64), steps_per_epoch=of_epoch)
+    images, labels = next(iter(experiment.images.training(model, sampler, progress, of_epoch - step % of_epoch)))
+    return images.numpy(), labels.numpy(), train.class_names, settings.images.train_transform
 
 
 def evaluation_batch(experiment, model, number):
     """The same of a batch of evaluation on the test split."""
     import numpy as np
 
-    size, test = experiment.settings.eval_batch_size, experiment.splits.test
+    settings, test = experiment.settings.images, experiment.splits.test
+    size = settings.eval_batch_size
     batches = -(-len(test) // size)
     if number >= batches:
         raise ValueError(f"--step={number}: evaluation has {batches} batches of {size} images, counted from 0.")
     rows = np.arange(number * size, min((number + 1) * size, len(test)))
     split = test.where(rows)
     images = next(iter(experiment.images.evaluation(split, model))).numpy()[: len(split)]
-    return images, split.labels, test.class_names, experiment.settings.test_transform
+    return images, split.labels, test.class_names, settings.test_transform
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def main():
     settings, serialized = tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS)
     run_dir, named = _folder()
     try:
-        if settings.members:
+        if settings.run.members:
             _train_members(settings, run_dir, serialized)
         elif flags.FLAGS.member is not None:
             raise ValueError("--member is the number of one of --members; give their number, too.")

@@ -137,7 +137,7 @@ class _Budget:
 
 
 def _extract_tar(archive, folder, budget):
-    if not hasattr(tarfile, "data_filter"):
+    if sys.version_info < (3, 11, 4):
         raise ValueError(f"Unpacking {archive} needs Python 3.11.4 or later; unpack it by hand.")
     with tarfile.open(archive, tarinfo=_Member) as tar:
         for member in tar:

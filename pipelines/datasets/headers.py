@@ -1,5 +1,6 @@
 """Checks the headers of image files, before anything is decoded."""
 
+import os
 import struct
 
 # Pillow's names of the formats that `pipelines.images.decoding` reads; MPO is a JPEG with further pictures behind it.
@@ -23,12 +24,12 @@ def wrong_header(path, most_pixels=MOST_PIXELS):
         most_pixels: how many the image may have.
     """
     try:
-        if not hasattr(path, "read"):
+        if isinstance(path, str | os.PathLike):
             with open(path, "rb") as file:
                 return _wrong(file, most_pixels)
         return _wrong(path, most_pixels)
     except OSError as error:
-        return f"is not a readable image ({getattr(error, 'strerror', None) or error})"
+        return f"is not a readable image ({error.strerror or error})"
 
 
 def _wrong(file, most_pixels):

@@ -40,8 +40,8 @@ def tfds(name: str, data_dir: FilePath | None = None, image: str = "image", labe
         if feature not in features:
             raise ValueError(f"tfds({name!r}) has no feature {feature!r}; it has {', '.join(sorted(features))}.")
     parts = {part: _read(tensorflow_datasets, builder, part, image, label) for part in sorted(builder.info.splits)}
-    names = getattr(features[label], "names", None)
-    names = None if names is None else dict(enumerate(names))
+    is_named = isinstance(features[label], tensorflow_datasets.features.ClassLabel)
+    names = dict(enumerate(features[label].names)) if is_named else None
     return Dataset(f"tfds({name})", *_divide(parts, names))
 
 

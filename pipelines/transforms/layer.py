@@ -77,7 +77,7 @@ def _drawn(written, made, image, seed):
             raise ValueError(f"{written} fails on an image of shape {tuple(image.shape)}: {reason}") from error
     _refuse_weights(written, made)
     if not (tf.is_tensor(images) and images.shape.rank == 4 and images.shape[0] == 1 and images.shape[3] == 3):
-        shape = getattr(images, "shape", type(images).__name__)
+        shape = images.shape if tf.is_tensor(images) else type(images).__name__
         raise ValueError(f"{written} makes {shape} of a batch of one image; expected (1, height, width, 3).")
     return tf.clip_by_value(tf.cast(images[0], tf.float32), 0.0, 255.0)
 
@@ -87,9 +87,10 @@ def _class_of(name):
     package, _, short = name.rpartition(".")
     found = None
     if package in ("", "keras"):
-        found = getattr(keras.layers, short, None) or keras.saving.get_registered_object(short)
+        found = vars(keras.layers).get(short) or keras.saving.get_registered_object(short)
     if package in ("", "keras_cv") and found is None:
-        found = getattr(_keras_cv_layers(), short, None)
+        layers = _keras_cv_layers()
+        found = vars(layers).get(short) if layers else None
     if not (inspect.isclass(found) and issubclass(found, keras.layers.Layer)):
         known = _known_layers()
         missing = "" if _keras_cv_layers() else " keras-cv is not installed; it is the extra keras-cv."
@@ -159,8 +160,8 @@ def _keras_cv_layers():
 
 def _known_layers():
     """Returns the names of Keras' layers of image preprocessing."""
-    modules = {name: getattr(getattr(keras.layers, name), "__module__", "") for name in dir(keras.layers)}
-    return [name for name, module in modules.items() if "image_preprocessing" in module and name not in MIXING]
+    kinds = {name: kind for name, kind in sorted(vars(keras.layers).items()) if inspect.isclass(kind)}
+    return [name for name, kind in kinds.items() if "image_preprocessing" in kind.__module__ and name not in MIXING]
 
 
 def _is_allowed(kind):

@@ -8,7 +8,7 @@ import keras
 import numpy as np
 import pytest
 
-from benchmarks.pretrain_toycars import check_designs
+from benchmarks.studies.pretrain_toycars import check_designs
 from tfdml.backbones import Backbone, Small
 from tfdml.backbones.small import TOYCARS
 from tfdml.run.directory.model_files import load_weights

@@ -1,7 +1,6 @@
 """What a backbone declares of its images is what training, evaluation and serving do."""
 
 import io
-import types
 
 import keras
 import numpy as np
@@ -16,6 +15,7 @@ from pipelines.preprocessing import declared_by, image_size_of, preprocessing_of
 from pipelines.sampling import PxK
 from tfdml import serving
 from tfdml.console import flags
+from tfdml.console.settings import ImageSettings
 from tfdml.registry.arguments import MOST_SIDE
 from tfdml.run.experiment.image_data import ImageData
 
@@ -43,9 +43,7 @@ def pictures():
 
 def test_training_evaluation_and_serving_agree(tmp_path):
     model, split = caffe_like_model(), pictures()
-    given = {"image_size": 0, "shrink_decoding": False, "cache": "none", "cache_memory": 0, "cache_dir": ""}
-    settings = types.SimpleNamespace(**given, max_bad_images=0)
-    prepare = ImageData(settings, strategy=None).preprocessor(model, "warp")
+    prepare = ImageData(ImageSettings(), strategy=None).preprocessor(model, "warp")
     expected = (COLOURS[:, ::-1] - np.array(MEAN)) / np.array(STD)
 
     (evaluated,) = evaluation_batches(split, prepare, batch_size=4)

@@ -22,7 +22,7 @@ from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK
 from tfdml import registry
 from tfdml.backbones.backbone import Backbone
-from tfdml.callbacks import WeightAverage
+from tfdml.callbacks import ImageProxies, WeightAverage
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.run.directory.checkpoint_folder import snapshot
 from tfdml.run.training.progress import Progress
@@ -89,10 +89,17 @@ CASES = {
 IN_FLOAT32 = {f"{name}_in_float32": CASES[name] for name in ("pairs", "groups", "shards")}
 
 
-class HeldProxies(keras.callbacks.Callback):
+class HeldProxies(ImageProxies):
     """Stands for what computes proxies from images: they stay as they began."""
 
-    computes_proxies = True
+    def __init__(self):
+        super().__init__(images=None, labels=np.arange(8))
+
+    def set_model(self, model):
+        keras.callbacks.Callback.set_model(self, model)
+
+    def begin_epoch(self, epoch, goes_on):
+        pass
 
 
 def main(devices, folder, *cases):

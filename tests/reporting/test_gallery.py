@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from pipelines.datasets.dataset import Split
+from tfdml.console.settings import Settings
 from tfdml.evaluation.search import Search
 from tfdml.reporting.gallery import gallery_of_several
 
@@ -27,7 +28,7 @@ def subject_of(picture, labels):
         distance="cosine",
         class_names={},
         tells_places=False,
-        experiment=SimpleNamespace(images=images, settings=SimpleNamespace(test_transform="warp")),
+        experiment=SimpleNamespace(images=images, settings=Settings().replace(test_transform="warp")),
         model=None,
     )
 

@@ -104,6 +104,7 @@ def _save_position_embeddings(network):
     By default it saves them at their published size, and drops trained changes whose sum is not positive.
     """
     for layer in network.layers:
+        # The class is of a package that may not be installed, or have another name in its next version.
         if hasattr(layer, "interpolated_position_embeddings"):
             layer.save_own_variables = partial(keras.layers.Layer.save_own_variables, layer)
             layer.load_own_variables = partial(keras.layers.Layer.load_own_variables, layer)
@@ -111,8 +112,10 @@ def _save_position_embeddings(network):
 
 def _levels(network):
     """Returns the levels of a feature pyramid from shallow to deep, without one that is the output."""
+    # keras-cv names the layers of levels, keras-hub has their outputs, and some networks have no levels.
     if hasattr(network, "pyramid_level_inputs"):
         levels = {level: network.get_layer(layer).output for level, layer in network.pyramid_level_inputs.items()}
     else:
+        # See above.
         levels = getattr(network, "pyramid_outputs", {})
     return {level: features for level, features in levels.items() if features is not network.output}

@@ -48,24 +48,6 @@ ARGUMENTS = {"endpoints": several(text(), at_least=0), "output": optional(text()
 BEFORE = {"layer_names": "endpoints", "output_layer": "output"}
 
 
-@register("backbone", "keras_applications", **ARGUMENTS)
-def keras_applications(
-    name: str,
-    endpoints: Sequence[str] = (),
-    output: str | None = None,
-    alpha: float | None = None,
-    depth_multiplier: float | None = None,
-    minimalistic: bool = False,
-) -> "KerasApplication":
-    """A network of keras.applications by name; `imagenet` downloads its weights.
-
-    Args:
-        name: its name in keras.applications, such as "ResNet50".
-        endpoints, output, alpha, depth_multiplier, minimalistic: as of `tfdml.backbones.KerasApplication`.
-    """
-    return KerasApplication(name, endpoints, output, alpha, depth_multiplier, minimalistic)
-
-
 @keras.saving.register_keras_serializable(package="tfdml")
 @expects(**ARGUMENTS)
 class KerasApplication(Backbone):
@@ -140,6 +122,24 @@ class KerasApplication(Backbone):
         config = {BEFORE.get(name, name): value for name, value in config.items()}
         config |= config.pop("own_arguments", {})
         return super().from_config(config, custom_objects)
+
+
+@register("backbone", "keras_applications", **ARGUMENTS)
+def keras_applications(
+    name: str,
+    endpoints: Sequence[str] = (),
+    output: str | None = None,
+    alpha: float | None = None,
+    depth_multiplier: float | None = None,
+    minimalistic: bool = False,
+) -> KerasApplication:
+    """A network of keras.applications by name; `imagenet` downloads its weights.
+
+    Args:
+        name: its name in keras.applications, such as "ResNet50".
+        endpoints, output, alpha, depth_multiplier, minimalistic: as of `tfdml.backbones.KerasApplication`.
+    """
+    return KerasApplication(name, endpoints, output, alpha, depth_multiplier, minimalistic)
 
 
 def _how_to_fetch(error):

@@ -16,18 +16,6 @@ DEPTHS = {18: ((2, 2, 2, 2), False), 50: ((3, 4, 6, 3), True)}
 EPSILON = 1e-5
 
 
-@register("backbone", "resnet18")
-def resnet18() -> "ResNet":
-    """ResNet-18 in torchvision's layout; endpoints `stage1` to `stage4`."""
-    return ResNet(18)
-
-
-@register("backbone", "resnet50")
-def resnet50() -> "ResNet":
-    """ResNet-50 in torchvision's layout, which strides in the 3 × 3 convolution; endpoints `stage1` to `stage4`."""
-    return ResNet(50)
-
-
 @keras.saving.register_keras_serializable(package="tfdml")
 @expects()
 class ResNet(Backbone):
@@ -56,6 +44,18 @@ class ResNet(Backbone):
 
     def get_config(self):
         return {**super().get_config(), "depth": self.depth}
+
+
+@register("backbone", "resnet18")
+def resnet18() -> ResNet:
+    """ResNet-18 in torchvision's layout; endpoints `stage1` to `stage4`."""
+    return ResNet(18)
+
+
+@register("backbone", "resnet50")
+def resnet50() -> ResNet:
+    """ResNet-50 in torchvision's layout, which strides in the 3 × 3 convolution; endpoints `stage1` to `stage4`."""
+    return ResNet(50)
 
 
 def _block(features, width, stride, bottleneck, name):

@@ -11,7 +11,7 @@ from tfdml.registry.annotations import ModelArguments
 from tfdml.registry.arguments import Count, integer
 from tfdml.registry.parts import register
 
-# Written by `python -m benchmarks.pretrain_toycars`; the recipe and the checksum are next to it.
+# Written by `python -m benchmarks.studies.pretrain_toycars`; the recipe and the checksum are next to it.
 TOYCARS = Path(__file__).parent / "weights" / "small_toycars.weights.h5"
 
 

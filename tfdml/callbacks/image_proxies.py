@@ -28,9 +28,6 @@ class ImageProxies(EmbeddingCallback):
         **kwargs: other arguments of `EmbeddingCallback`, but for `count`.
     """
 
-    # `fit` looks for it where the loss has such proxies.
-    computes_proxies = True
-
     def __init__(self, images: ImageBatches, labels: Labels, *, seed: int = 0, **kwargs: Unpack[PassArguments]):
         super().__init__(images, len(labels), **kwargs)
         self.labels = np.asarray(labels)
@@ -38,11 +35,12 @@ class ImageProxies(EmbeddingCallback):
 
     def set_model(self, model):
         super().set_model(model)
-        loss = hooks_of(getattr(model, "loss", None))
+        loss = hooks_of(model.loss)
+        # Any model of Keras can be given the callback.
         if not (hasattr(model, "loss_layers") and loss.image_proxies):
             raise ValueError(
                 "ImageProxies computes the proxies of a model of tfdml whose loss has proxies='images' or 'hard'; "
-                f"received {type(model).__name__} with {type(getattr(model, 'loss', None)).__name__}."
+                f"received {type(model).__name__} with {type(model.loss).__name__}."
             )
         if loss.classes not in (None, len(self.rows)):
             raise ValueError(f"Expected labels of {loss.classes} classes, as the loss has; received {len(self.rows)}.")

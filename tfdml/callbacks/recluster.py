@@ -47,6 +47,7 @@ class Recluster(EmbeddingCallback):
 
     def set_model(self, model):
         super().set_model(model)
+        # Any model of Keras can be given the callback.
         if not hasattr(model, "division"):
             raise ValueError(f"Expected a DivideAndConquer model, received {type(model).__name__}.")
 

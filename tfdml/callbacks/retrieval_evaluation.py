@@ -89,6 +89,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
     def check_order(self, callbacks: Sequence[keras.callbacks.Callback], model: keras.Model) -> None:
         """Raises a ValueError if a callback that monitors these metrics is listed before this one."""
         for callback in callbacks[: callbacks.index(self)]:
+            # Several classes of Keras have one, and a user's own.
             watched = getattr(callback, "monitor", None)
             name = watched.removeprefix(f"{self.prefix}_") if isinstance(watched, str) else watched
             # Keras computes the model's own metrics itself, on `validation_data`.

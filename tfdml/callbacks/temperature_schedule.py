@@ -21,9 +21,6 @@ class TemperatureSchedule(keras.callbacks.Callback):
         loss: the loss to change, such as one in a `WeightedSum`; None: the model's loss.
     """
 
-    # `fit` looks for it where the loss has a last temperature.
-    changes_temperatures = True
-
     def __init__(
         self,
         first: float,
@@ -42,6 +39,7 @@ class TemperatureSchedule(keras.callbacks.Callback):
 
     def on_train_begin(self, logs=None):
         loss = self._loss or self.model.loss
+        # A loss of the user's own may have one, too.
         if not hasattr(loss, "negative_temperature"):
             raise ValueError(f"Expected a loss with a negative_temperature, such as RankedList, received {loss!r}.")
         check_single_steps(self.model, "TemperatureSchedule sets a temperature before every step")

@@ -19,7 +19,7 @@ STOPPED_STATUS = 75
 READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
 
 
-def run(main, arguments="", before=None):
+def run(main, arguments="", before=None, others=False):
     """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
 
     Args:
@@ -27,6 +27,7 @@ def run(main, arguments="", before=None):
         arguments: name of the positional arguments in `--help`, such as `FLAGFILE...`. If given, `main` receives the
             list of them, and is called without TensorFlow.
         before: function without arguments, called before TensorFlow is imported, which takes some seconds.
+        others: whether `main` also receives flags that the command does not have, among the positional arguments.
     """
 
     def guarded(given):
@@ -64,7 +65,7 @@ def run(main, arguments="", before=None):
             startup.end_on_interrupt()
 
     startup.end_on_interrupt()
-    app.run(guarded, flags_parser=lambda given: _parse(given, arguments))
+    app.run(guarded, flags_parser=lambda given: _parse(given, arguments, others))
 
 
 def given(*names):
@@ -102,7 +103,7 @@ def check_file(name):
         raise ValueError(f"{given}: {folder} is read-only. Give another folder.")
 
 
-def _parse(given, arguments):
+def _parse(given, arguments, others):
     """Parses flags and returns the positional arguments; prints help and exits if asked to."""
     asked = given[: given.index("--")] if "--" in given else given
     if READ_BY_PEOPLE & set(asked):
@@ -121,18 +122,18 @@ def _parse(given, arguments):
     except (ValueError, OSError) as error:
         print(f"Error: {error}", file=sys.stderr)
         sys.exit(1)
-    others = _read(given)
+    rest = _read(given, others)
     for flag in map(flags.FLAGS.__getitem__, flags.FLAGS):
         # As a shell does, but not behind `--out=`.
         if isinstance(flag.value, str) and flag.value.startswith("~"):
             flag.value = os.path.expanduser(flag.value)
-    return others
+    return rest
 
 
-def _read(given):
-    """Returns the positional arguments; sets the flags, or exits with an error."""
+def _read(given, others):
+    """Returns the positional arguments, and perhaps other flags; sets the flags, or exits with an error."""
     try:
-        return flags.FLAGS(given)
+        return flags.FLAGS(given, known_only=others)
     except flags.UnrecognizedFlagError as error:
         message = flag_hints.in_place_of(error.flagname, flags.FLAGS) or str(error).replace(" ?", "?")
     except flags.Error as error:

@@ -76,7 +76,7 @@ def module_run():
     if sys.argv and sys.argv[0] == "-m":
         # Python is still looking for the module. The arguments after its name are in `sys.argv`, too.
         return sys.orig_argv[-len(sys.argv)]
-    specification = getattr(sys.modules["__main__"], "__spec__", None)
+    specification = vars(sys.modules["__main__"]).get("__spec__")
     if specification:
         return specification.name
     # The script that pip makes is the program `tfdml`, which only chooses a command.

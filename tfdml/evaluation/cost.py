@@ -37,7 +37,9 @@ def cost(model: keras.Model, input_shape: Sequence[int]) -> dict[str, int | None
         model(tf.zeros(inputs.shape), training=False)
     traced = tf.function(lambda inputs: model(inputs, training=False), autograph=False).get_concrete_function(inputs)
     operations = list(_operations(traced.graph))
-    of_loss = {id(weight) for weight in getattr(getattr(model, "loss_layers", None), "variables", ())}
+    # Any model of Keras can be asked for its cost; those of tfdml have layers of the loss.
+    loss_layers = getattr(model, "loss_layers", None)
+    of_loss = {id(weight) for weight in loss_layers.variables} if loss_layers else set()
     read = {id(variable) for variable in traced.graph.variables}
     weights = [weight for weight in model.trainable_weights if id(weight) not in of_loss and id(weight.value) in read]
     return {

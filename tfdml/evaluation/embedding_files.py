@@ -184,7 +184,9 @@ def _read_parquet(path):
 
 def _embeddings_of(path, lists):
     """Returns the array `[N, d]` of lists of numbers."""
-    if not hasattr(lists, "value_lengths"):
+    from pyarrow import types
+
+    if not (types.is_list(lists.type) or types.is_large_list(lists.type) or types.is_fixed_size_list(lists.type)):
         raise ValueError(f"{path}: expected embeddings of lists of numbers, received type {lists.type}.")
     if lists.null_count:
         raise ValueError(f"{path}: {lists.null_count} of {len(lists)} embeddings are missing.")

@@ -34,7 +34,7 @@ def copied(part, prefix, *, keep_resolution=False):
     copy = keras.models.clone_model(part, clone_function=make, call_function=call)
     for layer, again in made:
         # Operations in a graph, such as a sum, are not layers.
-        if getattr(layer, "weights", None) and again.built:
+        if isinstance(layer, keras.Layer) and layer.weights and again.built:
             again.set_weights(layer.get_weights())
     return copy
 
@@ -43,11 +43,14 @@ def perturb_kernels(model, seed):
     """Changes the values of each kernel by a few percent, so that copies diverge where everything else is equal."""
     random = np.random.default_rng(seed)
     for layer in layers_of(model):
+        # Of dense layers, convolutions, and a user's own.
         if hasattr(layer, "kernel"):
             kernel = np.asarray(layer.kernel)
             layer.kernel.assign(kernel * (1 + PERTURBATION * random.standard_normal(kernel.shape).astype(kernel.dtype)))
 
 
 def _pools(layer):
-    strides = getattr(layer, "strides", 1)
-    return isinstance(layer, POOLINGS) and max(strides if isinstance(strides, tuple) else (strides,)) > 1
+    if not isinstance(layer, POOLINGS):
+        return False
+    strides = layer.strides
+    return max(strides if isinstance(strides, tuple) else (strides,)) > 1

@@ -39,7 +39,7 @@ def batch_norms(model):
 
 def moves_statistics(layer):
     """Whether training normalizes with the statistics of each batch, and so moves those of a batch normalization."""
-    return layer.trainable and not getattr(layer, "keeps_statistics", False)
+    return layer.trainable and not vars(layer).get("keeps_statistics", False)
 
 
 def _keep_statistics(layer):

@@ -56,7 +56,9 @@ class LossLayer(keras.layers.Layer):
 
 def is_computed_by_layer(tensor):
     """Whether a `LossLayer` computed a tensor; None where tensors keep no attribute, as on JAX."""
-    return getattr(tensor, MARK, False) if _set_mark(tensor, getattr(tensor, MARK, False)) else None
+    # Tensors that nobody has marked have no such attribute.
+    marked = getattr(tensor, MARK, False)
+    return marked if _set_mark(tensor, marked) else None
 
 
 def _set_mark(tensor, value):

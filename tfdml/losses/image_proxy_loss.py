@@ -62,7 +62,12 @@ class ImageProxyLoss(ProxyLoss):
         return [ImageProxies(parts.images(), parts.labels, seed=parts.seed, **parts.of_passes())]
 
     def check_callbacks(self, callbacks):
-        if not self.learns_proxies and not any(getattr(each, "computes_proxies", False) for each in callbacks):
+        if self.learns_proxies:
+            return
+        # Here, because losses run on Keras backends that callbacks do not run on.
+        from tfdml.callbacks.image_proxies import ImageProxies
+
+        if not any(isinstance(each, ImageProxies) for each in callbacks):
             raise ValueError(
                 "The loss has proxies that are features of images, which nothing would compute. Pass "
                 "callbacks=[tfdml.callbacks.ImageProxies(images, labels)], or use proxies='learnt'."

@@ -61,7 +61,7 @@ class RankedLists(EmbeddingLoss):
         return ops.sum(weights * ops.where(violated, violations, 0.0), axis=1)
 
     def _temperature(self, name):
-        return self._variables[name] if name in self._variables else getattr(self, name, 0.0)
+        return self._variables.get(name, 0.0)
 
     def _check_margin(self):
         if self.margin > self.alpha:
@@ -93,8 +93,14 @@ class RankedLists(EmbeddingLoss):
         return [TemperatureSchedule(first, last, parts.steps, step=parts.step, loss=self)]
 
     def check_callbacks(self, callbacks):
-        first, last = self.negative_temperature, self.final_negative_temperature
-        if last is not None and not any(getattr(each, "changes_temperatures", False) for each in callbacks):
+        last = self.final_negative_temperature
+        if last is None:
+            return
+        # Here, because losses run on Keras backends that callbacks do not run on.
+        from tfdml.callbacks.temperature_schedule import TemperatureSchedule
+
+        if not any(isinstance(each, TemperatureSchedule) for each in callbacks):
+            first = self.negative_temperature
             raise ValueError(
                 f"Nothing would bring the temperature to final_negative_temperature={last}. Pass "
                 f"callbacks=[tfdml.callbacks.TemperatureSchedule({first}, {last}, steps)], or leave it out."

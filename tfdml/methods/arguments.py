@@ -59,6 +59,7 @@ ENSEMBLE = {
 
 def check_endpoints(backbone, method):
     """Raises a ValueError if a method that cuts its backbone at endpoints is given one that declares none."""
+    # Any model of Keras can be a backbone, and one of the user's own may have endpoints.
     if not hasattr(backbone, "split_at"):
         raise ValueError(
             f"{type(method).__name__} cuts its backbone at endpoints, which {type(backbone).__name__} "

@@ -39,7 +39,7 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1):
         # By default faiss samples 256 points per centroid, and warns below 39.
         "max_points_per_centroid": len(embeddings),
         "min_points_per_centroid": 1,
-        "gpu": faiss.get_num_gpus() > 0 if hasattr(faiss, "get_num_gpus") else False,
+        "gpu": faiss.get_num_gpus() > 0,
     }
     search = faiss.Kmeans(embeddings.shape[1], clusters, **options)
     # As `search.train` does; its own could not be asked how far it is.

@@ -26,7 +26,7 @@ Regularizer: TypeAlias = Any
 DTypePolicy: TypeAlias = Any
 # Number of the step that a run is in, read from the outside.
 StepCounter: TypeAlias = Callable[[], int]
-Verbosity: TypeAlias = Literal["auto", 0, 1, 2]
+Verbosity: TypeAlias = bool | Literal["auto", 0, 1, 2]
 Distance: TypeAlias = Literal["cosine", "euclidean"]
 ChannelOrder: TypeAlias = Literal["rgb", "bgr"]
 # What of a batch normalization stays as it is in training.

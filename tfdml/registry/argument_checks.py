@@ -69,11 +69,18 @@ def refuse_unknown(owner, given, known):
 
 def expected_of(thing):
     """Returns `{argument: Expected}` of a guarded class or function, or of one with `tfdml.registry.fields`."""
-    if hasattr(thing.__init__, "takes_fields"):
+    if takes_fields(thing):
         return {
             name: each.expected for name, each in thing.fields.items() if each.expected and name not in thing.of_keras
         }
+    # Others have not been wrapped.
     return getattr(thing.__init__ if isinstance(thing, type) else thing, "expected", {})
+
+
+def takes_fields(thing):
+    """Whether fields are the arguments of a class, and no `__init__` of its own takes others."""
+    # Only `Declared` has it, whose module imports this one.
+    return hasattr(thing.__init__, "takes_fields")
 
 
 def _guarded(function, owner, expected, *, tensors=False, of_class=None):
@@ -103,9 +110,9 @@ def _guarded(function, owner, expected, *, tensors=False, of_class=None):
 def _closed(signature, thing):
     """Returns the signature of a class with what its base classes take in place of `**kwargs`, see `passed_on`."""
     own = _without_kwargs(signature)
-    if not hasattr(thing, "passed_on") or len(own) == len(signature.parameters):
+    between = list(itertools.takewhile(lambda each: "passed_on" not in vars(each), thing.__mro__))
+    if len(between) == len(thing.__mro__) or len(own) == len(signature.parameters):
         return signature
-    between = itertools.takewhile(lambda each: "passed_on" not in vars(each), thing.__mro__)
     of_bases = [each.name for base in between for each in _without_kwargs(inspect.signature(base))]
     more = [name for name in dict.fromkeys((*of_bases, *thing.passed_on)) if name not in signature.parameters]
     more = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None) for name in more]
@@ -166,4 +173,5 @@ def expected_like(default):
 
 
 def _is_tensor(value):
+    # Of any library.
     return hasattr(value, "shape") and not isinstance(value, numbers.Number)

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform, get_origin
 
-from tfdml.registry.argument_checks import checked, expected_like, refuse_unknown
+from tfdml.registry.argument_checks import checked, expected_like, refuse_unknown, takes_fields
 from tfdml.registry.arguments import Expected, expected_by
 
 # For an argument that a base class of Keras takes and checks itself; specs leave it out.
@@ -29,7 +29,7 @@ class _SignatureOfClass:
     def __get__(self, made, cls):
         if made is not None:
             raise AttributeError("__signature__")
-        if not hasattr(cls.__init__, "takes_fields"):
+        if not takes_fields(cls):
             signature = inspect.signature(cls.__init__)
             return signature.replace(parameters=[*signature.parameters.values()][1:])
         shown = [each for each in cls._parameters() if cls.fields[each.name].expected is not OF_KERAS]
@@ -125,7 +125,7 @@ def _fields_of(cls):
         elif not (kind is ClassVar or get_origin(kind) is ClassVar):
             default = vars(cls).get(name, REQUIRED)
             # An `__init__` of another kind may rely on them.
-            if default is not REQUIRED and hasattr(cls.__init__, "takes_fields"):
+            if default is not REQUIRED and takes_fields(cls):
                 delattr(cls, name)
             own[name] = Field(expected_by(kind) or expected_like(default), default, keyword_only)
     return own

@@ -11,7 +11,7 @@ import pkgutil
 from collections.abc import Callable
 from typing import TypeVar
 
-from tfdml.registry.argument_checks import guarded
+from tfdml.registry.argument_checks import guarded, takes_fields
 from tfdml.registry.arguments import Expected
 from tfdml.registry.specs import FIRST, parse, parse_sum
 from tfdml.registry.suggestions import nearest
@@ -57,11 +57,12 @@ def register(kind: str, name: str, /, **declared: Expected) -> Callable[[Thing],
 
     def decorate(thing: Thing) -> Thing:
         owner = f"The {kind} {name!r}"
-        if hasattr(thing.__init__, "takes_fields"):
+        if takes_fields(thing):
             thing.declare(owner, declared)
         else:
             thing = guarded(thing, owner, declared)
         _name(kind, name, thing)
+        # Functions have none, and neither have classes of which no model is made.
         if hasattr(thing, "get_config"):
             # Imported here, because commands ask for names before they import Keras.
             import keras.saving
@@ -145,7 +146,7 @@ def import_room(name):
         name: full name of a package, or of a single module.
     """
     room = importlib.import_module(name)
-    for module in pkgutil.iter_modules(getattr(room, "__path__", ())):
+    for module in pkgutil.iter_modules(room.__spec__.submodule_search_locations or ()):
         importlib.import_module(f"{name}.{module.name}")
 
 

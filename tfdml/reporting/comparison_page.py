@@ -62,7 +62,7 @@ def write_comparison(groups, path, changes=()):
         ),
     }
     states = {f"{name} ({record.run.path}). {state(record)}": not record.result for name, record in _each(records)}
-    title = f"Comparison of {len(states)} runs on {next(iter(records.values()))[0].settings.dataset}"
+    title = f"Comparison of {len(states)} runs on {next(iter(records.values()))[0].settings.data.dataset}"
     write_text(page.document(title, states, sections, {"gallery": gallery}), path)
 
 
@@ -92,7 +92,7 @@ def _each(groups):
 
 
 def _subjects(records, changes):
-    first = next(iter(records.values()))[0].settings
+    first = next(iter(records.values()))[0].settings.evaluation
     # TensorFlow is set up once for all of them.
     changes = {"deterministic": True, "jit_compile": False, **changes}
     changes |= {"protocol": first.protocol, "metrics": first.metrics}

@@ -30,7 +30,7 @@ def gallery_of(subject):
     """
     retrieved, labels = subject.retrieved, subject.test.labels
     count = _count(subject, kinds=len(KINDS))
-    chosen = chosen_queries(retrieved, labels, count, subject.experiment.settings.seed)
+    chosen = chosen_queries(retrieved, labels, count, subject.experiment.settings.run.seed)
     rows = {kind: retrieved.queries[chosen[kind]] for kind in KINDS}
     chosen = {kind.capitalize(): each for kind, each in rows.items()}
     found = _found(subject, retrieved, _rows(chosen))
@@ -68,7 +68,7 @@ def places_of(subject, found):
         found: row of a query to a list of `(row, closeness, right)`, its neighbors.
     """
     experiment = subject.experiment
-    preprocessor = experiment.images.preprocessor(subject.model, experiment.settings.test_transform)
+    preprocessor = experiment.images.preprocessor(subject.model, experiment.settings.images.test_transform)
     side = preprocessor.image_shape[0]
     if not any(found.values()) or not subject.tells_places or preprocessor.seen_part(side, side) is None:
         return None

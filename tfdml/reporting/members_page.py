@@ -64,8 +64,8 @@ def _best(record):
 
 def _selecting(record):
     """The metric that selects the best model: --select_by, or the first of which more is better; None if unknown."""
-    if record.settings.select_by:
-        return record.settings.select_by
+    if record.settings.evaluation.select_by:
+        return record.settings.evaluation.select_by
     first = next((event for event in record.events if event["event"] == "evaluation"), {})
     scores = [name for name in first if is_score(name, first)]
     return next((name for name in scores if _larger_is_better(name)), None)

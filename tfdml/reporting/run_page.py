@@ -34,7 +34,7 @@ def write_page(record, subject, pictures, path):
         "What was run": page.about_run(record.main(), record.changed()),
         "How to reproduce": page.reproduce(record.command(), _environment(record)),
     }
-    title = f"{record.run.path.resolve().name}: {record.settings.method} on {record.settings.dataset}"
+    title = f"{record.run.path.resolve().name}: {record.settings.network.method} on {record.settings.data.dataset}"
     write_text(page.document(title, {state(record): not record.result}, sections, {"gallery": gallery}), path)
 
 

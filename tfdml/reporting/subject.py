@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -66,7 +65,7 @@ class Subject:
     @functools.cached_property
     def retrieved(self):
         """The images that queries find; of queries there may be a sample."""
-        seed = self.experiment.settings.seed
+        seed = self.experiment.settings.run.seed
         return looked_up(self.embeddings, self.search, NEIGHBORS, distance=self.distance, seed=seed)
 
     @functools.cached_property
@@ -111,10 +110,10 @@ class Subject:
         if not assignment:
             return None
         # That the test is all that is read, and evaluated on, is for the pictures of the test.
-        saved = self.run.settings()
-        about = {name: getattr(saved, name) for name in ("evaluate_on", "folds")}
-        settings = SimpleNamespace(**{**vars(self.experiment.settings), **about})
-        train = Splits.of(settings, classes=self.run.recorded_dataset().get("classes")).train
+        saved, settings = self.run.settings().evaluation, self.experiment.settings
+        evaluation = dataclasses.replace(settings.evaluation, evaluate_on=saved.evaluate_on, folds=saved.folds)
+        classes = self.run.recorded_dataset().get("classes")
+        train = Splits.of(settings.data, evaluation, settings.run.seed, classes=classes).train
         return (train, np.array(assignment)) if len(train) == len(assignment) else None
 
     def thumbnail(self, row, side, split=None):

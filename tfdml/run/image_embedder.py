@@ -4,6 +4,7 @@ import contextlib
 import itertools
 import os
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 
 import keras
@@ -26,6 +27,8 @@ from tfdml.runtime.workers import ALONE
 
 # Types of an image file: its path, or its contents.
 FILES = str | Path | bytes | bytearray
+# Specs of elements that have one shape and one type.
+SPECS = tf.TensorSpec | tf.RaggedTensorSpec
 
 
 class ImageEmbedder:
@@ -69,8 +72,9 @@ class ImageEmbedder:
         Example: `tfdml.load("runs/quickstart").embed(["car.jpg", "other_car.jpg"])`.
         """
         if isinstance(images, tf.data.Dataset):
-            images = _first_of_tuples(images)
-            if getattr(images.element_spec, "dtype", None) != tf.string:
+            if isinstance(images.element_spec, tuple):
+                images = images.map(lambda first, *_: first)
+            if not (isinstance(images.element_spec, SPECS) and images.element_spec.dtype == tf.string):
                 return self._embed_dataset(images, batch_size, verbose)
             images = [each for batch in images for each in _texts(batch)]
         images = _listed(images)
@@ -131,7 +135,7 @@ class ImageEmbedder:
         return self._run(self._batches(dataset, min(batch_size, count)), count, verbose)
 
     def _embed_dataset(self, dataset, batch_size, verbose):
-        shape = getattr(dataset.element_spec, "shape", tf.TensorShape(None))
+        shape = dataset.element_spec.shape if isinstance(dataset.element_spec, SPECS) else tf.TensorShape(None)
         if shape.rank not in (3, 4) or shape[-1] not in (3, None):
             raise ValueError(
                 "Expected a dataset of paths, or of pixels [height, width, 3] or [batch, height, width, 3]; received "
@@ -225,17 +229,17 @@ def _listed(images):
     """Converts images to a list or array of single images."""
     if isinstance(images, FILES):
         return [images]
-    if tf.is_tensor(images):
-        if images.dtype == tf.string:
-            return _texts(images)
-        images = images.numpy()
+    if tf.is_tensor(images) and images.dtype == tf.string:
+        return _texts(images)
+    images = images.numpy() if tf.is_tensor(images) else images
     if isinstance(images, np.ndarray):
         return images[None] if images.ndim == 3 and images.dtype.kind not in "OSU" else list(images)
-    if hasattr(images, "__array_interface__"):
-        return [np.asarray(images)]
-    if isinstance(images, dict) or not hasattr(images, "__iter__"):
+    if isinstance(images, Iterable) and not isinstance(images, dict):
+        return list(images)
+    image = np.asarray(images)  # Of Pillow.
+    if image.ndim < 2:
         raise ValueError(f"Expected paths, contents of files, or arrays of pixels; received {type(images).__name__}.")
-    return list(images)
+    return [image]
 
 
 def _texts(tensor):
@@ -244,7 +248,3 @@ def _texts(tensor):
         raise ValueError(f"Expected paths or contents of files [N], received shape {tuple(tensor.shape)}.")
     texts = np.atleast_1d(tensor.numpy()).tolist()
     return [text if b"\0" in text else os.fsdecode(text) for text in texts]
-
-
-def _first_of_tuples(dataset):
-    return dataset.map(lambda first, *rest: first) if isinstance(dataset.element_spec, tuple) else dataset

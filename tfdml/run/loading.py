@@ -43,7 +43,7 @@ def load(
     folder = path if path.is_dir() else path.parent
     # The flags name modules that register parts of the model.
     settings = RunDirectory(folder).settings() if path.is_dir() or (folder / "flags.txt").is_file() else None
-    modules = settings.import_modules if settings else ()
+    modules = settings.run.import_modules if settings else ()
     check_modules(modules, folder, given=modules if trust else ())
     registry.import_modules(modules)
     file = RunDirectory(path).model_file(model) if path.is_dir() else path

@@ -103,7 +103,9 @@ def batch_spec(iterator):
 
 def spec_of_one_replica(spec):
     """A spec of one replica's tensor, where `spec` may name those of several."""
-    return getattr(spec, "_value_specs", [spec])[0]
+    from tensorflow.python.distribute.values import PerReplicaSpec
+
+    return spec._value_specs[0] if isinstance(spec, PerReplicaSpec) else spec
 
 
 def devices_per_worker(strategy):

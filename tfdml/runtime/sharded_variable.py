@@ -61,7 +61,9 @@ class ShardedVariable(keras.Variable):
         """The variables of the devices, in order."""
         value = self.value
         # While Keras infers shapes, a placeholder.
-        return value.values if hasattr(value, "values") else [value] * -(-self.rows // self.shape[0])
+        if isinstance(value, _distribute().DistributedValues):
+            return value.values
+        return [value] * -(-self.rows // self.shape[0])
 
     def numpy(self):
         return np.concatenate([shard.numpy() for shard in self.shards])[: self.rows]

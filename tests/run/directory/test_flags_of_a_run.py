@@ -65,12 +65,12 @@ OTHER_VALUES = {
 
 def test_every_flag_comes_back(run):
     default, _ = parsed()
-    assert set(OTHER_VALUES) == set(vars(default)), "give a new flag another value here"
+    assert set(OTHER_VALUES) == set(default.values()), "give a new flag another value here"
     settings, serialized = parsed(*(f"--{name}={value}" for name, value in OTHER_VALUES.items()))
-    same = [name for name in OTHER_VALUES if getattr(settings, name) == getattr(default, name)]
+    same = [name for name in OTHER_VALUES if settings.values()[name] == default.values()[name]]
     assert same == []
     run.claim(serialized)
-    assert vars(run.settings()) == vars(settings)
+    assert run.settings() == settings
     run.check_claim(serialized)
 
 
@@ -82,9 +82,9 @@ def test_flags_txt_is_a_flagfile(run, tmp_path):
     outer = tmp_path / "outer.flags"
     outer.write_text(f"# a comment\n--epochs=1\n--flagfile={run.path / 'flags.txt'}\n--embedding_size=64\n")
     found, _ = parsed("--epochs=2", f"--flagfile={outer}", "--seed=5")
-    assert vars(found) == {**vars(settings), "embedding_size": 64, "seed": 5}
+    assert found == settings.replace(embedding_size=64, seed=5)
     found, _ = parsed(f"--flagfile={outer}", "--epochs=2")
-    assert found.epochs == 2
+    assert found.length.epochs == 2
 
 
 def test_paths_mean_the_same_in_every_working_directory(run, tmp_path, monkeypatch):
@@ -94,8 +94,8 @@ def test_paths_mean_the_same_in_every_working_directory(run, tmp_path, monkeypat
     run.check_claim(parsed(*relative)[1])
     monkeypatch.chdir("/")
     found = run.settings()
-    assert (found.data_dir, found.cache_dir) == (str(tmp_path / "photos"), str(tmp_path / "cache"))
-    assert found.ignore_images == str(tmp_path.parent / "bad.jsonl")
+    assert (found.data.data_dir, found.images.cache_dir) == (str(tmp_path / "photos"), str(tmp_path / "cache"))
+    assert found.data.ignore_images == str(tmp_path.parent / "bad.jsonl")
 
 
 def test_a_run_goes_on_with_other_flags_that_change_no_result(run):
@@ -109,7 +109,7 @@ def test_a_run_goes_on_with_other_flags_that_change_no_result(run):
 
 @pytest.mark.parametrize("path", ["", "~/photos", "gs://bucket/photos", "/photos"])
 def test_paths_that_stay_as_they_are(path):
-    assert parsed(f"--data_dir={path}")[0].data_dir == path
+    assert parsed(f"--data_dir={path}")[0].data.data_dir == path
 
 
 def test_flags_of_a_run_with_a_relative_path_go_on_in_its_place(run, tmp_path, monkeypatch):
@@ -151,10 +151,10 @@ def test_flags_that_were_cut_are_refused_also_without_a_checksum(run, lines):
 
 def test_flags_of_an_earlier_version_are_read_with_a_word(run, caplog):
     without_checksum(run, *LINES)
-    assert run.settings().protocol == "query_gallery" and not caplog.records
+    assert run.settings().evaluation.protocol == "query_gallery" and not caplog.records
     path = without_checksum(run, *(line for line in LINES if "protocol" not in line and "pieces" not in line))
     for _ in range(2):
-        assert run.settings().protocol == ""
+        assert run.settings().evaluation.protocol == ""
     (record,) = caplog.records
     assert f"{path} has no checksum, and lacks --pieces, --protocol: it is" in record.getMessage()
 

@@ -19,7 +19,7 @@ def test_a_new_or_empty_folder_is_claimed(run):
     run.check_claim(serialized)
     run.claim(serialized)
     assert "--epochs=3" in (run.path / "flags.txt").read_text().splitlines()
-    assert run.settings().epochs == 3
+    assert run.settings().length.epochs == 3
 
 
 def test_the_same_flags_claim_it_again(run):
@@ -62,7 +62,7 @@ def test_a_run_without_a_step_makes_room_for_other_flags(run):
     assert run.model.exists()
     again.claim(corrected)
     assert sorted(path.name for path in run.path.iterdir()) == [".lock", "checksums.json", "flags.txt"]
-    assert again.settings().loss == "arc_face"
+    assert again.settings().batches.loss == "arc_face"
 
 
 @pytest.mark.parametrize("left", ["result.json", "final.keras", "checkpoints/step-00000020", "metrics.jsonl"])
@@ -142,7 +142,7 @@ def test_killed_while_claiming_the_same_command_claims_it(run, monkeypatch, kill
     monkeypatch.undo()
     run.check_claim(parsed("--epochs=3")[1])
     run.claim(parsed("--epochs=3")[1])
-    assert run.settings().epochs == 3
+    assert run.settings().length.epochs == 3
     assert not (run.path / ".writing-flags.txt").exists()
 
 

@@ -26,9 +26,9 @@ def test_seeds_of_members_differ_also_from_those_of_other_ensembles():
 def test_a_member_is_an_ordinary_run_with_a_seed_of_its_own():
     settings, serialized = parsed("--members=3", "--seed=7", "--loss=contrastive", "--meta_classes=5")
     own, _ = flags.parse("\n".join(member_flags(settings, serialized, 2).values()))
-    changed = {name for name, value in vars(own).items() if value != getattr(settings, name)}
+    changed = {name for name, value in own.values().items() if value != settings.values()[name]}
     assert changed == {"members", "seed", "validation_seed"}
-    assert (own.members, own.seed, own.validation_seed) == (0, seed_of(7, 2), 7)
+    assert (own.run.members, own.run.seed, own.evaluation.validation_seed) == (0, seed_of(7, 2), 7)
     settings, serialized = parsed("--members=3", "--validation_seed=4")
     assert "--validation_seed=4" in member_flags(settings, serialized, 0).values()
 
@@ -39,7 +39,7 @@ def test_members_have_meta_classes_of_their_own_and_the_same_validation_classes(
     for seed in range(8):
         settings, serialized = parsed(*about, "--members=4", "--meta_classes=2", f"--seed={seed}")
         each = [flags.parse("\n".join(member_flags(settings, serialized, number).values()))[0] for number in range(4)]
-        splits = [Splits.of(member) for member in each]
+        splits = [Splits.of(member.data, member.evaluation, member.run.seed) for member in each]
         found.append([split.train.labels.tolist() for split in splits])
         for split in splits[1:]:
             np.testing.assert_array_equal(split.evaluation.images, splits[0].evaluation.images)
@@ -68,7 +68,7 @@ def ensemble(tmp_path, monkeypatch):
             return None
 
         def join(runs, out, asked, changes):
-            assert changes == {"import_modules": settings.import_modules}
+            assert changes == {"import_modules": settings.run.import_modules}
             joined.extend(each.path.name for each in runs)
             out.write_result({"members": joined, "asked": asked})
 

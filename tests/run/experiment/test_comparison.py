@@ -8,6 +8,7 @@ import pytest
 
 from pipelines.datasets.dataset import Split
 from tfdml import registry
+from tfdml.console.settings import Settings
 from tfdml.run.experiment.comparison import check_alike, means_over_queries
 
 SPLIT = Split(np.array([f"photos/{name}.jpg" for name in "abcd"], object), np.array([0, 0, 1, 1]))
@@ -15,7 +16,7 @@ SPLIT = Split(np.array([f"photos/{name}.jpg" for name in "abcd"], object), np.ar
 
 def experiment(dataset="folder", protocol="query_gallery", split=SPLIT):
     splits = SimpleNamespace(test=split, protocol=registry.create("protocol", protocol))
-    return SimpleNamespace(settings=SimpleNamespace(dataset=dataset), splits=splits)
+    return SimpleNamespace(settings=Settings().replace(dataset=dataset), splits=splits)
 
 
 def moved(names):

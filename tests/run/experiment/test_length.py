@@ -1,14 +1,14 @@
 import re
-from types import SimpleNamespace
 
 import pytest
 
-from tfdml.run.experiment.length import epochs_of, evaluations_of, late_rise, patience_of, plan_of, steps_per_epoch_of
+from tfdml.console.settings import Settings
+from tfdml.run.experiment.length import Length, late_rise
 
 
-def settings(**given):
-    usual = {"steps": 0, "steps_per_epoch": 0, "epochs": 20, "eval_every": 0, "eval_unit": "epochs"}
-    return SimpleNamespace(**{**usual, **given})
+def length(batches=10, **given):
+    settings = Settings().replace(**{"epochs": 20, **given})
+    return Length.of(settings.length, settings.evaluation, batches)
 
 
 @pytest.mark.parametrize(
@@ -33,20 +33,19 @@ def settings(**given):
     ],
 )
 def test_epochs_are_equally_long_and_make_the_steps(given, batches, steps_per_epoch, epochs):
-    given = settings(**given)
-    assert steps_per_epoch_of(given, batches) == steps_per_epoch
-    assert epochs_of(given, steps_per_epoch) == epochs
+    found = length(batches, **given)
+    assert (found.steps_per_epoch, found.epochs, found.steps) == (steps_per_epoch, epochs, steps_per_epoch * epochs)
 
 
 def test_steps_that_epochs_do_not_divide_are_told():
     with pytest.raises(ValueError, match="--steps=100 is not a multiple of --steps_per_epoch=30"):
-        steps_per_epoch_of(settings(steps=100, steps_per_epoch=30), 9)
+        length(9, steps=100, steps_per_epoch=30)
 
 
 @pytest.mark.parametrize("steps, instead", [(2003, 1980), (5006, 4980)])
 def test_steps_without_epochs_of_about_a_pass_over_the_images_are_told(steps, instead):
     with pytest.raises(ValueError, match=f"--steps={steps} cannot be divided .* 60 steps.* Give --steps={instead}"):
-        steps_per_epoch_of(settings(steps=steps), 60)
+        length(60, steps=steps)
 
 
 @pytest.mark.parametrize(
@@ -56,9 +55,9 @@ def test_steps_without_epochs_of_about_a_pass_over_the_images_are_told(steps, in
         ({"epochs": 0}, (200, "steps")),
         ({"steps": 500}, (50, "steps")),
         # The last step is always evaluated.
-        ({"steps": 106}, (53, "steps")),
+        ({"steps": 106, "steps_per_epoch": 53}, (53, "steps")),
         ({"steps": 7}, (1, "steps")),
-        ({"steps": 2003}, (2003, "steps")),
+        ({"steps": 2003, "steps_per_epoch": 2003}, (2003, "steps")),
         ({"steps": 500, "eval_every": 2}, (2, "epochs")),
         ({"eval_every": 3, "eval_unit": "steps"}, (3, "steps")),
         # Longer than the run.
@@ -67,7 +66,7 @@ def test_steps_without_epochs_of_about_a_pass_over_the_images_are_told(steps, in
     ],
 )
 def test_evaluations_end_with_the_last_step(given, expected):
-    assert evaluations_of(settings(**given), 10) == expected
+    assert length(**given).evaluations == expected
 
 
 @pytest.mark.parametrize(
@@ -75,7 +74,7 @@ def test_evaluations_end_with_the_last_step(given, expected):
     [(-1, "validation", 5), (-1, "test", None), (0, "validation", None), (3, "validation", 3), (3, "test", 3)],
 )
 def test_a_run_stops_early_on_validation_classes(patience, split, expected):
-    assert patience_of(SimpleNamespace(patience=patience, evaluate_on=split)) == expected
+    assert length(patience=patience, evaluate_on=split).patience == expected
 
 
 @pytest.mark.parametrize(
@@ -112,4 +111,4 @@ def test_a_run_that_ends_while_it_still_gets_better_is_told(recalls, told):
     ],
 )
 def test_the_plan_of_a_run(given, expected):
-    assert plan_of(settings(**given), 10) == expected
+    assert length(**given).told(given["evaluate_on"]) == expected

@@ -1,12 +1,12 @@
 """The rows of a run, as its flags divide them."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tfdml.console import flags
+from tfdml.console.settings import DataSettings, Settings
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment import experiment
 from tfdml.run.experiment.experiment import _moved
@@ -15,7 +15,7 @@ from tfdml.run.experiment.splits import Splits, check_images, to_record
 
 def splits_of(photos, *more):
     settings, _ = flags.parse("\n".join(["--dataset=folder", f"--data_dir={photos}", *more]))
-    return Splits.of(settings)
+    return Splits.of(settings.data, settings.evaluation, settings.run.seed)
 
 
 def test_meta_classes_replace_the_classes_of_training_only(photos):
@@ -53,7 +53,7 @@ def test_a_fold_needs_the_number_of_folds(photos):
 
 def test_a_resumed_run_has_as_many_images_as_when_it_began(photos):
     splits = splits_of(photos)
-    record = to_record(flags.parse(f"--dataset=folder\n--data_dir={photos}")[0], splits.dataset)
+    record = to_record(DataSettings(dataset="folder", data_dir=str(photos)), splits.dataset)
     check_images(record, splits.dataset, "runs/a")
     check_images({}, splits.dataset, "runs/a")
     fewer = dataclasses.replace(splits.dataset, test=splits.test.where(np.arange(3)))
@@ -66,12 +66,13 @@ def test_a_resumed_run_has_as_many_images_as_when_it_began(photos):
 def test_a_list_of_bad_images_that_was_cut_is_told_where_a_run_is_measured(photos, tmp_path, monkeypatch, caplog):
     run = RunDirectory(tmp_path)
     run.record_dataset({"images": {"test": len(splits_of(photos).test)}})
-    opened = SimpleNamespace(**vars(flags.parse(f"--dataset=folder\n--data_dir={photos}")[0])), None, "model", None
+    settings = Settings().replace(dataset="folder", data_dir=str(photos))
+    opened = [settings, None, "model", None]
     monkeypatch.setattr(experiment, "_opened", lambda *_: opened)
     monkeypatch.setattr(experiment, "ImageData", lambda *_, **__: None)
     monkeypatch.setattr(experiment, "is_chief", lambda strategy: True)
     assert experiment.trained(run.path, "best")[1] == "model" and not caplog.records
-    opened[0].ignore_images = str(tmp_path / "bad.txt")
+    opened[0] = settings.replace(ignore_images=str(tmp_path / "bad.txt"))
     (tmp_path / "bad.txt").write_text(f"{splits_of(photos).test.images[0]}\n")
     caplog.clear()
     experiment.trained(run.path, "best")

@@ -1,5 +1,4 @@
 import re
-from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -7,16 +6,18 @@ import pytest
 
 from pipelines.sampling import Triplets
 from tfdml import registry
+from tfdml.console.settings import BatchSettings
 from tfdml.run.training.batch_pairs import check_pairs
 
 EIGHT_OF_EACH = np.repeat(np.arange(400), 8)
 
 
 def check(sampler, loss="triplet", labels=EIGHT_OF_EACH):
-    settings = SimpleNamespace(sampler=sampler, loss=loss, seed=0)
     made = registry.create("sampler", sampler)
     made.bind(labels)
-    check_pairs(registry.create("loss", loss, classes=400), made, labels, settings)
+    check_pairs(
+        registry.create("loss", loss, classes=400), made, labels, BatchSettings(sampler=sampler, loss=loss), seed=0
+    )
 
 
 @pytest.mark.parametrize("loss", ["triplet", "margin(learn_beta='one')", "proxy_nca + triplet"])
@@ -41,8 +42,8 @@ def test_the_samplers_to_use_are_those_that_declare_it(monkeypatch):
 
 
 def test_a_loss_of_plain_keras_needs_no_pairs():
-    settings, sampler = SimpleNamespace(sampler="uniform", loss="mean", seed=0), registry.create("sampler", "uniform")
-    check_pairs(keras.losses.MeanSquaredError(), sampler, np.arange(128), settings)
+    sampler = registry.create("sampler", "uniform")
+    check_pairs(keras.losses.MeanSquaredError(), sampler, np.arange(128), BatchSettings(), seed=0)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ def chosen(flags="", norm=True, pretrained=False):
     backbone.pretrained = pretrained
     settings, _ = parse(flags)
     found = without_auto(settings, backbone)
-    assert vars(settings) | {name: getattr(found, name) for name in ("optimizer", "freeze_batch_norm")} == vars(found)
-    return found.optimizer, found.freeze_batch_norm
+    optimizer, frozen = found.optimization.optimizer, found.network.freeze_batch_norm
+    assert settings.replace(optimizer=optimizer, freeze_batch_norm=frozen) == found
+    return optimizer, frozen
 
 
 FINE, COARSE = "adam(learning_rate=0.0001)", "adam(learning_rate=0.001)"

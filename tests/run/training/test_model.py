@@ -16,7 +16,7 @@ from tfdml.run.training.model import _check_takes, _embedding_model, make_backbo
 def test_a_network_that_declares_nothing_is_an_error(monkeypatch):
     monkeypatch.setitem(registry.registered("backbone"), "own", lambda: keras.Sequential())
     with pytest.raises(ValueError, match="--backbone=own: Sequential must be a tfdml.backbones.Backbone, .*mean="):
-        make_backbone(types.SimpleNamespace(backbone="own"))
+        make_backbone("own")
 
 
 def embedding_model(flags):
@@ -26,7 +26,7 @@ def embedding_model(flags):
     backbone.pretrained = True
     images = types.SimpleNamespace(preprocessing=lambda model: None)
     experiment = types.SimpleNamespace(settings=settings, images=images)
-    return _embedding_model(experiment, without_auto(settings, backbone), backbone)
+    return _embedding_model(experiment, without_auto(settings, backbone).network, backbone)
 
 
 def test_auto_freezes_batch_norm_unless_the_method_says_otherwise():

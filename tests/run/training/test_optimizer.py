@@ -1,7 +1,6 @@
 """Flags of optimisation: what they make, and what is refused; tests/test_resume.py has a run with all of them."""
 
 import re
-import types
 import zipfile
 
 import keras
@@ -12,27 +11,17 @@ from tests.commands import assert_one_error
 from tests.run_helpers import EVERYTHING, load_newest, saved_model, straight_run, train
 from tfdml import optimizers, registry
 from tfdml.callbacks import WeightAverage
+from tfdml.console.settings import EvaluationSettings, LengthSettings, OptimizationSettings
+from tfdml.run.experiment.length import Length
 from tfdml.run.training.optimizer import check_loss, make_average, make_optimizer, parse_multipliers
 
+LENGTH = Length.of(LengthSettings(epochs=4), EvaluationSettings(), 10)
 
-def settings(**changes):
-    """The flags' defaults, but for the changes."""
-    defaults = {
-        "optimizer": "adam(learning_rate=0.001)",
-        "schedule": "constant",
-        "lr_multipliers": [],
-        "warmup_epochs": 0.0,
-        "freeze_batch_norm": "none",
-        "decay_biases_and_norms": True,
-        "clip_norm": 0.0,
-        "ema": 0.0,
-        "epochs": 4,
-        "steps": 0,
-        "precision": "float32",
-        "method": "single",
-    }
-    assert not changes.keys() - defaults
-    return types.SimpleNamespace(**{**defaults, **changes})
+
+def made_of(*, scale_loss=False, **settings):
+    """The optimizer of settings, in a run of four epochs of ten steps."""
+    settings = OptimizationSettings(**{"optimizer": "adam(learning_rate=0.001)", **settings})
+    return make_optimizer(settings, LENGTH, scale_loss=scale_loss)
 
 
 def test_saved_models_are_the_averaged_ones():
@@ -65,23 +54,20 @@ def test_the_backbone_waits_and_its_statistics_stay(tmp_path):
 
 
 def test_without_flags_the_optimizer_is_that_of_the_spec():
-    made = make_optimizer(settings(optimizer="sgd(learning_rate=0.5, momentum=0.9)"), 10)
+    made = made_of(optimizer="sgd(learning_rate=0.5, momentum=0.9)")
     assert type(made) is optimizers.SGD
     plain = optimizers.SGD(0.5, momentum=0.9)
     assert {**made.get_config(), "name": ""} == {**plain.get_config(), "name": ""}
 
 
 def test_every_flag_reaches_the_optimizer():
-    made = make_optimizer(
-        settings(
-            lr_multipliers=["embedding=10", "loss = 1e2"],
-            warmup_epochs=1.5,
-            decay_biases_and_norms=False,
-            clip_norm=1.0,
-            schedule="step(at=(1,), factor=0.5)",
-            precision="mixed_float16",
-        ),
-        steps_per_epoch=10,
+    made = made_of(
+        lr_multipliers=("embedding=10", "loss = 1e2"),
+        warmup_epochs=1.5,
+        decay_biases_and_norms=False,
+        clip_norm=1.0,
+        schedule="step(at=(1,), factor=0.5)",
+        scale_loss=True,
     )
     assert isinstance(made, keras.optimizers.LossScaleOptimizer)
     config = made.inner_optimizer.get_config()
@@ -94,7 +80,7 @@ def test_every_flag_reaches_the_optimizer():
 
 def test_warmup_is_as_long_where_gradients_are_accumulated():
     """The optimizer counts its updates then, one for several batches."""
-    made = make_optimizer(settings(optimizer="sgd(gradient_accumulation_steps=4)", warmup_epochs=2.0), 10)
+    made = made_of(optimizer="sgd(gradient_accumulation_steps=4)", warmup_epochs=2.0)
     weight = keras.Variable(np.ones(1))
     made.name_groups(lambda: {"backbone": [weight]})
     values = []
@@ -105,26 +91,26 @@ def test_warmup_is_as_long_where_gradients_are_accumulated():
 
 
 def test_a_warmup_that_does_not_end_is_told(caplog):
-    make_optimizer(settings(warmup_epochs=float(settings().epochs)), 10)
+    made_of(warmup_epochs=float(LENGTH.epochs))
     assert "never trains the backbone" in caplog.text
 
 
 @pytest.mark.parametrize("at, told", [("(2, 3.9)", False), ("(2, 4)", True), ("5", True)])
 def test_a_change_of_the_rate_after_the_end_is_told(caplog, at, told):
-    make_optimizer(settings(schedule=f"step(at={at})"), 10)
+    made_of(schedule=f"step(at={at})")
     assert ("changes the learning rate after" in caplog.text) == told
     assert not told or re.search(r"after (4|5) epochs, and the run has 4", caplog.text)
 
 
 def test_a_short_warmup_is_one_step_at_least():
-    assert make_optimizer(settings(warmup_epochs=0.01), 10).get_config()["frozen_steps"] == {"backbone": 1}
+    assert made_of(warmup_epochs=0.01).get_config()["frozen_steps"] == {"backbone": 1}
 
 
 def test_ema_off_and_on():
     model = keras.Sequential([keras.layers.Dense(2)])
     model.build((None, 3))
-    assert make_average(settings(), model) is None
-    average = make_average(settings(ema=0.99), model)
+    assert make_average(0.0, model) is None
+    average = make_average(0.99, model)
     assert isinstance(average, WeightAverage) and average.decay == 0.99 and len(average.variables) == 2
 
 
@@ -147,25 +133,24 @@ def test_multipliers_that_cannot_be_read(items):
 )
 def test_what_does_not_fit_together_is_refused(changes, message):
     with pytest.raises(ValueError, match=message):
-        make_optimizer(settings(**changes), 10)
+        made_of(**changes)
 
 
 def test_an_optimizer_without_groups_refuses_their_flags(monkeypatch):
     monkeypatch.setitem(registry.parts._registered["optimizer"], "lion", keras.optimizers.Lion)
-    assert isinstance(make_optimizer(settings(optimizer="lion"), 10), keras.optimizers.Lion)
+    assert isinstance(made_of(optimizer="lion"), keras.optimizers.Lion)
     with pytest.raises(ValueError, match="--lr_multipliers needs an optimizer with the argument lr_multipliers; lion"):
-        make_optimizer(settings(optimizer="lion", lr_multipliers=["a=1"]), 10)
+        made_of(optimizer="lion", lr_multipliers=["a=1"])
 
 
 @pytest.mark.parametrize("loss", ["arc_face(classes=3)", "triplet+0.5*arc_face(classes=3)"])
 def test_a_loss_for_fewer_classes_than_are_trained_on(loss):
-    flags = types.SimpleNamespace(loss=loss, dataset="folder")
     made = registry.create("loss", loss, classes=8)
-    check_loss(made, 3, flags)
+    check_loss(made, 3, loss, "folder")
     with pytest.raises(ValueError, match=r"--loss=.*arc_face\(classes=3\) has classes=3, and .*8 training classes"):
-        check_loss(made, 8, flags)
-    check_loss(registry.create("loss", "triplet"), 8, flags)
-    check_loss(keras.losses.MeanSquaredError(), 8, flags)
+        check_loss(made, 8, loss, "folder")
+    check_loss(registry.create("loss", "triplet"), 8, "triplet", "folder")
+    check_loss(keras.losses.MeanSquaredError(), 8, "mean", "folder")
 
 
 def test_an_unknown_group_is_one_clear_line(tmp_path):

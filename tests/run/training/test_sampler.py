@@ -5,6 +5,7 @@ import pytest
 
 from pipelines.sampling import PxK, WithinClusters
 from tfdml import registry
+from tfdml.console.settings import Settings
 from tfdml.run.training.sampler import make_sampler, sampler_of
 
 
@@ -14,7 +15,7 @@ def test_a_sampler_without_the_base_class_is_told(monkeypatch):
 
     monkeypatch.setattr(registry, "create", lambda kind, spec: Bare())
     with pytest.raises(ValueError, match="--sampler=bare: Bare must be a subclass of pipelines.sampling.Sampler"):
-        make_sampler(SimpleNamespace(sampler="bare"), None)
+        make_sampler("bare", None, None)
 
 
 class Rows:
@@ -31,7 +32,7 @@ def wrapped(replicas):
     sampler = PxK(classes=3, per_class=2)
     sampler.bind(Rows.labels)
     model = SimpleNamespace(wrap_sampler=lambda sampler: WithinClusters(sampler, shuffle=False, at_once=4))
-    settings = SimpleNamespace(sampler="pxk(classes=3, per_class=2)", steps=0, epochs=8, steps_per_epoch=0)
+    settings = Settings().replace(sampler="pxk(classes=3, per_class=2)", epochs=8)
     experiment = SimpleNamespace(
         settings=settings,
         splits=SimpleNamespace(train=Rows()),
@@ -41,8 +42,8 @@ def wrapped(replicas):
 
 
 def test_an_epoch_of_learners_that_learn_at_once_is_one_pass_over_the_images():
-    sampler, steps_per_epoch = wrapped(replicas=4)
-    assert sampler.batch_size == 24 and steps_per_epoch == 4
+    sampler, length = wrapped(replicas=4)
+    assert sampler.batch_size == 24 and length.steps_per_epoch == 4
     assert sampler.rows(0, range(2)).shape == (2, 24)
 
 

@@ -6,6 +6,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+from tfdml.callbacks import RetrievalEvaluation
 from tfdml.functional.checks import check_classes
 from tfdml.layers.loss_layer import layer_of
 from tfdml.methods.step.step_checks import message_of_check
@@ -43,7 +44,7 @@ def check_compile_arguments(strategy, optimizer, loss, unsupported, pieces, opti
 
 def warn_of_missing_loss(model, loss):
     """Warns where a model that has a loss is compiled again without one."""
-    if loss is None and getattr(model, "loss", None) is not None:
+    if loss is None and model.loss is not None:
         lost = " The variables of the loss before are gone." if model.loss_layers.learners else ""
         warnings.warn(
             f"The model was compiled again without a loss, so it cannot be trained.{lost} Give the loss again: "
@@ -68,11 +69,11 @@ def check_fit_arguments(model, targets, callbacks):
     if isinstance(labels, np.ndarray | list):
         _check_labels(np.asarray(labels), model)
     # As Keras takes them: a `CallbackList`, a list, or a single one.
-    listed = getattr(callbacks, "callbacks", callbacks)
+    listed = callbacks.callbacks if isinstance(callbacks, keras.callbacks.CallbackList) else callbacks
     listed = listed if isinstance(listed, list | tuple) else [listed]
     hooks_of(model.loss).check_callbacks(listed)
     for callback in listed:
-        if hasattr(callback, "check_order"):
+        if isinstance(callback, RetrievalEvaluation):
             callback.check_order(listed, model)
 
 
@@ -109,7 +110,9 @@ def check_shards(model, loss):
 
 def check_holding(optimizer):
     """Raises a ValueError for an optimizer with which some learners cannot be held while another one learns."""
-    if getattr(optimizer, "gradient_accumulation_steps", None):
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        return
+    if optimizer.gradient_accumulation_steps:
         raise ValueError(
             "Gradients of several learners' turns cannot be accumulated while the others are held. Leave out "
             "gradient_accumulation_steps, or set hold_others=False."
@@ -185,9 +188,12 @@ def _check_replicated(replicas, optimizer, options):
         or keras.config.dtype_policy().name == "mixed_float16"
     ):
         raise ValueError(f"mixed_float16 needs loss scaling, which {replicas} replicas cannot do; use mixed_bfloat16.")
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        # The name of one, which has these options as they are by default.
+        return
     for option in PER_REPLICA_OPTIONS:
-        if getattr(optimizer, option, None):
+        if value := getattr(optimizer, option):
             raise ValueError(
-                f"The optimizer's {option}={getattr(optimizer, option)} would be applied before gradients are summed "
+                f"The optimizer's {option}={value} would be applied before gradients are summed "
                 f"over {replicas} replicas and give another result than one device; use one device or leave it out."
             )

@@ -2,12 +2,15 @@
 
 import contextlib
 
+import keras
+import numpy as np
 import tensorflow as tf
 
 from tfdml.runtime.keras_internals import as_raised, errors_as_raised, is_ours
 
 # TensorFlow's errors have these somewhere in many lines, as a graph or an eager step tells them.
 _MESSAGES = set()
+ARRAYS = np.ndarray | tf.Tensor | tf.Variable | keras.KerasTensor
 
 
 def message_of_check(text):
@@ -35,7 +38,7 @@ def images_explained(images):
     try:
         yield
     except (ValueError, tf.errors.InvalidArgumentError) as error:
-        shape, raised = getattr(images, "shape", None), as_raised(error)
+        shape, raised = images.shape if isinstance(images, ARRAYS) else None, as_raised(error)
         if is_ours(raised) or shape is None or len(shape) == 4:
             raise
         hint = "One image needs an axis before these: images[None]. " if len(shape) == 3 and shape[-1] == 3 else ""

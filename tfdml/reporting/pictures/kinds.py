@@ -22,7 +22,9 @@ MOST_QUERIES = 2000
 
 def _neighbors(subject, folder):
     path = folder / "neighbors.png"
-    chosen = reporting.chosen_queries(subject.retrieved, subject.test.labels, QUERIES, subject.experiment.settings.seed)
+    chosen = reporting.chosen_queries(
+        subject.retrieved, subject.test.labels, QUERIES, subject.experiment.settings.run.seed
+    )
     titled = {f"{kind.capitalize()} queries": places for kind, places in chosen.items()}
     about = (subject.test.labels, subject.class_names)
     reporting.draw_neighbors(subject.retrieved, titled, *about, subject.thumbnail, path)
@@ -36,7 +38,7 @@ def _confused(subject, folder):
 
 
 def _map(subject, folder):
-    path, seed = folder / "map.png", subject.experiment.settings.seed
+    path, seed = folder / "map.png", subject.experiment.settings.run.seed
     count = min(len(subject.test), reporting.MOST_ON_MAP)
     # In random order: the first come first where pictures are in each other's way.
     rows = np.random.default_rng(seed).choice(len(subject.test), count, replace=False)
@@ -77,7 +79,7 @@ def _training(subject, folder):
 def _similarity(subject, folder):
     """Pairs of a query and its nearest neighbor: right ones, then wrong ones."""
     retrieved, path, chosen = subject.retrieved, folder / "similarity.png", []
-    order = np.random.default_rng(subject.experiment.settings.seed).permutation(len(retrieved.queries))
+    order = np.random.default_rng(subject.experiment.settings.run.seed).permutation(len(retrieved.queries))
     for right in (True, False):
         places = [place for place in order if retrieved.right[place, 0] == right and retrieved.rows[place, 0] >= 0]
         chosen += places[:PAIRS]

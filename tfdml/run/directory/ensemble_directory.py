@@ -31,7 +31,7 @@ class EnsembleDirectory(RunDirectory):
 
     def asked(self):
         """The number of members that its flags say; 0 where it has no flags yet."""
-        return self.settings().members if self._flags.exists() else 0
+        return self.settings().run.members if self._flags.exists() else 0
 
     def check_members(self, serialized, flags_of):
         """Raises if the folder cannot be this ensemble's: it is another's, or cannot be written.

@@ -52,7 +52,8 @@ def hyperparameters(record):
         record: `Record` of the run.
     """
     names = sorted({*record.main(), "epochs", *record.changed()} - LEFT_OUT)
-    return {name: _plain(getattr(record.settings, name)) for name in names}
+    values = record.settings.values()
+    return {name: _plain(values[name]) for name in names}
 
 
 def _plain(value):

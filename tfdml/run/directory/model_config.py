@@ -124,7 +124,7 @@ def _function(module, name):
 def _of_packages(module, name, packages):
     # What is loaded already: looking for more would import what the file names.
     loaded = sys.modules.get(module) if _root(module) in packages else None
-    return getattr(loaded, "__dict__", {}).get(name)
+    return vars(loaded).get(name) if loaded else None
 
 
 def _computes(found, packages):
@@ -142,6 +142,7 @@ def _is_made(found, packages):
 
 def _is_of(found, packages):
     """Whether something is of these packages, or was registered by tfdml or a user."""
+    # Modules hold objects of any kind.
     root = _root(getattr(found, "__module__", None))
     return root in packages or root not in LOOKED_INTO
 

@@ -9,7 +9,7 @@ from tfdml.console import flags
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.model_archive import metadata_of
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.experiment.length import epochs_of, steps_of
+from tfdml.run.experiment.length import steps_of
 
 # The flags that say most, in this order.
 MAIN = ("dataset", "method", "loss", "backbone", "embedding_size", "sampler", "optimizer", "seed")
@@ -41,7 +41,7 @@ class Record:
 
     @functools.cached_property
     def settings(self):
-        """The flags of the run, as a namespace."""
+        """The `Settings` of the run."""
         return self.run.settings()
 
     @functools.cached_property
@@ -81,12 +81,14 @@ class Record:
     def steps(self):
         """The number of steps that the run takes at most; None before its first epoch has ended."""
         epochs = [(event["step"], event["epoch"]) for event in self.events if event["event"] == "train"]
-        of_epoch = self.settings.steps_per_epoch or (epochs[-1][0] // epochs[-1][1] if epochs else 0)
-        return steps_of(self.settings) or epochs_of(self.settings, of_epoch) * of_epoch or None
+        length = self.settings.length
+        of_epoch = length.steps_per_epoch or (epochs[-1][0] // epochs[-1][1] if epochs else 0)
+        return steps_of(length) or length.epochs * of_epoch or None
 
     def main(self):
         """The flags that say most, name to value."""
-        return {name: getattr(self.settings, name) for name in MAIN}
+        values = self.settings.values()
+        return {name: values[name] for name in MAIN}
 
     def changed(self):
         """The flags that are not at their default: name to value and default, as text."""

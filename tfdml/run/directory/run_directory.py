@@ -107,7 +107,7 @@ class RunDirectory:
         return self._flags.is_file()
 
     def settings(self):
-        """The flags that the run was made with, as a namespace."""
+        """The `Settings` that the run was made with."""
         return self._saved_flags()[0]
 
     def serialized(self):

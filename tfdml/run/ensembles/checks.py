@@ -48,11 +48,11 @@ def held_out_by_all(runs, changes):
     read = {}
     for run in runs:
         settings = run.settings()
-        if settings.evaluate_on != "validation":
+        if settings.evaluation.evaluate_on != "validation":
             return None, f"{run.path} holds none out: train with --evaluate_on=validation"
         source = *_source(run), *_held_out_by(settings)
         if source not in [other for other, _ in read.values()]:
-            own = {**changes, "evaluate_on": "validation", "folds": settings.folds}
+            own = {**changes, "evaluate_on": "validation", "folds": settings.evaluation.folds}
             read[str(run.path)] = source, trained(run.path, "best", own, test_only=False)[0]
     (first_dir, (_, first)), *others = read.items()
     for run_dir, (_, other) in others:
@@ -64,10 +64,12 @@ def held_out_by_all(runs, changes):
 
 def _source(run):
     """Returns the flags that decide which images a run is measured on."""
-    settings = run.settings()
-    return settings.dataset, settings.data_dir, settings.ignore_images, run.recorded_dataset()
+    data = run.settings().data
+    return data.dataset, data.data_dir, data.ignore_images, run.recorded_dataset()
 
 
 def _held_out_by(settings):
     """Returns the flags that decide which of the training classes are held out."""
-    return settings.validation_classes, settings.folds, settings.fold, validation_seed_of(settings)
+    evaluation = settings.evaluation
+    seed = validation_seed_of(evaluation, settings.run.seed)
+    return evaluation.validation_classes, evaluation.folds, evaluation.fold, seed

@@ -36,7 +36,7 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
     Returns:
         The result.
     """
-    changes = {**_common(runs[0].settings()), **dict(changes)}
+    changes = {**_common(runs[0].settings().evaluation), **dict(changes)}
     experiment = check_members(runs, changes)
     held_out, why_none = held_out_by_all(runs, changes)
     if fit and held_out is None:
@@ -54,7 +54,7 @@ def join(runs, out, *, asked, weights=None, fit=False, changes=()):
     embedded = _embedded(experiment, test, members, changes).fused(range(len(members)), weights)
     costs = _save(members, out, changes)
     out.record_dataset(runs[0].recorded_dataset())
-    if experiment.settings.projector:
+    if experiment.settings.evaluation.projector:
         write_projector(experiment, embedded.final, out, len(members))
     selection = _selection([member.result["best"] for member in members])
     result = {
@@ -96,7 +96,7 @@ def join_aside(runs, out, **options):
 
 def _flags_of(runs):
     """Returns the flags of an ensemble: those of its first member, and all modules that the members import."""
-    modules = dict.fromkeys(module for run in runs for module in run.settings().import_modules)
+    modules = dict.fromkeys(module for run in runs for module in run.settings().run.import_modules)
     own = {"members": len(runs), "import_modules": ",".join(modules)}
     return {**runs[0].serialized(), **{name: f"--{name}={value}" for name, value in own.items()}}
 
@@ -120,9 +120,9 @@ class Embedded(NamedTuple):
         return Embedded(*(fuse([each[place] for place in places], weights) for each in self))
 
 
-def _common(settings):
-    """The settings of members that are replaced: all are measured as the first one says."""
-    return {**COMMON, **{name: getattr(settings, name) for name in ("protocol", "metrics", "select_by")}}
+def _common(first):
+    """The settings of members that are replaced: all are measured as the `EvaluationSettings` of the first one say."""
+    return {**COMMON, "protocol": first.protocol, "metrics": first.metrics, "select_by": first.select_by}
 
 
 def _embeddings(experiment, runs, which, split, changes):
@@ -149,7 +149,7 @@ def _embedded(experiment, split, members, changes):
 def _fitted(held_out, watched):
     """Returns the weights that suit the validation classes best, and what they reach there."""
     split, protocol = held_out.splits.evaluation, held_out.splits.protocol
-    name = protocol.selecting(held_out.settings.select_by)
+    name = held_out.monitor
     metric = [metric for metric in protocol.metrics if metric.name == name]
 
     def measure(fused):
@@ -184,7 +184,8 @@ def _save(members, out, changes):
 def _about(member):
     """Returns a member's entry in the result of an ensemble."""
     best = {name: value for name, value in member.result["best"].items() if isinstance(value, float | int)}
-    return {"run_dir": str(member.run.path), "seed": member.run.settings().seed, "weight": member.weight, "best": best}
+    seed = member.run.settings().run.seed
+    return {"run_dir": str(member.run.path), "seed": seed, "weight": member.weight, "best": best}
 
 
 def _selection(bests):

@@ -28,12 +28,13 @@ def member_flags(settings, serialized, number):
     """The flags of a member, an ordinary run: its seed, and the validation classes that all members share.
 
     Args:
-        settings: namespace with the values of the ensemble's flags.
+        settings: `Settings` of the ensemble.
         serialized: the same as `{name: "--name=value"}`.
         number: number of the member, from 0.
     """
-    shared = validation_seed_of(settings)
-    own = {"members": 0, "seed": seed_of(settings.seed, number), "validation_seed": shared}
+    seed = settings.run.seed
+    shared = validation_seed_of(settings.evaluation, seed)
+    own = {"members": 0, "seed": seed_of(seed, number), "validation_seed": shared}
     return {**serialized, **{name: f"--{name}={value}" for name, value in own.items()}}
 
 
@@ -41,59 +42,60 @@ def train_member(settings, run, serialized, number):
     """Trains one member in this process, or goes on with it.
 
     Args:
-        settings: namespace with the values of the ensemble's flags.
+        settings: `Settings` of the ensemble.
         run: `EnsembleDirectory`.
         serialized: `{name: "--name=value"}`.
         number: number of the member.
     """
-    if not 0 <= number < settings.members:
-        last = settings.members - 1
-        raise ValueError(f"--members={settings.members} expects --member from 0 to {last}, received {number}.")
+    count = settings.run.members
+    if not 0 <= number < count:
+        raise ValueError(f"--members={count} expects --member from 0 to {count - 1}, received {number}.")
     run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
     own = member_flags(settings, serialized, number)
     train(flags.parse("\n".join(own.values()))[0], run.member(number), own)
-    print(f"\nWhen all {settings.members} members are complete, give the command without --member to join them.")
+    print(f"\nWhen all {count} members are complete, give the command without --member to join them.")
 
 
 def train_ensemble(settings, run, serialized, more=()):
     """Trains the members that are not complete one after another, each in a process, and joins those that are.
 
     Args:
-        settings: namespace with the values of the flags.
+        settings: `Settings` of the ensemble.
         run: `EnsembleDirectory`.
         serialized: `{name: "--name=value"}`.
         more: other flags for each process.
     """
-    if settings.devices == "workers":
+    if settings.run.devices == "workers":
         raise ValueError("--devices=workers trains one member at a time: give --member=0, then --member=1, and so on.")
+    count = settings.run.members
     run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
-    result = run.joined(settings.members)
+    result = run.joined(count)
     if result is not None:
         print(f"The ensemble in {run.path} is complete; give another --run_dir to train again.")
         print_ensemble(result, run)
         return
     failed = _train_missing(settings, run, serialized, more)
-    complete = [run.member(number) for number in range(settings.members) if number not in failed]
+    complete = [run.member(number) for number in range(count) if number not in failed]
     if complete:
         run.claim(serialized)
-        result = join(complete, run, asked=settings.members, changes={"import_modules": settings.import_modules})
+        result = join(complete, run, asked=count, changes={"import_modules": settings.run.import_modules})
         write_hparams(run, result)
         print_ensemble(result, run)
     if failed:
         reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())
         again = AGAIN.format(number=next(iter(failed)))
-        raise ValueError(f"{len(failed)} of {settings.members} members failed: {reasons.rstrip('.')}. {again}")
+        raise ValueError(f"{len(failed)} of {count} members failed: {reasons.rstrip('.')}. {again}")
 
 
 def _train_missing(settings, run, serialized, more):
     """Trains the members that are not complete; returns number to reason of those that failed."""
-    failed = {}
-    for number in range(settings.members):
+    failed, count = {}, settings.run.members
+    for number in range(count):
         member = run.member(number)
         if _complete(member):
-            print(f"Member {number + 1} of {settings.members} is complete: {member.path}")
+            print(f"Member {number + 1} of {count} is complete: {member.path}")
             continue
-        print(f"Member {number + 1} of {settings.members}: {member.path}")
+        print(f"Member {number + 1} of {count}: {member.path}")
         own = member_flags(settings, serialized, number)
         reason = run_member([*own.values(), f"--run_dir={member.path}", *more])
         if reason and not run.members():
@@ -101,7 +103,7 @@ def _train_missing(settings, run, serialized, more):
             raise ValueError(reason)
         if reason:
             failed[number] = reason
-            print(f"Member {number + 1} of {settings.members} failed: {reason}", file=sys.stderr)
+            print(f"Member {number + 1} of {count} failed: {reason}", file=sys.stderr)
     return failed
 
 

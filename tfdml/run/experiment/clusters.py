@@ -1,7 +1,6 @@
 """Clusters of Divide and Conquer in the embedding of a run's model."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import numpy as np
 
@@ -24,7 +23,7 @@ def embedded_sample(experiment, model, train):
     """
     rows = np.arange(len(train))
     if len(rows) > MOST_TRAINING:
-        random = np.random.default_rng(experiment.settings.seed)
+        random = np.random.default_rng(experiment.settings.run.seed)
         rows = np.sort(random.choice(rows, MOST_TRAINING, replace=False))
         train, experiment = train.where(rows), _without_cache(experiment)
     return rows, experiment.embed(model, train, tolerant=True)
@@ -62,5 +61,5 @@ def nearest_means(embeddings, points, clusters):
 
 def _without_cache(experiment):
     """The same experiment, whose cache does not keep what is read once."""
-    settings = SimpleNamespace(**{**vars(experiment.settings), "cache": "none"})
-    return dataclasses.replace(experiment, images=ImageData(settings, experiment.strategy))
+    images = dataclasses.replace(experiment.settings.images, cache="none")
+    return dataclasses.replace(experiment, images=ImageData(images, experiment.strategy))

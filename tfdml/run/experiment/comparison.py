@@ -48,7 +48,7 @@ def compare_runs(first, second, which="best", metrics=(), *, bootstrap="queries"
         "a": first,
         "b": second,
         "model": which,
-        "dataset": experiment.settings.dataset,
+        "dataset": experiment.settings.data.dataset,
         "split": "test",
         "protocol": experiment.protocol_spec,
         "queries": len(queries),
@@ -91,7 +91,7 @@ def check_alike(experiments, doing="Compare"):
     """
     for (first_dir, first), (second_dir, second) in itertools.pairwise(experiments.items()):
         for what, about, advice in (
-            ("datasets", lambda each: each.settings.dataset, f"{doing} runs of one dataset."),
+            ("datasets", lambda each: each.settings.data.dataset, f"{doing} runs of one dataset."),
             ("protocols", _protocol, f"{doing} runs of one protocol."),
             ("metrics", _metrics, "Choose them by --metrics."),
         ):

@@ -2,13 +2,13 @@
 
 import dataclasses
 from pathlib import Path
-from types import SimpleNamespace
 
 import tensorflow as tf
 from absl import logging
 
 from pipelines.reading.unreadable import naming_unreadable
 from tfdml.console.progress_bar import verbosity
+from tfdml.console.settings import Settings
 from tfdml.evaluation import Embedder
 from tfdml.run.directory.model_archive import load_archive
 from tfdml.run.directory.run_directory import RunDirectory
@@ -25,13 +25,13 @@ class Experiment:
     """Splits of a dataset, how their images are read, and how a model is measured on them.
 
     Args:
-        settings: namespace with the flags' values, see `flags.settings_of`.
+        settings: `Settings`.
         strategy: the `tf.distribute.Strategy` to compute under.
         splits: `Splits` of the dataset.
         images: `ImageData` that reads them.
     """
 
-    settings: SimpleNamespace
+    settings: Settings
     strategy: tf.distribute.Strategy
     splits: Splits
     images: ImageData
@@ -41,12 +41,13 @@ class Experiment:
         """Reads the dataset that the settings name.
 
         Args:
-            settings: namespace with the flags' values.
-            strategy: what `set_up` gives for them.
+            settings: `Settings`.
+            strategy: what `set_up` gives for those of the run.
             **splits: `classes` and `test_only` of `Splits.of`.
         """
-        splits = Splits.of(settings, **splits)
-        images = ImageData(settings, strategy, train=splits.train, verbose=verbosity(is_chief(strategy)))
+        seed, verbose = settings.run.seed, verbosity(is_chief(strategy))
+        splits = Splits.of(settings.data, settings.evaluation, seed, **splits)
+        images = ImageData(settings.images, strategy, train=splits.train, seed=seed, verbose=verbose)
         return cls(settings, strategy, splits, images)
 
     @property
@@ -57,12 +58,12 @@ class Experiment:
     @property
     def protocol_spec(self):
         """The spec that names the protocol: the settings', or the dataset's."""
-        return self.settings.protocol or self.splits.dataset.protocol
+        return self.settings.evaluation.protocol or self.splits.dataset.protocol
 
     @property
     def monitor(self):
         """The name of the metric that selects the best model."""
-        return self.splits.protocol.selecting(self.settings.select_by)
+        return self.splits.protocol.selecting(self.settings.evaluation.select_by)
 
     def measure(self, embeddings, split, metrics=None):
         """The values by name of a split's metrics, which all workers measure together; None: all of the protocol."""
@@ -81,7 +82,7 @@ class Experiment:
     def naming_unreadable(self):
         """A context whose errors name images that cannot be read."""
         others = [self.splits.evaluation, self.splits.test]
-        return naming_unreadable(self.splits.train, others, tolerant=self.settings.max_bad_images > 0)
+        return naming_unreadable(self.splits.train, others, tolerant=self.settings.images.max_bad_images > 0)
 
 
 def trained(run_dir, which, changes=(), *, test_only=True):
@@ -120,18 +121,18 @@ def _opened(run_dir, which, changes):
         raise ValueError("--run_dir is missing: the folder of a run.")
     run = RunDirectory(run_dir)
     settings = run.settings()
-    check_modules(settings.import_modules, run.path, given=changes.get("import_modules", ()))
+    check_modules(settings.run.import_modules, run.path, given=changes.get("import_modules", ()))
     if run.result() is None and run.model_file(which).is_file():
         logging.warning("The run in %s is not complete: its best model so far is used.", run.path)
     recorded = {} if "dataset" in changes else run.recorded_dataset()
     if "dataset" in recorded.get("flags", {}):
         changes = {"dataset": recorded["flags"]["dataset"], **changes}
     if "data_dir" in changes and "ignore_images" not in changes:
-        changes["ignore_images"] = _moved(settings.ignore_images, settings.data_dir, changes["data_dir"])
+        changes["ignore_images"] = _moved(settings.data.ignore_images, settings.data.data_dir, changes["data_dir"])
     # A cache is of use where images are seen more than once.
     own = {"devices": "auto", "evaluate_on": "test", "folds": 0, "cache": "none", "import_modules": []}
-    vars(settings).update({**own, **changes})
-    strategy = set_up(settings)
+    settings = settings.replace(**{**own, **changes})
+    strategy = set_up(settings.run)
     model = load_archive(run.model_file(which))
     return settings, strategy, model, recorded.get("classes")
 

@@ -21,14 +21,15 @@ class ImageData:
     """Makes datasets of prepared images, through a cache and with substitutes for bad images where these are wanted.
 
     Args:
-        settings: namespace with the flags' values.
+        settings: `ImageSettings`.
         strategy: the run's `tf.distribute.Strategy`.
         train: the split that is trained on; None where none is.
+        seed: seed of training batches and their augmentation.
         verbose: Keras' verbosity of the bar that shows how a cache is filled.
     """
 
-    def __init__(self, settings, strategy, *, train=None, verbose=0):
-        self.settings, self.strategy, self.train = settings, strategy, train
+    def __init__(self, settings, strategy, *, train=None, seed=0, verbose=0):
+        self.settings, self.strategy, self.train, self.seed = settings, strategy, train, seed
         self._cache = Cache(
             settings.cache,
             memory=int(settings.cache_memory * GIBIBYTE),
@@ -62,10 +63,10 @@ class ImageData:
 
     def training(self, model, sampler, progress, length):
         """The training dataset, whose passes have `length` steps."""
-        settings, split = self.settings, self.train
-        read, prepare = self._cache.through(split, self.preprocessor(model, settings.train_transform))
+        split = self.train
+        read, prepare = self._cache.through(split, self.preprocessor(model, self.settings.train_transform))
         options = {
-            "seed": settings.seed,
+            "seed": self.seed,
             "step": progress.pipeline_step,
             "steps_per_epoch": progress.steps_per_epoch,
             "length": length,
@@ -79,7 +80,7 @@ class ImageData:
             parts = context.num_replicas_in_sync // workers
             return training_batches(split, sampler, prepare, worker=worker, parts=parts, **options)
 
-        if settings.devices == "workers":
+        if isinstance(self.strategy, tf.distribute.MultiWorkerMirroredStrategy):
             return self.strategy.distribute_datasets_from_function(share_of)
         return training_batches(split, sampler, prepare, **options)
 

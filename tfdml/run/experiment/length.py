@@ -1,5 +1,7 @@
 """How long a run trains."""
 
+import dataclasses
+
 # Steps of a run that says neither steps nor epochs; about as many where an epoch is said.
 STEPS = 2000
 # Evaluations of a run that says its steps, and not when it is evaluated.
@@ -12,21 +14,63 @@ MOST_APART = 4
 NOTEWORTHY = 0.01
 
 
+@dataclasses.dataclass(frozen=True)
+class Length:
+    """How long a run trains, and when it is evaluated.
+
+    Args:
+        steps: number of steps.
+        epochs: number of epochs.
+        steps_per_epoch: number of steps that are an epoch.
+        evaluations: after how many epochs or steps the run is evaluated, and which of them: `epochs` or `steps`.
+        patience: number of evaluations without improvement after which the run stops; None: it does not.
+    """
+
+    steps: int
+    epochs: int
+    steps_per_epoch: int
+    evaluations: tuple[int, str]
+    patience: int | None
+
+    @classmethod
+    def of(cls, settings, evaluation, batches):
+        """Returns the length that settings say.
+
+        Args:
+            settings: `LengthSettings`.
+            evaluation: `EvaluationSettings`.
+            batches: number of batches in the training images.
+        """
+        asked, of_epoch = steps_of(settings), _steps_per_epoch(settings, batches)
+        epochs = asked // of_epoch if asked else settings.epochs
+        evaluations = _evaluations(evaluation, asked, epochs, of_epoch)
+        return cls(epochs * of_epoch, epochs, of_epoch, evaluations, _patience(settings, evaluation))
+
+    def told(self, split):
+        """Returns a sentence that tells how long the run trains, and when it is evaluated.
+
+        Args:
+            split: name of the split that it is evaluated on.
+        """
+        every, unit = self.evaluations
+        often = unit.removesuffix("s") if every == 1 else f"{every:,} {unit}"
+        epochs = f"{self.epochs:,} epoch{'s' * (self.epochs > 1)} of {self.steps_per_epoch:,}"
+        return f"{self.steps:,} steps, {epochs}; evaluated on {split} every {often}."
+
+
 def steps_of(settings):
-    """Returns the number of steps of a run whose length is in steps; 0 where it is in epochs."""
+    """Returns the number of steps of a run whose length is in steps; 0 where it is in epochs.
+
+    Args:
+        settings: `LengthSettings`.
+    """
     if settings.steps or settings.epochs:
         return settings.steps
     of_epoch = settings.steps_per_epoch or 1
     return max(1, round(STEPS / of_epoch)) * of_epoch
 
 
-def steps_per_epoch_of(settings, batches):
-    """Returns the number of steps that are an epoch of a run.
-
-    Args:
-        settings: namespace with the flags' values.
-        batches: number of batches in the training images.
-    """
+def _steps_per_epoch(settings, batches):
     given, steps = settings.steps_per_epoch, steps_of(settings)
     if steps and given and steps % given:
         raise ValueError(
@@ -50,39 +94,22 @@ def steps_per_epoch_of(settings, batches):
     return size
 
 
-def epochs_of(settings, steps_per_epoch):
-    """Returns the number of epochs of a run."""
-    steps = steps_of(settings)
-    return steps // steps_per_epoch if steps else settings.epochs
-
-
-def evaluations_of(settings, steps_per_epoch):
-    """Returns after how many epochs or steps a run is evaluated, and which of them: `epochs` or `steps`."""
-    steps = steps_of(settings)
-    if settings.eval_every:
-        epochs = epochs_of(settings, steps_per_epoch)
-        whole = epochs if settings.eval_unit == "epochs" else epochs * steps_per_epoch
+def _evaluations(evaluation, asked, epochs, of_epoch):
+    """Returns when a run is evaluated; `asked` is its length where that is in steps."""
+    if evaluation.eval_every:
+        whole = epochs if evaluation.eval_unit == "epochs" else epochs * of_epoch
         # A shorter run is evaluated at its end: otherwise its best model would be the untrained one.
-        return min(settings.eval_every, whole), settings.eval_unit
-    if not steps:
+        return min(evaluation.eval_every, whole), evaluation.eval_unit
+    if not asked:
         return 1, "epochs"
     # The last step is evaluated, too; of a prime number of steps, only that.
-    sizes = [size for size in _divisors(steps) if size * 2 * EVALUATIONS >= steps]
-    return min(sizes, key=lambda size: abs(size - steps / EVALUATIONS)), "steps"
+    sizes = [size for size in _divisors(asked) if size * 2 * EVALUATIONS >= asked]
+    return min(sizes, key=lambda size: abs(size - asked / EVALUATIONS)), "steps"
 
 
-def plan_of(settings, steps_per_epoch):
-    """Returns a sentence that tells how long a run trains, and when it is evaluated."""
-    epochs, (every, unit) = epochs_of(settings, steps_per_epoch), evaluations_of(settings, steps_per_epoch)
-    often = unit.removesuffix("s") if every == 1 else f"{every:,} {unit}"
-    length = f"{epochs * steps_per_epoch:,} steps, {epochs:,} epoch{'s' * (epochs > 1)} of {steps_per_epoch:,}"
-    return f"{length}; evaluated on {settings.evaluate_on} every {often}."
-
-
-def patience_of(settings):
-    """Returns the number of evaluations without improvement after which a run stops; None: it does not."""
+def _patience(settings, evaluation):
     if settings.patience < 0:
-        return PATIENCE if settings.evaluate_on == "validation" else None
+        return PATIENCE if evaluation.evaluate_on == "validation" else None
     return settings.patience or None
 
 

@@ -40,13 +40,13 @@ def of_run(run_dir, which, index, changes):
     if "dataset" in changes:
         # These settings of the run are only for its own dataset, and its folder for datasets of that name.
         changes = {"protocol": "", "metrics": [], "ignore_images": "", **changes}
-        own = RunDirectory(run_dir).settings().dataset
+        own = RunDirectory(run_dir).settings().data.dataset
         if registry.parse(changes["dataset"])[0][0] != registry.parse(own)[0][0]:
             changes = {"data_dir": "", **changes}
     experiment, model = trained(run_dir, which, changes)
     split, settings = experiment.splits.test, experiment.settings
-    protocol = protocol_of(experiment.protocol_spec, settings.metrics, index)
-    about = {"run_dir": run_dir, "model": which, "dataset": settings.dataset, "split": "test"}
+    protocol = protocol_of(experiment.protocol_spec, settings.evaluation.metrics, index)
+    about = {"run_dir": run_dir, "model": which, "dataset": settings.data.dataset, "split": "test"}
     about["protocol"] = experiment.protocol_spec
     return Source(about, protocol, experiment.embed(model, split), split)
 

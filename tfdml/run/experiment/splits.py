@@ -29,29 +29,31 @@ class Splits:
     protocol: Protocol
 
     @classmethod
-    def of(cls, settings, *, classes=None, test_only=False):
+    def of(cls, data, evaluation, seed, *, classes=None, test_only=False):
         """Reads the dataset.
 
         Args:
-            settings: namespace with the flags' values.
+            data: `DataSettings`.
+            evaluation: `EvaluationSettings`.
+            seed: seed of the run.
             classes, test_only: as `pipelines.datasets.load` takes them.
         """
-        about = {"data_dir": settings.data_dir, "ignore_images": settings.ignore_images}
-        dataset = load(settings.dataset, classes=classes, test_only=test_only, **about)
-        train, evaluation = _train_and_evaluation(dataset, settings)
+        about = {"data_dir": data.data_dir, "ignore_images": data.ignore_images}
+        dataset = load(data.dataset, classes=classes, test_only=test_only, **about)
+        train, evaluated = _train_and_evaluation(dataset, evaluation, seed)
         # Losses with proxies count on numbers without a gap.
-        train = None if train is None else _with_meta_classes(train.numbered(), settings)
-        protocol = protocol_of(settings.protocol or dataset.protocol, settings.metrics)
+        train = None if train is None else _with_meta_classes(train.numbered(), data, seed)
+        protocol = protocol_of(evaluation.protocol or dataset.protocol, evaluation.metrics)
         if not test_only:
-            protocol.selecting(settings.select_by)
-        return cls(dataset, train, evaluation, dataset.test, protocol)
+            protocol.selecting(evaluation.select_by)
+        return cls(dataset, train, evaluated, dataset.test, protocol)
 
 
-def to_record(settings, dataset):
+def to_record(data, dataset):
     """Returns the record of a dataset, by which a run is measured on the same rows later, from any folder.
 
     Args:
-        settings: namespace with the flags' values.
+        data: `DataSettings`.
         dataset: the `Dataset` that they make.
 
     Returns:
@@ -59,8 +61,8 @@ def to_record(settings, dataset):
         not say all, flags to replace, by name, and names of the classes of each split.
     """
     record = {"images": {part: len(split) for part, split in dataset.splits().items()}}
-    spec = from_anywhere(settings.dataset, settings.data_dir)
-    if spec != settings.dataset:
+    spec = from_anywhere(data.dataset, data.data_dir)
+    if spec != data.dataset:
         record["flags"] = {"dataset": spec}
     if dataset.undivided:
         record["classes"] = dataset.classes()
@@ -96,47 +98,52 @@ def changed_images(record, dataset, run_dir):
     return ""
 
 
-def held_out(settings, dataset, evaluation):
-    """A sentence for each group of classes that does not train: how many, of how many, and which setting says so."""
+def held_out(evaluation, dataset, evaluated):
+    """A sentence for each group of classes that does not train: how many, of how many, and which setting says so.
+
+    Args:
+        evaluation: `EvaluationSettings`.
+        dataset: the `Dataset`.
+        evaluated: the split that is evaluated while training.
+    """
     test, train = dataset.test.num_classes, dataset.train.num_classes
     sentences = []
     if dataset.undivided:
         share = f"test_classes={dataset.undivided.test_classes}"
         sentences.append(f"{test} of {test + train} classes are the test, by {share} in --dataset.")
-    if settings.evaluate_on == "validation":
-        share = f"--folds={settings.folds}" if settings.folds else f"--validation_classes={settings.validation_classes}"
+    if evaluation.evaluate_on == "validation":
+        by_fraction = f"--validation_classes={evaluation.validation_classes}"
+        share = f"--folds={evaluation.folds}" if evaluation.folds else by_fraction
         sentences.append(
-            f"{evaluation.num_classes} of {train} training classes are held out for validation, by "
+            f"{evaluated.num_classes} of {train} training classes are held out for validation, by "
             f"--evaluate_on=validation and {share}."
         )
     return sentences
 
 
-def validation_seed_of(settings):
-    """The seed that decides which classes validate."""
-    return settings.seed if settings.validation_seed == -1 else settings.validation_seed
+def validation_seed_of(evaluation, seed):
+    """The seed that decides which classes validate, of `EvaluationSettings` and the seed of a run."""
+    return seed if evaluation.validation_seed == -1 else evaluation.validation_seed
 
 
-def _with_meta_classes(train, settings):
-    if not settings.meta_classes:
+def _with_meta_classes(train, data, seed):
+    if not data.meta_classes:
         return train
     try:
-        labels = random_meta_classes(
-            train.labels, settings.meta_classes, seed=settings.seed, of=settings.meta_classes_of
-        )
+        labels = random_meta_classes(train.labels, data.meta_classes, seed=seed, of=data.meta_classes_of)
     except ValueError as error:
-        raise ValueError(f"--meta_classes={settings.meta_classes}: {error}") from None
+        raise ValueError(f"--meta_classes={data.meta_classes}: {error}") from None
     return dataclasses.replace(train, labels=labels, class_names=None)
 
 
-def _train_and_evaluation(dataset, settings):
-    if settings.fold and not settings.folds:
-        raise ValueError(f"--fold={settings.fold} needs --folds, their number.")
-    if settings.evaluate_on == "test":
-        if settings.folds:
+def _train_and_evaluation(dataset, evaluation, seed):
+    if evaluation.fold and not evaluation.folds:
+        raise ValueError(f"--fold={evaluation.fold} needs --folds, their number.")
+    if evaluation.evaluate_on == "test":
+        if evaluation.folds:
             raise ValueError("--folds needs --evaluate_on=validation: folds are made of the training classes.")
         return dataset.train, dataset.test
-    seed = validation_seed_of(settings)
-    if settings.folds:
-        return dataset.fold(settings.fold, settings.folds, seed)
-    return dataset.hold_out(settings.validation_classes, seed)
+    seed = validation_seed_of(evaluation, seed)
+    if evaluation.folds:
+        return dataset.fold(evaluation.fold, evaluation.folds, seed)
+    return dataset.hold_out(evaluation.validation_classes, seed)

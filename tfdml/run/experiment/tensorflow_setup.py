@@ -13,7 +13,7 @@ def set_up(settings):
     """Sets TensorFlow and Keras up, and imports the user's modules; gives the `tf.distribute.Strategy` of the devices.
 
     Args:
-        settings: namespace with the flags' values.
+        settings: `RunSettings`.
     """
     if settings.jit_compile and settings.deterministic:
         raise ValueError("--jit_compile needs --nodeterministic: XLA has no deterministic form of some operations.")

@@ -13,7 +13,7 @@ from tfdml.registry.loss_hooks import hooks_of
 STEPS = 64
 
 
-def check_pairs(loss, sampler, labels, settings):
+def check_pairs(loss, sampler, labels, batches, seed):
     """Raises if the first batches have no pair of one class, or none of two, and warns where few images have one.
 
     Only for losses that learn from pairs within the batch: those with proxies do without. A loss of given pairs or
@@ -23,7 +23,8 @@ def check_pairs(loss, sampler, labels, settings):
         loss: the loss; `needs_pairs` says whether it does.
         sampler: sampler bound to the labels.
         labels: `[N]` class of each training row.
-        settings: namespace with the flags' values.
+        batches: `BatchSettings`.
+        seed: seed of the batches.
     """
     hooks = hooks_of(loss)
     if not hooks.needs_pairs:
@@ -31,23 +32,23 @@ def check_pairs(loss, sampler, labels, settings):
     if hooks.batch_parts > 1 and sampler.parts != hooks.batch_parts:
         others = _samplers(lambda sampler: sampler.parts == hooks.batch_parts)
         raise ValueError(
-            f"--loss={settings.loss} takes batches in {hooks.batch_parts} parts, whose rows belong together; received "
-            f"--sampler={settings.sampler}, whose batches have {sampler.parts}. Use {others}."
+            f"--loss={batches.loss} takes batches in {hooks.batch_parts} parts, whose rows belong together; received "
+            f"--sampler={batches.sampler}, whose batches have {sampler.parts}. Use {others}."
         )
-    rows = sampler.rows(settings.seed, tf.range(STEPS)).numpy()
+    rows = sampler.rows(seed, tf.range(STEPS)).numpy()
     counts = [np.unique(batch, return_counts=True)[1] for batch in np.asarray(labels)[rows]]
     with_positive = sum(np.sum(count[count > 1]) for count in counts) / rows.size
-    here = f"--sampler={settings.sampler}"
+    here = f"--sampler={batches.sampler}"
     if with_positive == 0:
         raise ValueError(
-            f"None of the first {STEPS} batches of {here} has two images of a class, which --loss={settings.loss} "
+            f"None of the first {STEPS} batches of {here} has two images of a class, which --loss={batches.loss} "
             f"needs. Use {_several_per_class()}, whose batches have several images of each class."
         )
     if len(np.unique(labels)) == 1:
-        logging.warning("All training images are of one class; --loss=%s needs two classes or more.", settings.loss)
+        logging.warning("All training images are of one class; --loss=%s needs two classes or more.", batches.loss)
     elif all(len(count) == 1 for count in counts):
         raise ValueError(
-            f"Each of the first {STEPS} batches of {here} has images of one class only; --loss={settings.loss} needs "
+            f"Each of the first {STEPS} batches of {here} has images of one class only; --loss={batches.loss} needs "
             "two classes or more."
         )
     if with_positive < 0.5:
@@ -56,7 +57,7 @@ def check_pairs(loss, sampler, labels, settings):
             "Batches of %s have several images of each class.",
             100 * with_positive,
             here,
-            settings.loss,
+            batches.loss,
             _several_per_class(),
         )
 

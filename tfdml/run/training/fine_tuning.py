@@ -1,7 +1,5 @@
 """Replaces flags that say `auto`, by whether the backbone is pretrained."""
 
-from types import SimpleNamespace
-
 # With pretrained weights, and without: docs/choosing.md tells how much a higher rate costs.
 OPTIMIZERS = {True: "adam(learning_rate=0.0001)", False: "adam(learning_rate=0.001)"}
 
@@ -10,11 +8,11 @@ def without_auto(settings, backbone):
     """Returns settings that name an optimizer, and what to freeze in batch norm.
 
     Args:
-        settings: namespace with the flags' values.
+        settings: `Settings`.
         backbone: `Backbone`, whose weights are loaded.
     """
-    pretrained = bool(settings.initial_weights) or backbone.pretrained
+    pretrained = bool(settings.network.initial_weights) or backbone.pretrained
     frozen = "statistics" if pretrained and backbone.has_batch_norm else "none"
     chosen = {"optimizer": OPTIMIZERS[pretrained], "freeze_batch_norm": frozen}
-    chosen = {name: value for name, value in chosen.items() if getattr(settings, name) == "auto"}
-    return SimpleNamespace(**vars(settings) | chosen)
+    given = settings.values()
+    return settings.replace(**{name: value for name, value in chosen.items() if given[name] == "auto"})

@@ -26,49 +26,49 @@ def build_model(experiment, sampler, *, tell=True):
         tell: whether to print which weights were loaded, and what flags that say `auto` stand for.
 
     Returns:
-        The model, the sampler as its method wraps it, and the number of steps that make an epoch.
+        The model, the sampler as its method wraps it, and the `Length` of the run.
     """
     train, tell = experiment.splits.train, tell and experiment.chief
-    keras.utils.set_random_seed(experiment.settings.seed)
+    keras.utils.set_random_seed(experiment.settings.run.seed)
     with experiment.strategy.scope():
-        backbone = _pretrained_backbone(experiment, tell)
+        backbone = _pretrained_backbone(experiment.settings.network, tell)
         settings = _settings_for(backbone, experiment, tell)
-        model = _embedding_model(experiment, settings, backbone)
+        model = _embedding_model(experiment, settings.network, backbone)
     # Not under the strategy, which would copy its tables to every replica.
-    wrapped, steps_per_epoch = sampler_of(model, sampler, experiment)
+    wrapped, length = sampler_of(model, sampler, experiment)
     with experiment.strategy.scope():
-        loss = registry.create("loss", settings.loss, classes=train.num_classes)
-        check_loss(loss, train.num_classes, settings)
-        check_pairs(loss, sampler, train.labels, settings)
-        optimizer = make_optimizer(settings, steps_per_epoch)
+        batches, run = settings.batches, settings.run
+        loss = registry.create("loss", batches.loss, classes=train.num_classes)
+        check_loss(loss, train.num_classes, batches.loss, settings.data.dataset)
+        check_pairs(loss, sampler, train.labels, batches, run.seed)
+        optimizer = make_optimizer(settings.optimization, length, scale_loss=run.precision == "mixed_float16")
         model.compile(
             optimizer=optimizer,
             loss=loss,
-            pieces=settings.pieces,
-            memory=settings.memory or None,
-            jit_compile=settings.jit_compile,
+            pieces=batches.pieces,
+            memory=batches.memory or None,
+            jit_compile=run.jit_compile,
         )
         optimizer.build(model.trainable_variables)
-    return model, wrapped, steps_per_epoch
+    return model, wrapped, length
 
 
-def make_backbone(settings):
-    """The backbone of the settings, which declares how pixels are scaled, or a ValueError."""
-    backbone = registry.create("backbone", settings.backbone)
+def make_backbone(spec):
+    """The backbone of a spec, which declares how pixels are scaled, or a ValueError."""
+    backbone = registry.create("backbone", spec)
     if not isinstance(backbone, Backbone):
         raise ValueError(
-            f"--backbone={settings.backbone}: {type(backbone).__name__} must be a tfdml.backbones.Backbone, which "
+            f"--backbone={spec}: {type(backbone).__name__} must be a tfdml.backbones.Backbone, which "
             "declares how pixels are scaled: Backbone(inputs, {'output': outputs}, mean=..., std=..., image_size=...)."
         )
     return backbone
 
 
-def _pretrained_backbone(experiment, tell):
+def _pretrained_backbone(network, tell):
     """The backbone with its first weights."""
-    settings = experiment.settings
-    backbone = make_backbone(settings)
-    if settings.initial_weights:
-        loaded = load_weights(backbone, settings.initial_weights)
+    backbone = make_backbone(network.backbone)
+    if network.initial_weights:
+        loaded = load_weights(backbone, network.initial_weights)
         if tell:
             print(loaded, flush=True)
     return backbone
@@ -76,26 +76,27 @@ def _pretrained_backbone(experiment, tell):
 
 def _settings_for(backbone, experiment, tell):
     """The settings without `auto`; prints what took its place."""
-    before, after = vars(experiment.settings), without_auto(experiment.settings, backbone)
-    chosen = [f"--{name}={value}" for name, value in vars(after).items() if value != before[name]]
+    before, after = experiment.settings.values(), without_auto(experiment.settings, backbone)
+    chosen = [f"--{name}={value}" for name, value in after.values().items() if value != before[name]]
     if chosen and tell:
         print(f"Defaults for this backbone: {' '.join(chosen)}", flush=True)
     return after
 
 
-def _embedding_model(experiment, settings, backbone):
+def _embedding_model(experiment, network, backbone):
     """The method's model of the backbone, with variables."""
-    arguments = {"backbone": backbone, "embedding_size": settings.embedding_size}
-    if settings.freeze_batch_norm != "none":
-        arguments["freeze_batch_norm"] = settings.freeze_batch_norm
-    if settings.head != "linear":
-        arguments["head"] = registry.create("head", settings.head)
+    arguments = {"backbone": backbone, "embedding_size": network.embedding_size}
+    if network.freeze_batch_norm != "none":
+        arguments["freeze_batch_norm"] = network.freeze_batch_norm
+    if network.head != "linear":
+        arguments["head"] = registry.create("head", network.head)
     # What `auto` chose is an offer, which a method may not take, or set itself.
-    demanded = {name: f"--{name}" for name in arguments if vars(experiment.settings)[name] != "auto"}
-    model = registry.create("method", settings.method, demanded, **arguments)
+    given = vars(experiment.settings.network)
+    demanded = {name: f"--{name}" for name in arguments if given[name] != "auto"}
+    model = registry.create("method", network.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
-    size = image_size_of(backbone, settings.image_size)
-    _check_takes(backbone, size, settings.backbone)
+    size = image_size_of(backbone, experiment.settings.images.image_size)
+    _check_takes(backbone, size, network.backbone)
     model.call_on((1, size, size, 3))
     return model
 

@@ -6,7 +6,6 @@ from absl import logging
 from tfdml import registry
 from tfdml.callbacks import WeightAverage
 from tfdml.registry.loss_hooks import hooks_of
-from tfdml.run.experiment.length import epochs_of
 
 # The optimizer's argument that each flag sets.
 ARGUMENTS = {
@@ -17,30 +16,29 @@ ARGUMENTS = {
 }
 
 
-def make_optimizer(settings, steps_per_epoch):
+def make_optimizer(settings, length, *, scale_loss=False):
     """The optimizer that the settings describe.
 
     Args:
-        settings: namespace with the flags' values.
-        steps_per_epoch: steps that make an epoch.
+        settings: `OptimizationSettings`.
+        length: `Length` of the run.
+        scale_loss: whether the loss is scaled, so that gradients in float16 do not vanish.
     """
     _, given = registry.parse(settings.optimizer)[0]
-    wanted = _arguments(settings, given, steps_per_epoch)
+    wanted = _arguments(settings, given, length)
     optimizer = registry.create("optimizer", settings.optimizer, **wanted)
     for argument, value in wanted.items():
         flag = ARGUMENTS[argument]
         if argument in given:
             raise ValueError(f"--{flag} and {argument} in --optimizer={settings.optimizer} are the same; give one.")
-        if not hasattr(optimizer, argument) or getattr(optimizer, argument) != value:
+        if optimizer.get_config().get(argument) != value:
             raise ValueError(
                 f"--{flag} needs an optimizer with the argument {argument}; {settings.optimizer} has none."
             )
     if optimizer.use_ema:
         raise ValueError("use_ema would change the weights where a run is stopped; use --ema, which does not.")
-    _schedule(optimizer, settings, steps_per_epoch)
-    if settings.precision == "mixed_float16":
-        return keras.optimizers.LossScaleOptimizer(optimizer)
-    return optimizer
+    _schedule(optimizer, settings.schedule, length)
+    return keras.optimizers.LossScaleOptimizer(optimizer) if scale_loss else optimizer
 
 
 def parse_multipliers(items):
@@ -61,39 +59,44 @@ def parse_multipliers(items):
     return multipliers
 
 
-def check_loss(loss, classes, settings):
-    """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on."""
+def check_loss(loss, classes, spec, dataset):
+    """Raises if a loss, or a term of a sum, was made for fewer classes than are trained on.
+
+    Args:
+        loss: the loss.
+        classes: number of training classes.
+        spec: spec of the loss.
+        dataset: spec of the dataset.
+    """
     given = hooks_of(loss).classes
     if given is not None and given < classes:
         raise ValueError(
-            f"--loss={settings.loss} has classes={given}, and --dataset={settings.dataset} has {classes} training "
+            f"--loss={spec} has classes={given}, and --dataset={dataset} has {classes} training "
             "classes. Leave the argument out: it is then their number."
         )
 
 
-def make_average(settings, model):
-    """The moving average of the model's weights that --ema asks for, or None."""
-    if not settings.ema:
+def make_average(decay, model):
+    """The moving average of the model's weights, of a decay; None without one."""
+    if not decay:
         return None
-    average = WeightAverage(settings.ema)
+    average = WeightAverage(decay)
     average.make(model)
     return average
 
 
-def _arguments(settings, given, steps_per_epoch):
+def _arguments(settings, given, length):
     """Returns the arguments of the optimizer that flags set, without those that keep its defaults."""
     arguments = {}
     if settings.lr_multipliers:
         arguments["lr_multipliers"] = parse_multipliers(settings.lr_multipliers)
     if settings.warmup_epochs:
-        epochs = epochs_of(settings, steps_per_epoch)
-        if settings.warmup_epochs >= epochs:
-            logging.warning(
-                "--warmup_epochs=%g of %d epochs never trains the backbone.", settings.warmup_epochs, epochs
-            )
+        if settings.warmup_epochs >= length.epochs:
+            message = "--warmup_epochs=%g of %d epochs never trains the backbone."
+            logging.warning(message, settings.warmup_epochs, length.epochs)
         # An optimizer that accumulates gradients counts its updates, not the batches.
         batches = given.get("gradient_accumulation_steps") or 1
-        updates = settings.warmup_epochs * steps_per_epoch / batches
+        updates = settings.warmup_epochs * length.steps_per_epoch / batches
         arguments["frozen_steps"] = {"backbone": max(round(updates), 1)}
     if not settings.decay_biases_and_norms:
         arguments["decay_biases_and_norms"] = False
@@ -102,18 +105,14 @@ def _arguments(settings, given, steps_per_epoch):
     return arguments
 
 
-def _schedule(optimizer, settings, steps_per_epoch):
-    before, epochs = float(keras.ops.convert_to_numpy(optimizer.learning_rate)), epochs_of(settings, steps_per_epoch)
-    schedule = registry.create(
-        "schedule",
-        settings.schedule,
-        learning_rate=before,
-        steps_per_epoch=steps_per_epoch,
-        epochs=epochs,
-    )
-    late = [last + 1 for last in getattr(schedule, "boundaries", ()) if last + 1 >= epochs * steps_per_epoch]
+def _schedule(optimizer, spec, length):
+    before = float(keras.ops.convert_to_numpy(optimizer.learning_rate))
+    about = {"steps_per_epoch": length.steps_per_epoch, "epochs": length.epochs}
+    schedule = registry.create("schedule", spec, learning_rate=before, **about)
+    changes = schedule.boundaries if isinstance(schedule, keras.optimizers.schedules.PiecewiseConstantDecay) else ()
+    late = [last + 1 for last in changes if last + 1 >= length.steps]
     if late:
         message = "--schedule=%s changes the learning rate after %g epochs, and the run has %d."
-        logging.warning(message, settings.schedule, late[0] / steps_per_epoch, epochs)
+        logging.warning(message, spec, late[0] / length.steps_per_epoch, length.epochs)
     if schedule != before:
         optimizer.learning_rate = schedule

@@ -28,12 +28,12 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         build_untrained: function that makes the model as it was before training.
         assignment: the cluster of each training image; None where there are none.
     """
-    selected_on, test = experiment.settings.evaluate_on, experiment.splits.test
+    selected_on, test = experiment.settings.evaluation.evaluate_on, experiment.splits.test
     embeddings = evaluation.embeddings
     if selected_on != "test" or embeddings is None or evaluation.history[-1]["step"] != step:
         embeddings = experiment.embed(model, test)
     final = experiment.measure(embeddings, test)
-    shown = experiment.settings.projector
+    shown = experiment.settings.evaluation.projector
     # All workers embed.
     clusters = clusters_of(embeddings, experiment, model, experiment.splits.train, assignment) if shown else None
     if experiment.chief:
@@ -99,7 +99,7 @@ def learners_of(experiment, model, embeddings, count):
     one_learner = model.of_one_learner()
     if count == 1 and one_learner is None:
         return {}
-    size = image_size_of(model.backbone, experiment.settings.image_size)
+    size = image_size_of(model.backbone, experiment.settings.images.image_size)
     costs = cost(model, (size, size, 3))
     if count == 1:
         return {"cost": costs}
@@ -147,7 +147,7 @@ def write_projector(experiment, embeddings, run, learners=1, clusters=None):
         test.labels,
         thumbnail=lambda row: pictures[np.searchsorted(rows, row)],
         class_names=test.class_names,
-        seed=experiment.settings.seed,
+        seed=experiment.settings.run.seed,
         learners=learners,
         names=[test.name_of(row) for row in range(len(test))],
         clusters=clusters,

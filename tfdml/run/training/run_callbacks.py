@@ -11,7 +11,6 @@ from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.checkpoint_folder import CheckpointFolder
 from tfdml.run.directory.model_files import save_model
 from tfdml.run.directory.run_log import RunLog
-from tfdml.run.experiment.length import epochs_of, evaluations_of, patience_of
 from tfdml.run.training.epoch_log import EpochLog
 from tfdml.run.training.optimizer import make_average
 from tfdml.run.training.run_checkpoint import RunCheckpoint
@@ -34,7 +33,7 @@ class RunCallbacks:
     watches: dict[str, keras.callbacks.Callback]
 
     @classmethod
-    def of(cls, experiment, model, sampler, batches, progress, run, stop):
+    def of(cls, experiment, model, sampler, batches, progress, length, run, stop):
         """Creates the callbacks.
 
         Args:
@@ -43,20 +42,21 @@ class RunCallbacks:
             sampler: the sampler of the training batches.
             batches: `Batches` of the run.
             progress: `Progress` of the run.
+            length: its `Length`.
             run: `RunDirectory`.
             stop: `StopRequest`.
         """
         settings, chief = experiment.settings, experiment.chief
         log = RunLog(run.path, enabled=chief)
-        average = make_average(settings, model)
-        evaluation = _evaluation(experiment, model, batches, progress, run, log, average)
+        average = make_average(settings.optimization.ema, model)
+        evaluation = _evaluation(experiment, model, batches, progress, length, run, log, average)
         parts = TrainingParts(
             images=lambda: experiment.images.evaluation(experiment.splits.train, model, tolerant=True),
             labels=experiment.splits.train.labels,
             sampler=sampler,
-            seed=settings.seed,
-            steps=epochs_of(settings, progress.steps_per_epoch) * progress.steps_per_epoch,
-            steps_per_epoch=progress.steps_per_epoch,
+            seed=settings.run.seed,
+            steps=length.steps,
+            steps_per_epoch=length.steps_per_epoch,
             step=lambda: progress.step,
             log=log,
             verbose=verbosity(chief),
@@ -67,10 +67,10 @@ class RunCallbacks:
         averages = {"average": average} if average else {}
         memories = {"memory": model.past_batches} if model.past_batches else {}
         checkpoint = RunCheckpoint(
-            CheckpointFolder(run.checkpoints, keep=settings.keep_checkpoints),
+            CheckpointFolder(run.checkpoints, keep=settings.run.keep_checkpoints),
             progress,
             {"evaluation": evaluation, "log": log, "progress": progress, **averages, **memories, **watches},
-            every_steps=settings.checkpoint_every,
+            every_steps=settings.run.checkpoint_every,
             stop=stop,
             writes=chief,
         )
@@ -82,7 +82,7 @@ class RunCallbacks:
     @property
     def assignment(self):
         """The cluster of each training image; None where the data are not divided."""
-        return getattr(self.watches.get("clusters"), "assignment", None)
+        return self.watches["clusters"].assignment if "clusters" in self.watches else None
 
     def findings(self):
         """Returns the findings of the watches by name, for the result."""
@@ -97,16 +97,16 @@ def refresh_of(parts):
     return {"sampler": refresh}
 
 
-def _evaluation(experiment, model, batches, progress, run, log, average):
+def _evaluation(experiment, model, batches, progress, length, run, log, average):
     """The callback that measures the model while it trains, and saves it where it is the best so far."""
-    settings, split, protocol = experiment.settings, experiment.splits.evaluation, experiment.splits.protocol
-    every, unit = evaluations_of(settings, progress.steps_per_epoch)
+    split, protocol = experiment.splits.evaluation, experiment.splits.protocol
+    evaluate_on, (every, unit) = experiment.settings.evaluation.evaluate_on, length.evaluations
 
     def on_evaluation(step, metrics, is_best, seconds):
         # How many queries there are is no curve.
         curves = {name: value for name, value in metrics.items() if name != "queries"}
         more = {name: value for name, value in metrics.items() if name == "queries"}
-        log.write("evaluation", step, curves, split=settings.evaluate_on, seconds=round(seconds, 3), **more)
+        log.write("evaluation", step, curves, split=evaluate_on, seconds=round(seconds, 3), **more)
         if is_best and experiment.chief:
             save_model(model, run.model)
 
@@ -115,10 +115,10 @@ def _evaluation(experiment, model, batches, progress, run, log, average):
         split.labels,
         every=every,
         unit=unit,
-        prefix=settings.evaluate_on,
-        patience=patience_of(settings),
+        prefix=evaluate_on,
+        patience=length.patience,
         measure=lambda embeddings: experiment.measure(embeddings, split, protocol.while_training),
-        monitor=protocol.selecting(settings.select_by),
+        monitor=experiment.monitor,
         on_evaluation=on_evaluation,
         step=lambda: progress.step,
         average=average,

@@ -77,6 +77,7 @@ class RunCheckpoint(keras.callbacks.Callback):
             self.folder.write(self.progress.step, arrays, state)
 
     def _kept_variables(self, model):
+        # Parts are callbacks of any kind, of which few have variables.
         of_parts = [variable for part in self.parts.values() for variable in getattr(part, "variables", [])]
         return model.variables + model.optimizer.variables + of_parts
 

@@ -2,32 +2,33 @@
 
 from pipelines.sampling import Sampler
 from tfdml import registry
-from tfdml.run.experiment.length import steps_per_epoch_of
+from tfdml.run.experiment.length import Length
 from tfdml.run.experiment.splits import held_out
 
 
-def make_sampler(settings, splits):
-    """The sampler of the settings, bound to the training rows.
+def make_sampler(spec, splits, evaluation):
+    """The sampler of a spec, bound to the training rows.
 
     Args:
-        settings: namespace with the flags' values.
+        spec: spec of the sampler.
         splits: `Splits`.
+        evaluation: `EvaluationSettings`, which say how many classes do not train.
     """
-    sampler = registry.create("sampler", settings.sampler)
+    sampler = registry.create("sampler", spec)
     if not isinstance(sampler, Sampler):
         name = type(sampler).__name__
-        raise ValueError(f"--sampler={settings.sampler}: {name} must be a subclass of pipelines.sampling.Sampler.")
+        raise ValueError(f"--sampler={spec}: {name} must be a subclass of pipelines.sampling.Sampler.")
     try:
         sampler.bind(splits.train.labels)
     except ValueError as error:
-        reasons = held_out(settings, splits.dataset, splits.evaluation)
-        message = f"--sampler={settings.sampler}: {error}"
+        reasons = held_out(evaluation, splits.dataset, splits.evaluation)
+        message = f"--sampler={spec}: {error}"
         raise ValueError(" ".join([message, *reasons, *["Or hold out fewer."] * bool(reasons)])) from None
     return sampler
 
 
 def sampler_of(model, sampler, experiment):
-    """The sampler as the model's method wraps it, and the number of steps that make an epoch.
+    """The sampler as the model's method wraps it, and the `Length` of the run.
 
     Args:
         model: the model, which may not be compiled yet.
@@ -40,7 +41,7 @@ def sampler_of(model, sampler, experiment):
         wrapped.bind(train.labels)
     if wrapped.batch_size % replicas:
         raise ValueError(
-            f"The batch of {wrapped.batch_size} images of --sampler={settings.sampler} does not split evenly "
+            f"The batch of {wrapped.batch_size} images of --sampler={settings.batches.sampler} does not split evenly "
             f"over {replicas} replicas."
         )
-    return wrapped, steps_per_epoch_of(settings, len(train) // wrapped.batch_size)
+    return wrapped, Length.of(settings.length, settings.evaluation, len(train) // wrapped.batch_size)

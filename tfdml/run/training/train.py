@@ -13,7 +13,7 @@ from tfdml.run.directory.environment import environment
 from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.image_data import Batches
-from tfdml.run.experiment.length import epochs_of, late_rise, plan_of
+from tfdml.run.experiment.length import late_rise
 from tfdml.run.experiment.splits import check_images, to_record
 from tfdml.run.experiment.tensorflow_setup import set_up
 from tfdml.run.training.model import build_model
@@ -36,7 +36,7 @@ def train(settings, run, serialized):
     """Trains what the settings say in a run directory, or goes on with it, and prints the result.
 
     Args:
-        settings: namespace with the flags' values.
+        settings: `Settings`.
         run: `RunDirectory`.
         serialized: `{name: "--name=value"}`, to know the run again.
     """
@@ -46,14 +46,15 @@ def train(settings, run, serialized):
         print(f"The run in {run.path} is complete; give another --run_dir to train again.")
         print_result(result, run)
         return
-    if settings.steps and settings.epochs:
-        print(f"--steps={settings.steps} is the length of the run; --epochs={settings.epochs} needs --steps=0.")
+    asked, devices = settings.length, settings.run.devices
+    if asked.steps and asked.epochs:
+        print(f"--steps={asked.steps} is the length of the run; --epochs={asked.epochs} needs --steps=0.")
     for sentence in unused_flags(settings):
         logging.warning(sentence)
     # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
-    if settings.devices != "workers":
+    if devices != "workers":
         run.check_free()
-    strategy = set_up(settings)
+    strategy = set_up(settings.run)
     # A run that has begun goes on with the classes that it had.
     recorded = run.recorded_dataset() if run.has_checkpoint else {}
     experiment = Experiment.of(settings, strategy, classes=recorded.get("classes"))
@@ -63,7 +64,7 @@ def train(settings, run, serialized):
         with experiment.naming_unreadable():
             result = _train(experiment, run, serialized, stop)
     except LOST_WORKER as error:
-        if settings.devices != "workers":
+        if devices != "workers":
             raise
         if stop.requested:
             raise TrainingStopped(f"Stopped by {stop.requested}, and by the first worker, which saves.") from error
@@ -80,26 +81,27 @@ def train(settings, run, serialized):
 def _train(experiment, run, serialized, stop):
     settings, chief = experiment.settings, experiment.chief
     # Refuses batches that are too large before a backbone's weights are downloaded.
-    build = functools.partial(build_model, experiment, make_sampler(settings, experiment.splits))
-    model, sampler, steps_per_epoch = build()
-    progress = Progress(steps_per_epoch)
+    drawn = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
+    build = functools.partial(build_model, experiment, drawn)
+    model, sampler, length = build()
+    progress = Progress(length.steps_per_epoch)
     batches = Batches(experiment, model, sampler, progress)
     # Only now, when all flags have proven to work together, does the folder become this run's.
     if chief:
         run.claim(serialized)
-        run.record_dataset(to_record(settings, experiment.splits.dataset))
-        print(f"Training in {run.path}: {plan_of(settings, steps_per_epoch)}", flush=True)
+        run.record_dataset(to_record(settings.data, experiment.splits.dataset))
+        print(f"Training in {run.path}: {length.told(settings.evaluation.evaluate_on)}", flush=True)
     with stop:
-        callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, run, stop)
+        callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, length, run, stop)
         evaluation = callbacks.evaluation
         if callbacks.checkpoint.resume(model, logging.warning) and chief:
             print(f"Going on with {run.path} after step {progress.step}.", flush=True)
         if not (progress.at_epoch_end or evaluation.exhausted):
             # The rest of an epoch, which has other steps than those after it.
             end = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True))
-            _fit(experiment, model, batches, [*callbacks.in_order, end], progress)
+            _fit(experiment, model, batches, [*callbacks.in_order, end], progress, length)
         if not evaluation.exhausted:
-            _fit(experiment, model, batches, callbacks.in_order, progress)
+            _fit(experiment, model, batches, callbacks.in_order, progress, length)
     rise = None if evaluation.exhausted else late_rise(evaluation.history, evaluation.monitor)
     if rise and chief:
         print(rise)
@@ -112,16 +114,16 @@ def _train(experiment, run, serialized, stop):
     return {**result, "seconds": round(progress.seconds, 1), "environment": environment(), **callbacks.findings()}
 
 
-def _fit(experiment, model, batches, callbacks, progress):
+def _fit(experiment, model, batches, callbacks, progress, length):
     """Trains from where the run is to its end, or until a callback stops it."""
-    length = progress.steps_per_epoch - progress.step % progress.steps_per_epoch
+    rest = length.steps_per_epoch - progress.step % length.steps_per_epoch
     verbose = verbosity(experiment.chief)
     # Keras prints a line an epoch there.
     lines = [ProgressLines()] if verbose == 2 else []
     model.fit(
-        batches.training(length),
+        batches.training(rest),
         initial_epoch=progress.epoch,
-        epochs=epochs_of(experiment.settings, progress.steps_per_epoch),
+        epochs=length.epochs,
         callbacks=[*callbacks, *lines],
         shuffle=False,
         verbose=verbose,

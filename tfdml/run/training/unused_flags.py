@@ -1,24 +1,25 @@
 """Flags that were set and have no effect."""
 
-from tfdml.console import flags
+from tfdml.console.settings import Settings
 
 
 def unused_flags(settings):
     """Returns a sentence for each flag that has another value than its default, and no effect beside the others.
 
     Args:
-        settings: namespace with the flags' values.
+        settings: `Settings`.
     """
-    validates, folds = settings.evaluate_on == "validation", settings.folds > 0
+    data, evaluation = settings.data, settings.evaluation
     # Name of a flag to whether it has an effect, and what would give it one. A flagfile may have --validation_seed for
     # those of its runs that validate.
+    holds_out = evaluation.evaluate_on == "validation" and not evaluation.folds
     needs = {
-        "validation_classes": (validates and not folds, "--evaluate_on=validation without --folds"),
-        "meta_classes_of": (settings.meta_classes > 0, "--meta_classes"),
+        "validation_classes": (holds_out, "--evaluate_on=validation without --folds"),
+        "meta_classes_of": (data.meta_classes > 0, "--meta_classes"),
     }
-    defaults, _ = flags.parse("")
+    given, defaults = settings.values(), Settings().values()
     return [
-        f"--{name}={getattr(settings, name)} has no effect: it needs {need}."
+        f"--{name}={given[name]} has no effect: it needs {need}."
         for name, (is_used, need) in needs.items()
-        if not is_used and getattr(settings, name) != getattr(defaults, name)
+        if not is_used and given[name] != defaults[name]
     ]

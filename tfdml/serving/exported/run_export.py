@@ -77,7 +77,7 @@ def _nested_dims(model, run_dir):
         # Each learner is nested, and not what stands side by side.
         return ()
     # It is not trained, so that any number of classes will do.
-    return hooks_of(registry.create("loss", RunDirectory(run_dir).settings().loss, classes=2)).nested_dims
+    return hooks_of(registry.create("loss", RunDirectory(run_dir).settings().batches.loss, classes=2)).nested_dims
 
 
 def _dimension(model):
@@ -106,17 +106,17 @@ def _of_run(run, which, model):
     settings, result = run.settings(), run.result() or {}
     found = result.get("best" if which == "best" else "metrics", {})
     scores = {name: value for name, value in found.items() if isinstance(value, float) and name not in NO_SCORES}
-    source, licence = _weights(settings.initial_weights, model)
-    members = f"{settings.members} members of " if settings.members else ""
+    source, licence = _weights(settings.network.initial_weights, model)
+    members = f"{settings.run.members} members of " if settings.run.members else ""
     return {
         "model": which,
-        "method": f"{members}{settings.method}",
-        "backbone": settings.backbone,
+        "method": f"{members}{settings.network.method}",
+        "backbone": settings.network.backbone,
         "weights": source,
         "weights_licence": licence,
         "data": {
-            "dataset": settings.dataset,
-            "protocol": settings.protocol,
+            "dataset": settings.data.dataset,
+            "protocol": settings.evaluation.protocol,
             "queries": found.get("queries"),
             "selected_on": result.get("selected_on") if which == "best" else None,
         },

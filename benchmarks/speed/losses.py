@@ -1,0 +1,131 @@
+"""Time and memory of losses beside pytorch-metric-learning: `python -m benchmarks.speed.losses`, extras cpu, bench.
+
+Forward and backward on batches of 4 rows of a class, both libraries in turn in processes of their own, with all
+cores. Prints two Markdown tables: how many times longer the other one takes (median over rounds of the ratio), and the
+peak memory of a step in MiB, tfdml's first. What has been measured is kept in --results and not measured again.
+
+On a machine with other work, --one_thread compares the processor time of one thread each, which waiting for a
+processor is not part of. --jit_compile compiles tfdml's step with XLA.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+
+from benchmarks.speed.losses_worker import OURS, THEIRS
+from benchmarks.speed.worker import TooMuch, Worker
+
+LIBRARIES = ("tfdml", "pytorch_metric_learning")
+# A round lasts at least so long, seconds; a step is given up after so long.
+ROUND = 0.3
+SLOW = 3
+PATIENCE = 60
+
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+
+# Of glibc: what is freed goes back to the system at once, so that each step shows its own peak. It costs time.
+FREES_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+
+
+def measure(workers, memory_workers, case, rounds, clock):
+    """Median ratio of seconds, seconds of both, and peak memory of both, MiB."""
+    first = {library: worker.ask(**case, repeats=1, patience=PATIENCE) for library, worker in workers.items()}
+    repeats = {library: max(1, round(ROUND / answer["seconds"])) for library, answer in first.items()}
+    # What takes seconds varies little from one time to the next.
+    rounds = rounds if first[LIBRARIES[1]]["seconds"] < SLOW else 1
+    seconds = {library: [] for library in workers}
+    for _ in range(rounds):
+        for library, worker in workers.items():
+            seconds[library].append(worker.ask(**case, repeats=repeats[library])[clock])
+    ours, theirs = (seconds[library] for library in LIBRARIES)
+    ratio = statistics.median(other / own for own, other in zip(ours, theirs, strict=True))
+    return {
+        "ratio": ratio,
+        "milliseconds": {library: 1000 * statistics.median(values) for library, values in seconds.items()},
+        "peak_mib": {library: worker.ask(**case, repeats=1)["peak_mib"] for library, worker in memory_workers.items()},
+    }
+
+
+def start_workers(threads):
+    """A process for each library, to measure time, and again one each, to measure memory."""
+    environments = (threads, {**threads, **FREES_AT_ONCE})
+    return [{library: Worker("losses_worker", library, each) for library in LIBRARIES} for each in environments]
+
+
+def end_workers(both):
+    for worker in [worker for workers in both for worker in workers.values()]:
+        worker.end()
+
+
+def tables(results, sizes, dims):
+    """Two tables: how many times longer the other one takes, and the peak memory of both."""
+    columns = [(size, dim) for size in sizes for dim in dims]
+    heads = [f"{size} × {dim}" for size, dim in columns]
+    parts = []
+    for cell in (_ratio, _memory):
+        lines = [f"| loss | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
+        for name in OURS:
+            cells = [cell(results[name, *column]) if (name, *column) in results else "" for column in columns]
+            if any(cells):
+                lines.append(f"| {name} | {' | '.join(cells)} |")
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
+
+
+def _ratio(result):
+    return f"it takes {result['too_much']}" if "too_much" in result else f"{result['ratio']:.1f}"
+
+
+def _memory(result):
+    if "too_much" in result:
+        return ""
+    # Less than one is none that can be told from what a process holds anyway.
+    ours, theirs = (result["peak_mib"][library] for library in LIBRARIES)
+    return f"{ours:.0f} : {theirs:.0f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--losses", default=",".join(THEIRS), help="names, joined by commas")
+    parser.add_argument("--sizes", default="128,512,2048", help="batch sizes")
+    parser.add_argument("--dims", default="128,512", help="embedding sizes")
+    parser.add_argument("--rounds", type=int, default=5, help="how often both are measured in turn")
+    parser.add_argument("--one_thread", action="store_true", help="compare the processor time of one thread")
+    parser.add_argument("--jit_compile", action="store_true", help="compile tfdml's step with XLA")
+    parser.add_argument("--results", default="runs/benchmarks/losses.jsonl", help="file that keeps the measurements")
+    arguments = parser.parse_args()
+    sizes, dims = ([int(number) for number in text.split(",")] for text in (arguments.sizes, arguments.dims))
+    file = Path(arguments.results)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    known = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    threads, clock = (ONE_THREAD, "cpu_seconds") if arguments.one_thread else ({}, "seconds")
+    way = {"jit_compile": arguments.jit_compile}
+    same_way = [entry for entry in known if (entry["clock"], entry["jit_compile"]) == (clock, arguments.jit_compile)]
+    results = {(entry["loss"], entry["size"], entry["dim"]): entry for entry in same_way}
+    for size in sizes:
+        for dim in dims:
+            missing = [name for name in arguments.losses.split(",") if (name, size, dim) not in results]
+            if not missing:
+                continue
+            both = start_workers(threads)
+            for name in missing:
+                print(f"{name}, {size} × {dim}", file=sys.stderr, flush=True)
+                case = {"loss": name, "size": size, "dim": dim, **way}
+                try:
+                    found = measure(*both, case, arguments.rounds, clock)
+                except TooMuch as reason:
+                    both[0]["tfdml"].ask(**case, repeats=1, patience=PATIENCE)  # Raises where it is ours.
+                    found = {"too_much": str(reason)}
+                    end_workers(both)
+                    both = start_workers(threads)
+                results[name, size, dim] = {**case, "clock": clock, **found}
+                with open(file, "a") as lines:
+                    print(json.dumps(results[name, size, dim]), file=lines)
+            end_workers(both)
+    print(tables(results, sizes, dims))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+"""Seconds from the command to the first training step: `python -m benchmarks.speed.start`, with the extra cpu.
+
+Each round imports TensorFlow and Keras alone, and trains one step of `configs/quickstart.flags`, each in a process of
+its own. Prints a Markdown table with the medians over rounds of each stage, and how many times as long as the import it
+takes. CPU seconds are those of all threads.
+"""
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from benchmarks.markdown import markdown
+
+IMPORT = "`import tensorflow, keras` alone"
+TOTAL = "command to first step"
+EVALUATION = "untrained model's evaluation"
+
+
+def measured(code):
+    """Runs code in a new process, and returns `(when it began, seconds, CPU seconds)`."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        sys.exit(f"The process that was measured failed:\n{done.stderr}")
+    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return began, ended - began, cpu
+
+
+def one_round(flags):
+    """Returns `(seconds, CPU seconds)` by stage."""
+    _, *alone = measured("import tensorflow, keras")
+    with tempfile.TemporaryDirectory() as folder:
+        marks, arguments = Path(folder) / "marks.json", [*flags, f"--run_dir={folder}/run"]
+        began, *total = measured(f"from benchmarks.speed.start_worker import main; main({str(marks)!r}, {arguments!r})")
+        stages, before = {IMPORT: tuple(alone)}, (began, 0.0)
+        for stage, *now in json.loads(marks.read_text(encoding="utf-8")):
+            stages[stage] = (now[0] - before[0], now[1] - before[1])
+            before = now
+    stages[TOTAL] = tuple(total)
+    evaluation = stages[EVALUATION]
+    stages[f"{TOTAL}, without the evaluation"] = (total[0] - evaluation[0], total[1] - evaluation[1])
+    return stages
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    arguments, flags = parser.parse_known_args()
+    flags = flags or ["--flagfile=configs/quickstart.flags"]
+    # The first round warms the disk, and draws the pictures.
+    rounds = [one_round(flags) for _ in range(arguments.rounds + 1)][1:]
+    rows = []
+    for stage in rounds[0]:
+        cells = []
+        for kind in (0, 1):
+            values = [each[stage][kind] for each in rounds]
+            ratio = statistics.median(each[stage][kind] / each[IMPORT][kind] for each in rounds)
+            cells += [f"{statistics.median(values):.2f}", f"{ratio:.2f}"]
+        rows.append([stage, *cells])
+    print(markdown(["stage", "seconds", "of the import", "CPU seconds", "of the import"], rows))
+
+
+if __name__ == "__main__":
+    main()

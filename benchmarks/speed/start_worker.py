@@ -1,0 +1,71 @@
+"""Runs `python -m tfdml.train` up to its first step, and writes when each stage ended."""
+
+import importlib.machinery
+import json
+import os
+import runpy
+import sys
+import time
+
+MARKS = []
+
+
+def main(path, arguments):
+    """Trains one step, writes `[stage, seconds since 1970, CPU seconds]` of each stage to a JSON file, and ends.
+
+    Args:
+        path: path of the JSON file.
+        arguments: the command's arguments.
+    """
+    sys.argv = ["tfdml.train", *arguments]
+    # `import tfdml` postpones its imports where a command runs, which it tells by this.
+    sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec("tfdml.train", None)
+    from tfdml.console import startup
+
+    import_package = startup.import_package
+
+    def marking():
+        mark("Python and flags")
+        import_package()
+        mark_run(path)
+        mark("imports")
+
+    startup.import_package = marking
+    runpy.run_module("tfdml.train", run_name="__main__", alter_sys=True)
+
+
+def mark_run(path):
+    """Imports what a run needs, and lets it mark its stages."""
+    import tfdml
+    from tfdml.run.training import train as training
+    from tfdml.run.training.progress import Progress
+
+    mark_after(training, "make_sampler", "dataset and sampler")
+    mark_after(training, "build_model", "model and optimizer")
+    mark_after(training, "Batches", "input pipelines")
+    mark_after(tfdml.callbacks.RetrievalEvaluation, "on_train_begin", "untrained model's evaluation")
+    mark_after(Progress, "on_train_batch_end", "first step", lambda: end(path))
+
+
+def mark(stage):
+    MARKS.append([stage, time.time(), sum(os.times()[:2])])
+
+
+def mark_after(owner, name, stage, then=lambda: None):
+    """Replaces a function by one that marks the end of a stage after each call, and then calls `then`."""
+    original = getattr(owner, name)
+
+    def marking(*args, **kwargs):
+        result = original(*args, **kwargs)
+        mark(stage)
+        then()
+        return result
+
+    setattr(owner, name, marking)
+
+
+def end(path):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(MARKS, file)
+    # At once: a run that is stopped would save its step.
+    os._exit(0)

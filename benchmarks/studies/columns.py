@@ -1,0 +1,74 @@
+"""Columns of studies' tables: functions of a row's results and run directories that give a cell."""
+
+import statistics
+
+import numpy as np
+
+from benchmarks.studies.measured import measured
+from benchmarks.studies.runs import curve
+
+
+def metric_of(which, name="recall_at_1"):
+    """Column of a metric of the models that results have under `best`, or of the last ones, `metrics`."""
+    return lambda results, run_dirs: spread([result[which][name] for result in results])
+
+
+def measured_learners(run_dirs):
+    """What was measured of the learners of each run."""
+    return [measured(run_dir)["learners"] for run_dir in run_dirs]
+
+
+def recall_of_learners(learners):
+    """Mean Recall@1 of the learners of each run alone, of what their results have under `learners`."""
+    return spread([statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners])
+
+
+def recall_of_measured(results, run_dirs):
+    """Column of the Recall@1 of learners alone, as they were measured."""
+    return recall_of_learners(measured_learners(run_dirs))
+
+
+def recall_alone(results, run_dirs):
+    """Column of the Recall@1 of learners alone, of results that have any."""
+    learners = learners_of(results)
+    return recall_of_learners(learners) if learners else ""
+
+
+def learners_of(results):
+    """What results have under `learners`, of those that have it."""
+    return [result["learners"] for result in results if "learners" in result]
+
+
+def correlation(results, run_dirs):
+    """Column of how much learners correlate."""
+    return f"{statistics.mean(each['correlation'] for each in measured_learners(run_dirs)):.3f}"
+
+
+def gained_late(results, run_dirs):
+    """Column of how much Recall@1 gained in the last quarter of the steps, near 0 where it has flattened."""
+    return spread([gain_of(curve(path)) for path in run_dirs])
+
+
+def gain_of(values):
+    """How much the values of a learning curve gain in its last quarter."""
+    end = max(values)
+    # Between two evaluations as if it rose evenly.
+    return values[end] - np.interp(0.75 * end, list(values), list(values.values()))
+
+
+def steps_to_best(results, run_dirs):
+    """Column of the steps after which runs had their best model: mean ± standard deviation."""
+    steps = [result["best"]["step"] for result in results]
+    deviation = f" ± {statistics.stdev(steps):,.0f}" if len(steps) > 1 else ""
+    return f"{statistics.mean(steps):,.0f}{deviation}"
+
+
+def spread(values):
+    """Mean ± standard deviation of fractions, in percent."""
+    deviation = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{100 * statistics.mean(values):.1f}{deviation}"
+
+
+# Of a study on validation classes: the best model there beside the last one, and whether the run was finished.
+BEST_AND_LAST = {"Recall@1": metric_of("best"), "of the last model": metric_of("metrics")}
+FINISHED = {"steps to the best": steps_to_best, "gain in the last quarter": gained_late}

@@ -1,0 +1,155 @@
+"""Puts the emoji set of the studies together: `python -m benchmarks.studies.emoji_set --sources=checkouts --out=emoji`.
+
+A class is an emoji, its images are the drawings of up to seven vendors, on white, 64 × 64 pixels. The drawings are in
+public repositories, which have to be checked out at the revisions that docs/emoji.md lists. The set is a dataset
+`folder` with a table `classes.csv`; the last line says whether its pixels are those of the studies.
+"""
+
+import hashlib
+import io
+import json
+import re
+import sys
+from typing import NamedTuple
+
+import numpy as np
+from PIL import Image
+
+from benchmarks.studies.image_set import put_together, write_table
+
+SIDE = 64
+FEWEST = 5  # drawings of a class
+COLUMNS = ("split", "class", "name", "group", "subgroup", "n", "vendors")
+# Of all pixels, class by class and vendor by vendor.
+CHECKSUM = "fa0c1e2436429cf8690c20b213a2ebbe9cc51950dcd7c069e56ec3a2a9dae9a0"
+# Names, groups and subgroups of all emoji, from Unicode's emoji-test.txt.
+NAMES = "twemoji-atlas/emoji-info.json"
+
+
+class Drawings(NamedTuple):
+    """Where a vendor's drawings are: a folder of a checkout, and the pattern of its file names."""
+
+    folder: str
+    pattern: str
+
+
+# In this order: of two drawings that are nearly the same the first one stays.
+VENDORS = {
+    "twemoji": Drawings("twemoji-assets/assets/72x72", r"(.+)\.png"),
+    "noto": Drawings("noto-emoji/png/128", r"emoji_u(.+)\.png"),
+    "openmoji": Drawings("openmoji-bitmaps/128x128_png32", r"(.+)\.png"),
+    "fluent3d": Drawings("fluentui-emoji-unicode/assets", r"(.+)_3d\.png"),
+    "emojitwo": Drawings("emojitwo/png/128", r"(.+)\.png"),
+    "blobmoji": Drawings("blobmoji/png/128", r"emoji_u(.+)\.png"),
+    "fxemoji": Drawings("fxemoji/svgs/FirefoxEmoji", r"u([0-9A-F]{4,5})-\w+\.svg"),
+}
+# Subgroups of Unicode, whole ones of each group, as drawn at random for the studies.
+TEST_SUBGROUPS = {
+    *("face-smiling", "face-unwell", "cat-face", "monkey-face", "emotion"),
+    *("hand-fingers-partial", "hand-single-finger", "hands", "person-role", "person-sport", "family", "person-symbol"),
+    *("animal-bird", "animal-amphibian", "animal-reptile", "animal-bug", "plant-flower", "plant-other"),
+    *("food-prepared", "food-marine", "drink", "dishware"),
+    *("place-map", "place-geographic", "place-building", "transport-water", "transport-air", "time"),
+    *("event", "award-medal", "arts & crafts"),
+    *("sound", "music", "phone", "computer", "book-paper", "money", "mail", "lock", "science", "household"),
+    *("other-object", "transport-sign", "zodiac", "math", "punctuation", "currency", "keycap", "alphanum"),
+}
+# Man, woman, female and male sign, and the joiner of an emoji of several.
+GENDERED, JOINED = {"1f468", "1f469", "2640", "2642"}, "200d"
+
+
+def main():
+    put_together(__doc__, "sources", "folder of the checkouts", write_set, CHECKSUM)
+
+
+def write_set(sources, out):
+    """Writes the images and the table; gives the numbers of images and classes, and a checksum of all of it."""
+    files = {vendor: files_of(sources, vendor) for vendor in VENDORS}
+    rows, checksum = [], hashlib.sha256()
+    for code, emoji in emojis(sources):
+        drawings = drawings_of(code, files)
+        if len(drawings) < FEWEST:
+            continue
+        split = "test" if emoji["subgroup"] in TEST_SUBGROUPS else "train"
+        for vendor, drawing in drawings.items():
+            path = out / split / code / f"{vendor}.png"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            drawing.save(path)
+            checksum.update(f"{split}/{emoji['subgroup']}/{code}/{vendor}".encode() + drawing.tobytes())
+        about = [emoji["name"], emoji["group"], emoji["subgroup"]]
+        rows.append([split, code, *about, len(drawings), " ".join(drawings)])
+    write_table(out / "classes.csv", COLUMNS, rows)
+    return sum(row[5] for row in rows), len(rows), checksum.hexdigest()
+
+
+def files_of(sources, vendor):
+    """The path of each drawing of a vendor, by the code of its emoji."""
+    folder, pattern = VENDORS[vendor]
+    folder = sources / folder
+    if not folder.is_dir():
+        sys.exit(f"There is no folder {folder}; docs/emoji.md says which repositories to check out.")
+    named = ((re.fullmatch(pattern, path.name), path) for path in sorted(folder.iterdir()))
+    return {code_of(match[1].split("_" if "_" in match[1] else "-")): path for match, path in named if match}
+
+
+def code_of(parts):
+    """Code of an emoji: its code points without the variation selector, which some vendors leave out."""
+    return "-".join(part.lower().zfill(4) for part in parts if part.lower() != "fe0f")
+
+
+def emojis(sources):
+    """Code of each emoji that can be in the set, and its name, group and subgroup.
+
+    Not in the set are flags, components, skin tones, gendered forms and families, and the subgroup `geometric`, whose
+    emoji differ in size only.
+    """
+    for emoji in json.loads((sources / NAMES).read_text(encoding="utf-8")):
+        code = code_of([f"{ord(character):x}" for character in emoji["char"]])
+        parts = set(code.split("-"))
+        gendered = JOINED in parts and parts & GENDERED
+        left_out = emoji["group"] in ("Flags", "Component") or emoji["subgroup"] == "geometric"
+        if not (gendered or left_out or "skin tone" in emoji["name"]):
+            yield code, emoji
+
+
+def drawings_of(code, files):
+    """The drawings of an emoji by vendor, without those that are nearly the same as an earlier one."""
+    drawings = {vendor: draw(paths[code]) for vendor, paths in files.items() if code in paths}
+    kept = {}
+    for vendor, drawing in drawings.items():
+        content = content_of(drawing)
+        if all(np.sqrt(np.mean((content - other) ** 2)) >= 15.0 for other in kept.values()):
+            kept[vendor] = content
+    return {vendor: drawings[vendor] for vendor in kept}
+
+
+def draw(path):
+    """A drawing in the middle of a white square, RGB."""
+    contents = render(path) if path.suffix == ".svg" else path.read_bytes()
+    drawing = Image.open(io.BytesIO(contents)).convert("RGBA")
+    side = max(drawing.size)
+    square = Image.new("RGBA", (side, side), "white")
+    square.alpha_composite(drawing, ((side - drawing.width) // 2, (side - drawing.height) // 2))
+    return square.convert("RGB").resize((SIDE, SIDE), Image.Resampling.LANCZOS)
+
+
+def render(path):
+    """The PNG of an SVG, 128 pixels wide."""
+    # Of the extra `bench`. Its version decides about single pixels.
+    import resvg_py
+
+    return bytes(resvg_py.svg_to_bytes(svg_path=str(path), width=128))
+
+
+def content_of(drawing):
+    """Pixels of the box that is not white, at one size."""
+    ink = np.asarray(drawing).min(axis=2) < 255 - 8
+    if not np.any(ink):
+        return np.full((48, 48, 3), 255.0)
+    down, across = np.flatnonzero(ink.any(axis=1)), np.flatnonzero(ink.any(axis=0))
+    box = (across[0], down[0], across[-1] + 1, down[-1] + 1)
+    return np.asarray(drawing.crop(box).resize((48, 48), Image.Resampling.BILINEAR), np.float64)
+
+
+if __name__ == "__main__":
+    main()

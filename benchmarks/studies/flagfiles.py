@@ -1,0 +1,83 @@
+"""The study of flagfiles: each is a row."""
+
+import statistics
+from pathlib import Path
+
+from benchmarks.studies.columns import metric_of, spread, steps_to_best
+from benchmarks.studies.declaration import Study
+from benchmarks.studies.runs import resolved
+from tfdml.console.flags import parse
+
+
+def of_flagfiles(flagfiles, flags, metrics):
+    """Returns the study whose rows are flagfiles.
+
+    Args:
+        flagfiles: their paths.
+        flags: flags of training for all of them.
+        metrics: metrics of the table; by the first, on validation classes, a flagfile is chosen.
+    """
+    rows = {Path(flagfile).stem: [f"--flagfile={flagfile}"] for flagfile in flagfiles}
+    if len(rows) < len(set(flagfiles)):
+        raise ValueError(f"Expected flagfiles with different names, received {', '.join(flagfiles)}.")
+    settings = [settings_of([*row, *flags], metrics) for row in rows.values()]
+    return Study(
+        flagfile="",
+        rows=rows,
+        columns=columns(metrics, validated=any(each.evaluation.evaluate_on == "validation" for each in settings)),
+        folder="runs/study",
+        head="run",
+        curve=metrics[0],
+        measured=False,
+        every_fold=True,
+        conclusion=lambda results: chosen_by_validation(results, metrics[0]),
+    )
+
+
+def settings_of(row, metrics):
+    """The settings of a row; raises if its runs measure only some metrics of the table."""
+    settings, _ = parse("\n".join(resolved(row).values()))
+    measured = settings.evaluation.metrics
+    missing = [metric for metric in metrics if measured and metric not in measured]
+    if missing:
+        raise ValueError(
+            f"{row[0].partition('=')[2]} measures {','.join(measured)}, and not {missing[0]}. Give --metrics "
+            "of the study that it measures, or --set=--metrics=... for all runs."
+        )
+    return settings
+
+
+def columns(metrics, validated):
+    """The columns of the table: mean ± standard deviation over seeds, in percent."""
+    names = {short(metric): metric for metric in metrics}
+    first = short(metrics[0])
+    return {
+        "seeds": lambda results, run_dirs: str(len(results)),
+        **({f"validation {first}": lambda results, run_dirs: validation_of(results, metrics[0])} if validated else {}),
+        **{f"final {name}": metric_of("metrics", metric) for name, metric in names.items()},
+        **{f"best {name}": metric_of("best", metric) for name, metric in names.items()},
+        "steps to the best": steps_to_best,
+        "seconds": lambda results, run_dirs: f"{statistics.mean(result['seconds'] for result in results):.0f}",
+    }
+
+
+def validation_of(results, metric):
+    return spread(validation_scores(results, metric)) if "validation" in results[0] else "none"
+
+
+def chosen_by_validation(results, metric):
+    """Says which row's best models are best on validation classes; None where that cannot be said."""
+    if len(results) < 2 or not all("validation" in run for runs in results.values() for run in runs):
+        return None
+    best = max(results, key=lambda name: statistics.mean(validation_scores(results[name], metric)))
+    return f"Chosen by {short(metric)} on validation classes: {best}"
+
+
+def validation_scores(results, metric):
+    """Returns the metrics of the best models of runs on validation classes."""
+    return [result["validation"]["best"][metric] for result in results]
+
+
+def short(metric):
+    """A metric's name in a table."""
+    return metric.replace("recall_at_", "R@")

@@ -1,0 +1,30 @@
+"""The folds of a flagfile, and the mean of their results."""
+
+import statistics
+
+from benchmarks.studies.runs import resolved
+from tfdml.console.flags import parse
+
+
+def folds_of(row):
+    """The flags that make each fold of a row's runs; one fold without flags where there are no folds."""
+    settings, _ = parse("\n".join(resolved(row).values()))
+    if any(flag.startswith("--fold=") for flag in row):
+        return [[]]
+    return [[f"--fold={fold}"] for fold in range(settings.evaluation.folds)] or [[]]
+
+
+def mean_of(results):
+    """The mean of the results of several folds: of `metrics`, `best` and `validation`, and of the seconds."""
+    if len(results) == 1:
+        return results[0]
+    names = [name for name in ("metrics", "best", "validation", "seconds") if name in results[0]]
+    return {name: _mean([result[name] for result in results]) for name in names}
+
+
+def _mean(values):
+    """The mean of numbers, or, name by name, of dictionaries of numbers; what else they hold is left out."""
+    if isinstance(values[0], dict):
+        numbers = [name for name, value in values[0].items() if isinstance(value, dict | float | int)]
+        return {name: _mean([value[name] for value in values]) for name in numbers}
+    return statistics.mean(values)

@@ -1,0 +1,91 @@
+"""Variants of EDMS that its Table 2 compares, and numbers of members: `python -m benchmarks.study edms_variants`.
+
+Trains configs/toycars_edms.flags with each of the changes below and each seed, for as many steps with the same batches.
+First a single member of each is trained with the same number of settings, and validation classes choose: the learning
+rate, and a factor of all similarities, which the paper does not have, or the α of random walks. Rows with another K or
+other dimensions have the settings of the full system. Prints a Markdown table of these, and another: mean ± standard
+deviation over seeds, in percent, of Recall@1 of the final models of a member alone, which is the mean over the members,
+and of the first members together (Figure 4 of the paper), of NMI of all members, and their correlation. Runs are kept.
+Only Figure 4 (left): `python -m benchmarks.study edms_variants --row="EDMS (RW, P*), 10 members"`.
+"""
+
+import itertools
+from functools import partial
+
+from benchmarks.studies.columns import correlation, measured_learners, metric_of, recall_of_measured, spread
+from benchmarks.studies.declaration import Study
+
+FLAGFILE = "configs/toycars_edms.flags"
+
+
+def walks(printed, described):
+    """Arguments of two walks: their α, each with its scale."""
+    return [f"restart=0.8, scale={printed}", f"restart=0.2, scale={described}"]
+
+
+# Rows of Table 2, in its order, which are also the flagfiles toycars_edms_*.flags with the settings that validation
+# chose, and one with more members. Two settings each: without walks two scales, and with walks α as (9) prints it and
+# as the text describes it. Similarities along the manifold differ by far less than dot products: the scales make them
+# differ by about as much as those with a scale of 20, and a margin of 5e-4 would then be larger than these differences.
+DOT = ("scale=20.0", "scale=10.0")
+LOSSES = {
+    "EDMS (w/o)": [f"n_pair(margin=0.0005, {setting})" for setting in DOT],
+    "EDMS (RW)": [f"manifold_n_pair(margin=0.0, {setting})" for setting in walks(6000.0, 6000.0)],
+    "EDMS (RW, P)": [f"contextual_manifold(proxies='images', margin=0.0, {s})" for s in walks(40000.0, 10000.0)],
+    "EDMS (RW-int, P*)": [f"intrinsic_manifold(proxies='hard', margin=0.0, {s})" for s in walks(8000.0, 10000.0)],
+    "EDMS (P*)": [f"proxy_n_pair(proxies='hard', {setting})" for setting in DOT],
+    "EDMS (RW, P*)": [f"contextual_manifold(proxies='hard', margin=0.0, {s})" for s in walks(40000.0, 10000.0)],
+}
+FULL = "EDMS (RW, P*)"
+MORE = f"{FULL}, 10 members"
+LOSSES[MORE] = LOSSES[FULL]
+RATES = ("3e-4", "1e-3")
+
+
+def settings_of(losses, rates=RATES):
+    """The settings of a row: each loss with each learning rate."""
+    tried = itertools.product(losses, rates)
+    return [[f"--loss={loss}", f"--optimizer=adam(learning_rate={rate}, epsilon=1e-8)"] for loss, rate in tried]
+
+
+SETTINGS = {name: settings_of(losses) for name, losses in LOSSES.items()}
+# Two members show what several gain, and ten how it goes on.
+CHANGES = {name: [f"--members={10 if name == MORE else 2}"] for name in LOSSES}
+# Figure 4 (right): 50 meta-classes and 64 dimensions are the flagfile's. There are 100 classes.
+CHANGES |= {f"{FULL}, K = {count}": ["--members=2", f"--meta_classes={count}"] for count in (10, 100)}
+CHANGES |= {f"{FULL}, {size} dimensions": ["--members=2", f"--embedding_size={size}"] for size in (32, 128)}
+FOLLOW = {name: FULL for name in CHANGES if name not in LOSSES}
+# The second minus the first: what proxies, hard ones and contextual losses win.
+DIFFERENCES = [("EDMS (RW)", "EDMS (RW, P)"), ("EDMS (RW, P)", FULL), ("EDMS (RW-int, P*)", FULL)]
+SEARCHING = ("--members=0", "--evaluate_on=validation")
+
+
+def of_members(counts):
+    """Columns of Recall@1 of a member, which is the mean over the members alone, and of the first ones together.
+
+    Args:
+        counts: how many members are together, for each column of several. Cells of more than there are stay empty.
+    """
+
+    def together(count, results, run_dirs):
+        first = [each["first"] for each in measured_learners(run_dirs)]
+        return spread([each[count - 1]["recall_at_1"] for each in first]) if count <= len(first[0]) else ""
+
+    several = {f"of {count}": partial(together, count) for count in counts}
+    return {"Recall@1 of a member": recall_of_measured, **several}
+
+
+COLUMNS = {**of_members((2, 5, 10)), "NMI": metric_of("metrics", "nmi"), "correlation": correlation}
+
+STUDY = Study(
+    flagfile=FLAGFILE,
+    rows=CHANGES,
+    columns=COLUMNS,
+    folder="runs/edms",
+    settings=SETTINGS,
+    searching=SEARCHING,
+    follow=FOLLOW,
+    which="final",
+    learners=1,
+    differences=DIFFERENCES,
+)

@@ -1,0 +1,58 @@
+"""Batches, sizes, steps and networks on the emoji set: `python -m benchmarks.study emoji_training`.
+
+Trains configs/emoji.flags with one change in each row. Validation chooses the learning rate of each row with one seed
+and 400 steps; rows that change the length, the crops or the embedding's size have the rate of the first row. Prints a
+Markdown table of all rates, and one of all seeds: mean ± standard deviation, in percent, on test classes, of the best
+and the last models, MAP@R of the best, steps to it, and what Recall@1 on validation classes gained in the last quarter
+of the steps, near 0 where a run is finished. Images of 96 px are those of 64 px, enlarged. Runs are kept. docs/emoji.md
+is about the images; --data_dir says where they are.
+"""
+
+from benchmarks.studies.added_rows import add_rows
+from benchmarks.studies.declaration import Study
+from benchmarks.studies.rows.emoji_losses import COLUMNS
+
+FLAGFILE = "configs/emoji.flags"
+SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003", "0.001")]
+SEARCHING = ("--steps=400",)
+# As `emoji_losses` and `emoji_divide` write it, so that they share runs in one folder.
+LOSS = "--loss=triplet(margin=0.1)"
+FIRST = "16 × 4 images of 64 px, 128 dimensions, 800 steps"
+SEARCHED = {
+    FIRST: [],
+    "8 × 4 images": ["--sampler=pxk(classes=8, per_class=4)"],
+    "32 × 4 images": ["--sampler=pxk(classes=32, per_class=4)"],
+    "32 × 2 images": ["--sampler=pxk(classes=32, per_class=2)"],
+    "statistics of each batch": ["--freeze_batch_norm=none"],
+    "generalized mean": ["--head=linear(pooling='gem')"],
+    "96 px": ["--image_size=96"],
+    "MobileNetV2 of full width": ["--backbone=keras_applications(name='MobileNetV2')"],
+}
+FOLLOWING = {
+    "32 dimensions": ["--embedding_size=32"],
+    "512 dimensions": ["--embedding_size=512"],
+    "the whole image": ["--train_transform=warp"],
+    "crops of a fifth to all": ["--train_transform=random_resized_crop(area=(0.2, 1.0))"],
+    "crops, and flips": ["--train_transform=random_resized_crop(area=(0.6, 1.0))|flip"],
+    "400 steps": ["--steps=400"],
+    "1,600 steps": ["--steps=1600"],
+    "3,200 steps": ["--steps=3200"],
+}
+CHANGES = {name: [LOSS, *change] for name, change in (SEARCHED | FOLLOWING).items()}
+FOLLOW = dict.fromkeys(FOLLOWING, FIRST)
+# Whether the best batch of short runs is that of long ones.
+PAIRS = "32 × 2 images"
+add_rows(CHANGES, FOLLOW, [PAIRS], ", 3,200 steps", "--steps=3200")
+# The second minus the first.
+DIFFERENCES = [(FIRST, PAIRS), ("3,200 steps", f"{PAIRS}, 3,200 steps")]
+
+STUDY = Study(
+    flagfile=FLAGFILE,
+    rows=CHANGES,
+    columns=COLUMNS,
+    folder="runs/emoji_training",
+    settings=dict.fromkeys(SEARCHED, SETTINGS),
+    searching=SEARCHING,
+    follow=FOLLOW,
+    differences=DIFFERENCES,
+)

@@ -1,0 +1,43 @@
+"""Ranked List Loss at several depths of the network: `python -m benchmarks.study ranked_list`.
+
+Trains configs/toycars_rll.flags with each subset of the levels L, M and H and each seed, for as many steps with batches
+of as many images, and prints a Markdown table: mean ± standard deviation over seeds, in percent, of Recall@1 of the
+final model and of its levels alone, and what Recall@1 gained in the last quarter of the steps, near 0 where a run is
+finished. Runs are kept. Longer: `python -m benchmarks.study ranked_list --epochs=32 --eval_every=4`.
+Margins and temperatures: `ranked_list_boundaries`. Other losses: `ranked_list_losses`.
+"""
+
+from benchmarks.studies.columns import gained_late, metric_of, recall_alone
+from benchmarks.studies.declaration import Study
+
+FLAGFILE = "configs/toycars_rll.flags"
+LEVELS = {"L": "stage2", "M": "stage3", "H": "stage4"}
+
+
+def levels(names):
+    """Flags of a subset of the levels, 64 dimensions each."""
+    endpoints = tuple(LEVELS[name] for name in names)
+    method = f"multilevel(endpoints={endpoints}, reduced=32, hidden=128)"
+    return [f"--method={method}", f"--embedding_size={64 * len(names)}"]
+
+
+# Rows of the table: Tables VI and VII of the paper in small.
+CHANGES = {
+    "L, M, H": [],
+    **{", ".join(names): levels(names) for names in ("L", "M", "H", "LM", "LH", "MH")},
+    # As many dimensions as three levels have.
+    "H, 192 dimensions": [levels("H")[0], "--embedding_size=192"],
+}
+COLUMNS = {
+    "Recall@1": metric_of("metrics"),
+    "a level's Recall@1": recall_alone,
+    "gain in the last quarter": gained_late,
+}
+
+STUDY = Study(
+    flagfile=FLAGFILE,
+    rows=CHANGES,
+    columns=COLUMNS,
+    folder="runs/ranked_list",
+    which="final",
+)

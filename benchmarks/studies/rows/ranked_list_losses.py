@@ -1,0 +1,45 @@
+"""Ranked List Loss beside the losses that its paper compares: `python -m benchmarks.study ranked_list_losses`.
+
+Trains configs/toycars_rll.flags with one embedding of 64 dimensions and each of the losses below. First each is trained
+with two settings, one seed and 12 epochs, and validation classes choose. Prints a Markdown table of these, and another:
+mean ± standard deviation over seeds, in percent, of Recall@1 of the final model, and what Recall@1 gained in the last
+quarter of the steps, near 0 where a run is finished. Runs are kept. Longer:
+`python -m benchmarks.study ranked_list_losses --epochs=32 --eval_every=4 "--schedule=step(at=(20,))"`.
+"""
+
+from benchmarks.studies.columns import gained_late, metric_of
+from benchmarks.studies.declaration import Study
+from benchmarks.studies.rows.emoji_losses import LOSSES, PROXIES
+
+FLAGFILE = "configs/toycars_rll.flags"
+ONE_LEVEL = ["--method=single", "--embedding_size=64"]
+# Those of the paper's tables.
+ROWS = (
+    "ranked list, simpler",
+    "triplet, semi-hard",
+    "lifted structure",
+    "N-pair",
+    "Proxy-NCA",
+    "multi-similarity",
+    "SoftTriple",
+)
+CHANGES = {name: [*ONE_LEVEL, *["--lr_multipliers=loss=10"] * (name in PROXIES)] for name in ROWS}
+# As in its article.
+CHANGES["lifted structure"] = [
+    "--method=single(normalize=False)",
+    "--embedding_size=64",
+    "--protocol=self_retrieval(distance='euclidean')",
+]
+SETTINGS = {name: [[f"--loss={loss}"] for loss in LOSSES[name]] for name in ROWS}
+SEARCHING = ("--evaluate_on=validation", "--epochs=12", "--eval_every=4", "--patience=0")
+COLUMNS = {"Recall@1": metric_of("metrics"), "gain in the last quarter": gained_late}
+
+STUDY = Study(
+    flagfile=FLAGFILE,
+    rows=CHANGES,
+    columns=COLUMNS,
+    folder="runs/ranked_list_losses",
+    settings=SETTINGS,
+    searching=SEARCHING,
+    which="final",
+)

@@ -1,0 +1,110 @@
+"""Runs over seeds, each in a directory of its own, and their results.
+
+A run that is complete is not run again, and one that was stopped goes on.
+"""
+
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from absl import flags
+
+from benchmarks.studies.records import PLACES, keep, read, restore
+from tfdml.console.flags import resolve
+from tfdml.run.directory.run_directory import RunDirectory
+
+# Longer names of runs are cut, because folders have names of at most 255 bytes.
+LONGEST_NAME = 200
+
+
+class Run(NamedTuple):
+    """A run of a study: the flags of its training, and its directory."""
+
+    arguments: list
+    path: Path
+
+
+def runs_of(row, seeds, folder):
+    """The runs of a row, one for each seed.
+
+    Args:
+        row: flags for all of them, its flagfile first: `["--flagfile=configs/emoji.flags", "--epochs=5"]`.
+        seeds: list of what `--seed` takes.
+        folder: folder of the run directories.
+    """
+    paths = [Path(folder) / f"{run_name(row)}-seed{seed}" for seed in seeds]
+    return [Run([*row, f"--seed={seed}", f"--run_dir={path}"], path) for seed, path in zip(seeds, paths, strict=True)]
+
+
+def complete(runs, records=None, measure=None):
+    """Trains what is missing of runs, and gives their results.
+
+    Args:
+        runs: list of `Run`.
+        records: file that keeps what complete runs came to, see `records`; None for none.
+        measure: function of a run directory that measures it once more, see `measured`; None for none.
+    """
+    recorded = read(records) if records else {}
+    # First of all, so that nothing is trained in vain: refuses results of a flagfile that has changed since.
+    for run in runs:
+        serialized = resolved(run.arguments)
+        if run.path.name in recorded and not run.path.exists():
+            restore(recorded[run.path.name], run.path, serialized)
+        RunDirectory(run.path).check_claim(serialized)
+    results = []
+    for number, (arguments, path) in enumerate(runs, 1):
+        run = RunDirectory(path)
+        if run.result() is None:
+            print(f"Run {number} of {len(runs)}: {path}", file=sys.stderr, flush=True)
+            train(arguments)
+        if measure:
+            measure(path)
+        if records:
+            keep(path, records)
+        results.append(run.result())
+    return results
+
+
+def resolved(arguments):
+    """Every flag of training by its name: `--name=value`; a flag that cannot be read is told with its flagfile."""
+    try:
+        return resolve(arguments)
+    except flags.Error as error:
+        raise ValueError(f"{arguments[0].partition('=')[2]}: {error}") from None
+
+
+def run_name(row):
+    """Returns the name of a run: its flagfile and what was changed in it, but for where files are."""
+    flagfile, *changes = row
+    changes = [change for change in changes if change.partition("=")[0] not in PLACES]
+    whole = "-".join([Path(flagfile.partition("=")[2]).stem, *changes])
+    name = re.sub(r"[^\w.=,-]+", "_", whole.replace("--", ""))
+    if len(name) <= LONGEST_NAME:
+        return name
+    # Names that begin alike stay different.
+    return f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+
+
+def train(arguments):
+    """Trains in a process of its own, as a user would; stops the study if the run fails."""
+    command = [sys.executable, "-m", "tfdml.train", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        status = process.wait()
+    except KeyboardInterrupt:
+        # Ctrl-C reached the run as well, which saves its step and says so.
+        status = process.wait()
+        if not status:
+            raise
+        sys.exit(status)
+    if status:
+        print(f"{' '.join(command)} ended with status {status}.", file=sys.stderr)
+        sys.exit(status)
+
+
+def curve(run_dir, metric="recall_at_1"):
+    """Returns the values of a metric while a run trained: step to value, in order; of an ensemble none."""
+    return {event["step"]: event[metric] for event in RunDirectory(run_dir).events() if metric in event}

@@ -1,0 +1,161 @@
+"""The study of flagfiles runs what is missing, and its table says what the results say."""
+
+import json
+
+import pytest
+
+from benchmarks.studies import driver, runs
+from benchmarks.studies.declaration import Study
+from benchmarks.studies.driver import print_study
+from benchmarks.studies.flagfiles import of_flagfiles
+from benchmarks.studies.folds import folds_of
+from tfdml.console.flags import resolve
+
+METRICS = ["recall_at_1"]
+
+
+def write_result(run_dir, recall, serialized):
+    run_dir.mkdir(parents=True)
+    result = {"metrics": {"recall_at_1": recall}, "best": {"recall_at_1": recall + 0.1, "step": 20}, "seconds": 10.0}
+    (run_dir / "result.json").write_text(json.dumps(result))
+    (run_dir / "flags.txt").write_text("".join(f"{line}\n" for line in serialized.values()))
+
+
+def test_only_missing_runs_are_made(tmp_path, monkeypatch, capfd):
+    made = []
+    plain = tmp_path / "plain.flags"
+    plain.write_text("--loss=contrastive\n--run_dir=elsewhere\n")
+
+    def flags_of(seed):
+        return resolve([f"--flagfile={plain}", "--epochs=2", f"--seed={seed}"])
+
+    def train(arguments):
+        made.append(arguments)
+        write_result(tmp_path / "runs" / "plain-epochs=2-seed1", 0.4, flags_of(1))
+
+    monkeypatch.setattr(runs, "train", train)
+    write_result(tmp_path / "runs" / "plain-epochs=2-seed0", 0.2, flags_of(0))
+
+    def run():
+        study = of_flagfiles([str(plain)], ["--epochs=2"], METRICS)
+        print_study(study, ["0", "1"], ["--epochs=2"], folder=str(tmp_path / "runs"))
+        return capfd.readouterr()
+
+    printed = run()
+    (arguments,) = made
+    assert arguments[:3] == [f"--flagfile={plain}", "--epochs=2", "--seed=1"]
+    # One of two was there already.
+    assert printed.err == f"Run 2 of 2: {tmp_path}/runs/plain-epochs=2-seed1\n"
+    assert printed.out.splitlines() == [
+        "| run | seeds | final R@1 | best R@1 | steps to the best | seconds |",
+        "| --- | --- | --- | --- | --- | --- |",
+        "| plain | 2 | 30.0 ± 14.1 | 40.0 ± 14.1 | 20 ± 0 | 10 |",
+    ]
+    assert run().out == printed.out and len(made) == 1
+
+    plain.write_text("--loss=triplet\n")
+    with pytest.raises(ValueError, match="--loss=contrastive there, --loss=triplet now"):
+        run()
+
+
+def validated(final, best, validation):
+    result = {"metrics": {"recall_at_1": final}, "best": {"recall_at_1": best, "step": 20, "selected_on": "validation"}}
+    return {**result, "validation": {"best": {"recall_at_1": validation}}, "seconds": 10.0, "learners": [final]}
+
+
+def flagfiles_in(folder, **contents):
+    paths = [folder / f"{name}.flags" for name in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
+        path.write_text(content)
+    return [str(path) for path in paths]
+
+
+def lines_of(study, results):
+    """The lines of the table below its heads."""
+    return [[name, *(column(of_row, []) for column in study.columns.values())] for name, of_row in results.items()]
+
+
+def test_validation_chooses_not_the_test(tmp_path):
+    """`b` is better on the test, and `a` on the classes held out."""
+    held_out = "--evaluate_on=validation"
+    study = of_flagfiles(flagfiles_in(tmp_path, a=held_out, b=held_out, c=""), [], METRICS)
+    heads = ["seeds", "validation R@1", "final R@1", "best R@1", "steps to the best", "seconds"]
+    assert study.head == "run" and list(study.columns) == heads
+    results = {"a": [validated(0.3, 0.4, 0.6)], "b": [validated(0.5, 0.7, 0.5)]}
+    assert lines_of(study, results) == [
+        ["a", "1", "60.0", "30.0", "40.0", "20", "10"],
+        ["b", "1", "50.0", "50.0", "70.0", "20", "10"],
+    ]
+    assert study.conclusion(results) == "Chosen by R@1 on validation classes: a"
+    tested = {"metrics": {"recall_at_1": 0.3}, "best": {"recall_at_1": 0.4, "step": 20}, "seconds": 10.0}
+    results["c"] = [tested]
+    assert study.conclusion(results) is None
+    assert lines_of(study, results)[-1] == ["c", "1", "none", "30.0", "40.0", "20", "10"]
+
+
+def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch, capsys):
+    (flagfile,) = flagfiles_in(tmp_path, folded="--folds=2\n--evaluate_on=validation\n")
+    asked = []
+
+    def complete(planned, records, measure):
+        assert not records and measure is None and len({run.path for run in planned}) == 4
+        asked.extend(run.arguments[1:3] for run in planned)
+        return [validated(0.1 * number, 0.2 * number, 0.2 * number) for number in range(4)]
+
+    monkeypatch.setattr(driver, "complete", complete)
+    print_study(of_flagfiles([flagfile], [], METRICS), ["0", "1"], folder=str(tmp_path / "runs"))
+    assert asked == [[f"--fold={fold}", f"--seed={seed}"] for fold in range(2) for seed in range(2)]
+    # Folds 0 and 1 of seed 0 are the first and the third run: 10 and 20 are the means of two folds each.
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert row == "| folded | 2 | 30.0 ± 14.1 | 15.0 ± 7.1 | 30.0 ± 14.1 | 20 ± 0 | 10 |"
+    assert folds_of([f"--flagfile={flagfile}", "--fold=1"]) == [[]]
+
+
+def test_folds_of_other_studies_are_not_joined(tmp_path, monkeypatch):
+    (flagfile,) = flagfiles_in(tmp_path, folded="--folds=2\n")
+    planned = []
+    monkeypatch.setattr(driver, "complete", lambda runs, *_: planned.extend(runs) or [{}] * len(runs))
+    print_study(Study(flagfile=flagfile, rows={"one": []}, columns={}, folder=str(tmp_path / "runs")), ["0"])
+    assert len(planned) == 1
+
+
+def test_differences_to_the_first_flagfile(tmp_path, monkeypatch, capsys):
+    right = {"a": [[2, 4], [3, 3]], "b": [[3, 5], [4, 4]]}
+    for name, of_seeds in right.items():
+        for seed, counts in enumerate(of_seeds):
+            run_dir = tmp_path / "runs" / f"{name}-seed{seed}"
+            run_dir.mkdir(parents=True)
+            (run_dir / "measured.json").write_text(json.dumps({"queries": [4, 6], "right": counts}))
+    results = [validated(0.1, 0.2, 0.3)] * 4
+    monkeypatch.setattr(driver, "complete", lambda *_: results)
+    study = of_flagfiles(flagfiles_in(tmp_path, a="", b=""), [], METRICS)
+    print_study(study, ["0", "1"], folder=str(tmp_path / "runs"), intervals=True)
+    heads, _, first, second, *_ = capsys.readouterr().out.splitlines()
+    assert heads.endswith("| seconds | difference from a |") and first.endswith("| 10 |  |")
+    # One of four more, or one of six.
+    assert second.endswith("| +20.0 (+16.7 to +25.0) |")
+
+
+def test_metrics_that_a_flagfile_does_not_measure_are_told_before_it_is_trained(tmp_path):
+    flagfiles = flagfiles_in(tmp_path, some="--metrics=recall_at_1,nmi\n")
+    of_flagfiles(flagfiles, [], ["recall_at_1"])
+    of_flagfiles(flagfiles, ["--metrics=recall_at_8"], ["recall_at_8"])
+    with pytest.raises(ValueError, match="some.flags measures recall_at_1,nmi, and not recall_at_2"):
+        of_flagfiles(flagfiles, [], ["recall_at_1", "recall_at_2"])
+    with pytest.raises(ValueError, match="some.flags: Unknown command line flag 'epoch'"):
+        of_flagfiles(flagfiles, ["--epoch=3"], ["recall_at_1"])
+
+
+def test_flagfiles_with_the_same_name_would_share_runs(tmp_path):
+    paths = [tmp_path / "a.flags", tmp_path / "other" / "a.flags"]
+    with pytest.raises(ValueError, match="Expected flagfiles with different names, received .*other/a.flags"):
+        of_flagfiles([str(path) for path in paths], [], METRICS)
+
+
+@pytest.mark.slow
+def test_failing_run_stops_the_study(tmp_path, capfd):
+    flagfiles = flagfiles_in(tmp_path, bad="--loss=nonsense\n")
+    with pytest.raises(SystemExit) as stopped:
+        print_study(of_flagfiles(flagfiles, [], METRICS), ["0"], folder=str(tmp_path / "runs"))
+    assert stopped.value.code == 1
+    assert "Unknown loss 'nonsense'" in capfd.readouterr().err

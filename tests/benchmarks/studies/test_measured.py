@@ -1,0 +1,161 @@
+"""Runs of a study that are measured once more."""
+
+import json
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from benchmarks.studies import measured
+from tests.run_helpers import result, train
+
+# In a process of its own, because TensorFlow is set up once in a process.
+PROGRAM = """
+import json, sys
+from benchmarks.studies.measured import measure
+from tfdml.run.experiment.comparison import compare_runs
+for run_dir in sys.argv[1:]:
+    measure(run_dir, "final", learners=2)
+first, second = ([run_dir] for run_dir in sys.argv[1:])
+found = compare_runs(first, second, "final", ["recall_at_1"], bootstrap="classes")
+print(json.dumps(found["metrics"]["recall_at_1"]))
+"""
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_measures_are_those_of_the_run(tmp_path):
+    """Differences are as `tfdml.compare` computes them from the models."""
+    run_dirs = [tmp_path / "a", tmp_path / "b"]
+    for seed, run_dir in enumerate(run_dirs):
+        done = train(run_dir, "--epochs=1", "--steps_per_epoch=4", f"--seed={seed}")
+        assert done.returncode == 0, done.stderr
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *run_dirs], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    of_first, of_second = map(measured.measured, run_dirs)
+    recall = sum(of_first["right"]) / sum(of_first["queries"])
+    assert recall == pytest.approx(result(run_dirs[0])["metrics"]["recall_at_1"], abs=1e-6)
+    assert len(of_first["learners"]["alone"]) == 2
+    assert of_first["right"] != of_second["right"]
+    expected = [found["difference"], *found["interval"]]
+    text = measured.difference(*([run_dir] for run_dir in run_dirs))
+    numbers = [float(each) for each in text.replace("(", "").replace(")", "").replace(" to", "").split()]
+    assert numbers[0] == pytest.approx(100 * expected[0], abs=0.051)
+    # Of other resamples.
+    np.testing.assert_allclose(numbers[1:], 100 * np.array(expected[1:]), atol=0.5)
+
+
+def measured_runs(folder, right, **more):
+    """Run directories with so many right of 10 queries of each class: one for each list."""
+    for number, counts in enumerate(right):
+        run_dir = folder / str(number)
+        run_dir.mkdir(parents=True)
+        (run_dir / measured.FILE).write_text(json.dumps({"queries": [10] * len(counts), "right": counts, **more}))
+    return sorted(folder.iterdir())
+
+
+def test_intervals_are_over_classes_and_seeds(tmp_path):
+    """Seeds that disagree make an interval wider, and so do classes; where all agree it has no width."""
+    first = measured_runs(tmp_path / "first", [[5] * 40, [5] * 40])
+    mean, *ends = measured.interval(first, measured_runs(tmp_path / "all_agree", [[6] * 40, [6] * 40]))
+    np.testing.assert_allclose([mean, *ends], 0.1)
+    mean, *ends = measured.interval(first, measured_runs(tmp_path / "seeds_differ", [[8] * 40, [4] * 40]))
+    # The standard error of two seeds, 0.2 above and below their mean, is 0.2 * 2**0.5 / 2**0.5.
+    np.testing.assert_allclose([mean, *ends], [0.1, 0.1 - 1.96 * 0.2, 0.1 + 1.96 * 0.2], atol=0.02)
+    classes = [7] * 20 + [5] * 20
+    mean, *ends = measured.interval(first, measured_runs(tmp_path / "classes_differ", [classes, classes]))
+    # The standard error of 40 draws of 0 or 0.2.
+    error = 0.1 / 40**0.5
+    np.testing.assert_allclose([mean, *ends], [0.1, 0.1 - 1.96 * error, 0.1 + 1.96 * error], atol=0.004)
+
+
+def test_whole_groups_are_drawn(tmp_path):
+    """Classes of a group are as one class of all their queries; groups have other sizes."""
+    of_class, groups = np.repeat([4, 9, 6, 8, 5, 3, 7, 5], np.arange(1, 9)), np.repeat(np.arange(8), np.arange(1, 9))
+    intervals = {}
+    for name, more in (("classes", {}), ("groups", {"groups": groups.tolist()})):
+        first = measured_runs(tmp_path / name / "first", [[5] * len(groups)], **more)
+        intervals[name] = measured.interval(
+            first, measured_runs(tmp_path / name / "second", [of_class.tolist()], **more)
+        )
+    mean, *ends = intervals["groups"]
+    assert mean == pytest.approx(intervals["classes"][0])
+    sums, sizes = np.bincount(groups, of_class - 5) / 10, np.bincount(groups)
+    drawn = np.random.default_rng(1).integers(0, 8, (20000, 8))
+    expected = np.quantile(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1), [0.025, 0.975])
+    np.testing.assert_allclose(ends, expected, atol=0.01)
+    assert ends[1] - ends[0] > 1.5 * (intervals["classes"][2] - intervals["classes"][1])
+
+
+def test_groups_that_training_has_are_not_drawn():
+    def split(**groups):
+        return SimpleNamespace(labels=np.array([3, 1, 1, 2]), class_groups=groups["groups"])
+
+    birds = SimpleNamespace(train=split(groups={0: "owl"}), test=split(groups={1: "jay", 2: "auk", 3: "jay"}))
+    assert measured.groups_of_test(birds) == [1, 0, 1]
+    birds.train = split(groups={0: "jay"})
+    assert measured.groups_of_test(birds) is None
+    birds.test = split(groups=None)
+    assert measured.groups_of_test(birds) is None
+
+
+def test_a_seed_is_the_mean_of_its_folds(tmp_path):
+    first = measured_runs(tmp_path / "first", [[5] * 4, [5] * 4])
+    folds = measured_runs(tmp_path / "folds", [[5, 5, 6, 4], [7, 7, 6, 8], [6] * 4, [6] * 4])
+    mean, *ends = measured.interval(first, [folds[:2], folds[2:]])
+    np.testing.assert_allclose([mean, *ends], 0.1)
+    assert measured.recall([folds[:2], folds[2:]]) == pytest.approx(0.6)
+
+
+def test_rows_with_other_runs_are_not_compared(tmp_path):
+    first, second = measured_runs(tmp_path / "a", [[5] * 4]), measured_runs(tmp_path / "b", [[5] * 4, [6] * 4])
+    with pytest.raises(ValueError, match="as many runs each, on the same test classes"):
+        measured.interval(first, second)
+    with pytest.raises(ValueError, match="as many runs each, on the same test classes"):
+        measured.interval(first, measured_runs(tmp_path / "c", [[5] * 5]))
+    with pytest.raises(ValueError, match="the same groups of test classes in every measured.json"):
+        measured.interval(first, measured_runs(tmp_path / "d", [[5] * 4], groups=[0, 0, 1, 1]))
+
+
+def test_rows_that_are_equal_but_for_chance_seldom_differ_significantly(tmp_path):
+    """Of 20 rows, 190 pairs, one of these by one interval is no rare thing, and here it is; one that is better is."""
+    random = np.random.default_rng(0)
+    rows = [measured_runs(tmp_path / str(row), random.binomial(10, 0.5, (3, 100)).tolist()) for row in range(20)]
+    lows = [measured.interval(rows[a], rows[b])[1] for a in range(20) for b in range(20) if a != b]
+    assert max(lows) > 0
+    assert not measured.significantly_better(rows).any()
+    better = measured_runs(tmp_path / "better", random.binomial(10, 0.7, (3, 100)).tolist())
+    expected = np.zeros([21, 21], bool)
+    expected[20, :20] = True
+    np.testing.assert_array_equal(measured.significantly_better([*rows, better]), expected)
+
+
+def test_seeds_make_no_equal_rows_different(tmp_path):
+    """Rows of three seeds whose differences are mostly of seeds are called different in about 5 % of the studies."""
+    random, wrong = np.random.default_rng(0), 0
+    for study in range(40):
+        of_seeds = random.normal(0.5, 0.03, (12, 3, 1))
+        right = (random.binomial(30, of_seeds, (12, 3, 100)) / 3).tolist()
+        rows = [measured_runs(tmp_path / f"{study}-{row}", counts) for row, counts in enumerate(right)]
+        wrong += measured.significantly_better(rows, samples=500).any()
+    assert wrong <= 4, wrong
+
+
+def test_a_row_is_not_better_than_itself(tmp_path):
+    row = measured_runs(tmp_path / "a", [[5, 3], [4, 2]])
+    assert not measured.significantly_better([row, row]).any()
+
+
+def test_what_another_study_measured_is_said(tmp_path):
+    (tmp_path / measured.FILE).write_text(json.dumps({"model": "best", "queries": [1], "right": [1]}))
+    measured.measure(tmp_path, "best")
+    with pytest.raises(ValueError, match="of the best model without its learners, and there is no model"):
+        measured.measure(tmp_path, "best", learners=4)
+
+
+def test_a_run_without_models_is_not_measured(tmp_path):
+    measured.measure(tmp_path, "best")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,146 @@
+"""Results of a study that are kept in a file."""
+
+import json
+
+import pytest
+
+from benchmarks.studies import records, runs
+from benchmarks.studies.declaration import Study
+from benchmarks.studies.driver import print_study
+from benchmarks.studies.measured import measured
+from tfdml.console.flags import resolve
+
+
+@pytest.fixture
+def trained(monkeypatch):
+    """The run directories that were trained; each has a made-up result."""
+    made = []
+
+    def train(arguments):
+        flags = resolve(arguments)
+        run = runs.RunDirectory(arguments[-1].partition("=")[2])
+        run.claim(flags)
+        lines = [
+            {"event": "train", "loss": 1.0, "step": 10},
+            {"event": "pairs", "active_anchors": 1.0, "step": 5},
+            {"event": "pairs", "active_anchors": 0.5, "step": 10},
+            {"event": "evaluation", "recall_at_1": 0.25, "step": 10},
+        ]
+        run.metrics.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        run.write_result({"metrics": {"recall_at_1": 0.123456789}})
+        (run.path / "measured.json").write_text('{"model": "best", "right": [3]}')
+        made.append(run.path.name)
+
+    monkeypatch.setattr(runs, "train", train)
+    return made
+
+
+def study(tmp_path, folder, *flags, seeds="0", only=()):
+    flagfile = tmp_path / "plain.flags"
+    flagfile.touch()
+    columns = {
+        "Recall@1": lambda results, _: " ".join(str(result["metrics"]["recall_at_1"]) for result in results),
+        "curve": lambda _, run_dirs: str(runs.curve(run_dirs[0])),
+    }
+    rows = {"plain": [], "long": ["--epochs=7"]}
+    made = Study(flagfile=str(flagfile), rows=rows, columns=columns, folder=str(tmp_path / folder))
+    print_study(made, list(seeds), flags, only, records=str(tmp_path / "kept" / "study.jsonl"))
+
+
+def test_a_study_goes_on_from_its_records(trained, tmp_path, capsys):
+    study(tmp_path, "first", only=["long"])
+    assert trained == ["plain-epochs=7-seed0"]
+    # Another folder, as on another machine.
+    study(tmp_path, "second", seeds="01")
+    assert trained[1:] == ["plain-seed0", "plain-seed1", "plain-epochs=7-seed1"]
+    assert capsys.readouterr().out.splitlines()[-1] == "| long | 0.123457 0.123456789 | {10: 0.25} |"
+    kept = [json.loads(line) for line in (tmp_path / "kept" / "study.jsonl").read_text().splitlines()]
+    assert [record["run"] for record in kept] == trained
+    assert all([event["event"] for event in record["curve"]] == ["evaluation", "pairs"] for record in kept)
+    assert kept[0]["curve"][1] == {"event": "pairs", "active_anchors": 0.5, "step": 10}
+    study(tmp_path, "second", seeds="01")
+    assert len(trained) == 4
+    assert measured(tmp_path / "second" / "plain-epochs=7-seed0") == {"model": "best", "right": [3]}
+    assert "measured" in kept[0]
+
+
+def test_what_an_older_record_lacks_is_said(tmp_path):
+    with pytest.raises(FileNotFoundError, match="so that the run is trained again"):
+        measured(tmp_path)
+
+
+def test_records_of_other_flags_are_refused(trained, tmp_path):
+    study(tmp_path, "first")
+    file = tmp_path / "kept" / "study.jsonl"
+    file.write_text(file.read_text().replace("--epochs=7", "--epochs=8"))
+    with pytest.raises(ValueError, match="--epochs=8 there, --epochs=7 now"):
+        study(tmp_path, "second")
+
+
+def test_runs_that_are_there_stay(trained, tmp_path, capsys):
+    study(tmp_path, "first", only=["plain"])
+    runs.RunDirectory(tmp_path / "first" / "plain-seed0").write_result({"metrics": {"recall_at_1": 0.5}})
+    study(tmp_path, "first", only=["plain"])
+    assert capsys.readouterr().out.splitlines()[-1].startswith("| plain | 0.5 |")
+
+
+def test_files_may_lie_elsewhere_on_another_machine(trained, tmp_path):
+    study(tmp_path, "first", f"--data_dir={tmp_path / 'here' / 'cars'}", only=["plain"])
+    study(tmp_path, "second", f"--data_dir={tmp_path / 'there' / 'cars'}", only=["plain"])
+    assert trained == ["plain-seed0"]
+    flags = (tmp_path / "second" / "plain-seed0" / "flags.txt").read_text().splitlines()
+    assert f"--data_dir={tmp_path / 'there' / 'cars'}" in flags
+    assert str(tmp_path) not in (tmp_path / "kept" / "study.jsonl").read_text()
+
+
+def test_random_weights_are_not_those_of_a_file(trained, tmp_path):
+    study(tmp_path, "first", "--initial_weights=imagenet", only=["plain"])
+    study(tmp_path, "second", "--initial_weights=weights/imagenet.weights.h5", only=["plain"])
+    with pytest.raises(ValueError, match="--initial_weights=imagenet; received --initial_weights=. Give the same"):
+        study(tmp_path, "third", only=["plain"])
+
+
+def test_other_images_and_weights_are_refused(trained, tmp_path):
+    first = ["--data_dir=photos/birds", "--initial_weights=weights/a.weights.h5"]
+    study(tmp_path, "first", *first, only=["plain"])
+    for number, other in enumerate(("--data_dir=photos/cars", "--initial_weights=weights/b.weights.h5")):
+        with pytest.raises(ValueError, match=f"received {other.split('=')[0]}=.*{other.split('/')[-1]}. Give the same"):
+            study(tmp_path, str(number), *first, other, only=["plain"])
+
+
+def test_a_run_that_is_trained_again_replaces_its_record(trained, tmp_path, capsys):
+    study(tmp_path, "first", only=["plain"])
+    run_dir = tmp_path / "first" / "plain-seed0"
+    runs.RunDirectory(run_dir).write_result({"metrics": {"recall_at_1": 0.5}})
+    (run_dir / "measured.json").unlink()
+    records.keep(run_dir, tmp_path / "kept" / "study.jsonl")
+    assert records.read(tmp_path / "kept" / "study.jsonl")["plain-seed0"]["result"]["metrics"]["recall_at_1"] == 0.5
+
+
+def test_a_record_that_was_cut_is_passed_over(trained, tmp_path, capsys):
+    study(tmp_path, "first", only=["plain"])
+    file = tmp_path / "kept" / "study.jsonl"
+    whole = file.read_text()
+    file.write_text(whole + whole[:50])
+    study(tmp_path, "first", only=["long"])
+    assert "study.jsonl, line 2 is no record" in capsys.readouterr().err
+    assert records.read(file).keys() == {"plain-seed0", "plain-epochs=7-seed0"}
+
+
+def test_measures_that_come_later_are_kept(trained, tmp_path):
+    """The search of settings trains without measuring; the run is then one of a row."""
+    file, run_dir = tmp_path / "study.jsonl", tmp_path / "plain-seed0"
+    runs.train([f"--run_dir={run_dir}"])
+    (run_dir / "measured.json").unlink()
+    records.keep(run_dir, file)
+    (run_dir / "measured.json").write_text('{"model": "best", "right": [3]}')
+    records.keep(run_dir, file)
+    assert records.read(file)["plain-seed0"]["measured"] == {"model": "best", "right": [3]}
+    records.keep(run_dir, file)
+    assert len(file.read_text().splitlines()) == 2
+    # Another study of the same run measures its learners as well.
+    (run_dir / "measured.json").write_text('{"model": "best", "right": [3], "learners": 0.123456789}')
+    records.keep(run_dir, file)
+    records.keep(run_dir, file)
+    assert len(file.read_text().splitlines()) == 3
+    assert records.read(file)["plain-seed0"]["measured"] == {"model": "best", "right": [3], "learners": 0.123457}

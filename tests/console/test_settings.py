@@ -1,0 +1,42 @@
+"""Settings by topic, of which flags are made."""
+
+import dataclasses
+
+import pytest
+
+from tfdml.console import flags
+from tfdml.console.settings import ImageSettings, Settings
+
+
+def test_a_value_is_replaced_by_the_name_of_its_flag():
+    settings = Settings()
+    changed = settings.replace(cache="bytes", seed=3, metrics=["map", "mrr"])
+    assert (changed.images.cache, changed.run.seed, changed.evaluation.metrics) == ("bytes", 3, ("map", "mrr"))
+    assert changed.images == ImageSettings(cache="bytes") and changed.data == settings.data
+    assert settings == Settings() != changed
+    assert changed.replace(cache="none", seed=0, metrics=()) == settings
+
+
+def test_a_name_that_is_no_flag_is_told():
+    with pytest.raises(TypeError, match="Expected names of flags, received cachee, sede."):
+        Settings().replace(seed=3, sede=3, cachee="none")
+
+
+def test_settings_stay_as_they_are():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().run.seed = 3
+
+
+def test_each_name_has_one_topic_and_the_defaults_are_those_of_the_flags():
+    names = [name for topic in flags.topics().values() for name in topic]
+    assert sorted(names) == sorted(Settings().values()) and len(names) == len(set(names))
+    assert flags.parse("")[0] == Settings()
+
+
+@pytest.mark.parametrize("size, accepted", [(0, True), (8, True), (4096, True), (7, False), (4097, False)])
+def test_a_value_that_is_not_valid_is_refused(size, accepted):
+    if accepted:
+        assert flags.parse(f"--image_size={size}")[0].images.image_size == size
+    else:
+        with pytest.raises(Exception, match="Expected 0, or 8 to 4096."):
+            flags.parse(f"--image_size={size}")

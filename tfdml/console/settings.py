@@ -1,0 +1,233 @@
+"""The settings of a training run, by topic. The flags are made of their fields, see `tfdml.console.flags`."""
+
+import dataclasses
+from typing import Annotated, Literal
+
+# The value is absolute, see `PathParser`.
+AbsolutePath = Annotated[str, "a path"]
+LARGEST_SEED = 2**31 - 1
+
+
+def flag(default, help_text, **bounds):
+    """Returns the field of a setting, which is a flag of the same name.
+
+    Args:
+        default: its default.
+        help_text: what `--help` says.
+        **bounds: `lower_bound` and `upper_bound` of a number; `valid`, a function that tells whether a value is valid,
+            with the sentence of the error.
+    """
+    return dataclasses.field(default=default, metadata={"help": help_text, **bounds})
+
+
+def topic(heading, settings):
+    """Returns the field of the settings of a topic, which `--help` shows below a heading."""
+    return dataclasses.field(default=settings, metadata={"heading": heading})
+
+
+@dataclasses.dataclass(frozen=True)
+class DataSettings:
+    """What is learned from."""
+
+    dataset: str = flag("toycars", "Dataset spec: toycars(...), folder, ...; tfdml.train --list shows all.")
+    data_dir: AbsolutePath = flag("", "Folder of the dataset; empty: the dataset's default, if it has one.")
+    ignore_images: AbsolutePath = flag(
+        "", "File that lists images to leave out, from python -m pipelines.check; empty: none."
+    )
+    meta_classes: int = flag(
+        0, "Number of random meta-classes to train on instead of the classes; 0: none.", lower_bound=0
+    )
+    meta_classes_of: Literal["classes", "images"] = flag("classes", "What --meta_classes merges at random.")
+
+
+@dataclasses.dataclass(frozen=True)
+class ImageSettings:
+    """How images are read and prepared."""
+
+    image_size: int = flag(
+        0,
+        "Side of the network's square input images in pixels; 0: the backbone's own.",
+        lower_bound=0,
+        valid=(lambda size: size == 0 or 8 <= size <= 4096, "Expected 0, or 8 to 4096."),
+    )
+    train_transform: str = flag("random_resized_crop(area=(0.5, 1.0))|flip", "Chain of transforms for training images.")
+    test_transform: str = flag("resize_short|center_crop", "Chain of transforms for evaluation and serving.")
+    eval_batch_size: int = flag(128, "Batch size of evaluation.", lower_bound=1)
+    cache: Literal["none", "bytes", "pixels"] = flag(
+        "none",
+        "What to cache of each image: nothing, its file, or its pixels after the first steps of the transform that do "
+        "the same every time. Results are the same.",
+    )
+    cache_memory: float = flag(
+        4.0, "Memory for --cache in GiB; a split that does not fit goes to --cache_dir.", lower_bound=0.0
+    )
+    cache_dir: AbsolutePath = flag("", "Folder for --cache, best on a local disk; empty: ~/.cache/tfdml.")
+    shrink_decoding: bool = flag(
+        False,
+        "Decode a JPEG at 1/2, 1/4 or 1/8 of its size if it is resized to that or less. Faster, with slightly "
+        "different pixels, in training, evaluation and export alike.",
+    )
+    max_bad_images: int = flag(
+        0,
+        "Number of unreadable training images that are replaced by others of their class; one more stops the run. 0: "
+        "the first one stops it. Each of several workers counts its own.",
+        lower_bound=0,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class NetworkSettings:
+    """What embeds the images."""
+
+    backbone: str = flag("small", "Backbone spec, such as small(width=24).")
+    initial_weights: str = flag(
+        "",
+        "Initial weights of the backbone: a Keras weights file (.weights.h5); imagenet: the backbone's own download; "
+        "toycars: included weights of small(width=16). Empty: random weights.",
+    )
+    freeze_batch_norm: Literal["auto", "none", "statistics", "all"] = flag(
+        "auto",
+        "Freeze in the backbone's batch norm: nothing, statistics, or all; auto: statistics if they are pretrained.",
+    )
+    method: str = flag("single", "Method spec: how images become learner embeddings.")
+    head: str = flag("linear", "Head spec: the layers before the linear layer, such as linear(pooling='gem').")
+    embedding_size: int = flag(128, "Dimensions of the embedding.", lower_bound=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchSettings:
+    """What batches there are, and what is learned from one."""
+
+    loss: str = flag("triplet", "Loss spec, such as triplet(margin=0.2, mining='semi_hard').")
+    memory: str = flag("", "Memory spec, such as xbm(size=8192, start=1000): compare batches with past ones, too.")
+    sampler: str = flag("pxk(classes=32, per_class=4)", "Sampler spec; determines the batch size.")
+    pieces: int = flag(1, "Embed batches in so many pieces, one after another: less memory, more time.", lower_bound=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class OptimizationSettings:
+    """How weights change."""
+
+    optimizer: str = flag("auto", "Optimizer spec; auto: adam, at a rate of 1e-4 if pretrained, of 1e-3 if not.")
+    schedule: str = flag(
+        "constant", "Learning rate schedule spec, in epochs: constant, step(at=(10, 15)), cosine(warmup_epochs=1), ..."
+    )
+    lr_multipliers: tuple[str, ...] = flag(
+        (),
+        "Learning rate multipliers by layer group, such as embedding=10,loss=100. A group is backbone, embedding, "
+        "loss, or a layer name, in which '*' matches anything. 0 freezes; of several groups the last applies.",
+    )
+    warmup_epochs: float = flag(
+        0.0, "Number of first epochs in which the backbone is frozen; 0: none.", lower_bound=0.0
+    )
+    decay_biases_and_norms: bool = flag(True, "Whether the optimizer's weight_decay applies to biases and norms.")
+    clip_norm: float = flag(0.0, "Maximum norm of the gradient of all weights; 0: no limit.", lower_bound=0.0)
+    ema: float = flag(
+        0.0,
+        "Decay, such as 0.999, of a moving average of the weights, which is evaluated and saved instead; 0: none.",
+        lower_bound=0.0,
+        upper_bound=0.999999,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class LengthSettings:
+    """How long a run trains."""
+
+    epochs: int = flag(0, "Number of epochs; 0: --steps decides.", lower_bound=0)
+    steps: int = flag(0, "Number of steps, in place of --epochs; 0 for both: 2000 steps.", lower_bound=0)
+    steps_per_epoch: int = flag(0, "Steps in an epoch; 0: training images divided by the batch size.", lower_bound=0)
+    patience: int = flag(
+        -1,
+        "Stop after so many evaluations without improvement; 0: never; -1: 5 with --evaluate_on=validation, or never.",
+        lower_bound=-1,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EvaluationSettings:
+    """What is measured, on which classes, and when."""
+
+    evaluate_on: Literal["test", "validation"] = flag(
+        "test",
+        "Split that is evaluated while training and selects the best model. 'test' is what papers do, and result.json "
+        "says so; 'validation' holds out training classes.",
+    )
+    validation_classes: float = flag(
+        0.2,
+        "Fraction of the training classes that --evaluate_on=validation holds out, 0 to 1.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+    folds: int = flag(0, "Number of folds of the training classes; 0: hold out --validation_classes.", lower_bound=0)
+    fold: int = flag(0, "The fold of --folds to hold out, counted from 0.", lower_bound=0)
+    validation_seed: int = flag(
+        -1, "Seed of the choice of validation classes; -1: --seed.", lower_bound=-1, upper_bound=LARGEST_SEED
+    )
+    protocol: str = flag("", "Protocol spec, such as query_gallery(distance='euclidean'); empty: the dataset's own.")
+    metrics: tuple[str, ...] = flag((), "Metrics, such as recall_at_1,map_at_r,nmi; empty: the protocol's own.")
+    select_by: str = flag("", "Metric that selects the best model, such as map_at_r; empty: the first of the protocol.")
+    eval_every: int = flag(
+        0, "Evaluate every N --eval_unit; 0: every epoch of --epochs, or ten times in --steps.", lower_bound=0
+    )
+    eval_unit: Literal["epochs", "steps"] = flag("epochs", "Unit of --eval_every.")
+    projector: bool = flag(True, "Write the test embeddings for TensorBoard's projector at the end.")
+
+
+@dataclasses.dataclass(frozen=True)
+class RunSettings:
+    """Where and how a run computes, and what it keeps."""
+
+    seed: int = flag(0, "Seed of weights, batches, augmentation and dropout.", lower_bound=0, upper_bound=LARGEST_SEED)
+    members: int = flag(
+        0, "Number of members of an ensemble, each a run of its own; 0: an ordinary run.", lower_bound=0
+    )
+    devices: str = flag(
+        "auto",
+        "auto: all GPUs, or the CPU; cpu:N: N virtual CPUs; gpu:N: the first N GPUs; workers: several machines, from "
+        "TF_CONFIG.",
+    )
+    deterministic: bool = flag(True, "Use operations that give the same bits every time.")
+    precision: Literal["float32", "mixed_bfloat16", "mixed_float16"] = flag(
+        "float32", "Precision of the network; losses are always float32."
+    )
+    jit_compile: bool = flag(False, "Compile the step with XLA; one device only, not with --deterministic.")
+    checkpoint_every: int = flag(
+        0, "Also save a checkpoint every N steps; 0: only at the end of epochs.", lower_bound=0
+    )
+    keep_checkpoints: int = flag(3, "Number of checkpoints to keep.", lower_bound=1)
+    import_modules: tuple[str, ...] = flag(
+        (), "Your own modules to import first, which may register losses and other parts."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """All settings of a training run, by topic. Everything but commands sees these instead of flags."""
+
+    data: DataSettings = topic("Data", DataSettings())
+    images: ImageSettings = topic("Images", ImageSettings())
+    network: NetworkSettings = topic("Network", NetworkSettings())
+    batches: BatchSettings = topic("Loss and batches", BatchSettings())
+    optimization: OptimizationSettings = topic("Optimization", OptimizationSettings())
+    length: LengthSettings = topic("Length", LengthSettings())
+    evaluation: EvaluationSettings = topic("Evaluation", EvaluationSettings())
+    run: RunSettings = topic("Run", RunSettings())
+
+    def values(self):
+        """Returns the value of each flag by its name."""
+        return {name: value for each in vars(self).values() for name, value in vars(each).items()}
+
+    def replace(self, **values):
+        """Returns the settings with other values of some flags, by name, whichever their topics."""
+        unknown = values.keys() - self.values().keys()
+        if unknown:
+            raise TypeError(f"Expected names of flags, received {', '.join(sorted(unknown))}.")
+        return dataclasses.replace(self, **{name: _replaced(each, values) for name, each in vars(self).items()})
+
+
+def _replaced(settings, values):
+    own = {name: values[name] for name in vars(settings) if name in values}
+    return dataclasses.replace(
+        settings, **{name: tuple(value) if isinstance(value, list) else value for name, value in own.items()}
+    )
