@@ -9,12 +9,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml.backbones import GoogLeNet
-from tfdml.losses import Contrastive
-from tfdml.methods import AttentionEnsemble, MultiHead
+import tfdml
 
 
-class Separate(AttentionEnsemble):
+class Separate(tfdml.methods.AttentionEnsemble):
     """The same learners, each in a forward pass of its own behind the masks."""
 
     def learner_embeddings(self, images, training=False):
@@ -24,16 +22,16 @@ class Separate(AttentionEnsemble):
         return tf.stack(each, axis=1)
 
 
-METHODS = {"ABE": AttentionEnsemble, "separate": Separate, "heads": MultiHead}
+METHODS = {"ABE": tfdml.methods.AttentionEnsemble, "separate": Separate, "heads": tfdml.methods.MultiHead}
 
 
 def step_of(method, learners, batch, size):
     keras.utils.set_random_seed(0)
-    model = METHODS[method](GoogLeNet(), embedding_size=512, learners=learners)
+    model = METHODS[method](tfdml.backbones.GoogLeNet(), embedding_size=512, learners=learners)
     images = tf.constant(np.random.default_rng(0).normal(size=(batch, size, size, 3)), tf.float32)
     labels = tf.constant(np.arange(batch) // 2)
     model(images[:1])
-    model.compile(keras.optimizers.SGD(1e-4, momentum=0.9), loss=Contrastive())
+    model.compile(keras.optimizers.SGD(1e-4, momentum=0.9), loss=tfdml.losses.Contrastive())
     model.optimizer.build(model.trainable_variables)
     traces = []
 

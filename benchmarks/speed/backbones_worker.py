@@ -25,10 +25,10 @@ def images_of(batch, size):
 def steps_of_ours(name, batch, size):
     import tensorflow as tf
 
-    from tfdml import registry
+    import tfdml
 
     tf.config.threading.set_intra_op_parallelism_threads(int(os.environ["THREADS"]))
-    backbone = registry.create("backbone", BACKBONES[name])
+    backbone = tfdml.registry.create("backbone", BACKBONES[name])
     optimizer = tf.keras.optimizers.SGD(1e-4, momentum=0.9)
     optimizer.build(backbone.trainable_variables)
 

@@ -37,10 +37,9 @@ def write_model(network, folder):
     import tfdml
     from pipelines.preprocessing import preprocessing_of
     from pipelines.preprocessor import Preprocessor
-    from tfdml import registry
     from tfdml.serving import export
 
-    model = tfdml.Single(registry.create("backbone", network), embedding_size=128)
+    model = tfdml.Single(tfdml.registry.create("backbone", network), embedding_size=128)
     model(np.zeros([1, SIDE, SIDE, 3], np.float32))
     prepare = Preprocessor("resize_short(size=256)|center_crop", image_size=SIDE, **preprocessing_of(model))
     export(model, prepare, folder / "model")

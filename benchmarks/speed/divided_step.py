@@ -11,19 +11,17 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from tfdml import registry
-from tfdml.backbones import Small
-from tfdml.methods import DivideAndConquer, Single
+import tfdml
 
 
 def step_of(method, loss, batch, size, **arguments):
     """Function that takes a training step and gives its seconds."""
     keras.utils.set_random_seed(0)
-    model = method(Small(width=16), embedding_size=128, **arguments)
+    model = method(tfdml.backbones.Small(width=16), embedding_size=128, **arguments)
     images = tf.constant(np.random.default_rng(0).normal(size=(batch, size, size, 3)), tf.float32)
     targets = {"label": tf.constant(np.arange(batch) // 4), "learner": tf.fill([batch], 1)}
     model(images[:1])
-    model.compile(keras.optimizers.AdamW(1e-4), loss=registry.create("loss", loss, classes=batch))
+    model.compile(keras.optimizers.AdamW(1e-4), loss=tfdml.registry.create("loss", loss, classes=batch))
     model.optimizer.build(model.trainable_variables)
     step = tf.function(lambda: model.train_step((images, targets))["loss"], autograph=False)
 
@@ -44,7 +42,10 @@ def main():
     arguments = parser.parse_args()
     for loss in arguments.losses.split(","):
         options = {"loss": loss, "batch": arguments.batch, "size": arguments.size}
-        divided, plain = step_of(DivideAndConquer, learners=8, **options), step_of(Single, **options)
+        divided, plain = (
+            step_of(tfdml.methods.DivideAndConquer, learners=8, **options),
+            step_of(tfdml.methods.Single, **options),
+        )
         for each in (divided, plain):
             each()
         rounds = [(divided(), plain()) for _ in range(arguments.rounds)]

@@ -20,13 +20,10 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+import tfdml
 from benchmarks.markdown import markdown
 from benchmarks.speed.hard_neighbors import measured
-from tfdml import registry
 from tfdml.callbacks.hard_proxies import objective
-from tfdml.layers.manifold_proxies import ManifoldProxies
-from tfdml.losses import ContextualManifold, contextual_manifold_loss
-from tfdml.methods import Single
 
 BATCH, DIM = 128, 128
 HEADS = ["images", "K", "proxies", "solve", "loss", "embedding", "network", "added"]
@@ -59,11 +56,11 @@ def with_gradient(function, given):
 
 def network(batch, rounds):
     """Seconds of a training step and of embedding, for batches of `BATCH`."""
-    model = Single(registry.create("backbone", "resnet18"), embedding_size=DIM)
+    model = tfdml.methods.Single(tfdml.registry.create("backbone", "resnet18"), embedding_size=DIM)
     images = tf.constant(np.random.default_rng(0).uniform(-2.0, 2.5, (batch, 224, 224, 3)), tf.float32)
     targets = {"label": tf.range(batch)}
     model(images[:1])
-    model.compile(keras.optimizers.Adam(1e-4), loss=registry.create("loss", "proxy_n_pair", classes=batch))
+    model.compile(keras.optimizers.Adam(1e-4), loss=tfdml.registry.create("loss", "proxy_n_pair", classes=batch))
     model.optimizer.build(model.trainable_variables)
     step = tf.function(lambda: model.train_step((images, targets))["loss"], autograph=False)
     embed = tf.function(lambda: model(images, training=False), autograph=False)
@@ -71,14 +68,16 @@ def network(batch, rounds):
 
 
 def solve(count, rounds):
-    layer = ManifoldProxies(count, view=ContextualManifold.view, trainable=False)
+    layer = tfdml.layers.ManifoldProxies(count, view=tfdml.losses.ContextualManifold.view, trainable=False)
     layer.build((None, DIM))
     return fastest(with_gradient(layer, features(BATCH)), rounds)
 
 
 def loss(count, rounds):
     labels, similarities = np.arange(BATCH) % count, np.random.default_rng(0).random((BATCH, count), np.float32)
-    return fastest(with_gradient(lambda given: contextual_manifold_loss(labels, given), similarities), rounds)
+    return fastest(
+        with_gradient(lambda given: tfdml.losses.contextual_manifold_loss(labels, given), similarities), rounds
+    )
 
 
 def proxies(images, count, steps, rounds):
@@ -101,7 +100,7 @@ def main():
     for images in arguments.images:
         batches = images / BATCH
         for count in arguments.meta_classes:
-            hard = proxies(images, count, ContextualManifold.proxy_steps, arguments.rounds)
+            hard = proxies(images, count, tfdml.losses.ContextualManifold().proxy_steps, arguments.rounds)
             in_batches = [batches * each for each in (solves[count], losses[count], embed, step)]
             _, cores = np.transpose([hard, *in_batches])
             added = sum(cores[:-1]) / cores[-1]

@@ -25,7 +25,6 @@ from benchmarks.speed.pictures import picture
 from pipelines.datasets import load
 from pipelines.preprocessing import preprocessing_of
 from pipelines.preprocessor import Preprocessor
-from tfdml import registry
 from tfdml.run.directory.model_files import load_weights
 from tfdml.serving.exported.lite import PRECISIONS, write_lite
 from tfdml.serving.exported.onnx_file import write_onnx
@@ -44,9 +43,9 @@ def cases():
     """Name of a network to its backbone, images and labels, or None."""
     cars = load("toycars").test
     chosen = cars.where(np.random.default_rng(0).choice(len(cars), CARS, replace=False))
-    small = registry.create("backbone", "small(width=16)")
+    small = tfdml.registry.create("backbone", "small(width=16)")
     load_weights(small, "toycars")
-    resnet = registry.create("backbone", "resnet18")
+    resnet = tfdml.registry.create("backbone", "resnet18")
     return {
         "`small`": (small, pixels_of(chosen.images, 48), chosen.labels),
         "`resnet18`": (resnet, pixels_of([picture(seed) for seed in range(PICTURES)], 224), None),

@@ -70,10 +70,10 @@ def batch(size, dim):
 def step_of_ours(name, size, dim, jit_compile):
     import tensorflow as tf
 
-    from tfdml import registry
+    import tfdml
 
     labels, embeddings = batch(size, dim)
-    loss = registry.create("loss", OURS[name])
+    loss = tfdml.registry.create("loss", OURS[name])
     layer = loss.make_layer()
     if layer is not None:
         layer.build((None, dim))

@@ -8,20 +8,18 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+import tfdml
 from benchmarks.speed.peak_memory import MIB, peak, reset_peak
-from tfdml.backbones import ResNet
-from tfdml.losses import MultiSimilarity
-from tfdml.methods import Single
 
 
 def step_of(pieces, batch, size):
     tf.config.threading.set_inter_op_parallelism_threads(1)
     keras.utils.set_random_seed(0)
-    model = Single(ResNet(depth=50), embedding_size=128, freeze_batch_norm="statistics")
+    model = tfdml.methods.Single(tfdml.backbones.ResNet(depth=50), embedding_size=128, freeze_batch_norm="statistics")
     images = tf.constant(np.random.default_rng(0).normal(size=(batch, size, size, 3)), tf.float32)
     labels = tf.constant(np.arange(batch) // 4)
     model(images[:1])
-    model.compile(keras.optimizers.SGD(1e-4), loss=MultiSimilarity(), pieces=pieces)
+    model.compile(keras.optimizers.SGD(1e-4), loss=tfdml.losses.MultiSimilarity(), pieces=pieces)
     model.optimizer.build(model.trainable_variables)
 
     @tf.function

@@ -14,7 +14,6 @@ import tensorflow as tf
 
 import tfdml
 from benchmarks.markdown import markdown
-from tfdml import registry
 
 # Backbone, side of images and batch size of each row.
 CASES = {
@@ -26,7 +25,7 @@ CASES = {
 def work_of(precision, backbone, size, batch):
     """Functions that do a batch of training and of inference."""
     keras.config.set_dtype_policy(precision)
-    model = tfdml.Single(registry.create("backbone", backbone), embedding_size=128)
+    model = tfdml.Single(tfdml.registry.create("backbone", backbone), embedding_size=128)
     images = tf.constant(np.random.default_rng(0).normal(size=(batch, size, size, 3)), tf.float32)
     targets = {"label": tf.constant(np.arange(batch) // 4)}
     model(images[:1])

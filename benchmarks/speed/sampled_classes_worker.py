@@ -8,9 +8,8 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+import tfdml
 from benchmarks.speed.peak_memory import MIB, peak, reset_peak
-from tfdml.losses import NormSoftmax
-from tfdml.methods import Single
 
 DIM, SIDE = 128, 4
 
@@ -37,7 +36,7 @@ def loss_of(loss, batch, labels):
 def step_of(loss, batch, labels):
     """A training step of a model of one pixel's worth of network."""
     images = tf.constant(np.random.default_rng(0).normal(size=(batch, SIDE, SIDE, 3)), tf.float32)
-    model = Single(keras.Sequential([keras.layers.Conv2D(8, 3)]), embedding_size=DIM)
+    model = tfdml.methods.Single(keras.Sequential([keras.layers.Conv2D(8, 3)]), embedding_size=DIM)
     model(images[:1])
     model.compile(keras.optimizers.SGD(0.1), loss=loss)
     model.optimizer.build(model.trainable_variables)
@@ -51,7 +50,7 @@ def step_of(loss, batch, labels):
 
 def measure(part, classes, batch, sampled, rounds):
     labels = tf.constant(np.random.default_rng(1).integers(0, classes, batch))
-    loss = NormSoftmax(classes=classes, sampled_classes=sampled)
+    loss = tfdml.losses.NormSoftmax(classes=classes, sampled_classes=sampled)
     held = reset_peak()
     run = {"loss": loss_of, "step": step_of}[part](loss, batch, labels)
     run()

@@ -7,10 +7,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
+import tfdml
 from benchmarks.speed.peak_memory import MIB, peak, reset_peak
 from benchmarks.speed.sampled_classes_worker import least_seconds
-from tfdml.losses import NormSoftmax
-from tfdml.methods import Single
 from tfdml.runtime.devices import strategy_for
 
 DIM, SIDE = 128, 4
@@ -26,7 +25,7 @@ def main(devices):
 
 def measure(strategy, classes, sharded, batch, rounds):
     before = reset_peak()
-    step = step_of(strategy, NormSoftmax(classes=classes, sharded=sharded), classes, batch)
+    step = step_of(strategy, tfdml.losses.NormSoftmax(classes=classes, sharded=sharded), classes, batch)
     made = peak()
     step()
     reset_peak()
@@ -38,7 +37,7 @@ def step_of(strategy, loss, classes, batch):
     """A training step of a model of one pixel's worth of network."""
     random = np.random.default_rng(0)
     with strategy.scope():
-        model = Single(keras.Sequential([keras.layers.Conv2D(8, 3)]), embedding_size=DIM)
+        model = tfdml.methods.Single(keras.Sequential([keras.layers.Conv2D(8, 3)]), embedding_size=DIM)
         model(np.zeros((1, SIDE, SIDE, 3), np.float32))
         model.compile(keras.optimizers.SGD(0.1, momentum=0.9), loss=loss)
         model.optimizer.build(model.trainable_variables)

@@ -36,14 +36,14 @@ def main(path, arguments):
 
 def mark_run(path):
     """Imports what a run needs, and lets it mark its stages."""
-    from tfdml.callbacks import RetrievalEvaluation
+    import tfdml
     from tfdml.run.training import train as training
     from tfdml.run.training.progress import Progress
 
     mark_after(training, "make_sampler", "dataset and sampler")
     mark_after(training, "build_model", "model and optimizer")
     mark_after(training, "Batches", "input pipelines")
-    mark_after(RetrievalEvaluation, "on_train_begin", "untrained model's evaluation")
+    mark_after(tfdml.callbacks.RetrievalEvaluation, "on_train_begin", "untrained model's evaluation")
     mark_after(Progress, "on_train_batch_end", "first step", lambda: end(path))
 
 

@@ -11,7 +11,7 @@ import time
 import numpy as np
 import tensorflow as tf
 
-from tfdml import registry
+import tfdml
 
 SIDE = 224
 STEPS = (
@@ -56,7 +56,7 @@ def images_through(step, count):
     # Smooth, as photos are, which a JPEG's cost depends on.
     image = tf.image.resize(noise, (SIDE, SIDE), "bicubic")
     image = tf.clip_by_value(image, 0.0, 254.0)
-    made = registry.create("transform", step) if step else lambda image, seed: image
+    made = tfdml.registry.create("transform", step) if step else lambda image, seed: image
 
     def through(number):
         # Of another seed each time, and not computed before.

@@ -61,7 +61,8 @@ class RankedLists(EmbeddingLoss):
         return ops.sum(weights * ops.where(violated, violations, 0.0), axis=1)
 
     def _temperature(self, name):
-        return self._variables.get(name, 0.0)
+        # A loss that only computes has no variables, see `function_of`.
+        return self._variables.get(name, vars(self).get(name, 0.0))
 
     def _check_margin(self):
         if self.margin > self.alpha:

@@ -1,5 +1,6 @@
 """Weighted sum of losses."""
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -13,6 +14,11 @@ from tfdml.layers.sharded_proxies import check_plain_keras
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register_sum
 from tfdml.registry.loss_hooks import hooks_of
+
+
+def _joined(name, join):
+    """The property of a sum that a function makes of the hooks of this name of its losses."""
+    return property(lambda loss: join([getattr(hooks, name) for hooks in loss._hooks()]))
 
 
 @register_sum("loss")
@@ -36,6 +42,16 @@ class WeightedSum(EmbeddingLoss):
     """
 
     terms: Sequence[tuple[float, keras.losses.Loss]]
+
+    # What it declares is joined from its losses, see `LossHooks`.
+    needs_pairs = _joined("needs_pairs", any)
+    has_statistics = _joined("has_statistics", any)
+    sharded = _joined("sharded", any)
+    batch_parts = _joined("batch_parts", max)
+    classes = _joined("classes", lambda each: min(filter(None, each), default=None))
+    nested_dims = _joined("nested_dims", lambda each: tuple(sorted({*itertools.chain(*each)})))
+    refuses_memory = _joined("refuses_memory", lambda each: next(filter(None, each), None))
+    image_proxies = _joined("image_proxies", lambda each: next(filter(None, each), None))
 
     def check_arguments(self):
         terms = self.terms
@@ -64,46 +80,6 @@ class WeightedSum(EmbeddingLoss):
     def check_callbacks(self, callbacks):
         for hooks in self._hooks():
             hooks.check_callbacks(callbacks)
-
-    @property
-    def needs_pairs(self):
-        """Whether any loss needs pairs."""
-        return any(hooks.needs_pairs for hooks in self._hooks())
-
-    @property
-    def refuses_memory(self):
-        """The reason of the first loss that refuses a memory, or None."""
-        return next((hooks.refuses_memory for hooks in self._hooks() if hooks.refuses_memory), None)
-
-    @property
-    def batch_parts(self):
-        """The parts of the losses that take a batch in parts, or 1."""
-        return max(hooks.batch_parts for hooks in self._hooks())
-
-    @property
-    def image_proxies(self):
-        """Arguments of the loss that has image proxies, or None."""
-        return next((hooks.image_proxies for hooks in self._hooks() if hooks.image_proxies), None)
-
-    @property
-    def classes(self):
-        """The fewest classes that any loss was made for, or None."""
-        return min((hooks.classes for hooks in self._hooks() if hooks.classes is not None), default=None)
-
-    @property
-    def has_statistics(self):
-        """Whether any loss has statistics."""
-        return any(hooks.has_statistics for hooks in self._hooks())
-
-    @property
-    def sharded(self):
-        """Whether any loss is sharded."""
-        return any(hooks.sharded for hooks in self._hooks())
-
-    @property
-    def nested_dims(self):
-        """The first dimensions that any loss trains as embeddings, in ascending order."""
-        return tuple(sorted({dim for hooks in self._hooks() for dim in hooks.nested_dims}))
 
     def __call__(self, labels, taken, sample_weight=None):
         check_plain_keras(self.sharded)

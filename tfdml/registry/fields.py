@@ -78,7 +78,7 @@ class Declared:
 
     if not TYPE_CHECKING:  # Type checkers know it from the fields.
 
-        def __init__(self, *args, **kwargs):
+        def __init__(self, *args: Any, **kwargs: Any):
             given = self._read(args, kwargs)
             super().__init__(**{name: given.pop(name) for name in self.of_keras})
             for name, value in given.items():
