@@ -311,3 +311,4 @@ losses.WeightedSum()  # marked
 losses.WeightedSum(terms=3)  # marked
 losses.WeightedSum([(1.0, losses.Triplet())], marginn=0.2)  # marked
 losses.Triplet(0.2, 3)  # marked
+losses.triplet_loss(labels, embeddings, 8, "big")  # marked

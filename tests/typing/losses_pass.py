@@ -258,6 +258,7 @@ losses.Triplet()
 losses.Triplet(margin=0.2, mining="semi_hard", squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4, reduction="sum")
 losses.Triplet(0.2, "semi_hard", True, 0.5, 1.4)
 losses.triplet_loss(labels, embeddings)
+losses.triplet_loss(labels, embeddings, queries=8, margin=0.3)
 losses.triplet_loss(
     labels, embeddings, margin=0.2, mining="semi_hard", squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4
 )

@@ -11,11 +11,10 @@ from keras import ops
 
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import batch_ids
+from tfdml.losses.named_function import QUERIES, take_function
 from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.registry.loss_hooks import LossHooks
 
-# What `call` calls the number of anchors; no argument of a loss.
-QUERIES = "queries"
 Reduction = Literal["sum_over_batch_size", "mean", "sum", "mean_with_sample_weight", "none"]
 
 
@@ -53,6 +52,11 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
     needs_pairs = True
     # Whether labels only say which rows are of one class, so that each batch may number the classes anew.
     numbers_anew = True
+
+    def __init_subclass__(cls, **kwargs):
+        if "function" in vars(cls):
+            take_function(cls)
+        super().__init_subclass__(**kwargs)
 
     if not TYPE_CHECKING:
 

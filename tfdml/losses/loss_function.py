@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec, Protocol, overload
 
 from keras import ops
 
@@ -13,9 +13,36 @@ Arguments = ParamSpec("Arguments")
 NAMED, IN_ORDER = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 
+class _TakesQueries(Protocol):
+    def call(self, labels: Any, embeddings: Any, queries: Any = None) -> Any: ...
+
+
+class _WithQueries(Protocol[Arguments]):
+    """The function of a loss that may have fewer anchors than rows."""
+
+    def __call__(
+        self,
+        labels: Any,
+        embeddings: Any,
+        queries: int | None = None,
+        *args: Arguments.args,
+        **kwargs: Arguments.kwargs,
+    ) -> Any: ...
+
+
+@overload
+def function_of(
+    loss: Callable[Arguments, _TakesQueries], name: str, *, mean: bool = False
+) -> _WithQueries[Arguments]: ...
+
+
+@overload
 def function_of(
     loss: Callable[Arguments, EmbeddingLoss], name: str, *, mean: bool = False
-) -> Callable[Concatenate[Any, Any, Arguments], Any]:
+) -> Callable[Concatenate[Any, Any, Arguments], Any]: ...
+
+
+def function_of(loss, name, *, mean=False):
     """The values of a loss as a function of the tensors that its `call` takes, and of the same arguments.
 
     Arguments after `_: KW_ONLY` are those of the class alone. The function also takes tensors and variables for its
