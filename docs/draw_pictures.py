@@ -52,7 +52,7 @@ def main(_):
 def photograph_report(subject, folder):
     """Takes pictures of the report's queries, and of one that is opened and explained."""
     from tfdml.reporting.run_page import write_page
-    from tfdml.run.directory.record import Record
+    from tfdml.run.directory.run_record import Record
 
     page = folder / "index.html"
     write_page(Record.of(subject.run.path), subject, {}, page)

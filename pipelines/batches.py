@@ -9,7 +9,7 @@ import tensorflow as tf
 from pipelines.build import as_it_is, evaluation_batches, training_batches
 from pipelines.preprocessing import declared_by, preprocessing_of, scaling, why_no_pixels
 from pipelines.preprocessor import Preprocessor
-from pipelines.reading.sources import Images, Rows, class_numbers, read_dataset, source_of
+from pipelines.reading.image_sources import Images, Rows, class_numbers, read_dataset, source_of
 from pipelines.sampling import PxK
 from tfdml.registry.annotations import ChannelOrder, Labels
 from tfdml.registry.argument_checks import expects

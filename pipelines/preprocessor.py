@@ -9,7 +9,7 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from pipelines.images.cut import Cut
+from pipelines.images.crop_and_resize import Cut
 from pipelines.images.decoding import decode, decode_cut
 from tfdml.registry import create_chain
 from tfdml.registry.argument_checks import expects

@@ -179,7 +179,7 @@ def _become(request):
 
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
-    import tfdml.run.training.train  # noqa: F401
+    import tfdml.run.training.run_training  # noqa: F401
 
     # Full collections would walk through all of TensorFlow, in every fork.
     gc.collect()

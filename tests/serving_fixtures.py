@@ -16,7 +16,7 @@ from pipelines.preprocessing import preprocessing_of
 from pipelines.preprocessor import Preprocessor
 from tests.run_helpers import made_once
 from tfdml.serving import ExportedModel, export
-from tfdml.serving.exported.model_files import model_hash
+from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import indexing, searcher
 
 SIZE = 24

@@ -22,7 +22,7 @@ from tfdml.serving.embedding import bulk_embedding
 from tfdml.serving.embedding.bulk_embedding import embed_images
 from tfdml.serving.embedding.embedding_pass import embed_rows
 from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported.model_files import model_hash
+from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import indexing
 from tfdml.serving.index.index_folder import IndexFolder
 from tfdml.serving.index.indexing import index_embeddings, index_images

@@ -14,7 +14,7 @@ from tfdml.files.embedding_job import EmbeddingJob
 from tfdml.serving.embedding.bulk_embedding import embed_images
 from tfdml.serving.embedding.embedding_pass import embed_rows
 from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported.model_files import model_hash
+from tfdml.serving.exported.saved_model_files import model_hash
 
 pytestmark = pytest.mark.slow
 

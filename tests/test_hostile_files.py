@@ -15,9 +15,9 @@ from PIL import Image
 
 from pipelines.datasets import load
 from pipelines.datasets.archives import unpack
-from pipelines.datasets.class_groups import read_class_groups
 from pipelines.datasets.ignoring import read_list
 from pipelines.datasets.packed_images import read_part
+from pipelines.datasets.similar_classes import read_class_groups
 from pipelines.reading.cached_rows import rows_on_disk
 from tests.commands import assert_one_error, run
 from tests.run.parsed_flags import parsed
@@ -30,9 +30,9 @@ from tfdml.evaluation.embedding_files import EmbeddingFiles
 from tfdml.files.archive_sizes import ALWAYS_ALLOWED
 from tfdml.files.checked_files import read_manifest
 from tfdml.files.parquet_files import MOST_TEXT, read_columns, values_of
-from tfdml.run import loading
+from tfdml.run import model_loading
 from tfdml.run.directory.model_archive import damage_of
-from tfdml.run.directory.model_files import load_weights
+from tfdml.run.directory.models_on_disk import load_weights
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.serving.embedding.image_tables import read_image_table
 from tfdml.serving.index.contact_sheet import _tile
@@ -66,7 +66,7 @@ def bomb(path, name, size=3 * 2**30):
 def test_a_model_that_would_fill_memory_is_refused_before_it_is_unpacked(tmp_path, member, nothing_is_unpacked):
     path = bomb(tmp_path / "model.keras", member)
     with pytest.raises(ValueError, match=f"^{path} is not a Keras model, or is damaged: it would be unpacked from"):
-        loading.load(path)
+        model_loading.load(path)
     run = RunDirectory(tmp_path)
     run.claim(parsed()[1])
     with pytest.raises(ValueError, match=f"^{path} is damaged .it would be unpacked from"):
@@ -222,7 +222,7 @@ READERS = {
     "embeddings.parquet": lambda path: EmbeddingFiles.read(str(path)),
     "images.csv": read_image_table,
     "images.parquet": read_image_table,
-    "model.keras": loading.load,
+    "model.keras": model_loading.load,
     "bad_images.jsonl": read_list,
     "outer.flags": lambda path: check_flagfiles(["--epochs=3", f"--flagfile={path}"]),
     "weights.safetensors": read_state_dict,

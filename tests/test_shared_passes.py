@@ -6,7 +6,7 @@ import pytest
 from tests.commands import Forked
 from tests.photo_runs import half, photo_flags
 from tests.worker_processes import PROGRAMS, config_of, finish, free_ports, start
-from tfdml.run.training.train import LOST_WORKER
+from tfdml.run.training.run_training import LOST_WORKER
 
 pytestmark = pytest.mark.slow
 

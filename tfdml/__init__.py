@@ -52,7 +52,7 @@ hand_on("tfdml.memories", "tfdml.methods.memories")
 
 
 # Imported on first access, because their pipelines import the registry from this package.
-_LATER = {"ImageEmbedder": "tfdml.run.image_embedder", "load": "tfdml.run.loading"}
+_LATER = {"ImageEmbedder": "tfdml.run.image_embedder", "load": "tfdml.run.model_loading"}
 
 
 def __getattr__(name):

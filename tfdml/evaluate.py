@@ -37,8 +37,8 @@ flags.DEFINE_enum(
 
 
 def main():
-    from tfdml.run.experiment import sources
-    from tfdml.serving.embedder import embedder_of
+    from tfdml.run.experiment.evaluated_embeddings import of_files, of_model, of_run, print_scores
+    from tfdml.serving.embedder_of_path import embedder_of
 
     given = flags.FLAGS
     named = [name for name in ("run_dir", "model", "embeddings") if given[name].value]
@@ -53,10 +53,10 @@ def main():
     command.check_file("per_query")
     if given.run_dir:
         changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
-        source = sources.of_run(given.run_dir, given.which, given.index, changes)
+        source = of_run(given.run_dir, given.which, given.index, changes)
     else:
-        source = sources.of_model(embedder_of, given) if given.model else sources.of_files(given)
-    sources.print_scores(source, bootstrap=given.bootstrap, per_class=given.per_class, per_query=given.per_query)
+        source = of_model(embedder_of, given) if given.model else of_files(given)
+    print_scores(source, bootstrap=given.bootstrap, per_class=given.per_class, per_query=given.per_query)
 
 
 if __name__ == "__main__":

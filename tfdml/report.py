@@ -30,7 +30,7 @@ def main():
     if given.out and Path(given.out).is_dir():
         raise ValueError(f"--out={given.out} is a folder. Give a file in it, such as index.html.")
     # Here, because it takes seconds.
-    from tfdml.reporting.report import report_comparison, report_run
+    from tfdml.reporting.run_reports import report_comparison, report_run
 
     changes = command.given("data_dir", "import_modules")
     if given.run_dirs:

@@ -9,7 +9,7 @@ from absl import flags
 
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
-from tfdml.console.errors import TrainingStopped
+from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.experiment.length import STEPS
 
 TRAINING_FLAGS = tfdml_flags.define_training()
@@ -29,7 +29,7 @@ def main():
     from tfdml.run.directory.run_directory import RunDirectory
     from tfdml.run.ensembles.members import train_members
     from tfdml.run.experiment.parts_list import print_parts
-    from tfdml.run.training.train import train
+    from tfdml.run.training.run_training import train
 
     if flags.FLAGS.list:
         print_parts(flags.FLAGS.import_modules)

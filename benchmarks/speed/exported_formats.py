@@ -25,7 +25,7 @@ from benchmarks.speed.pictures import picture
 from pipelines.datasets import load
 from pipelines.preprocessing import preprocessing_of
 from pipelines.preprocessor import Preprocessor
-from tfdml.run.directory.model_files import load_weights
+from tfdml.run.directory.models_on_disk import load_weights
 from tfdml.serving.exported.lite import PRECISIONS, write_lite
 from tfdml.serving.exported.onnx_file import write_onnx
 

@@ -36,7 +36,7 @@ def write(folder, rows):
     import tfdml
     from pipelines.preprocessor import Preprocessor
     from tfdml.files.embedding_shards import EmbeddingShards
-    from tfdml.serving.exported.model_files import model_hash
+    from tfdml.serving.exported.saved_model_files import model_hash
 
     model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=DIM)
     model(np.zeros([1, 32, 32, 3], np.float32))

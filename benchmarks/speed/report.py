@@ -25,8 +25,8 @@ from tfdml.registry import create
 from tfdml.reporting.run_page import write_page
 from tfdml.reporting.score_tables import means_over_queries
 from tfdml.reporting.subject import Subject
-from tfdml.run.directory.record import Record
 from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.run_record import Record
 from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.image_data import ImageData
 from tfdml.run.experiment.tensorflow_setup import set_up

@@ -37,7 +37,7 @@ def main(path, arguments):
 def mark_run(path):
     """Imports what a run needs, and lets it mark its stages."""
     import tfdml
-    from tfdml.run.training import train as training
+    from tfdml.run.training import run_training as training
     from tfdml.run.training.progress import Progress
 
     mark_after(training, "make_sampler", "dataset and sampler")

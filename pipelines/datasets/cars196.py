@@ -4,8 +4,8 @@ import zlib
 
 import numpy as np
 
-from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.published import Published
 from tfdml.files.checked_files import reason_of
 from tfdml.registry.annotations import FilePath

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from absl import logging
 
-from pipelines.datasets.arguments import DATA_DIR
+from pipelines.datasets.class_division import TEST_CLASSES, Undivided
 from pipelines.datasets.dataset import Dataset, Split
-from pipelines.datasets.division import TEST_CLASSES, Undivided
+from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.packed_images import is_remote
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.registry.annotations import FilePath

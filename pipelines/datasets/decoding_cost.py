@@ -9,7 +9,7 @@ import re
 import struct
 import zlib
 
-from pipelines.datasets.headers import segment_length
+from pipelines.datasets.header_checks import segment_length
 
 # A scan takes 0.3 to 2 ns for each pixel, so `SCANNED` pixels take 2 seconds at most. Scripts of encoders have 4 to 23
 # scans, libjpeg's 10; so photos of any size pass, and small images with the most that a script can say.

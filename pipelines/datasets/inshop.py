@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from tfdml.registry.annotations import FilePath

@@ -9,7 +9,7 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.dataset import SHOWN, Dataset
-from pipelines.datasets.headers import wrong_header
+from pipelines.datasets.header_checks import wrong_header
 from pipelines.datasets.ignoring import read_list, without
 from tfdml import registry
 from tfdml.registry.annotations import FilePath

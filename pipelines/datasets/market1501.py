@@ -5,8 +5,8 @@ import re
 import numpy as np
 from absl import logging
 
-from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.published import Published
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register

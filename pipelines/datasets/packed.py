@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.packed_images import PackedImages, Places, is_remote, read_part
 from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
 from tfdml.files.checked_files import read_manifest

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.datasets.headers import ENDING_OF
+from pipelines.datasets.header_checks import ENDING_OF
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import local
 from tfdml.files.checked_files import fingerprint, json_of, read_bytes, write_atomically, write_flushed, write_manifest

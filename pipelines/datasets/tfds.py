@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from absl import logging
 
-from pipelines.datasets.arguments import DATA_DIR
 from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset_arguments import DATA_DIR
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 

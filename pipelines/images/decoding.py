@@ -3,7 +3,7 @@
 import tensorflow as tf
 
 from pipelines.images.cold_path import cold_path
-from pipelines.images.cut import Cut, slice_window
+from pipelines.images.crop_and_resize import Cut, slice_window
 from pipelines.images.image_headers import check_file_size, check_header, jpeg_orientation, jpeg_size
 from tfdml.registry.annotations import Tensor
 
@@ -34,7 +34,7 @@ def decode_cut(
 
     Args:
         contents: the encoded image.
-        cut: `pipelines.images.cut.Cut`.
+        cut: `pipelines.images.crop_and_resize.Cut`.
         seed: `[2]` int64, for the cut.
         box: as in `decode`.
         shrink: decode a JPEG at 1/2, 1/4 or 1/8 where its window is resized to that or less; pixels differ.

@@ -15,7 +15,7 @@ from pipelines.datasets.decoding_cost import (
     SCANNED,
     TEXTS,
 )
-from pipelines.datasets.headers import MOST_PIXELS
+from pipelines.datasets.header_checks import MOST_PIXELS
 from pipelines.images.cold_path import cold_path
 from tfdml.registry.annotations import Tensor
 

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import tensorflow as tf
 
-from pipelines.images.pictures import image_of
+from pipelines.images.stored_images import image_of
 from pipelines.sampling import group_by_class
 from tfdml.console.tensorflow_errors import tensorflow_reason
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from pipelines.datasets.decoding_cost import why_costly
-from pipelines.datasets.headers import wrong_header
+from pipelines.datasets.header_checks import wrong_header
 from pipelines.images.decoding import decode
 from pipelines.images.image_headers import jpeg_orientation
 from tfdml.console.tensorflow_errors import tensorflow_reason

@@ -5,11 +5,11 @@ an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in 
 `Sampler` is the base of all, also of a user's own.
 """
 
-from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.hard_neighbors import HardNeighbors
 from pipelines.sampling.pairs import Pairs
 from pipelines.sampling.proportional_pxk import ProportionalPxK
 from pipelines.sampling.pxk import PxK
+from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.triplets import Triplets
 from pipelines.sampling.uniform import Uniform

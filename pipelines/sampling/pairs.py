@@ -6,8 +6,8 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.partners import draw_with_partners, partner_tables
+from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from tfdml.registry.arguments import integer
 from tfdml.registry.parts import register

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import tensorflow as tf
 
-from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.draws import draw
+from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.streams import Stream, as_long_as, stream_key, stream_keys
 
 

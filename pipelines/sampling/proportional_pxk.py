@@ -5,9 +5,9 @@ from typing import Annotated
 import numpy as np
 import tensorflow as tf
 
-from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.draws import draw, times_drawn
 from pipelines.sampling.index_shuffle import key_of, shuffled_index_of_round
+from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
 from tfdml.registry.arguments import Count, integer

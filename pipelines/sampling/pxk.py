@@ -6,10 +6,10 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from pipelines.sampling.class_groups import group_by_class
 from pipelines.sampling.cluster_groups import ClusterGroups
 from pipelines.sampling.draws import draw, fill, times_drawn
 from pipelines.sampling.index_shuffle import key_of
+from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
 from tfdml.registry.arguments import Count, integer

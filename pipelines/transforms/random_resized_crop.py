@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pipelines.images.cut import Cut
+from pipelines.images.crop_and_resize import Cut
 from pipelines.transforms.windows import first_fitting
 from tfdml.registry.arguments import Side, interval, number
 from tfdml.registry.parts import register

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from pipelines.images.cut import Cut
+from pipelines.images.crop_and_resize import Cut
 from pipelines.transforms.windows import padded
 from tfdml.registry.arguments import Brightness, Side
 from tfdml.registry.parts import register

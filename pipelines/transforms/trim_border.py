@@ -4,7 +4,7 @@ from typing import Annotated
 
 import tensorflow as tf
 
-from pipelines.images.cut import slice_window
+from pipelines.images.crop_and_resize import slice_window
 from pipelines.transforms.colors import BRIGHTNESS_WEIGHTS
 from tfdml.registry.annotations import ImageStep
 from tfdml.registry.arguments import integer, number

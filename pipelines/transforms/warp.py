@@ -1,6 +1,6 @@
 """Resizing to a square."""
 
-from pipelines.images.cut import Cut
+from pipelines.images.crop_and_resize import Cut
 from tfdml.registry.arguments import Side
 from tfdml.registry.parts import register
 

@@ -34,7 +34,7 @@ def _make_run(folder):
 
 
 def _read_run(folder):
-    from tfdml.run.directory.record import Record
+    from tfdml.run.directory.run_record import Record
 
     record = Record.of(folder / "run")
     about = (record.flags(), record.changed(), record.result, record.events, record.step, record.steps())
@@ -68,7 +68,7 @@ def _small():
 def _read_weights(folder):
     from tfdml.backbones.weights.caffemodel import read_caffemodel
     from tfdml.backbones.weights.state_dicts import read_state_dict
-    from tfdml.run.directory.model_files import load_weights
+    from tfdml.run.directory.models_on_disk import load_weights
 
     several = (read_caffemodel(folder / "net.caffemodel"), read_state_dict(folder / "net.safetensors"))
     arrays = [(name, array.tobytes()) for each in several for name, array in each.items()]

@@ -9,7 +9,7 @@ import pytest
 from tests.commands import PATIENCE
 from tfdml.neighbors import clustering
 from tfdml.neighbors.clustering import kmeans, matched, overlap
-from tfdml.run.experiment.clusters import nearest_means
+from tfdml.run.experiment.embedded_clusters import nearest_means
 
 
 def blobs(clusters=4, size=30, dim=6, seed=0):

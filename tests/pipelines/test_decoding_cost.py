@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from pipelines.datasets import Split, decoding_cost
 from pipelines.datasets.decoding_cost import is_quick, most_scans, why_costly
-from pipelines.datasets.headers import MOST_PARTS, MOST_PIXELS, wrong_header
+from pipelines.datasets.header_checks import MOST_PARTS, MOST_PIXELS, wrong_header
 from pipelines.images import image_headers
 from pipelines.images.decoding import decode
 from pipelines.reading.verification import verify

@@ -9,8 +9,8 @@ import numpy as np
 from tfdml.console import flags
 from tfdml.evaluation.protocols import protocol_of
 from tfdml.reporting.score_tables import score_tables
-from tfdml.run.directory.record import Record
 from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.run_record import Record
 
 EVENTS = [
     {"event": "evaluation", "split": "validation", "step": 0, "seconds": 1.0, "queries": 4, "recall_at_1": 0.125},

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from tfdml.callbacks.steps_taken import steps_taken
-from tfdml.evaluation.embed import Embedder, ImageBatches
+from tfdml.evaluation.embedder import Embedder, ImageBatches
 from tfdml.neighbors.clustering import check_finite
 from tfdml.registry.annotations import StepCounter, Verbosity
 from tfdml.runtime.workers import Workers
@@ -36,7 +36,7 @@ class EmbeddingCallback(keras.callbacks.Callback):
             of `fit` begins with a whole epoch.
         log: object with `write(event, step, values)`, or None.
         step: function that returns the number of steps taken; None: the optimizer's `iterations`.
-        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
+        verbose: verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`.
     """
 
     def __init__(

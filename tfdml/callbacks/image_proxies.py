@@ -6,7 +6,7 @@ import numpy as np
 
 from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
 from tfdml.callbacks.hard_proxies import hard_proxies
-from tfdml.evaluation.embed import ImageBatches
+from tfdml.evaluation.embedder import ImageBatches
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.registry.annotations import Labels
 from tfdml.registry.loss_hooks import hooks_of

@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from tfdml.evaluation.diversity import learners_of, margins
-from tfdml.evaluation.embed import Embedder, ImageBatches, check_count
+from tfdml.evaluation.embedder import Embedder, ImageBatches, check_count
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.search import flat_labels
 from tfdml.files.checked_files import folder_in, vacated
@@ -32,7 +32,7 @@ class Projector(keras.callbacks.Callback):
         thumbnail: function `row -> uint8 [side, side, 3]`, or None for no thumbnails.
         class_names: dictionary from class number to name, a list of names by class number, or None.
         seed: determines the sample of points if there are more than the projector shows.
-        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
+        verbose: verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`.
         learners: number of learners whose embeddings lie side by side.
         names: `[N]` names of images, such as paths, or None.
         clusters: `[N]` numbers of clusters, such as those of Divide and Conquer, or None.

@@ -9,7 +9,7 @@ from absl import logging
 
 from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
 from tfdml.evaluation.diversity import negative_distances
-from tfdml.evaluation.embed import ImageBatches
+from tfdml.evaluation.embedder import ImageBatches
 from tfdml.neighbors.clustering import kmeans, matched, overlap
 from tfdml.registry.annotations import Labels
 

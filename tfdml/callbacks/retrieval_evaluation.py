@@ -12,7 +12,7 @@ import numpy as np
 from tfdml.callbacks.divergence_guard import TrainingDiverged
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.callbacks.weight_average import WeightAverage
-from tfdml.evaluation.embed import Embedder, ImageBatches, NanWeight
+from tfdml.evaluation.embedder import Embedder, ImageBatches, NanWeight
 from tfdml.evaluation.evaluate import evaluate
 from tfdml.registry.annotations import Labels, StepCounter, Verbosity
 
@@ -39,7 +39,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         embedder: Keras model from images to embeddings that shares layers with the trained model, if that has other
             outputs; None: the trained model.
         average: `WeightAverage` whose weights are evaluated, and are in the model during `on_evaluation`; or None.
-        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
+        verbose: verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`.
     """
 
     def __init__(

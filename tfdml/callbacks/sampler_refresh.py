@@ -7,7 +7,7 @@ import keras
 import numpy as np
 
 from tfdml.callbacks.embedding_callback import EmbeddingCallback, PassArguments
-from tfdml.evaluation.embed import ImageBatches
+from tfdml.evaluation.embedder import ImageBatches
 
 
 class SamplerRefresh(EmbeddingCallback):

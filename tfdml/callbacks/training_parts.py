@@ -22,7 +22,7 @@ class TrainingParts:
         steps_per_epoch: number of steps of an epoch.
         step: function that returns the number of steps taken.
         log: `RunLog`.
-        verbose: verbosity of embedding, see `tfdml.evaluation.embed.Embedder`.
+        verbose: verbosity of embedding, see `tfdml.evaluation.embedder.Embedder`.
     """
 
     images: Callable

@@ -11,8 +11,8 @@ from absl import app, flags
 from tfdml.console import flag_hints, startup
 from tfdml.console import help as command_help
 from tfdml.console.disk_errors import told, told_of_disk
-from tfdml.console.errors import TrainingStopped
 from tfdml.console.flagfiles import check_flagfiles
+from tfdml.console.training_stopped import TrainingStopped
 
 STOPPED_STATUS = 75
 # Flags that only print long text.

@@ -6,7 +6,7 @@ import numpy as np
 
 from tfdml.evaluation.metrics import ClusterMetric, EmbeddingMetric, RankMetric
 from tfdml.evaluation.metrics.unit_length import unit_length
-from tfdml.evaluation.ranks.depths import depths_of
+from tfdml.evaluation.ranks.metric_depths import depths_of
 from tfdml.evaluation.ranks.pooled_queries import PooledQueries
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores

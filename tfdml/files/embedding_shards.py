@@ -37,7 +37,7 @@ class EmbeddingShards:
 
         Args:
             folder: its path.
-            model: hash of the model, see `tfdml.serving.exported.model_files.model_hash`.
+            model: hash of the model, see `tfdml.serving.exported.saved_model_files.model_hash`.
             dimension: number of dimensions of an embedding.
         """
         Path(folder).mkdir(parents=True, exist_ok=True)

@@ -12,8 +12,8 @@ from tfdml.layers.attention_masks import AttentionMasks
 from tfdml.layers.copies import copied, perturb_kernels
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.layers.sliced import size_of_slice
-from tfdml.methods.arguments import MethodArguments, check_endpoints
 from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.methods.method_arguments import MethodArguments, check_endpoints
 from tfdml.registry.annotations import FrozenBatchNorm, Tensor
 
 

@@ -9,7 +9,6 @@ import tensorflow as tf
 
 from tfdml.heads import Head, Linear
 from tfdml.layers.split_embedding import SplitEmbedding
-from tfdml.methods.arguments import METHOD, MethodArguments
 from tfdml.methods.division.division import DIVISION, ClusterOrder, DataSplit, Division, Finetuned
 from tfdml.methods.division.freezing import Frozen, forget
 from tfdml.methods.division.slice_variables import SliceVariables
@@ -17,6 +16,7 @@ from tfdml.methods.division.turn_losses import TurnLosses
 from tfdml.methods.division.turn_steps import TurnSteps
 from tfdml.methods.division.turns import Turns
 from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.methods.method_arguments import METHOD, MethodArguments
 from tfdml.methods.step.anchor_values import anchor_values
 from tfdml.methods.step.global_batch_model import side_by_side
 from tfdml.methods.step.restrictions import check_holding

@@ -13,8 +13,8 @@ from tfdml.functional.checks import loss_dtype
 from tfdml.heads.head import Head
 from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.layers.precision import layers_in
-from tfdml.methods.arguments import CompileArguments
 from tfdml.methods.memories import XBM
+from tfdml.methods.method_arguments import CompileArguments
 from tfdml.methods.step.anchor_values import anchor_values
 from tfdml.methods.step.global_batch_model import GlobalBatchModel
 from tfdml.methods.step.loss_layers import LossLayers

@@ -5,8 +5,8 @@ from typing import Unpack
 import keras
 
 from tfdml.heads import Head, Linear
-from tfdml.methods.arguments import ENSEMBLE, MethodArguments
 from tfdml.methods.branched import Ensemble
+from tfdml.methods.method_arguments import ENSEMBLE, MethodArguments
 from tfdml.registry.annotations import FrozenBatchNorm
 from tfdml.registry.parts import register
 

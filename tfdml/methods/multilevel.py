@@ -7,8 +7,8 @@ import keras
 
 from tfdml.heads import Head, Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
-from tfdml.methods.arguments import METHOD, MethodArguments, check_endpoints
 from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.methods.method_arguments import METHOD, MethodArguments, check_endpoints
 from tfdml.registry.annotations import FrozenBatchNorm
 from tfdml.registry.arguments import Count, optional, several, text
 from tfdml.registry.parts import register

@@ -6,8 +6,8 @@ import keras
 
 from tfdml.heads import Head, Linear
 from tfdml.layers.embedding_head import EmbeddingHead
-from tfdml.methods.arguments import METHOD, MethodArguments
 from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.methods.method_arguments import METHOD, MethodArguments
 from tfdml.registry.annotations import FrozenBatchNorm
 from tfdml.registry.parts import register
 

@@ -7,8 +7,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfdml.optimizers.arguments import GROUPS
 from tfdml.optimizers.layer_rules import layer_rules
+from tfdml.optimizers.optimizer_arguments import GROUPS
 from tfdml.optimizers.step_counts import counting
 from tfdml.registry.annotations import Tensor
 from tfdml.registry.argument_checks import expects

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Unpack
 
 import keras
 
-from tfdml.optimizers.arguments import SGD_ARGUMENTS, LearningRate, OptimizerArguments
 from tfdml.optimizers.layer_groups import LayerGroups
+from tfdml.optimizers.optimizer_arguments import SGD_ARGUMENTS, LearningRate, OptimizerArguments
 from tfdml.registry.parts import register
 
 

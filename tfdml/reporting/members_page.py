@@ -4,9 +4,9 @@ from tfdml.evaluation.metrics import metric_of
 from tfdml.reporting import page
 from tfdml.reporting.comparison_page import overlaid
 from tfdml.reporting.page.elements import table
-from tfdml.reporting.page.scores import is_score, number, titled
+from tfdml.reporting.page.metric_tables import is_score, number, titled
 from tfdml.reporting.run_page import write_text
-from tfdml.run.directory.record import Record
+from tfdml.run.directory.run_record import Record
 
 TEXT = (
     "The ensemble in {path} is not joined yet: {complete} of {count} members that have begun are complete. When "

@@ -11,7 +11,7 @@ from tfdml.reporting.subject import pixels_of
 from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.length import Length
 from tfdml.run.experiment.tensorflow_setup import set_up
-from tfdml.run.training.sampler import make_sampler
+from tfdml.run.training.run_sampler import make_sampler
 
 
 def show_batch(settings, split, step, most, out):

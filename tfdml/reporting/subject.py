@@ -7,7 +7,7 @@ import keras
 import numpy as np
 from absl import logging
 
-from pipelines.images.pictures import thumbnail
+from pipelines.images.stored_images import thumbnail
 from pipelines.preprocessing import preprocessing_of
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.retrieved import Retrieved

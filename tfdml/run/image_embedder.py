@@ -12,10 +12,10 @@ from pipelines.datasets.dataset import Split
 from pipelines.preprocessing import Preprocessing, why_no_pixels
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.given_images import FILES, listed, split_of, texts_of
-from pipelines.reading.sources import Images
+from pipelines.reading.image_sources import Images
 from pipelines.reading.unreadable import naming_image
 from tfdml.console.progress_bar import ProgressBar
-from tfdml.evaluation.embed import Embedder
+from tfdml.evaluation.embedder import Embedder
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.annotations import FilePath, Verbosity
 from tfdml.registry.argument_checks import expects

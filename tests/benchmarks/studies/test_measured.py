@@ -15,7 +15,7 @@ from tests.run_helpers import result, train
 PROGRAM = """
 import json, sys
 from benchmarks.studies.measured import measure
-from tfdml.run.experiment.comparison import compare_runs
+from tfdml.run.experiment.run_comparison import compare_runs
 for run_dir in sys.argv[1:]:
     measure(run_dir, "final", learners=2)
 first, second = ([run_dir] for run_dir in sys.argv[1:])

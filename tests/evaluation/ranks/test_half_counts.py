@@ -8,8 +8,8 @@ from tests.evaluation.ranks.test_positive_ranks import clustered, near_ties
 from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.ranks import half_counts, positive_ranks
-from tfdml.evaluation.ranks.depths import depths_of
 from tfdml.evaluation.ranks.half_products import HalfProducts
+from tfdml.evaluation.ranks.metric_depths import depths_of
 from tfdml.evaluation.search import Search
 
 SETS = [

@@ -8,7 +8,7 @@ import pytest
 
 from tests.run.parsed_flags import parsed
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.training import train as training
+from tfdml.run.training import run_training as training
 
 
 def test_a_new_or_empty_folder_is_claimed(run):

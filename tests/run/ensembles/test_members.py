@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tfdml.console import flags
-from tfdml.console.errors import TrainingStopped
+from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.ensembles import members

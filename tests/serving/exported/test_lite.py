@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from tests.serving_fixtures import SIZE, embedded_alone, exported, loaded
 from tfdml.serving.exported.lite import write_lite
-from tfdml.serving.exported.model_files import model_hash
+from tfdml.serving.exported.saved_model_files import model_hash
 
 WITHOUT = "the extra lite is not installed; setup.py lists it, and it is a part of the extra test"
 

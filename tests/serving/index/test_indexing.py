@@ -13,7 +13,7 @@ from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.exported.model_files import model_hash
+from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import index_build, index_folder, indexing
 from tfdml.serving.index.index_build import build
 from tfdml.serving.index.index_folder import IndexFolder

@@ -11,7 +11,7 @@ from tfdml.evaluation.indexes.index_report import IndexReport
 from tfdml.evaluation.indexes.indexed_gallery import IndexedGallery
 from tfdml.evaluation.indexes.neighbor_list import NeighborList
 from tfdml.evaluation.metrics.metric import Metric
-from tfdml.evaluation.ranks.depths import deepest
+from tfdml.evaluation.ranks.metric_depths import deepest
 from tfdml.evaluation.ranks.ranks import PositiveRanks
 from tfdml.evaluation.search import Search
 from tfdml.registry.annotations import Distance, Embeddings

@@ -11,11 +11,11 @@ import os
 
 import numpy as np
 
+from tfdml.evaluation.ranks.computed_ahead import one_ahead
 from tfdml.evaluation.ranks.exact_counts import ExactCounts
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.ranks.float_counts import FloatCounts
 from tfdml.evaluation.ranks.half_counts import HalfCounts
-from tfdml.evaluation.ranks.one_ahead import one_ahead
 from tfdml.evaluation.ranks.query_block import QueryBlock
 
 # Gallery rows that are compared at once.

@@ -11,7 +11,6 @@ from tfdml.functional.checks import at_least_float32, nan_with
 from tfdml.functional.distances import unit_length
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.methods.step.keras_model import KerasModel
-from tfdml.methods.step.measures import Measures, measure
 from tfdml.methods.step.pieces import gradients_at_once, gradients_in_pieces
 from tfdml.methods.step.replicas import (
     apply_summed_gradients,
@@ -21,6 +20,7 @@ from tfdml.methods.step.replicas import (
     sum_gradients,
 )
 from tfdml.methods.step.restrictions import check_targets
+from tfdml.methods.step.step_metrics import Measures, measure
 from tfdml.registry.annotations import ModelArguments, Tensor
 
 

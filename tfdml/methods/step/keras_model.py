@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.preprocessing import Preprocessing
-from tfdml.methods.arguments import FitArguments
+from tfdml.methods.method_arguments import FitArguments
 from tfdml.methods.step.replicas import mean_of_replicas
 from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, warn_of_missing_loss
 from tfdml.methods.step.step_checks import images_explained, plain_errors

@@ -4,8 +4,8 @@ import shutil
 
 import tensorflow as tf
 
-from tfdml.run.directory.record import Record
 from tfdml.run.directory.run_directory import MAY_CHANGE
+from tfdml.run.directory.run_record import Record
 
 # Where and how a run computes, which changes no result, or only what is measured.
 LEFT_OUT = (MAY_CHANGE - {"ignore_images"}) | {

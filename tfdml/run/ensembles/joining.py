@@ -12,9 +12,9 @@ from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.files.checked_files import cleared
 from tfdml.methods.member_ensemble import MemberEnsemble
 from tfdml.run.directory.hparams import write_hparams
-from tfdml.run.directory.model_files import save_model
+from tfdml.run.directory.models_on_disk import save_model
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.ensembles.checks import check_members, held_out_by_all
+from tfdml.run.ensembles.member_checks import check_members, held_out_by_all
 from tfdml.run.experiment.experiment import trained_model
 from tfdml.run.training.result import diversity_of, print_table, write_projector
 

@@ -7,13 +7,13 @@ import numpy as np
 
 from tfdml.console import flags
 from tfdml.console.command import STOPPED_STATUS
-from tfdml.console.errors import TrainingStopped
+from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.ensembles.joining import join, print_ensemble
 from tfdml.run.experiment.splits import validation_seed_of
+from tfdml.run.training.run_training import train
 from tfdml.run.training.stop_request import StopRequest
-from tfdml.run.training.train import train
 
 ERROR = "Error: "
 AGAIN = "Give the same command with --member={number} to train it alone, or without to train all that are missing."

@@ -10,11 +10,11 @@ from pipelines.preprocessing import image_size_of
 from tfdml import registry
 from tfdml.backbones import Backbone
 from tfdml.console.tensorflow_errors import tensorflow_reason
-from tfdml.run.directory.model_files import load_weights
+from tfdml.run.directory.models_on_disk import load_weights
 from tfdml.run.training.batch_pairs import check_pairs
 from tfdml.run.training.fine_tuning import without_auto
 from tfdml.run.training.optimizer import check_loss, make_optimizer
-from tfdml.run.training.sampler import sampler_of
+from tfdml.run.training.run_sampler import sampler_of
 
 
 def build_model(experiment, sampler, *, tell=True):

@@ -2,13 +2,13 @@
 
 import numpy as np
 
-from pipelines.images.pictures import thumbnails
+from pipelines.images.stored_images import thumbnails
 from pipelines.preprocessing import image_size_of
 from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.bootstrap import bootstrap_intervals
-from tfdml.run.directory.model_files import save_model
-from tfdml.run.experiment.clusters import clusters_of
+from tfdml.run.directory.models_on_disk import save_model
+from tfdml.run.experiment.embedded_clusters import clusters_of
 
 # Side of the projector's pictures, pixels.
 THUMBNAIL = 48

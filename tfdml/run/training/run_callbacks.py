@@ -9,7 +9,7 @@ from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.console.progress_bar import verbosity
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.checkpoint_folder import CheckpointFolder
-from tfdml.run.directory.model_files import save_model
+from tfdml.run.directory.models_on_disk import save_model
 from tfdml.run.directory.run_log import RunLog
 from tfdml.run.training.epoch_log import EpochLog
 from tfdml.run.training.optimizer import make_average

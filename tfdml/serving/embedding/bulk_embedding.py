@@ -10,7 +10,7 @@ from tfdml.files.embedding_job import MANIFEST, PLAN, EmbeddingJob
 from tfdml.files.folder_lock import LOCK, locked
 from tfdml.serving.embedding.embedding_pass import embed_rows
 from tfdml.serving.exported.exported_model import ExportedModel
-from tfdml.serving.exported.model_files import model_hash, saved_model_folder
+from tfdml.serving.exported.saved_model_files import model_hash, saved_model_folder
 
 
 def embed_images(out, images, *, model, shard_rows=4096, batch_size=None, beam=None):

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipelines.datasets import load
 from pipelines.datasets.folder import ENDINGS
-from pipelines.datasets.headers import ENDING_OF
+from pipelines.datasets.header_checks import ENDING_OF
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import PackedImages, local
 from pipelines.images.image_headers import MOST_BYTES

@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from pipelines.datasets.headers import MOST_PIXELS
+from pipelines.datasets.header_checks import MOST_PIXELS
 
 
 def decoded(image_bytes, preprocessor):

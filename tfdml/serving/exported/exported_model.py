@@ -13,7 +13,7 @@ from pipelines.reading.unreadable import READING_ERRORS, about_position, naming_
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.registry.annotations import FilePath
 from tfdml.serving.exported.model_card import read_card
-from tfdml.serving.exported.model_files import saved_model_folder
+from tfdml.serving.exported.saved_model_files import saved_model_folder
 
 
 class ExportedModel:

@@ -13,12 +13,12 @@ from tfdml.files.checked_files import cleared, flush, naming
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained, trained_model
+from tfdml.serving.exported.first_dimensions import Prefix
 from tfdml.serving.exported.lite import write_lite
 from tfdml.serving.exported.model_card import write_card
-from tfdml.serving.exported.model_files import model_hash
 from tfdml.serving.exported.onnx_file import write_onnx
-from tfdml.serving.exported.prefix import Prefix
 from tfdml.serving.exported.projection import Projection
+from tfdml.serving.exported.saved_model_files import model_hash
 
 # Of a result, what is no score.
 NO_SCORES = ("queries", "step")

@@ -12,16 +12,16 @@ from pipelines.datasets.decoding_cost import is_quick
 from tfdml.serving.http.batching import Batcher
 from tfdml.serving.http.body_limits import BodyLimits
 from tfdml.serving.http.current_index import CurrentIndex
-from tfdml.serving.http.errors import answer_errors
+from tfdml.serving.http.error_answers import answer_errors
 from tfdml.serving.http.guard import Guard
 from tfdml.serving.http.image_files import read_image
 from tfdml.serving.http.limits import Limits
 from tfdml.serving.http.measured import Measured
 from tfdml.serving.http.metrics import Metrics
-from tfdml.serving.http.page import page
 from tfdml.serving.http.queries import Query, answer
 from tfdml.serving.http.reading import read_query
 from tfdml.serving.http.schema import EMBED, ERRORS, IMAGE, SEARCH, STUCK, Embedding, Health, Neighbors
+from tfdml.serving.http.search_page import page
 
 # Neighbors of a request that names no number.
 NEIGHBORS = 10

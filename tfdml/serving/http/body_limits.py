@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tfdml.serving.http.errors import refusal
+from tfdml.serving.http.error_answers import refusal
 
 # A body that is too long is read, and dropped, up to so many times its limit: clients read no answer before they have
 # sent all.

@@ -4,7 +4,7 @@ import json
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from tfdml.serving.http.errors import refusal
+from tfdml.serving.http.error_answers import refusal
 
 
 class Connection(H11Protocol):

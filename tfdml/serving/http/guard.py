@@ -3,7 +3,7 @@
 import hmac
 from urllib.parse import urlsplit
 
-from tfdml.serving.http.errors import refusal
+from tfdml.serving.http.error_answers import refusal
 
 # The page asks for the token, and has nothing of the index by itself.
 OPEN = ("/", "/health")

@@ -4,7 +4,7 @@ import io
 
 from fastapi import HTTPException
 
-from pipelines.datasets.headers import ENDING_OF, wrong_header
+from pipelines.datasets.header_checks import ENDING_OF, wrong_header
 from tfdml.serving.embedding.image_list import ImageList
 
 TYPES = {".jpg": "image/jpeg", ".png": "image/png", ".webp": "image/webp"}

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from pipelines.datasets.decoding_cost import why_costly
-from pipelines.datasets.headers import wrong_header
+from pipelines.datasets.header_checks import wrong_header
 from tfdml.serving.http.limits import MOST_NEIGHBORS
 
 # Bytes of an image whose header is read without a thread, which would take longer than the longest header of so many.

@@ -18,7 +18,7 @@ from tfdml.files.checked_files import (
 )
 from tfdml.files.parquet_files import read_columns, values_of
 from tfdml.neighbors.faiss_library import load_faiss
-from tfdml.serving.exported.model_files import model_hash
+from tfdml.serving.exported.saved_model_files import model_hash
 
 FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
 DELETION = "deletion of a tfdml index"

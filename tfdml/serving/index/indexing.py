@@ -10,7 +10,7 @@ from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.files.folder_lock import locked
 from tfdml.serving.embedding.embedding_pass import embed_into
 from tfdml.serving.exported.exported_model import ExportedModel
-from tfdml.serving.exported.model_files import model_files, model_hash, saved_model_folder
+from tfdml.serving.exported.saved_model_files import model_files, model_hash, saved_model_folder
 from tfdml.serving.index.index_build import build, index_of_kind
 from tfdml.serving.index.index_folder import IndexFolder
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from pipelines.preprocessing import why_no_pixels
 from pipelines.reading.given_images import listed
-from pipelines.reading.sources import Images
+from pipelines.reading.image_sources import Images
 from tfdml.registry.annotations import Embeddings, FilePath
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.exported_model import ExportedModel
-from tfdml.serving.exported.model_files import saved_model_folder
+from tfdml.serving.exported.saved_model_files import saved_model_folder
 from tfdml.serving.index.index_build import unit_length
 from tfdml.serving.index.index_folder import IndexFolder
 

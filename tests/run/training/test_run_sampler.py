@@ -6,7 +6,7 @@ import pytest
 from pipelines.sampling import PxK, WithinClusters
 from tfdml import registry
 from tfdml.console.settings import Settings
-from tfdml.run.training.sampler import make_sampler, sampler_of
+from tfdml.run.training.run_sampler import make_sampler, sampler_of
 
 
 def test_a_sampler_without_the_base_class_is_told(monkeypatch):

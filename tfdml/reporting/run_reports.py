@@ -10,9 +10,9 @@ from tfdml.reporting.comparison_page import write_comparison
 from tfdml.reporting.members_page import write_members_page
 from tfdml.reporting.run_page import subject_of, write_page
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
-from tfdml.run.directory.groups import MOST_GROUPS, groups_of
-from tfdml.run.directory.record import Record
 from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.run_groups import MOST_GROUPS, groups_of
+from tfdml.run.directory.run_record import Record
 
 # What is asked for beside pictures.
 PAGE = "page"

@@ -1,4 +1,4 @@
-"""`Cut`, the step of a transform with which decoding can begin."""
+"""`Cut`: crops and resizes, the step of a transform with which decoding can begin."""
 
 import dataclasses
 import functools

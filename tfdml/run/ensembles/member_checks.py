@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from tfdml.run.experiment.comparison import check_alike
 from tfdml.run.experiment.experiment import trained, trained_model
+from tfdml.run.experiment.run_comparison import check_alike
 from tfdml.run.experiment.splits import validation_seed_of
 
 

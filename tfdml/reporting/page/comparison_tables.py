@@ -2,7 +2,7 @@
 
 from tfdml.reporting.page.about import WORDS
 from tfdml.reporting.page.elements import element, joined, pairs, table
-from tfdml.reporting.page.scores import titled
+from tfdml.reporting.page.metric_tables import titled
 
 WINNERS = {"a": "worse", "b": "better", None: ""}
 

@@ -8,7 +8,7 @@ import pytest
 
 from tfdml.console import flags
 from tfdml.reporting.run_page import state
-from tfdml.run.directory.record import Record
+from tfdml.run.directory.run_record import Record
 
 EVENTS = [
     {"event": "evaluation", "step": 0, "recall_at_1": 0.1},

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tfdml.run.loading import load
+from tfdml.run.model_loading import load
 from tfdml.serving.exported.exported_model import ExportedModel
 
 

@@ -1,4 +1,4 @@
-"""Errors that end a command on request."""
+"""`TrainingStopped`: ends a command on request."""
 
 
 class TrainingStopped(RuntimeError):

@@ -1,4 +1,4 @@
-"""A run from its flags to its result."""
+"""Trains a run, from its flags to its result."""
 
 import functools
 
@@ -6,9 +6,9 @@ import keras
 import tensorflow as tf
 from absl import logging
 
-from tfdml.console.errors import TrainingStopped
 from tfdml.console.progress_bar import verbosity
 from tfdml.console.progress_lines import ProgressLines
+from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.environment import environment
 from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.experiment.experiment import Experiment
@@ -20,7 +20,7 @@ from tfdml.run.training.model import build_model
 from tfdml.run.training.progress import Progress
 from tfdml.run.training.result import print_result, result_of
 from tfdml.run.training.run_callbacks import RunCallbacks
-from tfdml.run.training.sampler import make_sampler
+from tfdml.run.training.run_sampler import make_sampler
 from tfdml.run.training.stop_request import StopRequest
 from tfdml.run.training.unused_flags import unused_flags
 

@@ -12,7 +12,7 @@ from tfdml.evaluation.retrieved import Retrieved
 from tfdml.evaluation.search import Search
 from tfdml.reporting.page import Places, gallery, gallery_data, neighbors_of, picture_figures, queries_within
 from tfdml.reporting.page import images as page_images
-from tfdml.reporting.page.gallery import FEWEST, IMAGES, LARGE, LARGEST, MOST
+from tfdml.reporting.page.gallery_elements import FEWEST, IMAGES, LARGE, LARGEST, MOST
 from tfdml.reporting.page.images import jpeg_within
 from tfdml.reporting.page.places import MOST_PLACES
 from tfdml.reporting.pictures.similarity import SimilarityMap

@@ -1,7 +1,7 @@
 """Tables of learners: each alone, the first ones together, and what they cost."""
 
 from tfdml.reporting.page.elements import element, joined, table
-from tfdml.reporting.page.scores import is_score, number, titled
+from tfdml.reporting.page.metric_tables import is_score, number, titled
 
 
 def learners_tables(learners, names=None, cost=None):
