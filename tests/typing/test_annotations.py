@@ -19,12 +19,11 @@ from tfdml.registry.argument_checks import expected_of, expects
 OURS = ("tfdml", "pipelines")
 # Packages that hand names on; of the others, the public functions and classes of a module are for users.
 FACES = """
-tfdml tfdml.backbones tfdml.callbacks tfdml.evaluation tfdml.heads tfdml.layers tfdml.memories tfdml.methods
-tfdml.optimizers tfdml.reporting tfdml.serving tfdml.data pipelines.datasets pipelines.sampling
+tfdml tfdml.backbones tfdml.callbacks tfdml.evaluation tfdml.heads tfdml.layers tfdml.losses tfdml.losses.addons
+tfdml.memories tfdml.methods tfdml.optimizers tfdml.reporting tfdml.serving tfdml.data pipelines.datasets
+pipelines.sampling
 """.split()
 OPEN = ("tfdml.functional", "pipelines.images")
-# Functions of losses are derived from their classes: what editors see of them is in `losses_pass.py`.
-KINDS = [kind for kind in registry.ROOMS if kind != "loss"]
 
 
 def is_ours(thing):
@@ -75,7 +74,8 @@ def gaps_of_function(function, skipped=0, returns=True):
 def gaps(thing):
     """Parameters of a function or class, and of its methods, without an annotation; `return` where that has none."""
     if not isinstance(thing, type):
-        return gaps_of_function(thing)
+        # That of a loss is derived from its class: what editors see of it is in `losses_pass.py`.
+        return [] if hasattr(inspect.unwrap(thing), "__signature__") else gaps_of_function(thing)
     own = inspect.unwrap(vars(thing).get("__init__", object.__init__))
     # That of a class with fields has their annotations.
     has_own = inspect.isfunction(own) and not hasattr(own, "takes_fields")
@@ -117,7 +117,7 @@ def things():
     """All that is public, its base classes, and the classes that it returns."""
     pending = [thing for name in FACES for thing in public(importlib.import_module(name))]
     pending += [thing for package in OPEN for module in modules(package) for thing in public(module)]
-    pending += [thing for kind in KINDS for thing in registry.registered(kind).values()]
+    pending += [thing for kind in registry.ROOMS for thing in registry.registered(kind).values()]
     found = {}
     while pending:
         thing = pending.pop()
