@@ -99,9 +99,8 @@ class DivideAndConquer(EmbeddingModel):
         self._turns = Turns(self.slices, simultaneous)
         self._turn_losses = TurnLosses(learners)
 
-    def compile(self, optimizer="adam", *args, **kwargs):
-        super().compile(optimizer, *args, **kwargs)
-        optimizer = without_loss_scaling(self.optimizer)
+    def prepare_optimizer(self, optimizer):
+        super().prepare_optimizer(optimizer)
         if self.hold_others:
             check_holding(optimizer)
         count_apart(optimizer, lambda variable: self._of_slices.steps(variable, self.steps))

@@ -198,19 +198,21 @@ class EmbeddingModel(GlobalBatchModel):
         other, which takes less memory and more time; see `tfdml.methods.step.pieces`. A `memory` of
         `tfdml.memories`, or its spec (`"xbm(size=8192)"`), compares batches with past ones, too.
         """
-        if isinstance(loss, str):
-            loss = registry.create("loss", loss)
+        loss = registry.create("loss", loss) if isinstance(loss, str) else loss
         unsupported = {"metrics": metrics, "loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
         check_compile_arguments(self.distribute_strategy, optimizer, loss, unsupported, pieces, kwargs)
         self.pieces = pieces
         self.past_batches = past_batches_of(memory, self, loss)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         check_shards(self, loss)
-        optimizer = without_loss_scaling(self.optimizer)
-        if isinstance(optimizer, LayerGroups):
-            optimizer.name_groups(self.variable_groups)
         if self._learners_shape is not None:
             self._make_loss_layers(self._learners_shape)
+        self.prepare_optimizer(without_loss_scaling(self.optimizer))
+
+    def prepare_optimizer(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Tells a new optimizer what it has to know of the model; `compile` calls it."""
+        if isinstance(optimizer, LayerGroups):
+            optimizer.name_groups(self.variable_groups)
 
     def get_config(self):
         own = {"freeze_batch_norm": self.freeze_batch_norm}
