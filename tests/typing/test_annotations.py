@@ -9,10 +9,12 @@ import types
 import typing
 from pathlib import Path
 
+import keras
 import pytest
 
 import tfdml
 from tfdml import registry
+from tfdml.methods import EmbeddingModel
 from tfdml.registry import one_of
 from tfdml.registry.argument_checks import expected_of, expects
 
@@ -62,6 +64,19 @@ def methods_of(cls):
         if inspect.isfunction(function) and not name.startswith("_") and name not in inherited:
             found[name] = function
     return found
+
+
+def silent(cls):
+    """Methods and properties that override ours, but do not say what they return, where those do."""
+    found, pairs = [], [(name, base) for name in vars(cls) for base in cls.__mro__[1:] if name in vars(base)]
+    for name, base in pairs:
+        own, overridden = (getattr(vars(each)[name], "fget", None) or vars(each)[name] for each in (cls, base))
+        if inspect.isfunction(own) and inspect.isfunction(overridden) and is_ours(base) and not name.startswith("_"):
+            says = [
+                inspect.signature(each).return_annotation is not inspect.Signature.empty for each in (own, overridden)
+            ]
+            found += [name] if says == [False, True] else []
+    return sorted({*found})
 
 
 def gaps_of_function(function, skipped=0, returns=True):
@@ -134,6 +149,14 @@ def test_all_that_is_public_is_annotated(things):
     assert {name: found for name, thing in things.items() if (found := gaps(thing))} == {}
 
 
+def test_methods_return_what_their_base_class_says(things):
+    """A type checker would infer it from the body, of operations without types."""
+    models = {
+        name: thing for name, thing in things.items() if isinstance(thing, type) and issubclass(thing, EmbeddingModel)
+    }
+    assert len(models) > 7 and {name: found for name, thing in models.items() if (found := silent(thing))} == {}
+
+
 def test_docstrings_of_classes_list_their_arguments(things):
     missing = {}
     for name, thing in things.items():
@@ -188,6 +211,17 @@ def test_a_parameter_without_an_annotation_is_found():
         return first
 
     assert gaps(Part) == ["size", "grow: return"] and gaps(function) == ["second"]
+
+
+def test_a_method_that_does_not_say_what_it_returns_is_found():
+    class Small(EmbeddingModel):
+        def pictures(self):
+            return []
+
+        def backbones(self) -> list[keras.layers.Layer]:
+            return []
+
+    assert silent(Small) == ["pictures"]
 
 
 def test_the_stub_has_the_public_names():
