@@ -51,7 +51,8 @@ def test_attention_is_drawn_for_models_that_have_it(tmp_path):
 
 
 def test_pictures_are_drawn_in_the_order_of_the_page_unless_they_are_named():
-    assert list(pictures_of([], {})) == [
+    found = list(pictures_of([], {}))
+    known = [
         "neighbors",
         "confused",
         "similarity",
@@ -63,9 +64,13 @@ def test_pictures_are_drawn_in_the_order_of_the_page_unless_they_are_named():
         "clusters",
         "attention",
     ]
+    assert [name for name in found if name in known] == known
     found = pictures_of(["recall", "attention", "page", "neighbors(queries=2)"], {"learners": [1]})
     assert list(found) == ["recall", "attention", "neighbors"]
     assert (found["attention"].learners, found["attention"].channels, found["neighbors"].queries) == ((1,), None, 2)
+    # As a flag that is split at commas gives them.
+    found = pictures_of(["attention(channels=(1", "2)", "learners=(0", "))", "recall"], {})
+    assert list(found) == ["attention", "recall"] and found["attention"].channels == (1, 2)
     with pytest.raises(ValueError, match="Unknown picture 'cluster' in --only. Known: neighbors, .*; page is the page"):
         pictures_of(["cluster"], {})
 

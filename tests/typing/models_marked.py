@@ -45,6 +45,17 @@ single.compile("adam", "triplet", piece=2)  # marked
 single.compile("adam", keras.metrics.Mean())  # marked
 single.fit([], epoch=10)  # marked
 single.predict([], verbose="no")  # marked
+single.evaluate([], verbos=0)  # marked
+single.evaluate([], batch_size="8")  # marked
+single.evaluate([], return_dict="yes")  # marked
+divided = tfdml.DivideAndConquer(small)
+divided.compile("adam", "triplet", piece=2)  # marked
+divided.compile(optimiser="adam")  # marked
+divided.compile("adam", keras.metrics.Mean())  # marked
+divided.evaluate([], step=5)  # marked
+members = tfdml.methods.MemberEnsemble([single, divided])
+members.compile(los="triplet")  # marked
+members.evaluate([], callback=[])  # marked
 
 tfdml.layers.AttentionMasks(learners=4)  # marked
 tfdml.layers.CeilAveragePooling(3, stride=2)  # marked

@@ -35,6 +35,11 @@ memory = tfdml.memories.XBM(size=8192, start=100)
 single.compile(keras.optimizers.Adam(1e-4), loss="triplet(margin=0.1)", pieces=2, memory=memory, jit_compile=False)
 single.fit([], epochs=10, shuffle=False, verbose=0, steps_per_epoch=5)
 shape = single.predict([], batch_size=8, verbose=0).shape
+found = single.evaluate([], [], 8, verbose=0, steps=2, return_dict=True)["loss"]
+divided.compile(keras.optimizers.Adam(1e-4), loss="triplet", pieces=2, memory="xbm(size=8192)", run_eagerly=True)
+divided.compile("adam", "triplet", jit_compile=False)
+divided.evaluate(x=[], sample_weight=None, callbacks=[])
+members.evaluate([], verbose="auto")
 names = single.loss_statistics().keys()
 
 masks = tfdml.layers.AttentionMasks(learners=4, channels=32, initial=0.5)

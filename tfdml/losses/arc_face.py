@@ -9,6 +9,7 @@ from tfdml.functional.class_softmax import own_against_others
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.softmax_proxy_loss import SoftmaxProxyLoss
 from tfdml.registry import register
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.arguments import Positive, number
 
 
@@ -48,7 +49,7 @@ class ArcFace(SoftmaxProxyLoss):
     def call(self, labels, similarities):
         return self.of_cosines(*self.check_taken(labels, similarities))
 
-    def of_cosines(self, labels, cosines):
+    def of_cosines(self, labels: Tensor, cosines: Tensor) -> Tensor:
         """The values `[B]` of cosines `[B, C]` to classes."""
         return own_against_others(labels, cosines, scale=self.scale, own=self._widened)
 

@@ -2,6 +2,7 @@
 
 import inspect
 import warnings
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -12,6 +13,7 @@ from keras import ops
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
 from tfdml.functional.pairs import batch_ids
 from tfdml.losses.named_function import QUERIES, take_function
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.fields import OF_KERAS, Declared
 from tfdml.registry.loss_hooks import LossHooks
 
@@ -68,7 +70,7 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
 
         __init__.takes_fields = True
 
-    def __call__(self, labels, embeddings, sample_weight=None):
+    def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         labels, embeddings = self.check_input(labels, embeddings)
         check_classes(labels, self.label_classes(embeddings), type(self).__name__)
         if self.needs_pairs and self.batch_parts == 1:
@@ -76,33 +78,33 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
         numbers = batch_ids(labels) if self.numbers_anew else labels
         return nan_with(super().__call__(numbers, embeddings, sample_weight=sample_weight), embeddings, labels)
 
-    def call(self, labels, embeddings, queries=None):
+    def call(self, labels: Tensor, embeddings: Tensor, queries: int | None = None) -> Tensor:
         """The loss `[B]` of each row; with `queries`, of so many rows, the first, compared with all, see `pairs`."""
         raise NotImplementedError(f"{type(self).__name__} has no call of its own.")
 
     @property
-    def refuses_memory(self):
+    def refuses_memory(self) -> str | None:
         """None if `call` takes `queries`, and the batch no pairs of the sampler; see `LossHooks`."""
         if self.batch_parts > 1:
             return "its pairs are those that the sampler draws"
         takes = QUERIES in inspect.signature(self.call).parameters
         return None if takes else "it compares more than each anchor with the other rows"
 
-    def warn_of_unused(self, names, given):
+    def warn_of_unused(self, names: Sequence[str], given: str) -> None:
         """Warns of arguments that are set, but have no effect with the others that are given."""
         for name in names:
             if getattr(self, name) != self.fields[name].default:
                 unused = f"{name}={getattr(self, name)!r} has no effect with {given}={getattr(self, given)!r}"
                 warnings.warn(f"{type(self).__name__}: {unused}.", stacklevel=2)
 
-    def label_classes(self, embeddings):
+    def label_classes(self, embeddings: Tensor) -> int | None:
         """The number of classes, labels being their numbers, for what `call` takes as embeddings; None: any number."""
 
-    def check_input(self, labels, embeddings):
+    def check_input(self, labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
         """Returns both as `call` computes with them, or raises a ValueError; a loss may take other than embeddings."""
         return check_pairs_input(labels, embeddings)
 
-    def statistics(self, labels, embeddings):
+    def statistics(self, labels: Tensor, embeddings: Tensor) -> dict[str, Tensor]:
         """`active_anchors`, the fraction of anchors whose loss is not 0; see `LossHooks.statistics`.
 
         A loss that mines says what, see `tfdml.functional.pair_statistics`.

@@ -42,7 +42,7 @@ class ImageProxyLoss(ProxyLoss):
         return super().__call__(labels, similarities, sample_weight=sample_weight)
 
     @property
-    def learns_proxies(self):
+    def learns_proxies(self) -> bool:
         """Whether gradients move the proxies."""
         return self.proxies == "learnt"
 

@@ -1,7 +1,7 @@
 """Margin loss."""
 
 from dataclasses import KW_ONLY
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from keras import ops
 
@@ -14,6 +14,7 @@ from tfdml.functional.pairs import negative_pairs, positive_pairs
 from tfdml.layers.class_margins import ClassMargins
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count, NotNegative, number
 
@@ -22,17 +23,17 @@ Mining = Literal["distance_weighted", "nearest", "all"]
 
 @expects()
 def margin_loss(
-    labels: Any,
-    embeddings: Any,
+    labels: Tensor,
+    embeddings: Tensor,
     queries: int | None = None,
     *,
-    beta: Annotated[Any, number(at_least=0)] = 1.2,
+    beta: Annotated[Tensor, number(at_least=0)] = 1.2,
     margin: NotNegative = 0.2,
     nu: NotNegative = 0.0,
     cutoff: Cutoff = 0.5,
     nonzero_loss_cutoff: LossCutoff = 1.4,
     mining: Mining = "distance_weighted",
-):
+) -> Tensor:
     """The values `[B]` of `Margin`, with the same arguments, for boundaries that are given.
 
     Args:

@@ -10,6 +10,7 @@ from tfdml.functional.checks import check_similarities_input, concrete
 from tfdml.layers.loss_layer import is_computed_by_layer
 from tfdml.layers.proxies import Proxies
 from tfdml.losses.embedding_loss import EmbeddingLoss
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.arguments import Count
 
 
@@ -74,19 +75,19 @@ class ProxyLoss(EmbeddingLoss):
         return similarities.shape[1] if self.classes is None else self.classes
 
     @property
-    def columns(self):
+    def columns(self) -> int | None:
         """Similarities of a row: those to all classes."""
         return self.classes
 
-    def statistics(self, labels, similarities):
+    def statistics(self, labels: Tensor, similarities: Tensor) -> dict[str, Tensor]:
         """Nothing: proxies are compared with every anchor, and to compute the loss again would take long."""
         del labels, similarities
         return {}
 
-    def make_layer(self):
+    def make_layer(self) -> Proxies:
         return Proxies(self.known_classes(), per_class=self.per_class)
 
-    def known_classes(self):
+    def known_classes(self) -> int:
         """The number of classes, or a ValueError that says how to give it."""
         if self.classes is None:
             name = type(self).__name__

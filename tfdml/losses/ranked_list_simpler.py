@@ -39,7 +39,7 @@ class RankedListSimpler(RankedLists):
     differentiate_gallery: bool = False
 
     @property
-    def alpha(self):
+    def alpha(self) -> float:
         """The argument of `RankedList`, which follows from the margin."""
         return 1.0 + self.margin / 2.0
 

@@ -20,6 +20,10 @@ class RankedLists(EmbeddingLoss):
 
     Arguments are those of `RankedList`; a loss that has no `balance` has 0.5, and one without a temperature has 0.
     Temperatures can be set while training, which compiled steps see; the configuration keeps the first ones.
+
+    Args:
+        final_negative_temperature: see `RankedList`.
+        reduction, name, dtype: see `EmbeddingLoss`.
     """
 
     _: KW_ONLY

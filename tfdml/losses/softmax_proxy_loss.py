@@ -6,9 +6,11 @@ from typing import Annotated, Literal
 from keras import ops
 
 from tfdml.functional.checks import check_similarities_input
+from tfdml.layers.proxies import Proxies
 from tfdml.layers.sampled_proxies import SampledProxies
 from tfdml.layers.sharded_proxies import ShardedProxies, check_plain_keras
 from tfdml.losses.proxy_loss import ProxyLoss
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.arguments import Count, integer
 
 
@@ -48,7 +50,7 @@ class SoftmaxProxyLoss(ProxyLoss):
         return super().__call__(labels, similarities, sample_weight=sample_weight)
 
     @property
-    def exponent_scale(self):
+    def exponent_scale(self) -> float:
         """The factor of similarities in exponents."""
         return self.scale
 
@@ -56,7 +58,7 @@ class SoftmaxProxyLoss(ProxyLoss):
     def columns(self):
         return 1 + self.sampled_classes if self._samples else super().columns
 
-    def check_taken(self, labels, similarities, several=False):
+    def check_taken(self, labels: Tensor, similarities: Tensor, several: bool = False) -> tuple[Tensor, Tensor]:
         """Returns both as `call` computes with them; where not all classes are taken, an image's own is the first.
 
         Args:
@@ -68,7 +70,7 @@ class SoftmaxProxyLoss(ProxyLoss):
         labels = ops.zeros_like(labels) if of_shards or self._samples else labels
         return check_similarities_input(labels, similarities, several and len(similarities.shape) == 3)
 
-    def make_layer(self):
+    def make_layer(self) -> Proxies:
         if self.sharded and self.known_classes() > 1:
             return ShardedProxies(self.known_classes(), self.exponent_scale, per_class=self.per_class)
         if not self._samples:

@@ -13,6 +13,7 @@ from tfdml.layers.loss_layer import layer_of
 from tfdml.layers.sharded_proxies import check_plain_keras
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.registry import register_sum
+from tfdml.registry.annotations import Tensor
 from tfdml.registry.loss_hooks import hooks_of
 
 
@@ -102,7 +103,7 @@ class WeightedSum(EmbeddingLoss):
     def label_classes(self, taken):
         return None if self.numbers_anew else self._shapes.classes
 
-    def call(self, labels, taken, queries=None):
+    def call(self, labels: Tensor, taken: Tensor, queries: int | None = None) -> Tensor:
         pairs = zip(self.terms, self._inputs(taken), strict=True)
         compared = () if queries is None else (queries,)
         return sum(weight * loss.call(labels, each, *compared) for (weight, loss), each in pairs)

@@ -1,6 +1,6 @@
 """Base of methods whose learners are made from one backbone, cut in two."""
 
-from typing import Unpack
+from typing import Self, Unpack
 
 import keras
 import tensorflow as tf
@@ -75,13 +75,13 @@ class Ensemble(EmbeddingModel):
             for k in range(len(self.seconds))
         ]
 
-    def embedding_layers(self):
+    def embedding_layers(self) -> list[keras.layers.Layer]:
         return self.heads
 
-    def pictures(self):
+    def pictures(self) -> list[str]:
         return ["attention"] if self.masks else []
 
-    def backbones(self):
+    def backbones(self) -> list[keras.layers.Layer]:
         copies = [*self.firsts[1:], *self.seconds[1:], *([self.attention] if self.attention else [])]
         return [self.backbone, *copies]
 
@@ -104,7 +104,7 @@ class Ensemble(EmbeddingModel):
         """The masks `[B, M, h, w, c]` of images."""
         return self.masks(self.attention(self.firsts[0](images)))
 
-    def learner_embeddings(self, images, training=False):
+    def learner_embeddings(self, images, training=False) -> tf.Tensor:
         features = self.learner_features(images, training)
         if len(self.seconds) > 1:
             each = [features[:, min(k, features.shape[1] - 1)] for k in range(self.learners)]
@@ -116,7 +116,7 @@ class Ensemble(EmbeddingModel):
         embeddings = self.heads[0](self.seconds[0](folded, training=training), training=training)
         return ops.reshape(embeddings, (-1, self.learners, embeddings.shape[-1]))
 
-    def places(self, images):
+    def places(self, images) -> tuple[tf.Tensor, tf.Tensor]:
         features, found = self.learner_features(images), []
         for k in range(self.learners):
             part = features[:, min(k, features.shape[1] - 1)]
@@ -124,12 +124,12 @@ class Ensemble(EmbeddingModel):
             found.append(head.places(second(part, training=False)))
         return tuple(ops.concatenate(values, axis=-2) for values in zip(*found, strict=True))
 
-    def of_one_learner(self):
+    def of_one_learner(self) -> Self:
         """A model with one such learner, new: what a learner costs alone."""
         one = {"learners": 1, "embedding_size": self.embedding_size // self.learners}
         return type(self).from_config({**self.get_config(), **one})
 
-    def loss_values(self, batch, learners, training=False):
+    def loss_values(self, batch, learners, training=False) -> tf.Tensor:
         """Equation (8): the loss of each anchor, summed over learners, and the divergence of each image's learners."""
         values = super().loss_values(batch, learners, training)
         if not self.divergence_weight:

@@ -2,7 +2,8 @@
 
 import dataclasses
 import math
-from typing import Unpack
+from collections.abc import Sequence
+from typing import Any, Unpack
 
 import keras
 import tensorflow as tf
@@ -22,7 +23,7 @@ from tfdml.methods.step.global_batch_model import side_by_side
 from tfdml.methods.step.restrictions import check_holding
 from tfdml.optimizers.loss_scaling import without_loss_scaling
 from tfdml.optimizers.own_steps import count_apart
-from tfdml.registry.annotations import FrozenBatchNorm
+from tfdml.registry.annotations import FrozenBatchNorm, Tensor
 from tfdml.registry.parts import register
 
 
@@ -99,16 +100,15 @@ class DivideAndConquer(EmbeddingModel):
         self._turns = Turns(self.slices, simultaneous)
         self._turn_losses = TurnLosses(learners)
 
-    def compile(self, optimizer="adam", *args, **kwargs):
-        super().compile(optimizer, *args, **kwargs)
-        optimizer = without_loss_scaling(self.optimizer)
+    def prepare_optimizer(self, optimizer) -> None:
+        super().prepare_optimizer(optimizer)
         if self.hold_others:
             check_holding(optimizer)
         count_apart(optimizer, lambda variable: self._of_slices.steps(variable, self.steps))
         if not optimizer.iterations.numpy():
             self.steps.reset()
 
-    def wrap_sampler(self, sampler):
+    def wrap_sampler(self, sampler) -> Any:
         # Here, because plain Keras code does without pipelines.
         from pipelines.sampling import WithinClusters
 
@@ -117,7 +117,7 @@ class DivideAndConquer(EmbeddingModel):
         order = self.division.cluster_order
         return WithinClusters(sampler, proportional=order == "proportional", shuffle=order != "round_robin")
 
-    def callbacks(self, parts):
+    def callbacks(self, parts) -> dict[str, keras.callbacks.Callback]:
         from tfdml.callbacks.recluster import Recluster
 
         callback = Recluster(parts.images(), parts.labels, parts.sampler, seed=parts.seed, **parts.of_passes())
@@ -146,30 +146,30 @@ class DivideAndConquer(EmbeddingModel):
             self._embedding_alone = alone
             self.make_train_function(force=True)
 
-    def pictures(self):
+    def pictures(self) -> list[str]:
         return ["clusters"]
 
-    def embedding_layers(self):
+    def embedding_layers(self) -> list[keras.layers.Layer]:
         return [self.head]
 
-    def places(self, images):
+    def places(self, images) -> tuple[tf.Tensor, tf.Tensor]:
         return self.head.places(self.backbone(images, training=False))
 
-    def learner_embeddings(self, images, training=False):
+    def learner_embeddings(self, images, training=False) -> tf.Tensor:
         features = self.backbone(images, training=training and not self._embedding_alone)
         return self.head(features, training=training)
 
-    def learning_variables(self):
+    def learning_variables(self) -> list[keras.Variable]:
         if not self._embedding_alone:
             return self.trainable_variables
         fixed = {id(variable) for variable in self.backbone.variables}
         return [variable for variable in self.trainable_variables if id(variable) not in fixed]
 
-    def loss_dims(self, learners, dim):
+    def loss_dims(self, learners, dim) -> list[int]:
         # Behind the slices the whole embedding: the loss that it has before the division and after the merging.
         return [dim] * learners + [learners * dim]
 
-    def loss_values(self, batch, learners, training=False):
+    def loss_values(self, batch, learners, training=False) -> tf.Tensor:
         """Loss `[B]` of the learner whose turn it is, equation (3) with any loss, or of the whole embedding."""
         labels, turns = batch["label"], self._turns.of(batch)
         valid = self._turns.check(batch)
@@ -198,20 +198,20 @@ class DivideAndConquer(EmbeddingModel):
     def _loss_of_part(self, k, labels, learners):
         return anchor_values(self.loss, labels, self.loss_layers.inputs_of(k, labels, learners[:, k]))
 
-    def seen_by_loss(self, batch, learners):
+    def seen_by_loss(self, batch, learners) -> Sequence[tuple[Tensor, Tensor, Any]]:
         labels, turns = batch["label"], self._turns.of(batch)
         learning = tf.unstack(self._turns.learning(turns)[1])
         parts = zip(*(self._turns.seen_by_slices(values, turns) for values in (labels, learners)), strict=True)
         seen = [(of_part, part[:, k], learning[k]) for k, (of_part, part) in enumerate(parts)]
         return [*seen, (labels, side_by_side(learners), learning[-1])]
 
-    def regularization(self, batch):
+    def regularization(self, batch) -> Tensor:
         _, learning = self._turns.learning(self._turns.of(batch))
         layers = self.loss_layers.learners
         others = sum(tf.where(learning[k], 0.0, each) for k, layer in enumerate(layers) for each in layer.losses)
         return sum(self.losses) - others
 
-    def apply_gradients(self, batch, gradients):
+    def apply_gradients(self, batch, gradients) -> None:
         slices, layers = self._turns.learning(self._turns.of(batch))
         optimizer = without_loss_scaling(self.optimizer)
         before = tf.identity(tf.convert_to_tensor(optimizer.iterations))
@@ -228,7 +228,7 @@ class DivideAndConquer(EmbeddingModel):
         steps = tf.cast(optimizer.iterations - before, "int32")
         self.steps.add(*(steps * tf.cast(each, "int32") for each in (*counted, slices)))
 
-    def update_measures(self, batch, measured, values):
+    def update_measures(self, batch, measured, values) -> dict[str, Tensor]:
         turns = self._turns.of(batch)
         if turns is not None and not self._evaluates:
             # With what layers add to the loss, which is the same for all parts.
@@ -238,7 +238,7 @@ class DivideAndConquer(EmbeddingModel):
             self._turn_losses.update(turns, losses)
         return super().update_measures(batch, measured, values)
 
-    def training_metrics(self):
+    def training_metrics(self) -> list[keras.metrics.Metric]:
         return [*super().training_metrics(), *self._turn_losses.means]
 
     def learner_losses(self) -> list[tuple[float, int]]:

@@ -136,7 +136,7 @@ class EmbeddingModel(GlobalBatchModel):
             self._learners_shape = tuple(learners.shape[1:])
         return self.for_retrieval(learners) if merged else learners
 
-    def for_retrieval(self, learners):
+    def for_retrieval(self, learners) -> tf.Tensor:
         return super().for_retrieval(learners) if self.normalize else learners[:, 0]
 
     @property
@@ -157,14 +157,14 @@ class EmbeddingModel(GlobalBatchModel):
             return sum(self.past_batches.values(self.loss, k, labels, embeddings) for k, embeddings in each)
         return sum(anchor_values(self.loss, labels, self.loss_layers.inputs_of(k, labels, rows)) for k, rows in each)
 
-    def training_metrics(self):
+    def training_metrics(self) -> list[keras.metrics.Metric]:
         return self._statistics.metrics
 
     def seen_by_loss(self, batch: Mapping[str, Tensor], learners: Tensor) -> Sequence[tuple[Tensor, Tensor, Any]]:
         """Labels `[n]` and embeddings `[n, d]` of each place in `loss_dims`, and whether the loss sees them."""
         return [(batch["label"], learners[:, k], True) for k in range(learners.shape[1])]
 
-    def observe(self, batch, learners):
+    def observe(self, batch, learners) -> None:
         """Adds what the loss finds in a training batch to the statistics of the epoch."""
         seen = self.seen_by_loss(batch, tf.stop_gradient(learners))
         found = [self._statistics_of(place, labels, embeddings) for place, (labels, embeddings, _) in enumerate(seen)]
@@ -198,19 +198,21 @@ class EmbeddingModel(GlobalBatchModel):
         other, which takes less memory and more time; see `tfdml.methods.step.pieces`. A `memory` of
         `tfdml.memories`, or its spec (`"xbm(size=8192)"`), compares batches with past ones, too.
         """
-        if isinstance(loss, str):
-            loss = registry.create("loss", loss)
+        loss = registry.create("loss", loss) if isinstance(loss, str) else loss
         unsupported = {"metrics": metrics, "loss_weights": loss_weights, "weighted_metrics": weighted_metrics}
         check_compile_arguments(self.distribute_strategy, optimizer, loss, unsupported, pieces, kwargs)
         self.pieces = pieces
         self.past_batches = past_batches_of(memory, self, loss)
         super().compile(optimizer=optimizer, loss=loss, **kwargs)
         check_shards(self, loss)
-        optimizer = without_loss_scaling(self.optimizer)
-        if isinstance(optimizer, LayerGroups):
-            optimizer.name_groups(self.variable_groups)
         if self._learners_shape is not None:
             self._make_loss_layers(self._learners_shape)
+        self.prepare_optimizer(without_loss_scaling(self.optimizer))
+
+    def prepare_optimizer(self, optimizer: keras.optimizers.Optimizer) -> None:
+        """Tells a new optimizer what it has to know of the model; `compile` calls it."""
+        if isinstance(optimizer, LayerGroups):
+            optimizer.name_groups(self.variable_groups)
 
     def get_config(self):
         own = {"freeze_batch_norm": self.freeze_batch_norm}

@@ -5,6 +5,7 @@ from typing import Unpack
 
 import keras
 import numpy as np
+import tensorflow as tf
 from keras import ops
 
 from pipelines.preprocessing import Preprocessing
@@ -54,15 +55,15 @@ class MemberEnsemble(EmbeddingModel):
         self.backbone = members[0].backbone
         self._scales = np.sqrt(np.divide(self.member_weights, sum(self.member_weights))).astype(np.float32)
 
-    def backbones(self):
+    def backbones(self) -> list[keras.layers.Layer]:
         return []
 
-    def learner_embeddings(self, images, training=False):
+    def learner_embeddings(self, images, training=False) -> tf.Tensor:
         found = [unit_length(at_least_float32(member(images, training=training))) for member in self.members]
         size = max(each.shape[-1] for each in found)
         return ops.stack([ops.pad(each, ((0, 0), (0, size - each.shape[-1]))) for each in found], axis=1)
 
-    def for_retrieval(self, learners):
+    def for_retrieval(self, learners) -> tf.Tensor:
         return ops.reshape(learners * self._scales[:, None], (-1, learners.shape[1] * learners.shape[2]))
 
     def get_config(self):

@@ -1,5 +1,6 @@
 """Types and ranges of arguments that all methods take."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
 import keras
@@ -39,6 +40,15 @@ class FitArguments(TypedDict, total=False):
     validation_steps: int | None
     validation_batch_size: int | None
     validation_freq: int
+
+
+class EvaluateArguments(TypedDict, total=False):
+    """Keras' arguments of `evaluate` that the model passes on."""
+
+    sample_weight: Any
+    steps: int | None
+    callbacks: Sequence[keras.callbacks.Callback] | None
+    return_dict: bool
 
 
 METHOD = {

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Unpack
 
 import keras
+import tensorflow as tf
 
 from tfdml.heads import Head, Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
@@ -70,16 +71,16 @@ class Multilevel(EmbeddingModel):
             **self._branch_options,
         )
 
-    def embedding_layers(self):
+    def embedding_layers(self) -> list[keras.layers.Layer]:
         return [self.head]
 
-    def learning_variables(self):
+    def learning_variables(self) -> list[keras.Variable]:
         # The part of the backbone behind the deepest level has no gradient.
         levels = {id(variable) for variable in self.levels.variables}
         behind = {id(variable) for variable in self.backbone.variables} - levels
         return [variable for variable in self.trainable_variables if id(variable) not in behind]
 
-    def learner_embeddings(self, images, training=False):
+    def learner_embeddings(self, images, training=False) -> tf.Tensor:
         # Of one endpoint, Keras gives the tensor, not a list.
         levels = keras.tree.flatten(self.levels(images, training=training))
         return self.head(levels, training=training)

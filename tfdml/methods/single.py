@@ -3,6 +3,7 @@
 from typing import Unpack
 
 import keras
+import tensorflow as tf
 
 from tfdml.heads import Head, Linear
 from tfdml.layers.embedding_head import EmbeddingHead
@@ -42,13 +43,13 @@ class Single(EmbeddingModel):
         features = head.make_layer(name="features")
         self.head = EmbeddingHead(embedding_size, features, normalize=normalize, name="embedding")
 
-    def embedding_layers(self):
+    def embedding_layers(self) -> list[keras.layers.Layer]:
         return [self.head]
 
-    def places(self, images):
+    def places(self, images) -> tuple[tf.Tensor, tf.Tensor]:
         return self.head.places(self.backbone(images, training=False))
 
-    def learner_embeddings(self, images, training=False):
+    def learner_embeddings(self, images, training=False) -> tf.Tensor:
         return self.head(self.backbone(images, training=training), training=training)[:, None, :]
 
     def get_config(self):

@@ -60,6 +60,9 @@ def register(kind: str, name: str, /, **declared: Expected) -> Callable[[Thing],
         owner = f"The {kind} {name!r}"
         if takes_fields(thing):
             thing.declare(owner, declared)
+            # Metrics and indexes have one, None until here; other classes have none, or one of each object.
+            if getattr(thing, "name", name) is None:
+                thing.name = name
         else:
             thing = guarded(thing, owner, declared)
         _name(kind, name, thing)

@@ -4,13 +4,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from tfdml.registry.fields import Declared
 from tfdml.reporting.subject import Subject
 
 
-class Picture:
+class Picture(Declared):
     """A picture of a run, or several that belong together; `@register("picture", name)` names it for `--only`.
 
-    The first line of a subclass's docstring is the caption of the file of its name.
+    The first line of a subclass's docstring is the caption of the file of its name. Its arguments are fields, as those
+    of a loss.
 
     Attributes:
         captions: captions of further files, by their names without the ending.

@@ -1,5 +1,6 @@
 """The report of a run, or of several: a page, and the pictures in it."""
 
+import re
 from pathlib import Path
 
 import tensorflow as tf
@@ -70,6 +71,8 @@ def pictures_of(only, chosen):
     things = registry.registered("picture")
     known = sorted(things, key=lambda name: (things[name].place, name))
     found = {}
+    # A flag is split at commas, those between the arguments of a picture, too.
+    only = re.split(r",(?![^(]*\))", ",".join(only)) if only else []
     for spec in only or [name for name in known if not things[name].if_named]:
         name = registry.parse(spec)[0][0]
         if name not in (PAGE, *known):

@@ -8,8 +8,6 @@ from tfdml.registry import register
 class Exact(Index):
     """Compares each query with the whole gallery. Every metric can be computed."""
 
-    name = "exact"
-
     def check(self, metrics):
         pass
 

@@ -9,8 +9,6 @@ from tfdml.registry import register
 class Flat(ApproximateIndex):
     """Compares each query with all images, and finds the nearest: faiss' flat index. Nothing is approximate."""
 
-    name = "flat"
-
     def of_size(self, count):
         return self
 

@@ -25,8 +25,6 @@ class HNSW(ApproximateIndex):
     ef_construction: Count = 100
     ef_search: Count = 100
 
-    name = "hnsw"
-
     def of_size(self, count):
         return self
 

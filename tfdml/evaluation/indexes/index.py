@@ -12,7 +12,7 @@ from tfdml.registry.fields import Declared
 class Index(Declared):
     """How the images of a gallery are searched."""
 
-    #: Its name in specs.
+    #: The name under which it is registered.
     name = None
     #: Whether it finds only the nearest images, and not always all of them.
     is_approximate = False

@@ -27,8 +27,6 @@ class IVF(ApproximateIndex):
     lists: Count | None = None
     probes: Count = 64
 
-    name = "ivf"
-
     def of_size(self, count):
         lists = self.lists or max(1, min(round(4 * math.sqrt(count)), count // FEWEST))
         if lists > count:

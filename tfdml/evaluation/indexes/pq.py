@@ -33,8 +33,6 @@ class PQ(ApproximateIndex):
     lists: Count | None = None
     probes: Count = 64
 
-    name = "pq"
-
     def of_size(self, count):
         ivf = IVF(self.lists, self.probes).of_size(count)
         bits = self.bits or max(1, min(8, int(math.log2(max(count // FEWEST, 2)))))

@@ -8,8 +8,6 @@ from tfdml.registry import register
 class AMI(ClusterMetric):
     """The mutual information of classes and clusters, corrected for chance: 0 on average for random clusters."""
 
-    name = "ami"
-
     def value(self, labels, clusters):
         # Imported here because it is slow to load.
         from sklearn.metrics import adjusted_mutual_info_score

@@ -8,8 +8,6 @@ from tfdml.registry import register
 class ARI(ClusterMetric):
     """The fraction of pairs of images on which classes and clusters agree, corrected for chance."""
 
-    name = "ari"
-
     def value(self, labels, clusters):
         # Imported here because it is slow to load.
         from sklearn.metrics import adjusted_rand_score

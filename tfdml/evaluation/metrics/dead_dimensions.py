@@ -24,8 +24,6 @@ class DeadDimensions(EmbeddingMetric):
 
     fraction: Annotated[float, number(above=0, below=1)] = 1e-3
 
-    name = "dead_dimensions"
-
     def value(self, embeddings, labels):
         blocks = [slice(start, start + ROWS) for start in range(0, len(embeddings), ROWS)]
         # From the first row, so that equal rows have a variance of exactly 0.

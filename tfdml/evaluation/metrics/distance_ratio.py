@@ -15,8 +15,6 @@ class DistanceRatio(EmbeddingMetric):
     classes have the same mean.
     """
 
-    name = "distance_ratio"
-
     def value(self, embeddings, labels):
         return self.value_if_new({}, embeddings, labels)
 

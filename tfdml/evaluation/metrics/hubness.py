@@ -22,7 +22,6 @@ class Hubness(EmbeddingMetric):
 
     k: Count = 10
 
-    name = "hubness"
     # It searches all images in all others.
     while_training = False
 

@@ -17,8 +17,6 @@ class InterClassDistance(EmbeddingMetric):
     there is one class.
     """
 
-    name = "inter_class_distance"
-
     def value(self, embeddings, labels):
         means, _, _ = class_means(embeddings, labels)
         total = sum(np.sqrt(squared).sum() for squared in squared_pair_distances(means))

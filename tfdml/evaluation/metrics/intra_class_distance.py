@@ -16,8 +16,6 @@ class IntraClassDistance(EmbeddingMetric):
     each class has one image.
     """
 
-    name = "intra_class_distance"
-
     def value(self, embeddings, labels):
         pairs = pairs_of(np.unique(labels, return_counts=True)[1])
         total = sum(np.sqrt(squared).sum() for squared in squared_pair_distances(embeddings, labels))

@@ -11,8 +11,6 @@ class MAPAtR(RankMetric):
     R is the query's number of positives. From "A Metric Learning Reality Check" (ECCV 2020), section 3.2.
     """
 
-    name = "map_at_r"
-
     def depth(self, positives):
         return positives
 

@@ -8,7 +8,6 @@ from tfdml.registry import register
 class MeanReciprocalRank(RankMetric):
     """The mean of 1 / the rank of the first positive."""
 
-    name = "mrr"
     first_only = True
 
     def per_query(self, ranks):

@@ -15,7 +15,7 @@ class Metric(registry.Declared):
     `EmbeddingMetric`.
     """
 
-    #: The key of its value in results.
+    #: The key of its value in results: the name under which it is registered.
     name = None
     #: Whether a run measures it at every evaluation, not only at its end.
     while_training = True

@@ -8,8 +8,6 @@ from tfdml.registry import register
 class NMI(ClusterMetric):
     """The mutual information of classes and clusters over the mean of their entropies, 2 I / (H + H)."""
 
-    name = "nmi"
-
     def value(self, labels, clusters):
         # Imported here because it is slow to load.
         from sklearn.metrics import normalized_mutual_info_score

@@ -12,8 +12,6 @@ class PairwiseF1(ClusterMetric):
     From "Deep Metric Learning via Lifted Structured Feature Embedding" (CVPR 2016), section 6.
     """
 
-    name = "f1"
-
     def value(self, labels, clusters):
         both, classes, found = (pairs_of(sizes) for sizes in group_sizes(labels, clusters))
         return 2 * both / (classes + found) if both else 0.0

@@ -10,8 +10,6 @@ from tfdml.registry import register
 class Purity(ClusterMetric):
     """The fraction of images that belong to the most frequent class of their cluster."""
 
-    name = "purity"
-
     def value(self, labels, clusters):
         pairs, sizes = np.unique(np.stack([clusters, labels], axis=1), axis=0, return_counts=True)
         first = np.unique(pairs[:, 0], return_index=True)[1]

@@ -10,8 +10,6 @@ from tfdml.registry import register
 class RPrecision(RankMetric):
     """The fraction of positives among the R nearest, where R is the query's number of positives."""
 
-    name = "r_precision"
-
     def depth(self, positives):
         return positives
 

@@ -27,8 +27,6 @@ class Uniformity(EmbeddingMetric):
     t: Positive = 2.0
     rows: Annotated[int, integer(2)] = 10_000
 
-    name = "uniformity"
-
     def value(self, embeddings, labels):
         if len(embeddings) > self.rows:
             embeddings = embeddings[np.random.default_rng(0).choice(len(embeddings), self.rows, replace=False)]

@@ -1,7 +1,7 @@
 """The only training step: every replica computes the loss on the embeddings of all replicas."""
 
 from collections.abc import Mapping, Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 import keras
 import tensorflow as tf
@@ -10,6 +10,7 @@ from keras import ops
 from tfdml.functional.checks import at_least_float32, nan_with
 from tfdml.functional.distances import unit_length
 from tfdml.layers.frozen_batch_norm import batch_norms
+from tfdml.methods.method_arguments import EvaluateArguments
 from tfdml.methods.step.keras_model import KerasModel
 from tfdml.methods.step.pieces import gradients_at_once, gradients_in_pieces
 from tfdml.methods.step.replicas import (
@@ -21,7 +22,7 @@ from tfdml.methods.step.replicas import (
 )
 from tfdml.methods.step.restrictions import check_targets
 from tfdml.methods.step.step_metrics import Measures, measure
-from tfdml.registry.annotations import ModelArguments, Tensor
+from tfdml.registry.annotations import ModelArguments, Tensor, Verbosity
 
 
 class GlobalBatchModel(KerasModel):
@@ -51,11 +52,19 @@ class GlobalBatchModel(KerasModel):
         """Returns the Keras metrics of training alone, which keep their values when the model is evaluated."""
         return []
 
-    def evaluate(self, *args, **kwargs):
+    def evaluate(
+        self,
+        x: Any = None,
+        y: Any = None,
+        batch_size: int | None = None,
+        verbose: Verbosity = "auto",
+        *args: Any,
+        **kwargs: Unpack[EvaluateArguments],
+    ) -> Any:
         """Keras' evaluate. Metrics of training alone keep the values of their last epoch."""
         self._evaluates = True
         try:
-            return super().evaluate(*args, **kwargs)
+            return super().evaluate(x, y, batch_size, verbose, *args, **kwargs)
         finally:
             self._evaluates = False
 

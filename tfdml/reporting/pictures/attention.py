@@ -1,6 +1,5 @@
 """Attention masks of the learners of Attention-based Ensemble."""
 
-import dataclasses
 from collections.abc import Sequence
 
 import matplotlib
@@ -21,7 +20,6 @@ SHOWN = 6
 
 
 @register("picture", "attention", channels=optional(several(integer())), learners=optional(several(integer())))
-@dataclasses.dataclass(frozen=True)
 class Attention(Picture):
     """Where each learner looks: the mean over channels, and single channels, of its mask.
 

@@ -1,6 +1,5 @@
 """Draws the classes that are most often taken for each other."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -21,7 +20,6 @@ SHOWN = 4
 
 
 @register("picture", "confused")
-@dataclasses.dataclass(frozen=True)
 class Confused(Picture):
     """Classes that are most often taken for each other.
 

@@ -1,6 +1,5 @@
 """Draws queries with their nearest neighbors (Figures 3 to 6 of Divide and Conquer)."""
 
-import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -18,7 +17,6 @@ WORDS = 190
 
 
 @register("picture", "neighbors")
-@dataclasses.dataclass(frozen=True)
 class Neighbors(Picture):
     """Queries and their nearest neighbors: those of the class in green, others in red.
 
