@@ -24,4 +24,4 @@ from tfdml.methods import MultiTail as MultiTail
 from tfdml.methods import Single as Single
 from tfdml.methods import memories as memories
 from tfdml.run.image_embedder import ImageEmbedder as ImageEmbedder
-from tfdml.run.loading import load as load
+from tfdml.run.model_loading import load as load
