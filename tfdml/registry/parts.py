@@ -60,13 +60,13 @@ def register(kind: str, name: str, /, **declared: Expected) -> Callable[[Thing],
         owner = f"The {kind} {name!r}"
         if takes_fields(thing):
             thing.declare(owner, declared)
-            # Metrics and indexes have one, None until here; other classes have none, or one of each object.
+            # Of metrics and indexes it is None until here.
             if getattr(thing, "name", name) is None:
                 thing.name = name
         else:
             thing = guarded(thing, owner, declared)
         _name(kind, name, thing)
-        # Functions have none, and neither have classes of which no model is made.
+        # Others are not saved.
         if hasattr(thing, "get_config"):
             # Imported here, because commands ask for names before they import Keras.
             import keras.saving
