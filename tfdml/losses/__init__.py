@@ -1,4 +1,4 @@
-"""Losses: one a file, a pure function and its Keras class."""
+"""Losses: one a file, a Keras class and its function."""
 
 from tfdml.losses import addons
 from tfdml.losses.angular import Angular, angular_loss

@@ -4,15 +4,13 @@ A spec names its arguments, except for a positional-only first one: `def layer(n
 `layer('RandomHue', factor=0.2)`, and checks the names of its other arguments itself.
 """
 
-import functools
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Callable
 from typing import TypeVar
 
 from tfdml.registry.argument_checks import guarded, takes_fields
 from tfdml.registry.arguments import Expected
+from tfdml.registry.part_modules import import_room
 from tfdml.registry.specs import FIRST, parse, parse_sum
 from tfdml.registry.suggestions import nearest
 
@@ -60,13 +58,13 @@ def register(kind: str, name: str, /, **declared: Expected) -> Callable[[Thing],
         owner = f"The {kind} {name!r}"
         if takes_fields(thing):
             thing.declare(owner, declared)
-            # Metrics and indexes have one, None until here; other classes have none, or one of each object.
+            # Of metrics and indexes it is None until here.
             if getattr(thing, "name", name) is None:
                 thing.name = name
         else:
             thing = guarded(thing, owner, declared)
         _name(kind, name, thing)
-        # Functions have none, and neither have classes of which no model is made.
+        # Others are not saved.
         if hasattr(thing, "get_config"):
             # Imported here, because commands ask for names before they import Keras.
             import keras.saving
@@ -127,31 +125,6 @@ def create(kind, spec, demanded=None, /, **offers):
 def create_chain(kind, spec, **offers):
     """Creates a list of objects from a chain, `first(...)|second(...)`; see `create`."""
     return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _taking_first(kind))]
-
-
-def import_modules(modules):
-    """Imports the user's modules of `--import_modules`, which register their parts."""
-    for module in modules:
-        try:
-            importlib.import_module(module)
-        except Exception as error:
-            where = " Python searches the working directory and PYTHONPATH."
-            raise ImportError(
-                f"--import_modules={module} cannot be imported: {type(error).__name__}: {error}."
-                f"{where if isinstance(error, ModuleNotFoundError) else ''}"
-            ) from error
-
-
-@functools.cache
-def import_room(name):
-    """Imports a package and all its modules, so that a new file is found without being listed.
-
-    Args:
-        name: full name of a package, or of a single module.
-    """
-    room = importlib.import_module(name)
-    for module in pkgutil.iter_modules(room.__spec__.submodule_search_locations or ()):
-        importlib.import_module(f"{name}.{module.name}")
 
 
 def names(kind):

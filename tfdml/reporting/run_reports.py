@@ -1,6 +1,5 @@
 """The report of a run, or of several: a page, and the pictures in it."""
 
-import re
 from pathlib import Path
 
 import tensorflow as tf
@@ -71,15 +70,25 @@ def pictures_of(only, chosen):
     things = registry.registered("picture")
     known = sorted(things, key=lambda name: (things[name].place, name))
     found = {}
-    # A flag is split at commas, those between the arguments of a picture, too.
-    only = re.split(r",(?![^(]*\))", ",".join(only)) if only else []
-    for spec in only or [name for name in known if not things[name].if_named]:
+    for spec in _whole(only) or [name for name in known if not things[name].if_named]:
         name = registry.parse(spec)[0][0]
         if name not in (PAGE, *known):
             raise ValueError(f"Unknown picture {name!r} in --only. Known: {', '.join(known)}; {PAGE} is the page.")
         if name != PAGE:
             found[name] = registry.create("picture", spec, **chosen)
     return found
+
+
+def _whole(pieces):
+    """Returns specs of the pieces of a flag that was split at commas, those between arguments, too."""
+    specs, begun = [], []
+    for piece in pieces:
+        begun.append(piece)
+        spec = ",".join(begun)
+        if spec.count("(") <= spec.count(")"):
+            specs.append(spec)
+            begun = []
+    return specs + [",".join(begun)] * bool(begun)
 
 
 def _draw(record, subject, pictures, asked):
