@@ -10,6 +10,7 @@ from absl import logging
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import Text
 from tfdml.registry.parts import register
 
 # Names of the feature that holds the class, in order of preference.
@@ -17,7 +18,7 @@ LABELS = ("label", "class_id")
 
 
 @register("dataset", "tfds", data_dir=DATA_DIR)
-def tfds(name: str, data_dir: FilePath | None = None, image: str = "image", label: str | None = None) -> Dataset:
+def tfds(name: Text, data_dir: FilePath | None = None, image: str = "image", label: str | None = None) -> Dataset:
     """A dataset that TensorFlow Datasets has prepared on your disk, divided by class; nothing is downloaded.
 
     Splits train and test with different classes stay as they are; otherwise the first half of the classes trains and

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
 from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import MOST_SIDE
+from tfdml.registry.arguments import MOST_SIDE, Text
 from tfdml.registry.parts import register
 from tfdml.registry.suggestions import nearest
 
@@ -31,7 +31,7 @@ OURS = {"dtype": "Pixels are float32", "seed": "The run's --seed decides what is
 
 
 @register("transform", "layer")
-def layer(name: str, /, **arguments: Any) -> ImageStep:
+def layer(name: Text, /, **arguments: Any) -> ImageStep:
     """A preprocessing layer of Keras or keras-cv, such as `layer('RandomHue', factor=0.2)`, with the layer's arguments.
 
     The layer receives one image at a time, pixels from 0 to 255; its random numbers depend on `--seed` and on the place

@@ -218,3 +218,36 @@ def test_a_batch_with_pairs_or_of_a_loss_without_them_is_not():
         losses.Triplet()([0, 0, 1, 2], EMBEDDINGS)
         losses.ProxyNCA(classes=5)([0, 1, 2, 3], np.ones((4, 5), np.float32))
         losses.addons.ContrastiveLoss()([1, 1, 1, 1], EMBEDDINGS)
+
+
+class SetsItsOwn(EmbeddingLoss):
+    """Takes an argument in an `__init__` of its own, and sets it before or after Keras' arguments."""
+
+    margin: float
+    checked = None
+
+    def __init__(self, margin, first, **kwargs):
+        if first:
+            self.margin = margin
+        super().__init__(**kwargs)
+        if not first:
+            self.margin = margin
+
+    def check_arguments(self):
+        self.checked = self.margin
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_init_of_its_own_sets_the_arguments(first):
+    loss = SetsItsOwn(0.7, first, name="own")
+    assert (loss.margin, loss.name, loss.checked) == (0.7, "own", None) and loss.get_config()["margin"] == 0.7
+
+
+def test_an_init_of_its_own_before_that_of_a_loss_of_ours():
+    class Wide(losses.Triplet):
+        def __init__(self, width, **kwargs):
+            super().__init__(margin=2 * width, **kwargs)
+
+    assert Wide(0.5, squared=False).margin == 1.0 and not Wide(0.5, squared=False).squared
+    with pytest.raises(ValueError, match="expects margin to be a number of 0 or more"):
+        Wide(-1)

@@ -69,3 +69,18 @@ def test_a_function_without_queries_refuses_a_memory():
             function = staticmethod(all_lengths)
 
     assert All().refuses_memory and All().call(LABELS, EMBEDDINGS).numpy().tolist() == [6.0] * 4
+
+
+def test_its_hooks_go_on_working():
+    with pytest.warns(DeprecationWarning):
+
+        class Twice(EmbeddingLoss):
+            function = staticmethod(length_loss)
+            first_arguments = ("classes",)
+            classes: int | None = None
+
+            def function_arguments(self):
+                return {"margin": 2 * self.margin}
+
+    assert (Twice(4).classes, Twice(4).margin) == (4, 0.5)
+    assert Twice(margin=0.5).call(LABELS, EMBEDDINGS).numpy().tolist() == [1, 0, 0, 2]

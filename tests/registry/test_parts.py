@@ -215,3 +215,15 @@ def test_a_new_file_in_a_room_is_found_by_name(things, monkeypatch, tmp_path):
     monkeypatch.setitem(registry.ROOMS, "thing", "warehouse")
     assert registry.create("thing", "crate(width=5)") == 5
     assert registry.names("thing") == ["box", "crate", "nothing"]
+
+
+def test_annotations_of_all_kinds_are_taken_or_left(things):
+    @registry.register("thing", "annotated")
+    def annotated(folder: str, words: "for people" = 1, count: int = None, *sizes: int, **options: bool):  # noqa: F722
+        return folder, count, sizes, options
+
+    assert annotated("", 1, None, 1, 2, a=True) == ("", None, (1, 2), {"a": True})
+    with pytest.raises(ValueError, match="expects folder to be text; received 3"):
+        annotated(3)
+    with pytest.raises(ValueError, match="expects count to be None or an integer; received 1.5"):
+        annotated("", count=1.5)

@@ -12,7 +12,7 @@ import numpy as np
 from tfdml.backbones.backbone import Backbone
 from tfdml.registry.annotations import ModelArguments
 from tfdml.registry.argument_checks import expects
-from tfdml.registry.arguments import boolean, integer, number, optional, several, text
+from tfdml.registry.arguments import Text, boolean, integer, number, optional, several, text
 from tfdml.registry.parts import register
 
 # Side of the images that a network was trained on, if it is not 224.
@@ -126,7 +126,7 @@ class KerasApplication(Backbone):
 
 @register("backbone", "keras_applications", **ARGUMENTS)
 def keras_applications(
-    name: str,
+    name: Text,
     endpoints: Sequence[str] = (),
     output: str | None = None,
     alpha: float | None = None,

@@ -3,11 +3,12 @@
 import inspect
 
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
+from tfdml.registry.arguments import Text
 from tfdml.registry.parts import register
 
 
 @register("backbone", "keras_cv")
-def keras_cv(preset: str) -> Borrowed:
+def keras_cv(preset: Text) -> Borrowed:
     """An image backbone of keras-cv with the weights, if any, of its preset: a name or a local folder."""
     models = import_extra("keras_cv").models
     classes = [

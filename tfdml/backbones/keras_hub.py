@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
-from tfdml.registry.arguments import Count
+from tfdml.registry.arguments import Count, Text
 from tfdml.registry.parts import register
 
 
 @register("backbone", "keras_hub")
-def keras_hub(preset: str, image_size: Count | None = None) -> Borrowed:
+def keras_hub(preset: Text, image_size: Count | None = None) -> Borrowed:
     """An image backbone of keras-hub with the weights of its preset.
 
     Args:

@@ -27,15 +27,19 @@ def take_function(cls):
     for name, default in own.items():
         setattr(cls, name, default)
     kinds = {name: Annotated[Any, expected[name]] if name in expected else Any for name in own}
-    cls.__annotations__ = kinds | inspect.get_annotations(cls)
+    kinds |= inspect.get_annotations(cls)
+    first = [name for name in vars(cls).get("first_arguments", ()) if name in kinds]
+    cls.__annotations__ = {name: kinds[name] for name in [*first, *kinds]}
+    if "function_arguments" not in vars(cls):
+        cls.function_arguments = lambda self: {name: getattr(self, name) for name in own}
     if "call" not in vars(cls):
-        cls.call = _call_of(function, tuple(own), QUERIES in [each.name for each in parameters])
+        cls.call = _call_of(function, QUERIES in [each.name for each in parameters])
 
 
-def _call_of(function, names, takes_queries):
+def _call_of(function, takes_queries):
     def call(self, labels, embeddings, queries=None):
         compared = () if queries is None else (queries,)
-        return function(labels, embeddings, *compared, **{name: getattr(self, name) for name in names})
+        return function(labels, embeddings, *compared, **self.function_arguments())
 
     def call_with_all(self, labels, embeddings):
         return call(self, labels, embeddings)

@@ -5,7 +5,7 @@ import inspect
 import itertools
 import numbers
 
-from tfdml.registry.arguments import REFUSED, boolean, expected_by, integer, number, several, text
+from tfdml.registry.arguments import REFUSED, boolean, expected_by, integer, number, optional, several, text
 from tfdml.registry.suggestions import nearest
 
 LONGEST_VALUE = 80
@@ -24,7 +24,7 @@ def expects(**declared):
         owner = thing.__qualname__.removesuffix(".__init__")
         if isinstance(thing, type):
             return guarded(thing, owner, declared)
-        signature = _evaluated(thing)
+        signature = evaluated(inspect.signature, thing)
         expected = {**_annotated(signature), **_known(declared, signature, owner)}
         return _guarded(thing, owner, expected, tensors=True)
 
@@ -44,7 +44,7 @@ def guarded(thing, owner, declared):
         owner: the name in errors, such as "The loss 'triplet'".
         declared: argument to `Expected`.
     """
-    signature = _evaluated(thing)
+    signature = evaluated(inspect.signature, thing)
     inferred = {name: expected_like(parameter.default) for name, parameter in signature.parameters.items()}
     inferred = {name: each for name, each in inferred.items() if each} | _annotated(signature)
     expected = {**inferred, **expected_of(thing), **_known(declared, signature, owner)}
@@ -139,18 +139,32 @@ def checked(owner, name, value, expected):
         raise ValueError(f"{owner} expects {name} to be {expected.words}; received {received}.") from None
 
 
-def _evaluated(thing):
-    """The signature, with annotations that are written as strings evaluated, unless type checkers alone know a name."""
+def evaluated(read, thing):
+    """What `read` finds, with annotations that are written as strings evaluated, unless they are for others alone.
+
+    Args:
+        read: `inspect.signature` or `inspect.get_annotations`.
+        thing: a class or function.
+    """
     try:
-        return inspect.signature(thing, eval_str=True)
-    except NameError:
-        return inspect.signature(thing)
+        return read(thing, eval_str=True)
+    except Exception:
+        # Names that are imported for type checkers only, or words for people.
+        return read(thing)
 
 
 def _annotated(signature):
     """Argument to what its annotation stands for."""
-    found = {name: expected_by(parameter.annotation) for name, parameter in signature.parameters.items()}
-    return {name: each for name, each in found.items() if each}
+    several_values = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    found = {}
+    for name, parameter in signature.parameters.items():
+        kind, default = parameter.annotation, parameter.default
+        # A text as the default says more than that it is one.
+        expected = (kind is str and expected_like(default)) or expected_by(kind)
+        if expected and parameter.kind not in several_values:
+            takes_none = expected.words.startswith("None")
+            found[name] = optional(expected) if default is None and not takes_none else expected
+    return found
 
 
 def _known(declared, signature, owner):

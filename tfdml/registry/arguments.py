@@ -53,7 +53,7 @@ def expected_by(kind: Any) -> Expected | None:
     if origin is tuple and len(inner) == 2 and inner[1] is ...:
         element = expected_by(inner[0])
         return element and several(element)
-    plain = {bool: boolean, int: integer, float: number, str: text}.get(kind) if isinstance(kind, type) else None
+    plain = {bool: boolean, int: integer, float: number, str: _any_text}.get(kind) if isinstance(kind, type) else None
     return plain and plain()
 
 
@@ -75,6 +75,10 @@ def boolean():
 def text():
     """A non-empty string."""
     return Expected("text", lambda value: _refuse_if(not _of_type(value, str), value), each="texts")
+
+
+def _any_text():
+    return Expected("text", lambda value: _of_type(value, str), each="texts")
 
 
 def path():
@@ -202,6 +206,7 @@ def _refuse(value):
 # Types with their ranges.
 Positive = Annotated[float, number(above=0)]
 NotNegative = Annotated[float, number(at_least=0)]
+Text = Annotated[str, text()]
 Count = Annotated[int, integer(1)]
 Seed = Annotated[int, integer(0)]
 Share = Annotated[float, number(at_least=0, at_most=1)]

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, dataclass_transform, get_origin
 
-from tfdml.registry.argument_checks import checked, expected_like, refuse_unknown, takes_fields
+from tfdml.registry.argument_checks import checked, evaluated, expected_like, refuse_unknown, takes_fields
 from tfdml.registry.arguments import Expected, expected_by
 
 # For an argument that a base class of Keras takes and checks itself; specs leave it out.
@@ -79,11 +79,14 @@ class Declared:
     if not TYPE_CHECKING:  # Type checkers know it from the fields.
 
         def __init__(self, *args: Any, **kwargs: Any):
-            given = self._read(args, kwargs)
-            super().__init__(**{name: given.pop(name) for name in self.of_keras})
+            cls = self._behind_own_init()
+            given = cls._read(args, kwargs)
+            super().__init__(**{name: given.pop(name) for name in cls.of_keras})
             for name, value in given.items():
                 setattr(self, name, value)
-            self.check_arguments()
+            # A class with an `__init__` of its own may set later what this asks for.
+            if given or cls is type(self):
+                self.check_arguments()
 
         __init__.takes_fields = True
 
@@ -95,13 +98,20 @@ class Declared:
         return {name: getattr(self, name) for name in self.fields if name not in self.of_keras}
 
     @classmethod
+    def _behind_own_init(cls):
+        """The class whose fields are set here: the next one behind the last that has an `__init__` of its own."""
+        classes = [each for each in cls.__mro__ if issubclass(each, Declared)]
+        own = [place for place, each in enumerate(classes) if "__init__" in vars(each) and not takes_fields(each)]
+        return classes[own[-1] + 1] if own else cls
+
+    @classmethod
     def _read(cls, args, kwargs):
         """Argument to its value, checked, or its default."""
         refuse_unknown(cls.__name__ if cls.of_keras else cls.owner, kwargs, cls.fields)
         try:
             given = inspect.Signature(cls._parameters()).bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise TypeError(f"{cls.__name__}: {error}. Its arguments: {', '.join(cls.fields)}.") from None
+            raise TypeError(f"{cls.__name__}: {error}. Its arguments: {', '.join(cls.fields) or 'none'}.") from None
         read = {name: checked(cls.owner, name, value, cls.fields[name].expected) for name, value in given.items()}
         return {name: read.get(name, field.default) for name, field in cls.fields.items()}
 
@@ -119,7 +129,7 @@ class Declared:
 def _fields_of(cls):
     """The fields that a class declares itself; their defaults are taken out of it."""
     own, keyword_only = {}, False
-    for name, kind in inspect.get_annotations(cls, eval_str=True).items():
+    for name, kind in evaluated(inspect.get_annotations, cls).items():
         if kind is KW_ONLY:
             keyword_only = True
         elif not (kind is ClassVar or get_origin(kind) is ClassVar):

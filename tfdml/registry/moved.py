@@ -24,7 +24,7 @@ class _Moved(types.ModuleType):
 
     def __getattr__(self, name):
         # Python asks for such names while it imports.
-        if name.startswith("__"):
+        if name.startswith("__") and name != "__all__":
             raise AttributeError(name)
         warnings.warn(f"{self.__name__} has moved to {self._new}.", DeprecationWarning, stacklevel=2)
         return getattr(importlib.import_module(self._new), name)

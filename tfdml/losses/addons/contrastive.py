@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
+from tfdml.losses.addons.number import Number
 from tfdml.losses.embedding_loss import EmbeddingLoss, Reduction
 from tfdml.losses.loss_function import function_of
 
@@ -29,7 +30,7 @@ class ContrastiveLoss(EmbeddingLoss):
         `[B]`, one value a pair.
     """
 
-    margin: float = 1.0
+    margin: Number = 1.0
     _: KW_ONLY
     reduction: Reduction | None = "sum_over_batch_size"
     name: str | None = "contrastive_loss"

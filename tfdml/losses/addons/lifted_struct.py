@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY
 
 import keras
 
+from tfdml.losses.addons.number import Number
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.lifted_structure import lifted_structure_loss
 from tfdml.losses.loss_function import function_of
@@ -24,7 +25,7 @@ class LiftedStructLoss(EmbeddingLoss):
         embeddings: `[B, d]`, better not brought to unit length.
     """
 
-    margin: float = 1.0
+    margin: Number = 1.0
     _: KW_ONLY
     name: str | None = None
 

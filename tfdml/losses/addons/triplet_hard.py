@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY
 import keras
 from keras import ops
 
+from tfdml.losses.addons.number import Number, Truth
 from tfdml.losses.addons.triplet_loss import DistanceMetric, TripletLoss, measure
 from tfdml.losses.loss_function import function_of
 
@@ -30,8 +31,8 @@ class TripletHardLoss(TripletLoss):
         y_pred: `[B, d]` embeddings, usually at unit length.
     """
 
-    margin: float = 1.0
-    soft: bool = False
+    margin: Number = 1.0
+    soft: Truth = False
     distance_metric: DistanceMetric = "L2"
     _: KW_ONLY
     name: str | None = None

@@ -6,6 +6,7 @@ import keras
 from keras import ops
 
 from tfdml.functional.mining import semi_hard_negative
+from tfdml.losses.addons.number import Number
 from tfdml.losses.addons.triplet_loss import DistanceMetric, TripletLoss, measure
 from tfdml.losses.loss_function import function_of
 
@@ -33,7 +34,7 @@ class TripletSemiHardLoss(TripletLoss):
         `[B]`, scaled so that their mean is the mean over positive pairs.
     """
 
-    margin: float = 1.0
+    margin: Number = 1.0
     distance_metric: DistanceMetric = "L2"
     _: KW_ONLY
     name: str | None = None
