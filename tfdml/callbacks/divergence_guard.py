@@ -8,7 +8,7 @@ from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.registry.annotations import StepCounter
 
 
-class TrainingDiverged(FloatingPointError):
+class TrainingDiverged(FloatingPointError, RuntimeError):
     """Raised when the loss, the gradient, or a result of these is NaN or infinite.
 
     Args:

@@ -28,8 +28,9 @@ def report_run(run_dir, only, out, changes, chosen):
         changes: settings to use instead of the run's, name to value.
         chosen: numbers of `channels` and `learners` whose attention is drawn, where they are chosen.
     """
-    registry.import_modules(changes.get("import_modules", ()))
-    pictures = pictures_of(only, chosen)
+    own = changes.get("import_modules", ())
+    # At once, but where a user's modules have pictures: they may compute, and TensorFlow is set up before that.
+    pictures = {} if own else pictures_of(only, chosen)
     ensemble, page = EnsembleDirectory(run_dir), _page(run_dir, out, "index.html")
     if not ensemble.has_flags and ensemble.begun() and set(only) <= {PAGE}:
         write_members_page(ensemble, page)
@@ -37,7 +38,8 @@ def report_run(run_dir, only, out, changes, chosen):
         return
     record = Record.of(run_dir)
     subject = subject_of(record, changes)
-    drawn = _draw(record, subject, pictures, only)
+    registry.import_modules(own)
+    drawn = _draw(record, subject, pictures or pictures_of(only, chosen), only)
     if PAGE in only or not only:
         write_page(record, subject, drawn, page)
         print(f"Wrote {page}")
@@ -123,7 +125,7 @@ def _draw(record, subject, pictures, asked):
 def caption_of(name, picture, path):
     """Returns the caption of a file of the picture that is registered by this name."""
     own = {name: registry.summaries("picture")[name].removesuffix(".")}
-    return {**own, **picture.captions}.get(path.stem, path.stem)
+    return {**own, **picture.captions}.get(path.stem, path.stem.replace("_", " ").capitalize())
 
 
 def _show_in_tensorboard(paths, folder, step):

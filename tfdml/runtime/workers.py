@@ -17,7 +17,7 @@ PIECE = 2**22
 MOST_TOLD = 4000
 
 
-class WorkerFailed(ChildProcessError):
+class WorkerFailed(ChildProcessError, RuntimeError):
     """Raised on all other workers when one fails in what they compute together."""
 
 
