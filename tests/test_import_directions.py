@@ -52,7 +52,7 @@ def test_what_runs_on_any_backend_imports_no_tensorflow():
 
 
 def test_help_waits_for_nothing():
-    """What is imported before it is light; heavy packages are imported in functions."""
+    """Modules that are imported before it import light packages; heavy ones are imported in functions."""
     found = {
         (str(file), name)
         for file, tree in trees("tfdml").items()

@@ -6,8 +6,6 @@ from types import ModuleType
 
 from tfdml.console import startup
 from tfdml.console.version import __version__
-from tfdml.registry import suggestions
-from tfdml.registry.moved import hand_on
 
 # The names that are for users.
 __all__ = ["__version__"]
@@ -22,6 +20,8 @@ if startup.begin():
 
     from pipelines.preprocessing import Preprocessing
     from tfdml import backbones, functional, heads, layers, losses, registry
+    from tfdml.registry import suggestions
+    from tfdml.registry.moved import hand_on
 
     __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry"]
 
@@ -46,9 +46,8 @@ if startup.begin():
 
     _guided = [module for name, module in globals().items() if name in __all__ and isinstance(module, ModuleType)]
     suggestions.guide(*_guided)
-
-hand_on("tfdml.arguments", "tfdml.registry")
-hand_on("tfdml.memories", "tfdml.methods.memories")
+    hand_on("tfdml.arguments", "tfdml.registry")
+    hand_on("tfdml.memories", "tfdml.methods.memories")
 
 
 # Imported on first access, because their pipelines import the registry from this package.
@@ -60,6 +59,9 @@ def __getattr__(name):
         return importlib.import_module(f"tfdml.{name}")
     if name in _LATER:
         return getattr(importlib.import_module(_LATER[name]), name)
+    # Here, because it imports NumPy, and commands print their help without.
+    from tfdml.registry import suggestions
+
     found = sys.modules.get("keras")
     needs = f".{suggestions.meant(name, sys.modules[__name__], *_guided)}"
     if found is not None and found.backend.backend() != "tensorflow":

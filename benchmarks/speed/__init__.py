@@ -1,1 +1,1 @@
-"""What takes time, memory or bytes: each module a command that measures, but for its workers and what they share."""
+"""Commands that measure time, memory or bytes, with their workers and the modules that these share."""

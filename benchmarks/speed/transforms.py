@@ -1,4 +1,4 @@
-"""What each transform costs for an image of 224 x 224: `python -m benchmarks.speed.transforms`, needs the extra cpu.
+"""Measures each transform of an image of 224 x 224: `python -m benchmarks.speed.transforms`, needs the extra cpu.
 
 Steps run one after another on one core, as they do beside a GPU, in turn over rounds. Prints a Markdown table of
 medians of processor time, in milliseconds an image, without what a step that does nothing costs.

@@ -1,1 +1,1 @@
-"""What trains and compares scores: one driver for all studies, and the image sets and weights that they need."""
+"""Studies, which train and compare scores: one driver for all, and the image sets and weights that they need."""

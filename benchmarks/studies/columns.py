@@ -14,7 +14,7 @@ def metric_of(which, name="recall_at_1"):
 
 
 def measured_learners(run_dirs):
-    """What was measured of the learners of each run."""
+    """Returns the measures of the learners of each run."""
     return [measured(run_dir)["learners"] for run_dir in run_dirs]
 
 
@@ -35,7 +35,7 @@ def recall_alone(results, run_dirs):
 
 
 def learners_of(results):
-    """What results have under `learners`, of those that have it."""
+    """Returns the entry `learners` of each result that has one."""
     return [result["learners"] for result in results if "learners" in result]
 
 

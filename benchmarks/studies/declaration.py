@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What a study trains, and what its table says. `benchmarks.studies.driver` does it.
+    """A study: the rows that it trains, and the columns of its table; `benchmarks.studies.driver` trains and prints.
 
     Args:
         flagfile: path of the flagfile that every row changes; empty where the first flag of each row is its own.

@@ -1,1 +1,1 @@
-"""What every command line does: flags by topic, help, errors of one line, Ctrl-C, progress."""
+"""Parts of every command line: flags by topic, help, errors of one line, Ctrl-C, progress."""

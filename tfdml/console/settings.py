@@ -27,7 +27,7 @@ def topic(heading, settings):
 
 @dataclasses.dataclass(frozen=True)
 class DataSettings:
-    """What is learned from."""
+    """The images that a run learns from."""
 
     dataset: str = flag("toycars", "Dataset spec: toycars(...), folder, ...; tfdml.train --list shows all.")
     data_dir: AbsolutePath = flag("", "Folder of the dataset; empty: the dataset's default, if it has one.")
@@ -77,7 +77,7 @@ class ImageSettings:
 
 @dataclasses.dataclass(frozen=True)
 class NetworkSettings:
-    """What embeds the images."""
+    """The model that embeds the images."""
 
     backbone: str = flag("small", "Backbone spec, such as small(width=24).")
     initial_weights: str = flag(
@@ -96,7 +96,7 @@ class NetworkSettings:
 
 @dataclasses.dataclass(frozen=True)
 class BatchSettings:
-    """What batches there are, and what is learned from one."""
+    """The batches, and the loss of one."""
 
     loss: str = flag("triplet", "Loss spec, such as triplet(margin=0.2, mining='semi_hard').")
     memory: str = flag("", "Memory spec, such as xbm(size=8192, start=1000): compare batches with past ones, too.")
@@ -146,7 +146,7 @@ class LengthSettings:
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationSettings:
-    """What is measured, on which classes, and when."""
+    """The metrics, on which classes they are measured, and when."""
 
     evaluate_on: Literal["test", "validation"] = flag(
         "test",

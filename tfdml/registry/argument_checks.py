@@ -140,7 +140,7 @@ def checked(owner, name, value, expected):
 
 
 def evaluated(read, thing):
-    """What `read` finds, with annotations that are written as strings evaluated, unless they are for others alone.
+    """Returns what `read` finds, with annotations that are strings evaluated where all of them can be.
 
     Args:
         read: `inspect.signature` or `inspect.get_annotations`.
@@ -148,8 +148,8 @@ def evaluated(read, thing):
     """
     try:
         return read(thing, eval_str=True)
-    except Exception:
-        # Names that are imported for type checkers only, or words for people.
+    except (NameError, AttributeError, SyntaxError, TypeError):
+        # They have names that are imported for type checkers only, or are words for people.
         return read(thing)
 
 

@@ -35,9 +35,10 @@ class Expected:
 
 
 def expected_by(kind: Any) -> Expected | None:
-    """What a type stands for, such as `Annotated[float, number(at_least=0)]`, `Literal["a", "b"]` or `int | None`.
+    """Returns the `Expected` of a type; None of one that says nothing of values, such as `Any`.
 
-    None of a type that says nothing of values, such as `Any`.
+    Args:
+        kind: such as `Annotated[float, number(at_least=0)]`, `Literal["a", "b"]` or `int | None`.
     """
     origin, inner = get_origin(kind), get_args(kind)
     if origin is Annotated:

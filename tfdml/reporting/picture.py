@@ -43,4 +43,4 @@ class Picture(Declared):
             subject: `Subject`.
             folder: where they go.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} needs the method draw(subject, folder).")

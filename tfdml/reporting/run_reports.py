@@ -30,7 +30,7 @@ def report_run(run_dir, only, out, changes, chosen):
     """
     own = changes.get("import_modules", ())
     # At once, but where a user's modules have pictures: they may compute, and TensorFlow is set up before that.
-    pictures = {} if own else pictures_of(only, chosen)
+    pictures = None if own else pictures_of(only, chosen)
     ensemble, page = EnsembleDirectory(run_dir), _page(run_dir, out, "index.html")
     if not ensemble.has_flags and ensemble.begun() and set(only) <= {PAGE}:
         write_members_page(ensemble, page)
@@ -38,8 +38,10 @@ def report_run(run_dir, only, out, changes, chosen):
         return
     record = Record.of(run_dir)
     subject = subject_of(record, changes)
-    registry.import_modules(own)
-    drawn = _draw(record, subject, pictures or pictures_of(only, chosen), only)
+    if pictures is None:
+        registry.import_modules(own)
+        pictures = pictures_of(only, chosen)
+    drawn = _draw(record, subject, pictures, only)
     if PAGE in only or not only:
         write_page(record, subject, drawn, page)
         print(f"Wrote {page}")

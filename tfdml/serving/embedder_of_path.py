@@ -1,4 +1,4 @@
-"""What embeds images, by the path of a model."""
+"""Loads a model that embeds images, of whatever kind its path is."""
 
 from pathlib import Path
 

@@ -1,1 +1,1 @@
-"""What a run leaves on disk, and reads again."""
+"""The files of a run: written while it trains, and read again."""
