@@ -6,6 +6,7 @@ import os
 import threading
 from pathlib import Path
 
+from pipelines.datasets.packed_images import local
 from tfdml.files.checked_files import (
     checked_file,
     fingerprint,
@@ -47,7 +48,7 @@ class IndexFolder:
     """
 
     def __init__(self, path):
-        self.path = Path(path)
+        self.path = Path(local(path, "The index "))
         self.model, self.bad_images = (self.path / name for name in ("model", "bad_images.jsonl"))
         self._deletion = self.path / "deletion.json"
         # Asked once for a folder: for each image it takes longer than finding the image.

@@ -4,7 +4,6 @@ import os
 import shutil
 from pathlib import Path
 
-from pipelines.datasets.packed_images import local
 from tfdml.files.checked_files import cleared, naming
 from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.files.folder_lock import locked
@@ -32,7 +31,7 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
     Returns:
         The number of images in the index, and path to reason of those that could not be read.
     """
-    folder, model = IndexFolder(local(out, "--out=")), saved_model_folder(model) if model else ""
+    folder, model = IndexFolder(out), saved_model_folder(model) if model else ""
     _check_target(folder, add)
     if not add:
         index_of_kind(kind)
@@ -64,7 +63,7 @@ def index_embeddings(out, source, *, model, kind="flat"):
         model: folder of the exported model that computed them.
         kind: see `index_images`.
     """
-    folder, given, model = IndexFolder(local(out, "--out=")), EmbeddingShards(source), saved_model_folder(model)
+    folder, given, model = IndexFolder(out), EmbeddingShards(source), saved_model_folder(model)
     _check_target(folder, add=False)
     index_of_kind(kind)
     if model_hash(model) != given.model:
@@ -88,7 +87,7 @@ def delete_images(out, paths):
         out: folder of the index.
         paths: list of paths, as the index has them or relative to the working folder.
     """
-    folder = IndexFolder(local(out, "--out="))
+    folder = IndexFolder(out)
     folder.manifest()
     with naming(folder.path), locked(folder.path, "index"):
         earlier = _finish_deletion(folder)
