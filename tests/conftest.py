@@ -1,7 +1,11 @@
 """What several test files share."""
 
-import gc
 import os
+
+# Read while TensorFlow is imported. Commands set it, see `tfdml.console.startup`.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+
+import gc
 import shutil
 import tempfile
 

@@ -11,11 +11,11 @@ from tfdml import registry
 from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.functional.checks import loss_dtype
 from tfdml.heads.head import Head
-from tfdml.layers.frozen_batch_norm import batch_norms, freeze_batch_norm
 from tfdml.layers.precision import layers_in
 from tfdml.methods.memories import XBM
 from tfdml.methods.method_arguments import CompileArguments
 from tfdml.methods.step.anchor_values import anchor_values
+from tfdml.methods.step.fused_batch_norm import prepare_batch_norms
 from tfdml.methods.step.global_batch_model import GlobalBatchModel
 from tfdml.methods.step.loss_layers import LossLayers
 from tfdml.methods.step.loss_statistics import LABELS, LossStatistics, statistics_of
@@ -126,10 +126,7 @@ class EmbeddingModel(GlobalBatchModel):
         if tf.executing_eagerly():
             self.check_pixels(images)
         if self._learners_shape is None:
-            for number, backbone in enumerate(self.backbones()):
-                # Copies of a part may have none; the backbone itself has to.
-                if number == 0 or batch_norms(backbone):
-                    freeze_batch_norm(backbone, self.freeze_batch_norm)
+            prepare_batch_norms(self)
         learners = self.learner_embeddings(images, training=training)
         if self._learners_shape is None:
             self._make_loss_layers(learners.shape[1:])
