@@ -1,0 +1,80 @@
+"""Trains with torch, torchvision and pytorch-metric-learning for `step`."""
+
+import json
+import resource
+import time
+
+from benchmarks.speed import torchvision_operators
+
+CLASSES, PER_CLASS, DIMENSIONS = 16, 4, 128
+WARM_UP = 4
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def loader(folder, size, workers, batches):
+    """Batches of images and labels, some classes and some images of each."""
+    import numpy as np
+    from torch.utils.data import DataLoader
+    from torchvision import transforms
+    from torchvision.datasets import ImageFolder
+
+    steps = [transforms.RandomResizedCrop(size), transforms.RandomHorizontalFlip(), transforms.ToTensor()]
+    images = ImageFolder(folder, transforms.Compose([*steps, transforms.Normalize(MEAN, STD)]))
+    labels, random = np.array(images.targets), np.random.default_rng(0)
+
+    def batch():
+        classes = random.choice(len(images.classes), CLASSES, replace=False)
+        return np.concatenate([random.choice(np.flatnonzero(labels == each), PER_CLASS, False) for each in classes])
+
+    rows = [batch().tolist() for _ in range(batches)]
+    return DataLoader(images, batch_sampler=rows, num_workers=workers, persistent_workers=True)
+
+
+def network(name):
+    """The network with an embedding of unit length, and batch norm that keeps its statistics."""
+    import torch
+    import torchvision
+
+    body = getattr(torchvision.models, name)(weights=None)
+    last = "fc" if name.startswith("resnet") else "classifier"
+    features = 512 if last == "fc" else 1280
+    setattr(body, last, torch.nn.Linear(features, DIMENSIONS))
+    body.train()
+    for module in body.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.eval()
+    return body
+
+
+def cpu_seconds():
+    """Of this process and of those that load images, as far as these have ended."""
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
+
+
+def main(name, size, folder, channels_last, workers, steps):
+    declared = torchvision_operators.declare()
+    import torch
+    from pytorch_metric_learning import losses, miners
+
+    order = torch.channels_last if channels_last else torch.contiguous_format
+    body = network(name).to(memory_format=order)
+    miner = miners.TripletMarginMiner(margin=0.2, type_of_triplets="semihard")
+    loss, optimizer = losses.TripletMarginLoss(margin=0.2), torch.optim.Adam(body.parameters(), 1e-4)
+    marks = []
+    # What the loader's processes took is known once they have ended: a run of few steps is subtracted.
+    batches = loader(folder, size, workers, WARM_UP + steps)
+    for images, labels in batches:
+        optimizer.zero_grad()
+        embeddings = torch.nn.functional.normalize(body(images.to(memory_format=order)))
+        loss(embeddings, labels, miner(embeddings, labels)).backward()
+        optimizer.step()
+        marks.append((time.perf_counter(), time.process_time()))
+    seconds, own = ((last - first) / steps for first, last in zip(marks[WARM_UP - 1], marks[-1], strict=True))
+    before = cpu_seconds() - time.process_time()
+    batches._iterator._shutdown_workers()
+    of_workers = (cpu_seconds() - time.process_time() - before) / (WARM_UP + steps)
+    del declared
+    print(json.dumps({"seconds": seconds, "cpu_seconds": own + of_workers}))

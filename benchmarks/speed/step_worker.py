@@ -1,0 +1,70 @@
+"""Trains as `python -m tfdml.train` does, and measures its steps, for `step`."""
+
+import contextlib
+import importlib.machinery
+import json
+import os
+import runpy
+import sys
+import tempfile
+import time
+
+WARM_UP = 4
+
+
+def main(flags, steps, profile=False):
+    """Prints a line of JSON with the seconds and CPU seconds of a step, and ends the process.
+
+    Args:
+        flags: the command's flags.
+        steps: steps to measure, after `WARM_UP` others.
+        profile: whether to measure the parts of a step, too.
+    """
+    out = os.dup(1)
+    folder = tempfile.mkdtemp()
+    length = [f"--steps={10 * (WARM_UP + steps)}", "--steps_per_epoch=0", "--epochs=0", "--noprojector"]
+    sys.argv = ["tfdml.train", *flags, *length, f"--run_dir={folder}/run"]
+    # `import tfdml` postpones its imports where a command runs, which it tells by this.
+    sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec("tfdml.train", None)
+    from tfdml.console import startup
+
+    import_package = startup.import_package
+
+    def imported():
+        import_package()
+        watch(steps, profile, out)
+
+    startup.import_package = imported
+    with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
+        runpy.run_module("tfdml.train", run_name="__main__", alter_sys=True)
+
+
+def watch(steps, profile, out):
+    """Lets a run note when each step ends, and end itself after the last; what it evaluates before is left out."""
+    import tfdml
+    from tfdml.run.experiment import image_data
+    from tfdml.run.training.progress import Progress
+
+    tfdml.callbacks.RetrievalEvaluation.on_train_begin = lambda self, logs=None: None
+    training, datasets, marks = image_data.ImageData.training, [], []
+
+    def kept(*args):
+        datasets.append(training(*args))
+        return datasets[-1]
+
+    count = Progress.on_train_batch_end
+
+    def marked(self, batch, logs=None):
+        count(self, batch, logs)
+        marks.append((time.perf_counter(), time.process_time()))
+        if len(marks) == WARM_UP + steps:
+            wall, cpu = ((end - begin) / steps for begin, end in zip(marks[WARM_UP - 1], marks[-1], strict=True))
+            answer = {"seconds": wall, "cpu_seconds": cpu}
+            if profile:
+                from benchmarks.speed.step_parts import parts
+
+                answer["parts"] = parts(self.model, datasets[0], (cpu, wall))
+            os.write(out, json.dumps(answer).encode() + b"\n")
+            os._exit(0)
+
+    image_data.ImageData.training, Progress.on_train_batch_end = kept, marked
