@@ -65,7 +65,13 @@ def answer(module, **question):
 def compared(name, size, folder, steps, rounds):
     """A row of the table: seconds of both and their ratio."""
     ours, theirs = NETWORKS[name]
-    flags = [f"--backbone={ours}", f"--image_size={size}", f"--data_dir={folder}", *FINE_TUNING]
+    flags = [
+        f"--backbone={ours}",
+        f"--image_size={size}",
+        "--dataset=folder(test_classes=0.3)",
+        f"--data_dir={folder}",
+        *FINE_TUNING,
+    ]
     torch = {"name": theirs, "size": size, "folder": str(folder)}
     ways = [{"channels_last": last, "workers": workers} for last in (False, True) for workers in (1, 2)]
     best = min(ways, key=lambda way: answer("step_of_torch", **torch, **way, steps=3)["seconds"])
@@ -84,7 +90,11 @@ def compared(name, size, folder, steps, rounds):
 
 def profiled(name, folder, steps):
     """Rows of the table of a case: each part's CPU and wall time."""
-    flags = CASES[name] if CASES[name][0].startswith(TOYCARS) else [*CASES[name], f"--data_dir={folder}"]
+    flags = (
+        CASES[name]
+        if CASES[name][0].startswith(TOYCARS)
+        else [*CASES[name], "--dataset=folder(test_classes=0.3)", f"--data_dir={folder}"]
+    )
     parts = answer("step_worker", flags=flags, steps=steps, profile=True)["parts"]
     return [[name if place == 0 else "", part, f"{1000 * cpu:.0f}", f"{1000 * wall:.0f}"]
             for place, (part, cpu, wall) in enumerate(parts)]  # fmt: skip

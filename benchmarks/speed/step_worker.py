@@ -45,7 +45,7 @@ def watch(steps, profile, out):
     from tfdml.run.experiment import image_data
     from tfdml.run.training.progress import Progress
 
-    tfdml.callbacks.RetrievalEvaluation.on_train_begin = lambda self, logs=None: None
+    tfdml.callbacks.RetrievalEvaluation._evaluate = lambda self: None
     training, datasets, marks = image_data.ImageData.training, [], []
 
     def kept(*args):
