@@ -105,6 +105,8 @@ class HeldProxies(ImageProxies):
 def main(devices, folder, *cases):
     # Improving the graphs would take longer than anything else.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    # As in the commands.
+    tf.config.experimental.enable_tensor_float_32_execution(False)
     strategy = strategy_for(devices)
     for name in cases:
         set_precision("float32" if name in IN_FLOAT32 else "float64")
