@@ -11,15 +11,17 @@ from tfdml.evaluation.ranks import half_counts, products
 from tfdml.neighbors.clustering import kmeans
 from tfdml.neighbors.faiss_library import load_faiss
 
+DATA = {
+    "clustered": lambda: clustered(rows=5000, classes=300, dim=64),
+    "near_ties": lambda: near_ties("steps", np.random.default_rng(0)),
+}
 METRICS = ("recall_at_1", "recall_at_8", "r_precision", "map_at_r", "map")
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
-@pytest.mark.parametrize(
-    "make", [lambda: clustered(5000, 300, 64), lambda: near_ties("steps", np.random.default_rng(0))]
-)
-def test_same_numbers_as_the_cpu(make, distance, kind, monkeypatch):
-    embeddings, labels = make()
+@pytest.mark.parametrize("data", DATA)
+def test_same_numbers_as_the_cpu(data, distance, kind, monkeypatch):
+    embeddings, labels = DATA[data]()
     devices, used, begin = [each.name for each in tf.config.list_logical_devices(kind)], [], products.Products._begin
 
     def noted(self, device, *more):

@@ -28,8 +28,11 @@ def policy_restored():
     keras.mixed_precision.set_global_policy("float32")
 
 
-def two_steps(method, device, policy="float32", jit_compile=False):
-    """The trained model, and all that two steps on a device change of its weights, as one array."""
+def two_steps(method, device=None, policy="float32", jit_compile=False):
+    """The trained model, and all that two steps on a device change of its weights, as one array.
+
+    None is the device that TensorFlow chooses, as in users' code: a GPU, but for the input pipeline.
+    """
     keras.utils.set_random_seed(0)
     keras.mixed_precision.set_global_policy(policy)
     optimizer, start = keras.optimizers.SGD(0.01), []
@@ -58,7 +61,7 @@ def trained(model):
 def test_as_on_the_cpu(method, way, kind):
     policy, jit_compile, tolerance = WAYS[way]
     expected = changed_on_cpu(method)
-    model, found = two_steps(method, f"{kind}:0", policy, jit_compile)
+    model, found = two_steps(method, policy=policy, jit_compile=jit_compile)
     assert int(model.optimizer.iterations) == 2 and model.jit_compile is jit_compile
     assert all(kind in weight.value.device for weight in model.trainable_variables)
     assert np.linalg.norm(expected) > 1e-3

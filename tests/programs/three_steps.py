@@ -173,7 +173,9 @@ def make_model(loss, optimizer, method, memory, pieces):
     for norm in batch_norms(model):
         # Its batch statistics are each replica's own, which no loss on the global batch can change.
         norm.trainable = False
-    model.compile(registry.create("optimizer", optimizer), loss=loss, memory=memory, pieces=pieces)
+    # Which Keras else chooses on one GPU alone.
+    more = {"memory": memory, "pieces": pieces, "jit_compile": False}
+    model.compile(registry.create("optimizer", optimizer), loss=loss, **more)
     model.optimizer.build(model.trainable_variables)
     return model
 
