@@ -5,10 +5,11 @@
 #   make test-slow    those that are slow: several processes, killed runs, other backends, the wheel
 #   make test-all     all of them, and those that repeat for another method, loss or device what slow ones prove
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
+#   make test-gpu     compares GPUs with the CPU, in .venv-gpu; without a GPU it installs nothing and says so
 #   make test-beam    bulk embedding on Apache Beam, which it installs into .venv
 #   make test-keras-next  whether Keras' nightly still has the private names that are used
 #   make lint         style and format, and what a type checker says of the docs' examples
-#   make clean        removes .venv and build files; keeps runs/
+#   make clean        removes .venv, .venv-gpu and build files; keeps runs/
 #
 # Another interpreter: make test PYTHON=/path/to/python3.12
 
@@ -25,7 +26,7 @@ TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
 BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-slow test-nightly test-all test-oracles test-beam test-keras-next lint clean
+.PHONY: quickstart test test-slow test-nightly test-all test-oracles test-gpu test-beam test-keras-next lint clean
 
 quickstart: .venv/.cpu-installed
 	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
@@ -44,6 +45,10 @@ test-all: test test-slow test-oracles test-beam test-nightly
 test-oracles: .venv/.oracles-installed
 	.venv/bin/python -m pytest tests/oracles $(PYTEST_ARGS)
 
+test-gpu:
+	@nvidia-smi --list-gpus >/dev/null 2>&1 || { echo "Skipped: nvidia-smi lists no GPU."; exit 0; }; \
+		$(MAKE) --no-print-directory .venv-gpu/.test-installed && .venv-gpu/bin/python -m pytest -rs tests/gpu $(PYTEST_ARGS)
+
 test-beam: .venv/.beam-installed
 	.venv/bin/python -m pytest tests/test_embed_on_beam.py $(PYTEST_ARGS)
 
@@ -58,18 +63,18 @@ lint: .venv/.test-installed
 	.venv/bin/python -m tests.typing.check
 
 clean:
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-gpu build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps are files, so that the second time costs nothing, and are in .venv, so that they disappear with it.
-.venv/.made:
+.venv/.made .venv-gpu/.made:
 	@$(PYTHON) -c '' || { echo "Error: cannot run '$(PYTHON)'. Install Python 3.11, or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 		|| { echo "Error: needs Python 3.11, 3.12 or 3.13, received $$($(PYTHON) --version 2>&1). Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
 		|| { echo "Error: $(PYTHON) cannot create virtual environments. Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
-	@echo "Creating .venv with $$($(PYTHON) --version)"
-	@$(PYTHON) -m venv .venv
+	@echo "Creating $(@D) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(@D)
 	@touch $@
 
 .venv/.cpu-installed: setup.py pyproject.toml | .venv/.made
@@ -88,6 +93,12 @@ clean:
 		|| echo "No $(TORCH) at $(TORCH_INDEX); using PyPI's."
 	@$(PIP) install --no-deps $(BORROWED)
 	@$(PIP) install --editable '.[oracles]'
+	@touch $@
+
+# tensorflow and faiss-gpu own the same files as tensorflow-cpu and faiss-cpu.
+.venv-gpu/.test-installed: setup.py pyproject.toml | .venv-gpu/.made
+	@echo "Installing tfdml[gpu,test] into .venv-gpu: several GB, some minutes"
+	@.venv-gpu/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[gpu,test]'
 	@touch $@
 
 .venv/.beam-installed: setup.py pyproject.toml | .venv/.test-installed

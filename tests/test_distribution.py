@@ -44,12 +44,14 @@ def test_same_weights_as_one_device(devices, cases, settings, tmp_path_factory):
     one = three_steps("cpu:1", tmp_path_factory.mktemp("one"), cases)
     several = three_steps(devices, tmp_path_factory.mktemp("several"), cases, settings)
     for case in cases:
-        tolerance = 1e-5 if case in IN_FLOAT32 else 1e-12
-        check_same_weights(np.load(several / f"{case}.npz"), np.load(one / f"{case}.npz"), tolerance)
+        check_same_weights(several, one, case)
 
 
-def check_same_weights(several, one_device, tolerance):
-    assert int(several["replicas"]) == 2 and int(one_device["replicas"]) == 1
+def check_same_weights(several, one_device, case, replicas=2):
+    """Two folders of `three_steps`, of several devices and of one, have the same."""
+    several, one_device = (np.load(folder / f"{case}.npz") for folder in (several, one_device))
+    tolerance = 1e-5 if case in IN_FLOAT32 else 1e-12
+    assert int(several["replicas"]) == replicas and int(one_device["replicas"]) == 1
     assert len(several.files) == len(one_device.files)
     for name in set(one_device.files) - {"replicas"}:
         np.testing.assert_allclose(several[name], one_device[name], atol=tolerance, rtol=tolerance, err_msg=name)

@@ -1,11 +1,19 @@
 """Time and memory of losses beside pytorch-metric-learning: `python -m benchmarks.speed.losses`, extras cpu, bench.
 
-Forward and backward on batches of 4 rows of a class, both libraries in turn in processes of their own, with all
-cores. Prints two Markdown tables: how many times longer the other one takes (median over rounds of the ratio), and the
-peak memory of a step in MiB, tfdml's first. What has been measured is kept in --results and not measured again.
+Forward and backward on batches of 4 rows of a class, both libraries in turn in processes of their own, with all cores.
+Above 2,048 rows classes have more, since there are 512. Prints two Markdown tables: how many times longer the other one
+takes (median over rounds of the ratio), and the peak memory of a step in MiB, tfdml's first. What has been measured is
+kept in --results and not measured again.
+
+--backend is Keras' for tfdml; the other one always runs on PyTorch. `torch` and `jax` need no TensorFlow: `torch` only
+the extra bench, `jax` also the package jax. JAX compiles its step, PyTorch does not, and TensorFlow does so with XLA if
+--jit_compile is given.
+
+--device=gpu computes both on the first GPU, which the backend and PyTorch have to support, and measures its memory. A
+step's time then ends when the GPU has computed all.
 
 On a machine with other work, --one_thread compares the processor time of one thread each, which waiting for a
-processor is not part of. --jit_compile compiles tfdml's step with XLA.
+processor is not part of.
 """
 
 import argparse
@@ -15,7 +23,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.speed.losses_worker import OURS, THEIRS
-from benchmarks.speed.worker import TooMuch, Worker
+from benchmarks.speed.worker import MOST_MEMORY, TooMuch, Worker
 
 LIBRARIES = ("tfdml", "pytorch_metric_learning")
 # A round lasts at least so long, seconds; a step is given up after so long.
@@ -23,7 +31,24 @@ ROUND = 0.3
 SLOW = 3
 PATIENCE = 60
 
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "TF_NUM_INTRAOP_THREADS": "1", "TF_NUM_INTEROP_THREADS": "1"}
+ONE_THREAD = {
+    "OMP_NUM_THREADS": "1",
+    "TF_NUM_INTRAOP_THREADS": "1",
+    "TF_NUM_INTEROP_THREADS": "1",
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+}
+
+# Frameworks take another device silently where they do not find theirs, and all memory of a GPU, which is shared here.
+DEVICES = {
+    "cpu": {"CUDA_VISIBLE_DEVICES": "", "JAX_PLATFORMS": "cpu"},
+    "gpu": {
+        "JAX_PLATFORMS": "cuda",
+        # PyTorch's products of float32 are so by default.
+        "JAX_DEFAULT_MATMUL_PRECISION": "float32",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    },
+}
 
 # Of glibc: what is freed goes back to the system at once, so that each step shows its own peak. It costs time.
 FREES_AT_ONCE = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
@@ -48,10 +73,14 @@ def measure(workers, memory_workers, case, rounds, clock):
     }
 
 
-def start_workers(threads):
+def start_workers(environment, device):
     """A process for each library, to measure time, and again one each, to measure memory."""
-    environments = (threads, {**threads, **FREES_AT_ONCE})
-    return [{library: Worker("losses_worker", library, each) for library in LIBRARIES} for each in environments]
+    environments = (environment, {**environment, **FREES_AT_ONCE})
+    # A GPU's driver reserves far more addresses than it uses.
+    most_memory = MOST_MEMORY if device == "cpu" else None
+    return [
+        {library: Worker("losses_worker", library, each, most_memory) for library in LIBRARIES} for each in environments
+    ]
 
 
 def end_workers(both):
@@ -86,30 +115,42 @@ def _memory(result):
     return f"{ours:.0f} : {theirs:.0f}"
 
 
-def main():
+def read_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--losses", default=",".join(THEIRS), help="names, joined by commas")
     parser.add_argument("--sizes", default="128,512,2048", help="batch sizes")
     parser.add_argument("--dims", default="128,512", help="embedding sizes")
     parser.add_argument("--rounds", type=int, default=5, help="how often both are measured in turn")
+    parser.add_argument("--backend", default="tensorflow", choices=("tensorflow", "torch", "jax"), help="tfdml's")
+    parser.add_argument("--device", default="cpu", choices=("cpu", "gpu"), help="of both libraries")
     parser.add_argument("--one_thread", action="store_true", help="compare the processor time of one thread")
-    parser.add_argument("--jit_compile", action="store_true", help="compile tfdml's step with XLA")
+    parser.add_argument("--jit_compile", action="store_true", help="compile TensorFlow's step with XLA")
     parser.add_argument("--results", default="runs/benchmarks/losses.jsonl", help="file that keeps the measurements")
     arguments = parser.parse_args()
+    if arguments.jit_compile and arguments.backend != "tensorflow":
+        parser.error("--jit_compile needs --backend=tensorflow: JAX always compiles, PyTorch never does here.")
+    if arguments.one_thread and arguments.device == "gpu":
+        parser.error("--one_thread needs --device=cpu: a GPU's work takes no time of a processor.")
+    return arguments
+
+
+def main():
+    arguments = read_arguments()
     sizes, dims = ([int(number) for number in text.split(",")] for text in (arguments.sizes, arguments.dims))
     file = Path(arguments.results)
     file.parent.mkdir(parents=True, exist_ok=True)
     known = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
     threads, clock = (ONE_THREAD, "cpu_seconds") if arguments.one_thread else ({}, "seconds")
-    way = {"jit_compile": arguments.jit_compile}
-    same_way = [entry for entry in known if (entry["clock"], entry["jit_compile"]) == (clock, arguments.jit_compile)]
+    environment = {"KERAS_BACKEND": arguments.backend, **DEVICES[arguments.device], **threads}
+    way = {name: getattr(arguments, name) for name in ("backend", "device", "jit_compile")}
+    same_way = [entry for entry in known if {**way, "clock": clock}.items() <= entry.items()]
     results = {(entry["loss"], entry["size"], entry["dim"]): entry for entry in same_way}
     for size in sizes:
         for dim in dims:
             missing = [name for name in arguments.losses.split(",") if (name, size, dim) not in results]
             if not missing:
                 continue
-            both = start_workers(threads)
+            both = start_workers(environment, arguments.device)
             for name in missing:
                 print(f"{name}, {size} × {dim}", file=sys.stderr, flush=True)
                 case = {"loss": name, "size": size, "dim": dim, **way}
@@ -119,7 +160,7 @@ def main():
                     both[0]["tfdml"].ask(**case, repeats=1, patience=PATIENCE)  # Raises where it is ours.
                     found = {"too_much": str(reason)}
                     end_workers(both)
-                    both = start_workers(threads)
+                    both = start_workers(environment, arguments.device)
                 results[name, size, dim] = {**case, "clock": clock, **found}
                 with open(file, "a") as lines:
                     print(json.dumps(results[name, size, dim]), file=lines)

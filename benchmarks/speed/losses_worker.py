@@ -6,7 +6,8 @@ import time
 
 import numpy as np
 
-from benchmarks.speed.peak_memory import MIB, peak, reset_peak
+from benchmarks.speed.losses_steps import OnTorch, on_torch_device, step_of_ours
+from benchmarks.speed.peak_memory import MIB
 
 CLASSES = 512
 
@@ -26,10 +27,13 @@ OURS = {
     "n_pair": "n_pair",
     "n_pair first_pair_per_class": "n_pair(negatives='first_pair_per_class', normalize=True)",
     "norm_softmax": f"norm_softmax(classes={CLASSES})",
+    "nt_xent": "nt_xent",
     "proxy_anchor": f"proxy_anchor(classes={CLASSES})",
     "proxy_nca": f"proxy_nca(classes={CLASSES})",
     "ranked_list": "ranked_list",
+    "smooth_ap": "smooth_ap",
     "soft_triple": f"soft_triple(classes={CLASSES})",
+    "sub_center_arc_face": f"sub_center_arc_face(classes={CLASSES})",
     "sup_con": "sup_con",
     "triplet all": "triplet(mining='all', squared=False)",
     "triplet semi_hard": "triplet(mining='semi_hard', squared=False)",
@@ -50,10 +54,13 @@ THEIRS = {
     "n_pair": ("NPairsLoss", None),
     "n_pair first_pair_per_class": ("NPairsLoss", None),
     "norm_softmax": ("NormalizedSoftmaxLoss", None),
+    "nt_xent": ("NTXentLoss", None),
     "proxy_anchor": ("ProxyAnchorLoss", None),
     "proxy_nca": ("ProxyNCALoss", None),
     "ranked_list": ("RankedListLoss", None),
+    "smooth_ap": ("SmoothAPLoss", None),
     "soft_triple": ("SoftTripleLoss", None),
+    "sub_center_arc_face": ("SubCenterArcFaceLoss", None),
     "sup_con": ("SupConLoss", None),
     "triplet all": ("TripletMarginLoss", None),
     "triplet semi_hard": ("TripletMarginLoss", "TripletMarginMiner"),
@@ -67,37 +74,11 @@ def batch(size, dim):
     return np.arange(size) // 4 % CLASSES, embeddings
 
 
-def step_of_ours(name, size, dim, jit_compile):
-    import tensorflow as tf
-
-    import tfdml
-
-    labels, embeddings = batch(size, dim)
-    loss = tfdml.registry.create("loss", OURS[name])
-    layer = loss.make_layer()
-    if layer is not None:
-        layer.build((None, dim))
-    weights = [weight.value for weight in layer.trainable_weights] if layer else []
-
-    @tf.function(jit_compile=jit_compile)
-    def step(labels, embeddings):
-        with tf.GradientTape() as tape:
-            tape.watch(embeddings)
-            taken = layer(embeddings, labels) if layer else embeddings
-            value = tf.reduce_mean(loss.call(labels, taken))
-        return value, tape.gradient(value, [embeddings, *weights])
-
-    labels, embeddings = tf.constant(labels), tf.constant(embeddings)
-    return lambda: step(labels, embeddings)[0].numpy()
-
-
-def step_of_theirs(name, size, dim, jit_compile):
-    import torch
+def step_of_theirs(name, labels, embeddings, device):
+    """A step of pytorch-metric-learning's with the same loss."""
     from pytorch_metric_learning import losses, miners
 
-    del jit_compile
-
-    labels, embeddings = batch(size, dim)
+    size, dim = embeddings.shape
     loss_name, miner_name = THEIRS[name]
     arguments = {}
     if OURS[name].endswith(f"classes={CLASSES})") and loss_name != "ManifoldLoss":
@@ -112,32 +93,38 @@ def step_of_theirs(name, size, dim, jit_compile):
         miner = miners.TripletMarginMiner(margin=0.2, type_of_triplets="semihard")
     else:
         miner = getattr(miners, miner_name)() if miner_name else None
-    labels, embeddings = torch.tensor(labels), torch.tensor(embeddings, requires_grad=True)
+    labels, embeddings = on_torch_device(labels, embeddings, device)
+    loss.to(labels.device)
 
-    def step():
-        embeddings.grad = None
+    def value():
         # Theirs takes no labels: it draws meta-classes itself.
         given = () if loss_name == "ManifoldLoss" else (labels, miner(embeddings, labels) if miner else None)
-        value = loss(embeddings, *given)
-        value.backward()
-        return value.item()
+        return loss(embeddings, *given)
 
-    return step
+    return OnTorch(value, [embeddings, *loss.parameters()], device)
+
+
+def make_step(library, loss, size, dim, backend, device, jit_compile):
+    if library == "tfdml":
+        return step_of_ours(OURS[loss], *batch(size, dim), backend, device, jit_compile)
+    return step_of_theirs(loss, *batch(size, dim), device)
 
 
 def main(library):
-    make_step = step_of_ours if library == "tfdml" else step_of_theirs
-    steps = {}
+    step = known = None
     for line in sys.stdin:
         question = json.loads(line)
-        case = question["loss"], question["size"], question["dim"], question["jit_compile"]
-        if case not in steps:
-            steps = {case: make_step(*case)}
-            steps[case]()
-        before = reset_peak()
+        repeats, case = question.pop("repeats"), question
+        if case != known:
+            step = None
+            step, known = make_step(library, **case), case
+            step()
+        step.wait()
+        before = step.reset_peak()
         clocks = {"seconds": time.perf_counter, "cpu_seconds": time.process_time}
         began = {name: clock() for name, clock in clocks.items()}
-        for _ in range(question["repeats"]):
-            steps[case]()
-        answer = {name: (clock() - began[name]) / question["repeats"] for name, clock in clocks.items()}
-        print(json.dumps({**answer, "peak_mib": (peak() - before) / MIB}), flush=True)
+        for _ in range(repeats):
+            step()
+        step.wait()
+        answer = {name: (clock() - began[name]) / repeats for name, clock in clocks.items()}
+        print(json.dumps({**answer, "peak_mib": (step.peak() - before) / MIB}), flush=True)

@@ -17,9 +17,10 @@ class TooMuch(Exception):
 
 
 class Worker:
-    """Runs `main(library)` of a module of `benchmarks.speed` in a process of its own."""
+    """Runs `main(library)` of a module of `benchmarks.speed` in a process of its own, with so much memory or any."""
 
-    def __init__(self, module, library, environment):
+    def __init__(self, module, library, environment, most_memory=MOST_MEMORY):
+        self._most_memory = most_memory
         self._errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             [sys.executable, "-c", f"from benchmarks.speed.{module} import main; main({library!r})"],
@@ -28,7 +29,7 @@ class Worker:
             stderr=self._errors,
             env={**os.environ, **environment},
             text=True,
-            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY)),
+            preexec_fn=self._limit_memory,
         )
 
     def ask(self, patience=None, **question):
@@ -44,9 +45,14 @@ class Worker:
         self._errors.seek(0)
         said = self._errors.read().strip()
         if self.process.returncode < 0 or any(word in said for word in ("MemoryError", "alloc", "OOM")):
-            raise TooMuch(f"more than {MOST_MEMORY / 2**30:.0f} GiB")
+            limit = self._most_memory
+            raise TooMuch(f"more than {limit / 2**30:.0f} GiB" if limit else "more memory than there is")
         raise RuntimeError(f"The process that measures {question} ended: {said.splitlines()[-1:]}")
 
     def end(self):
         self.process.stdin.close()
         self.process.wait()
+
+    def _limit_memory(self):
+        if self._most_memory:
+            resource.setrlimit(resource.RLIMIT_AS, (self._most_memory, self._most_memory))

@@ -17,7 +17,6 @@ from tfdml import registry
 pytestmark = [pytest.mark.slow, pytest.mark.nightly]
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "tests" / "programs" / "losses_on_jax.py"
 TOLERANCE = 1e-5
 # Compiling takes most of the time.
 JAX = {"KERAS_BACKEND": "jax", "JAX_PLATFORMS": "cpu", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
@@ -58,19 +57,24 @@ def on_jax():
     cases = {("spec", spec): [case(spec, gradients=True)] for spec in SPECS}
     for name in COMPARED:
         cases["golden", name] = [case(spec, prepare) for spec, prepare, _ in terms_of(AGREE[name])]
+    answer = computed("losses_on_jax.py", JAX, [each for several in cases.values() for each in several])
+    results = iter(answer["results"])
+    return {**answer, "results": {key: [next(results) for _ in several] for key, several in cases.items()}}
+
+
+def computed(program, environment, cases):
+    """The answer of a program that computes losses."""
     hidden = ("TF_CPP_MIN_LOG_LEVEL", "PYTHONWARNINGS")
-    environment = {key: value for key, value in os.environ.items() if key not in hidden}
+    kept = {key: value for key, value in os.environ.items() if key not in hidden}
     done = subprocess.run(
-        [sys.executable, PROGRAM],
-        env={**environment, **JAX, "PYTHONPATH": str(ROOT)},
-        input=json.dumps([each for several in cases.values() for each in several]),
+        [sys.executable, ROOT / "tests" / "programs" / program],
+        env={**kept, **environment, "PYTHONPATH": str(ROOT)},
+        input=json.dumps(cases),
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
-    results = iter(answer["results"])
-    return {**answer, "results": {key: [next(results) for _ in several] for key, several in cases.items()}}
+    return json.loads(done.stdout)
 
 
 def test_tensorflow_is_not_imported(on_jax):
@@ -80,7 +84,12 @@ def test_tensorflow_is_not_imported(on_jax):
 
 @pytest.mark.parametrize("spec", SPECS)
 def test_as_on_tensorflow(on_jax, spec):
-    found, given = on_jax["results"]["spec", spec][0], case(spec)
+    check_as_on_tensorflow(on_jax["results"]["spec", spec][0], spec)
+
+
+def check_as_on_tensorflow(found, spec):
+    """A result of `case(spec, gradients=True)` is that of TensorFlow."""
+    given = case(spec)
     loss = registry.create("loss", spec)
     labels, embeddings = tf.constant(given["labels"]), tf.Variable(given["embeddings"])
     layer, weights = loss.make_layer(), []

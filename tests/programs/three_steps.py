@@ -105,6 +105,8 @@ class HeldProxies(ImageProxies):
 def main(devices, folder, *cases):
     # Improving the graphs would take longer than anything else.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    # As in the commands.
+    tf.config.experimental.enable_tensor_float_32_execution(False)
     strategy = strategy_for(devices)
     for name in cases:
         set_precision("float32" if name in IN_FLOAT32 else "float64")
@@ -171,7 +173,9 @@ def make_model(loss, optimizer, method, memory, pieces):
     for norm in batch_norms(model):
         # Its batch statistics are each replica's own, which no loss on the global batch can change.
         norm.trainable = False
-    model.compile(registry.create("optimizer", optimizer), loss=loss, memory=memory, pieces=pieces)
+    # Which Keras else chooses on one GPU alone.
+    more = {"memory": memory, "pieces": pieces, "jit_compile": False}
+    model.compile(registry.create("optimizer", optimizer), loss=loss, **more)
     model.optimizer.build(model.trainable_variables)
     return model
 
