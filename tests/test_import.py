@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tfdml
@@ -74,3 +75,17 @@ def test_losses_import_no_tensorflow_on_jax():
     assert answer["backend"] == "jax"
     added = {name.split(".")[0] for name in answer["added"]}
     assert "tfdml" in added and "tensorflow" not in added
+
+
+@pytest.mark.slow
+def test_embeddings_of_files_are_evaluated_without_tensorflow(tmp_path):
+    labels = np.repeat(np.arange(12), 4)
+    np.save(tmp_path / "embeddings.npy", np.random.default_rng(0).normal(size=(48, 8)).astype(np.float32))
+    np.save(tmp_path / "labels.npy", labels)
+    files = [f"--{name}={tmp_path}/{name}.npy" for name in ("embeddings", "labels")]
+    metrics = "--metrics=recall_at_1,map,nmi,effective_rank"
+    command = [sys.executable, "-X", "importtime", "-m", "tfdml.evaluate", *files, metrics]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0 and set(metrics[10:].split(",")) <= set(json.loads(done.stdout.splitlines()[-1]))
+    imported = {line.split("|")[-1].strip().split(".")[0] for line in done.stderr.splitlines()}
+    assert "faiss" in imported and not imported & {"tensorflow", "keras", "sklearn"}

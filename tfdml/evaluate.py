@@ -37,9 +37,6 @@ flags.DEFINE_enum(
 
 
 def main():
-    from tfdml.run.experiment.evaluated_embeddings import of_files, of_model, of_run, print_scores
-    from tfdml.serving.embedder_of_path import embedder_of
-
     given = flags.FLAGS
     named = [name for name in ("run_dir", "model", "embeddings") if given[name].value]
     if len(named) != 1:
@@ -51,13 +48,32 @@ def main():
     if named[0] != "run_dir":
         command.refuse_unused(["which"], f"--{named[0]} names what is measured")
     command.check_file("per_query")
-    if given.run_dir:
-        changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
-        source = of_run(given.run_dir, given.which, given.index, changes)
-    else:
-        source = of_model(embedder_of, given) if given.model else of_files(given)
+    source = _source(given)
+    # Here, because it may import NumPy, which help does without.
+    from tfdml.run.experiment.measured_source import print_scores
+
     print_scores(source, bootstrap=given.bootstrap, per_class=given.per_class, per_query=given.per_query)
 
 
+def _source(given):
+    """Returns the `Source` that the flags name."""
+    if given.embeddings:
+        if given.import_modules:
+            command.import_package()
+        from tfdml.run.experiment.measured_source import of_files
+
+        return of_files(given)
+    command.import_package()
+    from tfdml.run.experiment.evaluated_embeddings import of_model, of_run
+
+    if given.model:
+        from tfdml.serving.embedder_of_path import embedder_of
+
+        return of_model(embedder_of, given)
+    changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
+    return of_run(given.run_dir, given.which, given.index, changes)
+
+
 if __name__ == "__main__":
-    command.run(main)
+    # Embeddings of files are measured without TensorFlow, whose import takes about as long.
+    command.run(main, imports=False)

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+import sklearn.metrics
 
 from tests.evaluation.naive_ranks import naive_ranks
 from tfdml.evaluation import evaluate
@@ -114,3 +115,13 @@ def test_agreement_of_classes_and_clusters(name, agreement):
 
 def test_f1_without_a_pair_found():
     assert metric_of("f1").value(np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nmi_is_that_of_scikit_learn(seed):
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, 9, 80)
+    for clusters in (random.integers(0, 7, 80), labels[::-1] + 3, labels // 2, labels * 0, np.arange(80)):
+        expected = sklearn.metrics.normalized_mutual_info_score(labels, clusters)
+        assert metric_of("nmi").value(labels, clusters) == pytest.approx(expected, abs=1e-12)
+    assert metric_of("nmi").value(labels * 0, labels * 0) == 1.0

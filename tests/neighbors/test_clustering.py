@@ -1,12 +1,11 @@
 """K-means, and matching new clusters to learners."""
 
 import itertools
-import threading
 
+import faiss
 import numpy as np
 import pytest
 
-from tests.commands import PATIENCE
 from tfdml.neighbors import clustering
 from tfdml.neighbors.clustering import kmeans, matched, overlap
 from tfdml.run.experiment.embedded_clusters import nearest_means
@@ -28,33 +27,27 @@ def test_the_cluster_whose_mean_is_nearest():
     assert nearest_means(np.array([[0.9], [1.1]]), np.array([[0.0], [2.0]]), np.array([5, 2])).tolist() == [5, 2]
 
 
-def test_iterations_that_take_long_are_told(monkeypatch):
-    monkeypatch.setattr(clustering, "SOON", 0.0)
-    monkeypatch.setattr(clustering, "EVERY", 0.0)
-    numbers = iter([2, 3, 3, 7])
-    reached = threading.Event()
+def test_iterations_are_told(monkeypatch):
+    counts, told = [], clustering.ProgressBar
+    monkeypatch.setattr(
+        clustering, "ProgressBar", lambda *args, **options: counts.append(args[0]) or told(*args, **options)
+    )
+    monkeypatch.setattr(told, "add", lambda bar, count: counts.append(count))
+    kmeans(blobs()[0], 4, seed=0, iterations=9, restarts=2)
+    # Of both restarts, which end where no point has moved.
+    assert counts[0] == 18 and counts[1:] == [1] * len(counts[1:]) and 2 < len(counts) < 18
 
-    def done():
-        number = next(numbers, None)
-        if number is None:
-            reached.set()
-        return 7 if number is None else number
 
-    bars = []
-
-    class Bar:
-        def __init__(self, total, unit, done):
-            bars.append([total, unit, done])
-
-        def add(self, count):
-            bars[-1].append(count)
-
-    monkeypatch.setattr(clustering, "ProgressBar", Bar)
-    with clustering._progress_shown(done, 6):
-        assert reached.wait(PATIENCE)
-    (bar,) = bars
-    # No more than there are, and all of them at the end.
-    assert bar[:3] == [6, "K-means iteration", 2] and bar[3:6] == [1, 0, 3] and sum(bar[3:]) == 4
+def test_the_clusters_are_those_of_faiss():
+    points, _ = blobs(clusters=40, size=12)
+    points += np.random.default_rng(1).normal(scale=6.0, size=points.shape).astype(np.float32)
+    for clusters in (7, 40, 300):
+        found, centroids = kmeans(points, clusters, seed=4)
+        options = {"niter": 50, "seed": 4, "max_points_per_centroid": len(points), "min_points_per_centroid": 1}
+        expected = faiss.Kmeans(points.shape[1], clusters, **options)
+        expected.train(points)
+        np.testing.assert_array_equal(found, expected.index.search(points, 1)[1][:, 0])
+        np.testing.assert_allclose(centroids, expected.centroids, atol=1e-4)
 
 
 def naive_overlap(before, after, clusters):

@@ -19,7 +19,7 @@ STOPPED_STATUS = 75
 READ_BY_PEOPLE = {*command_help.ASKED_BY, "--helpfull", "--list"}
 
 
-def run(main, arguments="", before=None, others=False):
+def run(main, arguments="", before=None, others=False, imports=True):
     """Runs a command under absl. Expected errors print one line; `--debug` adds the traceback.
 
     Args:
@@ -27,6 +27,7 @@ def run(main, arguments="", before=None, others=False):
         arguments: name of the positional arguments in `--help`, such as `FLAGFILE...`. If given, `main` receives the
             list of them, and is called without TensorFlow.
         before: function without arguments, called before TensorFlow is imported, which takes some seconds.
+        imports: whether TensorFlow is imported before `main`; if not, `main` calls `import_package` where it is needed.
         others: whether `main` also receives flags that the command does not have, among the positional arguments.
     """
 
@@ -39,7 +40,7 @@ def run(main, arguments="", before=None, others=False):
         try:
             if before:
                 before()
-            if not arguments:
+            if imports and not arguments:
                 import_package()
             startup.raise_on_interrupt()
             main(given[1:]) if arguments else main()

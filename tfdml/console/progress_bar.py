@@ -26,20 +26,23 @@ class ProgressBar:
     """
 
     def __init__(self, total, unit, done=0, verbose=None, every=EVERY):
-        # Here, because it takes seconds, and not every command has loaded it.
-        import keras
-
         self.total, self.unit, self.done, self.every = total, unit, done, every
         self.verbose = verbosity() if verbose is None else verbose
-        self._bar = keras.utils.Progbar(total, verbose=int(self.verbose == 1), unit_name=unit)
-        self._bar.add(done)
+        self._bar = None
+        if self.verbose == 1:
+            # Here, because it takes seconds, and not every command has loaded it.
+            import keras
+
+            self._bar = keras.utils.Progbar(total, unit_name=unit)
+            self._bar.add(done)
         self._speed = Speed()
         self._printed = time.monotonic()
 
     def add(self, count):
         """Counts `count` more as done."""
         self.done += count
-        self._bar.add(count)
+        if self._bar:
+            self._bar.add(count)
         self._speed.add(count)
         now = time.monotonic()
         if self.verbose == 2 and now - self._printed >= self.every:
@@ -48,7 +51,8 @@ class ProgressBar:
 
     def end(self):
         """Ends a bar whose total nobody knew."""
-        self._bar.update(self.done, finalize=True)
+        if self._bar:
+            self._bar.update(self.done, finalize=True)
 
     def _line(self):
         count = f"{self.done:,}" if self.total is None else f"{self.done:,}/{self.total:,}"

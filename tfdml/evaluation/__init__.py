@@ -1,8 +1,20 @@
 """Evaluation of embeddings."""
 
+import importlib
+from typing import TYPE_CHECKING
+
 from tfdml.evaluation.cost import cost
 from tfdml.evaluation.diversity import diversity
-from tfdml.evaluation.embedder import Embedder
 from tfdml.evaluation.evaluate import evaluate
 
 __all__ = ["Embedder", "cost", "diversity", "evaluate"]
+
+if TYPE_CHECKING:
+    from tfdml.evaluation.embedder import Embedder
+else:
+
+    def __getattr__(name):
+        # On first access, because its import of TensorFlow takes seconds that evaluating files does not need.
+        if name == "Embedder":
+            return importlib.import_module("tfdml.evaluation.embedder").Embedder
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

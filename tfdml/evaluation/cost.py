@@ -2,11 +2,15 @@
 
 import math
 from collections.abc import Sequence
-
-import keras
-import tensorflow as tf
+from typing import TYPE_CHECKING, Any
 
 from tfdml.runtime.keras_internals import graph_of
+
+if TYPE_CHECKING:
+    from keras import Model
+else:
+    # Embeddings are evaluated without Keras.
+    Model = Any
 
 # By operation: the number of kernel axes that are summed over, or the attribute that transposes a matrix.
 KERNELS = {"Conv2D": 3, "DepthwiseConv2dNative": 2}
@@ -17,7 +21,7 @@ NOT_COUNTED = ("Conv3D", "Einsum")
 PASSED_ON = ("Cast", "Identity", "Reshape", "Transpose")
 
 
-def cost(model: keras.Model, input_shape: Sequence[int]) -> dict[str, int | None]:
+def cost(model: Model, input_shape: Sequence[int]) -> dict[str, int | None]:
     """Counts the parameters, and the multiply-adds for one input, from the graph.
 
     Multiply-adds, which papers and libraries mostly call FLOPs, are those of convolutions and matrix products. Pooling,
@@ -31,6 +35,8 @@ def cost(model: keras.Model, input_shape: Sequence[int]) -> dict[str, int | None
     Returns:
         `{"parameters": number, "multiply_adds": number}`, the latter None if the graph has other kinds of products.
     """
+    import tensorflow as tf
+
     inputs = tf.TensorSpec([1, *input_shape], tf.float32)
     if not model.built:
         # Creates the variables, which cannot be created inside a graph.

@@ -1,23 +1,22 @@
 """K-means of embeddings, and matching new clusters to learners."""
 
-import contextlib
-import threading
-
 import numpy as np
 
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.neighbors.lloyd import Lloyd
 
 # Rows that are checked at once, so that memory-mapped embeddings stay on disk.
 ROWS = 8192
-# Seconds after which K-means begins to tell how far it is, and from one look to the next.
-SOON, EVERY = 1.0, 0.5
+# What random numbers of restarts differ by in faiss.
+NEXT = 15_486_557
 
 
 def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1, at_most=False):
-    """Clusters embeddings with faiss' K-means, on a GPU if there is one.
+    """Clusters embeddings by K-means, on GPUs if there are any.
 
-    All rows are used, and the same arguments give the same result.
+    The clusters are those of faiss' K-means with the same seed, but for rounding, where no cluster is ever empty. All
+    rows are used, and the same arguments give the same result.
 
     Args:
         embeddings: `[N, d]`, finite.
@@ -30,26 +29,22 @@ def kmeans(embeddings, clusters, *, seed, iterations=50, restarts=1, at_most=Fal
     Returns:
         The cluster `[N]` of each row, and the centroids `[clusters, d]`.
     """
-    faiss = load_faiss()
-    embeddings = np.ascontiguousarray(embeddings, np.float32)
-    clusters = _possible(embeddings, clusters, at_most)
-    options = {
-        "niter": iterations,
-        "nredo": restarts,
-        "seed": seed,
-        # By default faiss samples 256 points per centroid, and warns below 39.
-        "max_points_per_centroid": len(embeddings),
-        "min_points_per_centroid": 1,
-        "gpu": faiss.get_num_gpus() > 0,
-    }
-    search = faiss.Kmeans(embeddings.shape[1], clusters, **options)
-    # As `search.train` does; its own could not be asked how far it is.
-    clustering = faiss.Clustering(embeddings.shape[1], clusters, search.cp)
-    with _progress_shown(lambda: clustering.iteration_stats.size(), iterations * restarts):
-        clustering.train(embeddings, search.index)
-    _, assignment = search.index.search(embeddings, 1)
-    centroids = faiss.vector_float_to_array(clustering.centroids)
-    return assignment[:, 0].astype(np.int64), centroids.reshape(clusters, -1)
+    points = np.ascontiguousarray(embeddings, np.float32)
+    clusters = _possible(points, clusters, at_most)
+    bar = ProgressBar(iterations * restarts, "K-means iteration", verbose=2)
+    found = []
+    for restart in range(restarts):
+        lloyd = Lloyd(points, points[_starts(points, clusters, seed + 1 + restart * NEXT)])
+        for _ in range(iterations):
+            if not lloyd.assign():
+                break
+            lloyd.move()
+            bar.add(1)
+        else:
+            lloyd.assign()
+        found.append((lloyd.distances.sum(dtype=np.float64), lloyd.assignment, lloyd.centroids))
+    _, assignment, centroids = min(found, key=lambda each: each[0])
+    return assignment, centroids
 
 
 def nearest_centroids(embeddings, centroids):
@@ -62,9 +57,7 @@ def nearest_centroids(embeddings, centroids):
 
 def distinct_count(embeddings):
     """Returns a number of rows that differ from each other: nearly always that of all distinct rows."""
-    # Rows whose products with a random vector differ are distinct; counting these is much faster.
-    direction = np.random.default_rng(0).normal(size=embeddings.shape[1]).astype(np.float32)
-    return len(np.unique(embeddings @ direction))
+    return len(np.unique(_projected(embeddings)))
 
 
 def overlap(before, after, clusters):
@@ -106,36 +99,6 @@ def check_finite(embeddings):
         raise ValueError(f"{len(broken)} of {len(embeddings)} embeddings are not finite; the first is row {broken[0]}.")
 
 
-@contextlib.contextmanager
-def _progress_shown(done, total):
-    """A context that tells how many iterations are done, where they take long.
-
-    Args:
-        done: function that returns the number of iterations done; called in another thread.
-        total: number of all.
-    """
-    ended = threading.Event()
-
-    def tell():
-        if ended.wait(SOON):
-            return
-        shown = min(done(), total)
-        bar = ProgressBar(total, "K-means iteration", done=shown)
-        while not ended.wait(EVERY):
-            now = min(done(), total)
-            bar.add(max(now - shown, 0))
-            shown = max(now, shown)
-        bar.add(total - shown)
-
-    teller = threading.Thread(target=tell, daemon=True)
-    teller.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        teller.join()
-
-
 def _possible(embeddings, clusters, at_most):
     """Returns the number of clusters, after looking at the embeddings."""
     if embeddings.ndim != 2:
@@ -148,3 +111,17 @@ def _possible(embeddings, clusters, at_most):
             "the network maps many images to the same embedding. Train longer before dividing, or use fewer learners."
         )
     return min(clusters, distinct)
+
+
+def _starts(points, clusters, seed):
+    """Returns the random rows where centroids are at first: those of faiss, but none twice."""
+    faiss, order = load_faiss(), np.empty(len(points), np.int32)
+    faiss.rand_perm(faiss.swig_ptr(order), len(order), seed)
+    _, first = np.unique(_projected(points)[order], return_index=True)
+    return order[np.sort(first)[:clusters]]
+
+
+def _projected(embeddings):
+    """Returns a number for each row. Rows whose numbers differ are distinct; comparing these is much faster."""
+    direction = np.random.default_rng(0).normal(size=embeddings.shape[1]).astype(np.float32)
+    return embeddings @ direction

@@ -4,12 +4,15 @@ import dataclasses
 import functools
 import json
 from collections.abc import Callable
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import tensorflow as tf
 
-from tfdml.runtime.devices import is_multi_worker, worker_of
+if TYPE_CHECKING:
+    from tensorflow.distribute import Strategy
+else:
+    # A process alone needs no TensorFlow.
+    Strategy = Any
 
 # Bytes that a worker sends at once: TensorFlow holds several copies of what all send, and larger pieces are no faster.
 PIECE = 2**22
@@ -39,8 +42,10 @@ class Workers:
     exchange: Callable | None = None
 
     @classmethod
-    def of(cls, strategy: tf.distribute.Strategy) -> Self:
+    def of(cls, strategy: Strategy) -> Self:
         """Returns the workers of a `tf.distribute.Strategy`."""
+        from tfdml.runtime.devices import is_multi_worker, worker_of
+
         return cls(*worker_of(strategy), _exchange_of(strategy)) if is_multi_worker(strategy) else cls()
 
     def share(self, count: int) -> range:
@@ -111,6 +116,7 @@ ALONE = Workers()
 @functools.lru_cache(maxsize=1)
 def _exchange_of(strategy):
     """Returns the function by which the workers of a strategy exchange vectors."""
+    import tensorflow as tf
 
     # `gather` copies bits on CPUs and GPUs alike, also those of -0 and NaN, where a sum with zeros, as by `all_reduce`,
     # would not, and would send twice as much. In a function for each type, because TensorFlow traces it anew for each
@@ -125,6 +131,8 @@ def _exchange_of(strategy):
 
 def _message_of(error):
     """Returns what other workers must know of an error."""
+    import tensorflow as tf
+
     if isinstance(error, tf.errors.OpError):
         return {"code": error.error_code, "text": error.message[:MOST_TOLD]}
     return {"code": None, "text": str(error)[:MOST_TOLD]}
@@ -132,6 +140,8 @@ def _message_of(error):
 
 def _error_of(notice):
     """The error to raise where another worker has failed: of TensorFlow's kind if its own was, else `WorkerFailed`."""
+    import tensorflow as tf
+
     code, text = notice["error"]["code"], f"Worker {notice['worker']} failed: {notice['error']['text']}"
     if code is None:
         return WorkerFailed(text)

@@ -1,9 +1,12 @@
 """Which processors multiply in half precision."""
 
+import sys
+
+import numpy as np
 import pytest
 import tensorflow as tf
 
-from tfdml.evaluation.ranks import half_products
+from tfdml.evaluation.ranks import half_products, products
 
 
 @pytest.fixture
@@ -38,3 +41,12 @@ def test_sums_in_bfloat16_are_noticed(is_fast, monkeypatch):
     assert is_fast()
     monkeypatch.setattr(tf, "matmul", lambda *args, **options: tf.fill([64, 64], tf.cast(256, tf.bfloat16)))
     assert not is_fast()
+
+
+def test_tensorflow_is_used_where_it_is_loaded_or_worth_it(monkeypatch):
+    vectors = np.zeros((40, 8), np.float32)
+    assert products.may_use_tensorflow(vectors)
+    monkeypatch.delitem(sys.modules, "tensorflow")
+    assert not products.may_use_tensorflow(vectors)
+    monkeypatch.setattr(products, "MANY", 40 * 40 * 8)
+    assert products.may_use_tensorflow(vectors) and not products.may_use_tensorflow(vectors[:39])

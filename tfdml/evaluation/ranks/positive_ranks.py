@@ -15,7 +15,7 @@ from tfdml.evaluation.ranks.computed_ahead import one_ahead
 from tfdml.evaluation.ranks.exact_counts import ExactCounts
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.ranks.float_counts import FloatCounts
-from tfdml.evaluation.ranks.half_counts import HalfCounts
+from tfdml.evaluation.ranks.products import may_use_tensorflow
 from tfdml.evaluation.ranks.query_block import QueryBlock
 
 # Gallery rows that are compared at once.
@@ -88,9 +88,13 @@ class _Gallery:
         classes = search.labels.max(initial=-1) + 2
         self.starts = np.searchsorted(labels, np.arange(classes))
         floats = FloatCounts(vectors)
-        half = HalfCounts.of(floats, depths)
         # The fastest first. What one leaves in doubt the next one counts.
-        self.levels = [*([half] if half else []), floats, ExactCounts(vectors)]
+        self.levels = [floats, ExactCounts(vectors)]
+        if may_use_tensorflow(vectors.vectors):
+            from tfdml.evaluation.ranks.half_counts import HalfCounts
+
+            half = HalfCounts.of(floats, depths)
+            self.levels[:0] = [half] if half else []
         self.first_level = 0
 
     def split(self, queries, size, positives):

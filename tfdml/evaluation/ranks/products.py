@@ -1,9 +1,12 @@
 """Inner products in float32, on all GPUs if there are any."""
 
 import contextlib
+import sys
 
 import numpy as np
-import tensorflow as tf
+
+# From so many products of numbers on, TensorFlow may save more seconds than its import takes.
+MANY = 2**40
 
 
 class Products:
@@ -15,7 +18,7 @@ class Products:
 
     def __init__(self, vectors):
         self.vectors = vectors
-        self.devices = gpus()
+        self.devices = gpus() if may_use_tensorflow(vectors) else []
         self._on_device = {}
 
     def __call__(self, queries, rows, out):
@@ -31,6 +34,8 @@ class Products:
                 part[:] = product.numpy()
 
     def _begin(self, device, queries, rows):
+        import tensorflow as tf
+
         with tf.device(device):
             # Sent once, not with every block of queries.
             if (device, rows.start) not in self._on_device:
@@ -38,14 +43,23 @@ class Products:
             return tf.matmul(queries, self._on_device[device, rows.start], transpose_b=True)
 
 
+def may_use_tensorflow(vectors):
+    """Returns whether TensorFlow is imported, or worth it to compare all of vectors `[N, d]` with each other."""
+    return "tensorflow" in sys.modules or vectors.size * len(vectors) >= MANY
+
+
 def gpus():
     """Returns the names of the GPUs."""
+    import tensorflow as tf
+
     return [gpu.name for gpu in tf.config.list_logical_devices("GPU")]
 
 
 @contextlib.contextmanager
 def _all_of_float32():
     """Without TensorFloat-32, which rounds to 10 bits: too many similarities would be near thresholds."""
+    import tensorflow as tf
+
     enabled = tf.config.experimental.tensor_float_32_execution_enabled()
     tf.config.experimental.enable_tensor_float_32_execution(False)
     try:
