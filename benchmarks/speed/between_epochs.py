@@ -60,23 +60,27 @@ def measured(folder, arguments):
         images = ImageData(ImageSettings(image_size=arguments.size, **settings), strategy)
         return images.evaluation(split, model, again=again)
 
-    embedder, large = Embedder(model, verbose=0), Embedder(model, verbose=0)
-    in_memory = tf.data.Dataset.from_tensor_slices(np.stack(list(batches(again=False)))).cache()
+    def in_memory(dataset):
+        return tf.data.Dataset.from_tensor_slices(np.stack(list(dataset)))
+
     before = batches(again=False, eval_batch_size=MOST_IMAGES)
-    # Traces both functions, for batches of both sizes, and reads the files once.
-    embedder(in_memory, len(split))
-    large(before, len(split))
+    embedder = Embedder(model, verbose=0)
+    pixels, large_pixels = in_memory(batches(again=False)), in_memory(before)
+    # Traces the function, for batches of both sizes.
+    for images in (pixels, large_pixels):
+        embedder(images, len(split))
     found = {}
     for number in range(arguments.rounds):
         kept = batches(again=True)
         passes = {
-            ALONE: (embedder, in_memory),
-            "first evaluation": (embedder, kept),
-            "later evaluations": (embedder, kept),
-            f"batches of {MOST_IMAGES} from files": (large, before),
+            ALONE: pixels,
+            "first evaluation": kept,
+            "later evaluations": kept,
+            f"forward pass alone, batches of {MOST_IMAGES}": large_pixels,
+            f"batches of {MOST_IMAGES} from files": before,
         }
-        for name, (embed, images) in passes.items():
-            found.setdefault(name, []).append(seconds(embed, images, len(split)))
+        for name, images in passes.items():
+            found.setdefault(name, []).append(seconds(embedder, images, len(split)))
         print(f"round {number + 1} of {arguments.rounds}", file=sys.stderr)
     return found
 
