@@ -109,8 +109,7 @@ class ImageData:
     def eval_batch_size(self, side):
         """The batch size of evaluation: the settings', or that which is fast for images with sides of so many pixels.
 
-        A CPU embeds images of 128 pixels a third faster in batches of 32 than of 128, whose features do not stay in
-        its caches: `python -m benchmarks.speed.between_epochs`.
+        Features of larger batches do not stay in a CPU's caches: `python -m benchmarks.speed.between_epochs`.
         """
         if self.settings.eval_batch_size or tf.config.list_logical_devices("GPU"):
             return self.settings.eval_batch_size or MOST_IMAGES
@@ -121,9 +120,7 @@ class ImageData:
         """Whether `--cache` lets prepared images of so many bytes stay in memory; tells it."""
         keeps = self.settings.cache == "auto" and size <= min(self._memory, free_memory() / 4)
         if keeps and self.verbose:
-            print(
-                f"Images of evaluation stay in memory, {size / 2**20:,.0f} MiB; --cache=none prevents it.", flush=True
-            )
+            print(f"Images of evaluation stay in memory, {size / 2**20:,.0f} MiB; not with --cache=none.", flush=True)
         return keeps
 
     def bad_images(self):
