@@ -104,7 +104,7 @@ def training_batches(
     return _deterministic(dataset.prefetch(BATCHES_AHEAD * parts))
 
 
-def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=False, share=range):
+def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=False, share=range, keep=False):
     """Returns batches of the images of all rows in order; the last batch is filled with copies of the last row.
 
     Args:
@@ -112,6 +112,7 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
         batch_size: images in a batch.
         tolerant: whether an image that cannot be read is replaced by zeros; it is an error otherwise.
         share: function from the number of batches to the range of those that this worker makes. Default: all.
+        keep: whether the first complete pass keeps the batches in memory, for the passes after it.
     """
     read, boxes = read or file_reader(split), _boxes(split)
     count = len(split)
@@ -136,7 +137,8 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
         images = _decoded(rows, read, image_of)
     # Of a dataset of unknown length Keras warns at its end that it ran out of data.
     known = tf.data.experimental.assert_cardinality(len(batches))
-    return _deterministic(images.batch(batch_size, drop_remainder=True).apply(known).prefetch(BATCHES_AHEAD))
+    dataset = images.batch(batch_size, drop_remainder=True).apply(known)
+    return _deterministic((dataset.cache() if keep else dataset).prefetch(BATCHES_AHEAD))
 
 
 def _decoded(rows, read, image_of):

@@ -14,40 +14,41 @@ _guided = []
 
 # Commands parse their flags before these imports, see `startup`.
 if startup.begin():
-    startup.import_keras_quietly()
+    with startup.without_collections():
+        startup.import_keras_quietly()
 
-    import keras
+        import keras
 
-    from pipelines.preprocessing import Preprocessing
-    from tfdml import backbones, functional, heads, layers, losses, registry
-    from tfdml.registry import suggestions
-    from tfdml.registry.moved import hand_on
+        from pipelines.preprocessing import Preprocessing
+        from tfdml import backbones, functional, heads, layers, losses, registry
+        from tfdml.registry import suggestions
+        from tfdml.registry.moved import hand_on
 
-    __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry"]
+        __all__ += ["Preprocessing", "backbones", "functional", "heads", "layers", "losses", "registry"]
 
-    # Losses, layers and backbones run on any Keras backend; the rest needs TensorFlow.
-    if keras.backend.backend() == "tensorflow":
-        from tfdml import callbacks, evaluation, methods, optimizers
-        from tfdml.methods import (
-            AttentionEnsemble,
-            DivideAndConquer,
-            EmbeddingModel,
-            MultiHead,
-            Multilevel,
-            MultiTail,
-            Single,
-            memories,
-        )
+        # Losses, layers and backbones run on any Keras backend; the rest needs TensorFlow.
+        if keras.backend.backend() == "tensorflow":
+            from tfdml import callbacks, evaluation, methods, optimizers
+            from tfdml.methods import (
+                AttentionEnsemble,
+                DivideAndConquer,
+                EmbeddingModel,
+                MultiHead,
+                Multilevel,
+                MultiTail,
+                Single,
+                memories,
+            )
 
-        __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail", "Multilevel"]
-        __all__ += ["Single", "memories"]
-        __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers", "reporting"]
-        __all__ += ["serving"]
+            __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail"]
+            __all__ += ["Multilevel", "Single", "memories"]
+            __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
+            __all__ += ["reporting", "serving"]
 
-    _guided = [module for name, module in globals().items() if name in __all__ and isinstance(module, ModuleType)]
-    suggestions.guide(*_guided)
-    hand_on("tfdml.arguments", "tfdml.registry")
-    hand_on("tfdml.memories", "tfdml.methods.memories")
+        _guided = [module for name, module in globals().items() if name in __all__ and isinstance(module, ModuleType)]
+        suggestions.guide(*_guided)
+        hand_on("tfdml.arguments", "tfdml.registry")
+        hand_on("tfdml.memories", "tfdml.methods.memories")
 
 
 # Imported on first access, because their pipelines import the registry from this package.

@@ -1,12 +1,13 @@
 """Seconds from the command to the first training step: `python -m benchmarks.speed.start`, with the extra cpu.
 
-Each round imports TensorFlow and Keras alone, and trains one step of `configs/quickstart.flags`, each in a process of
-its own. Prints a Markdown table with the medians over rounds of each stage, and how many times as long as the import it
-takes. CPU seconds are those of all threads.
+Each round imports TensorFlow and Keras alone, Keras, tfdml, prints the help of training, and trains one step of
+`configs/quickstart.flags`, each in a process of its own. Prints a Markdown table with the medians over rounds of each
+stage, and how many times as long as the import it takes. CPU seconds are those of all threads.
 """
 
 import argparse
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -19,13 +20,21 @@ from benchmarks.markdown import markdown
 
 IMPORT = "`import tensorflow, keras` alone"
 TOTAL = "command to first step"
+ALONE = {
+    IMPORT: ["-c", "import tensorflow, keras"],
+    "`import keras` alone": ["-c", "import keras"],
+    "`import tfdml` alone": ["-c", "import tfdml"],
+    "`--help`": ["-m", "tfdml.train", "--help"],
+}
 EVALUATION = "untrained model's evaluation"
 
 
-def measured(code):
-    """Runs code in a new process, and returns `(when it began, seconds, CPU seconds)`."""
+def measured(arguments):
+    """Runs Python with arguments in a new process, and returns `(when it began, seconds, CPU seconds)`."""
+    # Installed packages are compiled, and so is this one after the first round.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
     ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.exit(f"The process that was measured failed:\n{done.stderr}")
@@ -35,11 +44,12 @@ def measured(code):
 
 def one_round(flags):
     """Returns `(seconds, CPU seconds)` by stage."""
-    _, *alone = measured("import tensorflow, keras")
+    stages = {name: tuple(measured(given)[1:]) for name, given in ALONE.items()}
     with tempfile.TemporaryDirectory() as folder:
         marks, arguments = Path(folder) / "marks.json", [*flags, f"--run_dir={folder}/run"]
-        began, *total = measured(f"from benchmarks.speed.start_worker import main; main({str(marks)!r}, {arguments!r})")
-        stages, before = {IMPORT: tuple(alone)}, (began, 0.0)
+        code = f"from benchmarks.speed.start_worker import main; main({str(marks)!r}, {arguments!r})"
+        began, *total = measured(["-c", code])
+        before = (began, 0.0)
         for stage, *now in json.loads(marks.read_text(encoding="utf-8")):
             stages[stage] = (now[0] - before[0], now[1] - before[1])
             before = now

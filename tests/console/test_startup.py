@@ -1,6 +1,8 @@
 """Packages that a command hides while it imports TensorFlow and Keras."""
 
+import gc
 import importlib
+import subprocess
 import sys
 
 import pytest
@@ -37,6 +39,25 @@ def test_modules_are_imported_without_what_they_hide(monkeypatch):
     for name in ("keras", "tensorflow", "wave"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     with pytest.raises(ModuleNotFoundError):
-        startup.import_keras_quietly({"wave": ("wave",)})
-    startup.import_keras_quietly({"wave": ()})
+        startup.import_keras_quietly(["json", "wave"], ["wave"])
+    startup.import_keras_quietly(["wave"])
     assert "wave" in sys.modules
+
+
+def test_garbage_is_collected_again_after_imports_and_only_where_it_was():
+    with startup.without_collections():
+        assert not gc.isenabled()
+        with startup.without_collections():
+            pass
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+@pytest.mark.slow
+def test_a_command_imports_no_package_that_it_hides():
+    code = (
+        "import sys; sys.argv[0] = 'tfdml'; from tfdml.console import startup; startup.import_package(); "
+        "import tfdml; tfdml.losses.Triplet; print(sorted(set(startup.HIDDEN) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr

@@ -1,5 +1,6 @@
 import io
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -184,3 +185,23 @@ def test_evaluation_keeps_the_order_and_repeats_the_last_row(plain_images, batch
     assert len(dataset) == batches and dataset.element_spec.shape == (batch_size, SIDE, SIDE, 3)
     images = np.concatenate(list(dataset.as_numpy_iterator()))
     np.testing.assert_array_equal(images, plain_images[np.minimum(np.arange(batches * batch_size), 23)])
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_batches_that_are_kept_are_read_once(tmp_path, keep):
+    for row, contents in enumerate(SPLIT.images):
+        (tmp_path / f"{row}.png").write_bytes(contents)
+    paths = [str(tmp_path / f"{row}.png") for row in range(len(SPLIT))]
+    split = Split(np.array(paths, dtype=object), SPLIT.labels)
+    dataset = evaluation_batches(split, PLAIN, batch_size=5, keep=keep)
+    inputs = keras.Input((SIDE, SIDE, 3))
+    model = keras.Model(inputs, keras.layers.Flatten()(inputs))
+    # Keras asks for no more than the last batch.
+    before = model.predict(dataset, verbose=0)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    if keep:
+        np.testing.assert_array_equal(model.predict(dataset, verbose=0), before)
+    else:
+        with pytest.raises(tf.errors.NotFoundError):
+            model.predict(dataset, verbose=0)

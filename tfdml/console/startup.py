@@ -14,11 +14,9 @@ INTERRUPTED_STATUS = 130
 # before they import TensorFlow, so that --help, a mistyped flag and Ctrl-C take effect at once.
 COMMAND_LINES = ("tfdml", "pipelines", "benchmarks.study")
 
-# Modules to import, each with the packages that it is to find missing.
-IMPORTS = {"keras": ()}
-# Those of a command, and packages that it hides meanwhile: TensorFlow and Keras import them where they are
-# installed, for converters, wrappers and galleries, which takes as long again as all the rest.
-COMMAND_IMPORTS = {"tensorflow": ("jax",), "keras": ("matplotlib", "sklearn")}
+# Packages that a command hides while it imports TensorFlow and Keras, which import them where they are installed, for
+# converters, wrappers and galleries: that takes as long again as all the rest. TensorFlow itself imports Keras.
+HIDDEN = ("jax", "matplotlib", "scipy", "sklearn")
 
 # File descriptor of standard error; another one while `import_keras_quietly` captures 2.
 _standard_error = 2
@@ -62,14 +60,22 @@ def import_package():
         _postponed = False
         # TensorFlow uses oneDNN by itself on the newest processors only; on those before it is faster, too.
         os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-        # Collections during the imports would find nothing, and take half a second.
-        gc.disable()
-        try:
-            import_keras_quietly(COMMAND_IMPORTS)
+        with without_collections():
+            import_keras_quietly(["tensorflow", "keras"], HIDDEN)
             importlib.reload(sys.modules["tfdml"])
-        finally:
             # Imported objects are never freed, and every full collection would traverse them for a third of a second.
             gc.freeze()
+
+
+@contextlib.contextmanager
+def without_collections():
+    """Returns a context for imports: collections of garbage would find nothing, and take half a second."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
             gc.enable()
 
 
@@ -97,13 +103,14 @@ def raise_on_interrupt():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def import_keras_quietly(modules=IMPORTS):
+def import_keras_quietly(modules=("keras",), hidden=()):
     """Imports Keras and drops known log noise of its backend from standard error.
 
     TensorFlow's log level does not reach these lines: they are written before its logging is set up.
 
     Args:
-        modules: names of the modules to import, each with the packages that it is to find missing.
+        modules: names of the modules to import.
+        hidden: names of packages that they are to find missing.
     """
     global _standard_error
     import tempfile
@@ -116,8 +123,8 @@ def import_keras_quietly(modules=IMPORTS):
     with tempfile.TemporaryFile() as written:
         os.dup2(written.fileno(), 2)
         try:
-            for module, hidden in modules.items():
-                with _hidden(hidden):
+            with _hidden(hidden):
+                for module in modules:
                     importlib.import_module(module)
         finally:
             os.dup2(_standard_error, 2)

@@ -14,7 +14,7 @@ class Images:
     def check(self, model):
         self.built.append("check")
 
-    def evaluation(self, split, model):
+    def evaluation(self, split, model, again):
         self.built.append(split)
         return split
 

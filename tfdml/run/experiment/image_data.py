@@ -1,6 +1,7 @@
 """Batches of a run's images, as its settings say."""
 
 import functools
+import math
 
 import tensorflow as tf
 
@@ -9,12 +10,18 @@ from pipelines.datasets.cache_folder import cache_folder
 from pipelines.preprocessing import Preprocessing
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import Cache
+from pipelines.reading.free_memory import free_memory
 from pipelines.reading.substitutes import Substitutes
 from pipelines.reading.unreadable import why_unreadable
 from tfdml.run.training.bad_images import BadImages
 from tfdml.runtime.workers import Workers
 
 GIBIBYTE = 2**30
+# Bytes of a number of a prepared image.
+FLOAT = 4
+# Images in a batch of evaluation, and pixels of those that a CPU embeds at once.
+FEWEST_IMAGES, MOST_IMAGES = 8, 128
+PIXELS = 2**19
 
 
 class ImageData:
@@ -30,9 +37,10 @@ class ImageData:
 
     def __init__(self, settings, strategy, *, train=None, seed=0, verbose=0):
         self.settings, self.strategy, self.train, self.seed = settings, strategy, train, seed
+        self._memory, self.verbose = int(settings.cache_memory * GIBIBYTE), verbose
         self._cache = Cache(
             settings.cache,
-            memory=int(settings.cache_memory * GIBIBYTE),
+            memory=self._memory,
             folder=cache_folder(settings.cache_dir),
             tolerant=settings.max_bad_images > 0,
             verbose=verbose,
@@ -55,7 +63,7 @@ class ImageData:
 
     def check(self, model):
         """Traces both transforms where a cache comes first, so that what does not fit together is an error at once."""
-        if self.settings.cache == "none":
+        if self.settings.cache in ("auto", "none"):
             return
         for transform in (self.settings.train_transform, self.settings.test_transform):
             prepare = tf.function(self.preprocessor(model, transform), autograph=False)
@@ -84,15 +92,36 @@ class ImageData:
             return self.strategy.distribute_datasets_from_function(share_of)
         return training_batches(split, sampler, prepare, **options)
 
-    def evaluation(self, split, model, tolerant=False):
+    def evaluation(self, split, model, tolerant=False, again=False):
         """This worker's share of the batches of a split's images, as evaluation sees them.
 
-        An image that cannot be read is an error; with `tolerant` it is zeros where training tolerates some.
+        An image that cannot be read is an error; with `tolerant` it is zeros where training tolerates some. With
+        `again` there are several passes over this dataset, for which images stay in memory where they may.
         """
-        read, prepare = self._cache.through(split, self.preprocessor(model, self.settings.test_transform))
-        share = Workers.of(self.strategy).share
-        options = {"batch_size": self.settings.eval_batch_size, "read": read, "share": share}
+        preprocessor = self.preprocessor(model, self.settings.test_transform)
+        read, prepare = self._cache.through(split, preprocessor)
+        share, size = Workers.of(self.strategy).share, self.eval_batch_size(preprocessor.image_shape[0])
+        batches = len(share(-(-len(split) // size)))
+        keep = again and self._keeps(batches * size * math.prod(preprocessor.image_shape) * FLOAT)
+        options = {"batch_size": size, "read": read, "share": share, "keep": keep}
         return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
+
+    def eval_batch_size(self, side):
+        """The batch size of evaluation: the settings', or that which is fast for images with sides of so many pixels.
+
+        Features of larger batches do not stay in a CPU's caches: `python -m benchmarks.speed.between_epochs`.
+        """
+        if self.settings.eval_batch_size or tf.config.list_logical_devices("GPU"):
+            return self.settings.eval_batch_size or MOST_IMAGES
+        # A power of two.
+        return max(FEWEST_IMAGES, min(MOST_IMAGES, 2 ** int(math.log2(PIXELS / side**2))))
+
+    def _keeps(self, size):
+        """Whether `--cache` lets prepared images of so many bytes stay in memory; tells it."""
+        keeps = self.settings.cache == "auto" and size <= min(self._memory, free_memory() / 4)
+        if keeps and self.verbose:
+            print(f"Images of evaluation stay in memory, {size / 2**20:,.0f} MiB; not with --cache=none.", flush=True)
+        return keeps
 
     def bad_images(self):
         """The callback that counts training images that cannot be read; None where none are tolerated."""
@@ -121,7 +150,7 @@ class Batches:
     def __init__(self, experiment, model, sampler, progress):
         images = experiment.images
         images.check(model)
-        self.evaluation = images.evaluation(experiment.splits.evaluation, model)
+        self.evaluation = images.evaluation(experiment.splits.evaluation, model, again=True)
         self._training = functools.cache(functools.partial(images.training, model, sampler, progress))
         self.training(progress.steps_per_epoch)
 
