@@ -22,7 +22,8 @@ def main(flags, steps, profile=False):
     """
     out = os.dup(1)
     folder = tempfile.mkdtemp()
-    length = [f"--steps={10 * (WARM_UP + steps)}", "--steps_per_epoch=0", "--epochs=0", "--noprojector"]
+    total = 10 * (WARM_UP + steps)
+    length = [f"--steps={total}", f"--steps_per_epoch={total}", "--epochs=0", "--noprojector"]
     sys.argv = ["tfdml.train", *flags, *length, f"--run_dir={folder}/run"]
     # `import tfdml` postpones its imports where a command runs, which it tells by this.
     sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec("tfdml.train", None)
