@@ -2,6 +2,7 @@
 
 import gc
 import importlib
+import os
 import subprocess
 import sys
 
@@ -61,3 +62,16 @@ def test_a_command_imports_no_package_that_it_hides():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
+
+
+@pytest.mark.parametrize("before, after", [(None, "1"), ("0", "0"), ("1", "1")])
+def test_commands_use_onednn_unless_they_are_told_not_to(monkeypatch, before, after):
+    # So that it is there as it was after the test, whatever the command sets.
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", before or "")
+    if before is None:
+        monkeypatch.delenv("TF_ENABLE_ONEDNN_OPTS")
+    monkeypatch.setattr(startup, "_postponed", True)
+    monkeypatch.setattr(startup, "import_keras_quietly", lambda *imports: None)
+    monkeypatch.setattr(importlib, "reload", lambda module: module)
+    startup.import_package()
+    assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == after
