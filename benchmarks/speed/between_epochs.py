@@ -1,8 +1,8 @@
 """Time of an evaluation between epochs: `python -m benchmarks.speed.between_epochs`, with the extra cpu.
 
 Embeds JPEG files as a run does while it trains: in the first evaluation, which decodes them, and in the later ones,
-whose images are in memory; and as earlier versions did each time, in batches of 128. Beside them the forward pass
-alone, on the same batches in memory. Prints a Markdown table of the medians over rounds, all in turn in one process.
+whose images are in memory. Beside them the forward pass alone, on the same batches in memory, and on batches of another
+size. Prints a Markdown table of the medians over rounds, all in turn in one process.
 """
 
 import argparse
@@ -23,6 +23,7 @@ def main():
     parser.add_argument("--images", type=int, default=256, help="number of photos")
     parser.add_argument("--size", type=int, default=128, help="side of the network's images, pixels")
     parser.add_argument("--backbone", default="keras_applications(name='MobileNetV2', alpha=0.35)")
+    parser.add_argument("--other_batch", type=int, default=32, help="the other --eval_batch_size")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -48,7 +49,7 @@ def measured(folder, arguments):
     from tfdml import Single, registry
     from tfdml.console.settings import ImageSettings
     from tfdml.evaluation import Embedder
-    from tfdml.run.experiment.image_data import MOST_IMAGES, ImageData
+    from tfdml.run.experiment.image_data import ImageData
     from tfdml.run.experiment.tensorflow_setup import start_tensorflow
 
     strategy = start_tensorflow("auto", True)
@@ -63,11 +64,12 @@ def measured(folder, arguments):
     def in_memory(dataset):
         return tf.data.Dataset.from_tensor_slices(np.stack(list(dataset)))
 
-    before = batches(again=False, eval_batch_size=MOST_IMAGES)
     embedder = Embedder(model, verbose=0)
-    pixels, large_pixels = in_memory(batches(again=False)), in_memory(before)
+    pixels, others = (
+        in_memory(batches(again=False, **sizes)) for sizes in ({}, {"eval_batch_size": arguments.other_batch})
+    )
     # Traces the function, for batches of both sizes.
-    for images in (pixels, large_pixels):
+    for images in (pixels, others):
         embedder(images, len(split))
     found = {}
     for number in range(arguments.rounds):
@@ -76,8 +78,7 @@ def measured(folder, arguments):
             ALONE: pixels,
             "first evaluation": kept,
             "later evaluations": kept,
-            f"forward pass alone, batches of {MOST_IMAGES}": large_pixels,
-            f"batches of {MOST_IMAGES} from files": before,
+            f"{ALONE}, batches of {arguments.other_batch}": others,
         }
         for name, images in passes.items():
             found.setdefault(name, []).append(seconds(embedder, images, len(split)))

@@ -17,7 +17,7 @@ from tfdml.console.tensorflow_errors import tensorflow_reason
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import one_of
 
-KINDS = ("auto", "none", "bytes", "pixels")
+KINDS = ("none", "bytes", "pixels")
 # Part of the names of caches on disk: raise it when the cached bytes change.
 VERSION = 1
 # Threads that read rows, and rows that wait for a thread.
@@ -31,7 +31,7 @@ class Cache:
 
     Args:
         kind: `bytes` caches files as they are, `pixels` caches images decoded, after those first steps of the
-            transform that do not depend on a seed; `none` and `auto` cache nothing here.
+            transform that do not depend on a seed; `none` caches nothing.
         memory: bytes of memory for all splits together.
         folder: folder for splits that do not fit, where the next run finds them.
         tolerant: whether rows that cannot be read are cached as unreadable; they are an error otherwise.
@@ -49,7 +49,7 @@ class Cache:
             split: `pipelines.datasets.Split`.
             preprocessor: `pipelines.preprocessor.Preprocessor`.
         """
-        if self.kind in ("auto", "none") or (self.kind == "bytes" and split.encoded):
+        if self.kind == "none" or (self.kind == "bytes" and split.encoded):
             return None, preprocessor
         fetch = file_reader(split)
         if self.kind == "bytes":

@@ -52,14 +52,12 @@ class ImageSettings:
     )
     train_transform: str = flag("random_resized_crop(area=(0.5, 1.0))|flip", "Chain of transforms for training images.")
     test_transform: str = flag("resize_short|center_crop", "Chain of transforms for evaluation and serving.")
-    eval_batch_size: int = flag(
-        0, "Batch size of evaluation; 0: 128 on GPUs, and on CPUs less for images above 64 pixels.", lower_bound=0
-    )
-    cache: Literal["auto", "none", "bytes", "pixels"] = flag(
-        "auto",
+    eval_batch_size: int = flag(128, "Batch size of evaluation.", lower_bound=1)
+    cache: Literal["none", "bytes", "pixels"] = flag(
+        "none",
         "What to cache of each image: nothing, its file, or its pixels after the first steps of the transform that do "
-        "the same every time; auto: the prepared images that are evaluated again and again, where they fit into "
-        "--cache_memory and a quarter of the free memory. Results are the same.",
+        "the same every time. With none, only images that are evaluated again and again stay in memory, where they fit "
+        "into --cache_memory and a quarter of what is free. Results are the same.",
     )
     cache_memory: float = flag(
         4.0, "Memory for --cache in GiB; files or pixels that do not fit go to --cache_dir.", lower_bound=0.0

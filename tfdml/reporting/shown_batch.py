@@ -55,7 +55,7 @@ def _training_batch(experiment, model, step):
 def _evaluation_batch(experiment, model, number):
     """The same of a batch of evaluation on the test split."""
     settings, test = experiment.settings.images, experiment.splits.test
-    size = experiment.images.eval_batch_size(experiment.images.preprocessing(model).image_size)
+    size = settings.eval_batch_size
     batches = -(-len(test) // size)
     if number >= batches:
         raise ValueError(f"--step={number}: evaluation has {batches} batches of {size} images, counted from 0.")

@@ -207,7 +207,5 @@ def test_pixels_are_refused_where_a_random_crop_decides_how_they_are_decoded(spl
 
 
 def test_kinds_are_known():
-    with pytest.raises(
-        ValueError, match="Cache expects kind to be one of 'auto', 'none', 'bytes', 'pixels'; received 'disk'"
-    ):
+    with pytest.raises(ValueError, match="Cache expects kind to be one of 'none', 'bytes', 'pixels'; received 'disk'"):
         Cache("disk", memory=0, folder="")

@@ -19,9 +19,6 @@ from tfdml.runtime.workers import Workers
 GIBIBYTE = 2**30
 # Bytes of a number of a prepared image.
 FLOAT = 4
-# Images in a batch of evaluation, and pixels of those that a CPU embeds at once.
-FEWEST_IMAGES, MOST_IMAGES = 8, 128
-PIXELS = 2**19
 
 
 class ImageData:
@@ -63,7 +60,7 @@ class ImageData:
 
     def check(self, model):
         """Traces both transforms where a cache comes first, so that what does not fit together is an error at once."""
-        if self.settings.cache in ("auto", "none"):
+        if self.settings.cache == "none":
             return
         for transform in (self.settings.train_transform, self.settings.test_transform):
             prepare = tf.function(self.preprocessor(model, transform), autograph=False)
@@ -100,27 +97,19 @@ class ImageData:
         """
         preprocessor = self.preprocessor(model, self.settings.test_transform)
         read, prepare = self._cache.through(split, preprocessor)
-        share, size = Workers.of(self.strategy).share, self.eval_batch_size(preprocessor.image_shape[0])
+        share, size = Workers.of(self.strategy).share, self.settings.eval_batch_size
         batches = len(share(-(-len(split) // size)))
         keep = again and self._keeps(batches * size * math.prod(preprocessor.image_shape) * FLOAT)
         options = {"batch_size": size, "read": read, "share": share, "keep": keep}
         return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
 
-    def eval_batch_size(self, side):
-        """The batch size of evaluation: the settings', or that which is fast for images with sides of so many pixels.
-
-        Features of larger batches do not stay in a CPU's caches: `python -m benchmarks.speed.between_epochs`.
-        """
-        if self.settings.eval_batch_size or tf.config.list_logical_devices("GPU"):
-            return self.settings.eval_batch_size or MOST_IMAGES
-        # A power of two.
-        return max(FEWEST_IMAGES, min(MOST_IMAGES, 2 ** int(math.log2(PIXELS / side**2))))
-
     def _keeps(self, size):
         """Whether `--cache` lets prepared images of so many bytes stay in memory; tells it."""
-        keeps = self.settings.cache == "auto" and size <= min(self._memory, free_memory() / 4)
+        keeps = self.settings.cache == "none" and size <= min(self._memory, free_memory() / 4)
         if keeps and self.verbose:
-            print(f"Images of evaluation stay in memory, {size / 2**20:,.0f} MiB; not with --cache=none.", flush=True)
+            print(
+                f"Images of evaluation stay in memory, {size / 2**20:,.0f} MiB; not with --cache_memory=0.", flush=True
+            )
         return keeps
 
     def bad_images(self):
