@@ -4,10 +4,10 @@ import keras
 import numpy as np
 import pytest
 
-from tfdml.backbones import GoogLeNet
+from tfdml.backbones import GoogLeNet, Small
 from tfdml.evaluation import cost
 from tfdml.layers import LocalResponseNorm
-from tfdml.methods import AttentionEnsemble, MultiHead, MultiTail
+from tfdml.methods import AttentionEnsemble, MultiHead, MultiTail, Single
 from tfdml.registry import create
 
 
@@ -42,6 +42,12 @@ def test_products_with_constants_and_other_kinds_do_not_count():
     assert cost(model, (5, 8, 3)) == {"parameters": 12, "multiply_adds": 5 * 8 * 12}
     model = keras.Model(inputs, keras.ops.einsum("bhwc,bhwd->bcd", features, features))
     assert cost(model, (5, 8, 3)) == {"parameters": 12, "multiply_adds": None}
+
+
+def test_a_convolution_with_batch_norm_counts_once_in_a_method():
+    backbone = Small(width=8)
+    inside, features = multiply_adds(backbone, (32, 32, 3)), backbone.output.shape[-1]
+    assert multiply_adds(Single(backbone, embedding_size=16), (32, 32, 3)) == inside + features * 16
 
 
 # In units of 1e9, with the classifier, for images of 224 pixels.

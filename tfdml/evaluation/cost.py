@@ -57,9 +57,15 @@ def cost(model: Model, input_shape: Sequence[int]) -> dict[str, int | None]:
 
 
 def _operations(graph):
-    """Returns the operations of a graph, and of the functions it calls."""
-    for operation in graph.get_operations():
+    """Returns the operations that a graph's outputs depend on, and those of the functions it calls: no others run."""
+    left, seen = [output.op for output in graph.outputs], set()
+    while left:
+        operation = left.pop()
+        if operation.name in seen:
+            continue
+        seen.add(operation.name)
         yield operation
+        left += [each.op for each in operation.inputs]
         if operation.type in CALLS:
             yield from _operations(graph_of(graph, operation.get_attr("f").name))
 
