@@ -7,18 +7,15 @@ turns; and of so few images that only the start counts.
 
 import argparse
 import json
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.markdown import markdown
 from benchmarks.speed.evaluation_worker import THEIRS, embeddings_of
+from benchmarks.speed.processes import run_python
 
 PEER = """
 import json, sys
@@ -35,32 +32,22 @@ OTHERS = {**THEIRS, "NMI": "nmi"}
 FEW = 300
 
 
-def measured(command):
-    """Runs a command; returns its seconds, its CPU seconds, and the JSON of its last line."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
-    seconds, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        sys.exit(f"The command that was measured failed:\n{done.stderr}")
-    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return seconds, cpu, json.loads(done.stdout.splitlines()[-1])
-
-
 def one_round(files, metrics):
-    """Returns what `measured` does, of tfdml and of the peer."""
+    """Returns the `Measured` of tfdml and of the peer."""
     embeddings, labels = map(str, files)
     ours = ["-m", "tfdml.evaluate", f"--embeddings={embeddings}", f"--labels={labels}"]
     ours += [f"--metrics={','.join(OTHERS[metric] for metric in metrics)}"]
-    return measured(ours), measured(["-c", PEER, embeddings, labels, ",".join(metrics)])
+    return run_python(*ours), run_python("-c", PEER, embeddings, labels, ",".join(metrics))
 
 
 def row(name, rounds, metrics):
     """The table's row of some rounds: medians, and ratios of tfdml to the peer in the same round."""
     cells = [name]
-    for kind in (0, 1):
-        cells += [f"{statistics.median(each[side][kind] for each in rounds):.1f}" for side in (0, 1)]
-        cells.append(f"{statistics.median(ours[kind] / theirs[kind] for ours, theirs in rounds):.2f}")
-    ours, theirs = (side[2] for side in rounds[0])
+    for clock in ("seconds", "cpu_seconds"):
+        sides = [[getattr(each, clock) for each in side] for side in zip(*rounds, strict=True)]
+        cells += [f"{statistics.median(side):.1f}" for side in sides]
+        cells.append(f"{statistics.median(ours / theirs for ours, theirs in zip(*sides, strict=True)):.2f}")
+    ours, theirs = (json.loads(side.printed.splitlines()[-1]) for side in rounds[0])
     print(name, {OTHERS[each]: (round(ours[OTHERS[each]], 4), round(theirs[each], 4)) for each in metrics}, flush=True)
     return cells
 

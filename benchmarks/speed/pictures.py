@@ -22,10 +22,10 @@ def picture(seed):
     return file.getvalue()
 
 
-def write_pictures(folder, count):
-    """Writes what is not there yet."""
+def write_pictures(folder, count, first=0):
+    """Writes the pictures of so many seeds, from the first on, that are not there yet."""
     folder.mkdir(parents=True, exist_ok=True)
-    for seed in range(count):
+    for seed in range(first, first + count):
         path = folder / f"{seed:05}.jpg"
         if not path.exists():
             path.write_bytes(picture(seed))

@@ -7,16 +7,12 @@ stage, and how many times as long as the import it takes. CPU seconds are those 
 
 import argparse
 import json
-import os
-import resource
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
 
 from benchmarks.markdown import markdown
+from benchmarks.speed.processes import run_python
 
 IMPORT = "`import tensorflow, keras` alone"
 TOTAL = "command to first step"
@@ -29,26 +25,13 @@ ALONE = {
 EVALUATION = "untrained model's evaluation"
 
 
-def measured(arguments):
-    """Runs Python with arguments in a new process, and returns `(when it began, seconds, CPU seconds)`."""
-    # Installed packages are compiled, and so is this one after the first round.
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
-    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=environment)
-    ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    if done.returncode:
-        sys.exit(f"The process that was measured failed:\n{done.stderr}")
-    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
-    return began, ended - began, cpu
-
-
 def one_round(flags):
     """Returns `(seconds, CPU seconds)` by stage."""
-    stages = {name: tuple(measured(given)[1:]) for name, given in ALONE.items()}
+    stages = {name: run_python(*given)[1:3] for name, given in ALONE.items()}
     with tempfile.TemporaryDirectory() as folder:
         marks, arguments = Path(folder) / "marks.json", [*flags, f"--run_dir={folder}/run"]
         code = f"from benchmarks.speed.start_worker import main; main({str(marks)!r}, {arguments!r})"
-        began, *total = measured(["-c", code])
+        began, *total, _ = run_python("-c", code)
         before = (began, 0.0)
         for stage, *now in json.loads(marks.read_text(encoding="utf-8")):
             stages[stage] = (now[0] - before[0], now[1] - before[1])

@@ -1,11 +1,10 @@
 """Runs `python -m tfdml.train` up to its first step, and writes when each stage ended."""
 
-import importlib.machinery
 import json
 import os
-import runpy
-import sys
 import time
+
+from benchmarks.speed import training_command
 
 MARKS = []
 
@@ -17,21 +16,12 @@ def main(path, arguments):
         path: path of the JSON file.
         arguments: the command's arguments.
     """
-    sys.argv = ["tfdml.train", *arguments]
-    # `import tfdml` postpones its imports where a command runs, which it tells by this.
-    sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec("tfdml.train", None)
-    from tfdml.console import startup
 
-    import_package = startup.import_package
-
-    def marking():
-        mark("Python and flags")
-        import_package()
+    def imported():
         mark_run(path)
         mark("imports")
 
-    startup.import_package = marking
-    runpy.run_module("tfdml.train", run_name="__main__", alter_sys=True)
+    training_command.train(arguments, imported, before=lambda: mark("Python and flags"))
 
 
 def mark_run(path):

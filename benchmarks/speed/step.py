@@ -11,15 +11,14 @@ which both train in turn.
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 from benchmarks.markdown import markdown
-from benchmarks.speed.pictures import picture
+from benchmarks.speed.pictures import write_pictures
+from benchmarks.speed.processes import run_python
 
 # Our backbone, and the one of torchvision.
 NETWORKS = {"MobileNetV2": ("keras_applications(name='MobileNetV2')", "mobilenet_v2"), "ResNet-18": ("resnet18",) * 2}
@@ -41,38 +40,24 @@ CASES = {
 
 
 def photos(folder):
-    """The folder with a folder of JPEG files for each class; written once."""
-    for number in range(CLASSES * IMAGES):
-        path = folder / "photos" / f"{number // IMAGES:03}" / f"{number:05}.jpg"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            path.write_bytes(picture(number))
-    return folder / "photos"
+    """Flags of a data set with a folder of JPEG files for each class, which are written once."""
+    for number in range(CLASSES):
+        write_pictures(folder / "photos" / f"{number:03}", IMAGES, first=number * IMAGES)
+    return ["--dataset=folder(test_classes=0.3)", f"--data_dir={folder / 'photos'}"]
 
 
 def answer(module, **question):
-    """What a module of `benchmarks.speed` answers in a process of its own."""
+    """Returns the answer of a module of `benchmarks.speed`, in a process of its own."""
     code = f"from benchmarks.speed.{module} import main; main(**{question!r})"
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "TMPDIR": folder}
-        )
-    if done.returncode:
-        sys.exit(f"The process that was measured failed:\n{done.stderr}")
-    return json.loads(done.stdout.splitlines()[-1])
+        return json.loads(run_python("-c", code, TMPDIR=folder).printed.splitlines()[-1])
 
 
-def compared(name, size, folder, steps, rounds):
+def compared(name, size, dataset, steps, rounds):
     """A row of the table: seconds of both and their ratio."""
     ours, theirs = NETWORKS[name]
-    flags = [
-        f"--backbone={ours}",
-        f"--image_size={size}",
-        "--dataset=folder(test_classes=0.3)",
-        f"--data_dir={folder}",
-        *FINE_TUNING,
-    ]
-    torch = {"name": theirs, "size": size, "folder": str(folder)}
+    flags = [f"--backbone={ours}", f"--image_size={size}", *FINE_TUNING, *dataset]
+    torch = {"name": theirs, "size": size, "folder": dataset[-1].partition("=")[2]}
     ways = [{"channels_last": last, "workers": workers} for last in (False, True) for workers in (1, 2)]
     best = min(ways, key=lambda way: answer("step_of_torch", **torch, **way, steps=3)["seconds"])
     print(f"{name}, {size} px: torch with {best}", file=sys.stderr, flush=True)
@@ -88,16 +73,15 @@ def compared(name, size, folder, steps, rounds):
     return cells
 
 
-def profiled(name, folder, steps):
+def profiled(name, dataset, steps):
     """Rows of the table of a case: each part's CPU and wall time."""
-    flags = (
-        CASES[name]
-        if CASES[name][0].startswith(TOYCARS)
-        else [*CASES[name], "--dataset=folder(test_classes=0.3)", f"--data_dir={folder}"]
-    )
+    flags = CASES[name] if CASES[name][0].startswith(TOYCARS) else [*CASES[name], *dataset]
     parts = answer("step_worker", flags=flags, steps=steps, profile=True)["parts"]
-    return [[name if place == 0 else "", part, f"{1000 * cpu:.0f}", f"{1000 * wall:.0f}"]
-            for place, (part, cpu, wall) in enumerate(parts)]  # fmt: skip
+    first = [name] + [""] * (len(parts) - 1)
+    return [
+        [case, part, f"{1000 * cpu:.0f}", f"{1000 * wall:.0f}"]
+        for case, (part, cpu, wall) in zip(first, parts, strict=True)
+    ]
 
 
 def main():
@@ -110,14 +94,13 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="how often both are measured in turn")
     parser.add_argument("--folder", default="runs/benchmarks/step", help="where photos are written, and kept")
     arguments = parser.parse_args()
-    folder = photos(Path(arguments.folder))
+    dataset = photos(Path(arguments.folder))
     if arguments.profile:
-        names = [name for name in CASES if name in arguments.cases]
-        rows = [row for name in names for row in profiled(name, folder, arguments.steps)]
+        rows = [row for name in CASES if name in arguments.cases for row in profiled(name, dataset, arguments.steps)]
         print(markdown(["case", "part", "CPU, ms", "wall, ms"], rows))
         return
     rows = [
-        compared(name, int(size), folder, arguments.steps, arguments.rounds)
+        compared(name, int(size), dataset, arguments.steps, arguments.rounds)
         for name in arguments.networks.split(",")
         for size in arguments.sizes.split(",")
     ]

@@ -5,10 +5,10 @@ import resource
 import time
 
 from benchmarks.speed import torchvision_operators
+from benchmarks.speed.input_pipeline_worker import MEAN, STD
+from benchmarks.speed.step_worker import WARM_UP
 
 CLASSES, PER_CLASS, DIMENSIONS = 16, 4, 128
-WARM_UP = 4
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def loader(folder, size, workers, batches):
@@ -46,12 +46,10 @@ def network(name):
     return body
 
 
-def cpu_seconds():
-    """Of this process and of those that load images, as far as these have ended."""
-    return sum(
-        used.ru_utime + used.ru_stime
-        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    )
+def cpu_seconds_of_workers():
+    """Those of the processes that load images, as far as these have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main(name, size, folder, channels_last, workers, steps):
@@ -64,7 +62,6 @@ def main(name, size, folder, channels_last, workers, steps):
     miner = miners.TripletMarginMiner(margin=0.2, type_of_triplets="semihard")
     loss, optimizer = losses.TripletMarginLoss(margin=0.2), torch.optim.Adam(body.parameters(), 1e-4)
     marks = []
-    # What the loader's processes took is known once they have ended: a run of few steps is subtracted.
     batches = loader(folder, size, workers, WARM_UP + steps)
     for images, labels in batches:
         optimizer.zero_grad()
@@ -73,8 +70,9 @@ def main(name, size, folder, channels_last, workers, steps):
         optimizer.step()
         marks.append((time.perf_counter(), time.process_time()))
     seconds, own = ((last - first) / steps for first, last in zip(marks[WARM_UP - 1], marks[-1], strict=True))
-    before = cpu_seconds() - time.process_time()
+    # It is known only once they have ended.
+    before = cpu_seconds_of_workers()
     batches._iterator._shutdown_workers()
-    of_workers = (cpu_seconds() - time.process_time() - before) / (WARM_UP + steps)
+    of_workers = (cpu_seconds_of_workers() - before) / (WARM_UP + steps)
     del declared
     print(json.dumps({"seconds": seconds, "cpu_seconds": own + of_workers}))

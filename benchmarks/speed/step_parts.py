@@ -1,11 +1,9 @@
-"""What the parts of a training step take, for `step`."""
+"""Measures the parts of a training step, for `step`."""
 
 import os
 import time
 
 import tensorflow as tf
-
-from tfdml.methods.step.replicas import apply_summed_gradients
 
 REPEATS = 5
 
@@ -33,7 +31,7 @@ def parts(model, dataset, whole):
         return backward(lambda learners: tf.reduce_mean(model.loss_values(batch, learners, True)))
 
     def optimizer():
-        apply_summed_gradients(model.optimizer, zeros, variables)
+        model.apply_gradients(batch, zeros)
         return model.optimizer.iterations + 0
 
     functions = {
@@ -45,13 +43,12 @@ def parts(model, dataset, whole):
     }
     took = {name: measured(tf.function(each, autograph=False)) for name, each in functions.items()}
     took["input"] = measured_input(dataset)
-    statistics = [took["step"][clock] - took["loss"][clock] - took["optimizer"][clock] for clock in (0, 1)]
     rows = {
         "input": took["input"],
         "forward": took["forward"],
         "backward": less(took["backward"], took["forward"]),
         "loss": less(took["loss"], took["backward"]),
-        "statistics": statistics,
+        "statistics": less(less(took["step"], took["loss"]), took["optimizer"]),
         "optimizer": took["optimizer"],
         "the rest of a step": less(whole, [took["step"][0] + took["input"][0], took["step"][1]]),
         "step": whole,

@@ -1,13 +1,12 @@
 """Trains as `python -m tfdml.train` does, and measures its steps, for `step`."""
 
 import contextlib
-import importlib.machinery
 import json
 import os
-import runpy
-import sys
 import tempfile
 import time
+
+from benchmarks.speed import training_command
 
 WARM_UP = 4
 
@@ -24,20 +23,9 @@ def main(flags, steps, profile=False):
     folder = tempfile.mkdtemp()
     total = 10 * (WARM_UP + steps)
     length = [f"--steps={total}", f"--steps_per_epoch={total}", "--epochs=0", "--noprojector"]
-    sys.argv = ["tfdml.train", *flags, *length, f"--run_dir={folder}/run"]
-    # `import tfdml` postpones its imports where a command runs, which it tells by this.
-    sys.modules["__main__"].__spec__ = importlib.machinery.ModuleSpec("tfdml.train", None)
-    from tfdml.console import startup
-
-    import_package = startup.import_package
-
-    def imported():
-        import_package()
-        watch(steps, profile, out)
-
-    startup.import_package = imported
+    arguments = [*flags, *length, f"--run_dir={folder}/run"]
     with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
-        runpy.run_module("tfdml.train", run_name="__main__", alter_sys=True)
+        training_command.train(arguments, lambda: watch(steps, profile, out))
 
 
 def watch(steps, profile, out):

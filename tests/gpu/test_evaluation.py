@@ -1,4 +1,4 @@
-"""What GPUs compute of an evaluation: ranks that are those of the CPU, bit for bit, and clusters."""
+"""Ranks on GPUs are those of the CPU, bit for bit, and clusters the same."""
 
 import numpy as np
 import pytest

@@ -94,7 +94,8 @@ class _Gallery:
             from tfdml.evaluation.ranks.half_counts import HalfCounts
 
             half = HalfCounts.of(floats, depths)
-            self.levels[:0] = [half] if half else []
+            if half:
+                self.levels.insert(0, half)
         self.first_level = 0
 
     def split(self, queries, size, positives):

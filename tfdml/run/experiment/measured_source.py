@@ -1,4 +1,4 @@
-"""What `tfdml.evaluate` measures: embeddings, and how. Of files, without TensorFlow."""
+"""`Source`: embeddings and how they are measured. Those of files need no TensorFlow."""
 
 import json
 from typing import NamedTuple

@@ -1,0 +1,37 @@
+"""Runs Python in processes that are measured."""
+
+import os
+import resource
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+
+class Measured(NamedTuple):
+    """A process that has ended.
+
+    Args:
+        began: when it began, seconds since 1970.
+        seconds: how long it took.
+        cpu_seconds: those of all its threads, and of the processes that it waited for.
+        printed: its standard output.
+    """
+
+    began: float
+    seconds: float
+    cpu_seconds: float
+    printed: str
+
+
+def run_python(*arguments, **environment):
+    """Runs Python with arguments, and variables in its environment, in a new process; returns its `Measured`."""
+    # Installed packages are compiled, and so is this one after the first time.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.time()
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env={**kept, **environment})
+    ended, after = time.time(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        sys.exit(f"The process that was measured failed:\n{done.stderr}")
+    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return Measured(began, ended - began, cpu, done.stdout)
