@@ -33,6 +33,7 @@ if startup.begin():
                 AttentionEnsemble,
                 DivideAndConquer,
                 EmbeddingModel,
+                Features,
                 MultiHead,
                 Multilevel,
                 MultiTail,
@@ -41,7 +42,7 @@ if startup.begin():
             )
 
             __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail"]
-            __all__ += ["Multilevel", "Single", "memories"]
+            __all__ += ["Features", "Multilevel", "Single", "memories"]
             __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
             __all__ += ["reporting", "serving"]
 

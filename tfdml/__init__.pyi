@@ -18,6 +18,7 @@ from tfdml.console.version import __version__ as __version__
 from tfdml.methods import AttentionEnsemble as AttentionEnsemble
 from tfdml.methods import DivideAndConquer as DivideAndConquer
 from tfdml.methods import EmbeddingModel as EmbeddingModel
+from tfdml.methods import Features as Features
 from tfdml.methods import MultiHead as MultiHead
 from tfdml.methods import Multilevel as Multilevel
 from tfdml.methods import MultiTail as MultiTail

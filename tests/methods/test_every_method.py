@@ -12,6 +12,7 @@ from tfdml.registry import create, names
 OPTIONS = {
     "attention_ensemble": {"learners": 2},
     "divide_and_conquer": {"learners": 2},
+    "features": {},
     "multi_head": {"learners": 2},
     "multi_tail": {"learners": 2},
     "multilevel": {"reduced": 2, "hidden": 2},

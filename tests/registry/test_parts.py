@@ -31,6 +31,12 @@ def test_what_is_demanded_is_taken(things):
     assert registry.create("thing", "box(width=1, height=5)", demanded, height=5)[2] == 5
 
 
+def test_whether_a_spec_takes_an_argument(things):
+    assert registry.takes("thing", "box(width=1)", "height") and not registry.takes("thing", "nothing", "height")
+    with pytest.raises(ValueError, match="Unknown thing 'bx'"):
+        registry.takes("thing", "bx", "height")
+
+
 @pytest.mark.parametrize(
     "spec, told",
     [

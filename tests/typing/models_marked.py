@@ -29,6 +29,7 @@ tfdml.Single(small, embedding_sise=64)  # marked
 tfdml.Single(small, freeze_batch_norm="statistic")  # marked
 tfdml.Single("small")  # marked
 tfdml.Single(small, head="linear")  # marked
+tfdml.Features(small, embedding_size=64)  # marked
 tfdml.DivideAndConquer(small, cluster_order="round robin")  # marked
 tfdml.DivideAndConquer(small, merge_at="10")  # marked
 tfdml.AttentionEnsemble(small, attention_depths=5)  # marked

@@ -24,6 +24,7 @@ single = tfdml.Single(small, embedding_size=64, head=head, freeze_batch_norm="st
 of_keras = tfdml.Single(
     keras.Sequential(), name="embedder", preprocessing=tfdml.Preprocessing.of(small, transform="warp")
 )
+features_alone = tfdml.Features(small, head=head, freeze_batch_norm="all", preprocessing=single.preprocessing)
 divided = tfdml.DivideAndConquer(small, learners=4, data_split="kmeans", merge_at=10, finetune="embedding")
 masked = tfdml.AttentionEnsemble(googlenet, learners=8, branch="pool3", attention_depth=5)
 heads = tfdml.MultiHead(googlenet, 256, learners=4, attention=True)

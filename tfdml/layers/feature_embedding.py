@@ -40,14 +40,9 @@ class FeatureEmbedding(keras.layers.Layer):
         Returns:
             `[B, h, w, D]` and `[B, D]`: the sum of all over positions, and the rest, are the output in inference.
         """
-        if not isinstance(self.features, PooledFeatures):
-            raise ValueError(
-                "Expected a head that pools features, and does nothing else but a norm, to tell positions apart; "
-                f"received {type(self.features).__name__}."
-            )
-        parts, offset = self.features.places(features)
+        parts, rest = pooled_places(self.features, features)
         kernel, bias = ops.convert_to_tensor(kernel), ops.convert_to_tensor(bias)
-        return ops.matmul(parts, kernel), ops.matmul(ops.ones((parts.shape[0], 1)) * offset, kernel) + bias
+        return ops.matmul(parts, kernel), ops.matmul(rest, kernel) + bias
 
     def get_config(self):
         features = keras.saving.serialize_keras_object(self.features)
@@ -56,6 +51,21 @@ class FeatureEmbedding(keras.layers.Layer):
     @classmethod
     def from_config(cls, config):
         return cls(**{**config, "features": keras.saving.deserialize_keras_object(config["features"])})
+
+
+def pooled_places(layer: keras.layers.Layer, features: Tensor) -> tuple[Tensor, Tensor]:
+    """Returns what each position of `[B, h, w, c]` contributes to a layer that pools, and the rest.
+
+    Returns:
+        `[B, h, w, c]` and `[B, c]`, see `PooledFeatures.places`.
+    """
+    if not isinstance(layer, PooledFeatures):
+        raise ValueError(
+            "Expected a head that pools features, and does nothing else but a norm, to tell positions apart; "
+            f"received {type(layer).__name__}."
+        )
+    parts, offset = layer.places(features)
+    return parts, ops.ones((parts.shape[0], 1)) * offset
 
 
 def at_unit_length(parts, rest, wanted=True):

@@ -3,6 +3,7 @@
 from tfdml.methods.attention_ensemble import AttentionEnsemble
 from tfdml.methods.divide_and_conquer import DivideAndConquer
 from tfdml.methods.embedding_model import EmbeddingModel
+from tfdml.methods.features import Features
 from tfdml.methods.member_ensemble import MemberEnsemble
 from tfdml.methods.multi_head import MultiHead
 from tfdml.methods.multi_tail import MultiTail
@@ -13,6 +14,7 @@ __all__ = [
     "AttentionEnsemble",
     "DivideAndConquer",
     "EmbeddingModel",
+    "Features",
     "MemberEnsemble",
     "MultiHead",
     "MultiTail",

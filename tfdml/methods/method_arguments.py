@@ -51,12 +51,12 @@ class EvaluateArguments(TypedDict, total=False):
     return_dict: bool
 
 
-METHOD = {
+FEATURES = {
     "backbone": instance(keras.Layer, "a Keras model"),
-    "embedding_size": integer(1),
     "head": instance(Head, "a head of tfdml.heads"),
     "freeze_batch_norm": one_of(*WHICH),
 }
+METHOD = {**FEATURES, "embedding_size": integer(1)}
 ATTENTION = {"attention_depth": optional(integer(1)), "initial_mask": number(above=0, below=1)}
 ENSEMBLE = {
     **METHOD,

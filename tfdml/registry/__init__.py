@@ -31,6 +31,7 @@ from tfdml.registry.parts import (
     register_sum,
     registered,
     summaries,
+    takes,
 )
 from tfdml.registry.specs import parse
 
@@ -64,5 +65,6 @@ __all__ = [
     "registered",
     "several",
     "summaries",
+    "takes",
     "text",
 ]

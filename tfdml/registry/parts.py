@@ -127,6 +127,11 @@ def create_chain(kind, spec, **offers):
     return [_create(kind, name, arguments, offers) for name, arguments in parse(spec, _taking_first(kind))]
 
 
+def takes(kind, spec, argument):
+    """Returns whether what a spec names has an argument of a name."""
+    return argument in _parameters(_thing(kind, parse(spec, _taking_first(kind))[0][0]))
+
+
 def names(kind):
     """Returns the sorted names of a kind."""
     return sorted(registered(kind))

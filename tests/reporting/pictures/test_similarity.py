@@ -18,6 +18,7 @@ def backbone():
 MODELS = {
     "single": lambda: tfdml.Single(backbone(), embedding_size=12, head=Linear(pooling="max", norm="batch")),
     "unnormalized": lambda: tfdml.Single(backbone(), embedding_size=12, normalize=False),
+    "features": lambda: tfdml.Features(backbone(), head=Linear(pooling="gem", norm="layer")),
     "divided": lambda: tfdml.DivideAndConquer(backbone(), embedding_size=12, learners=3),
     "attention": lambda: tfdml.AttentionEnsemble(backbone(), embedding_size=12, learners=2),
     "heads": lambda: tfdml.MultiHead(backbone(), embedding_size=12, learners=2),

@@ -44,6 +44,12 @@ def test_auto_asks_nothing_of_a_method_that_takes_no_such_argument(monkeypatch):
         embedding_model("--method=plain\n--freeze_batch_norm=statistics")
 
 
+def test_a_method_without_a_linear_layer_takes_no_size():
+    assert embedding_model("--method=features").learners_shape == (1, 4)
+    with pytest.raises(ValueError, match="no argument 'embedding_size', which --embedding_size sets"):
+        embedding_model("--method=features\n--embedding_size=64")
+
+
 @pytest.mark.parametrize(
     "spec, size, said",
     [

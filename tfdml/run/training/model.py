@@ -9,6 +9,7 @@ import tensorflow as tf
 from pipelines.preprocessing import image_size_of
 from tfdml import registry
 from tfdml.backbones import Backbone
+from tfdml.console.settings import NetworkSettings
 from tfdml.console.tensorflow_errors import tensorflow_reason
 from tfdml.run.directory.models_on_disk import load_weights
 from tfdml.run.training.batch_pairs import check_pairs
@@ -85,7 +86,11 @@ def _settings_for(backbone, experiment, tell):
 
 def _embedding_model(experiment, network, backbone):
     """The method's model of the backbone, with variables."""
-    arguments = {"backbone": backbone, "embedding_size": network.embedding_size}
+    arguments = {"backbone": backbone}
+    # A method without a linear layer has no such size; another one than the default was asked for.
+    has_size = registry.takes("method", network.method, "embedding_size")
+    if has_size or network.embedding_size != NetworkSettings.embedding_size:
+        arguments["embedding_size"] = network.embedding_size
     if network.freeze_batch_norm != "none":
         arguments["freeze_batch_norm"] = network.freeze_batch_norm
     if network.head != "linear":
