@@ -24,6 +24,8 @@ evaluation = callbacks.RetrievalEvaluation(
     on_evaluation=lambda step, metrics, is_best, seconds: print(step, metrics["recall_at_1"], is_best, seconds),
     average=average,
 )
+initial = callbacks.InitialEmbedding(images, "pca", count=64, verbose=1)
+initial.apply(model)
 batches = tfdml.data.in_order(images, transform=None)
 proxies = callbacks.ImageProxies(batches, labels, seed=1, count=64)
 recluster = callbacks.Recluster(images, labels, WithinClusters(PxK()), steps_per_epoch=10, verbose=1)
@@ -34,6 +36,7 @@ every = [
     guard,
     average,
     evaluation,
+    initial,
     proxies,
     recluster,
     refresh,

@@ -3,6 +3,7 @@
 from tfdml.callbacks.divergence_guard import DivergenceGuard, TrainingDiverged
 from tfdml.callbacks.embedding_callback import EmbeddingCallback
 from tfdml.callbacks.image_proxies import ImageProxies
+from tfdml.callbacks.initial_embedding import InitialEmbedding
 from tfdml.callbacks.projector import Projector
 from tfdml.callbacks.recluster import Recluster
 from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
@@ -14,6 +15,7 @@ __all__ = [
     "DivergenceGuard",
     "EmbeddingCallback",
     "ImageProxies",
+    "InitialEmbedding",
     "Projector",
     "Recluster",
     "RetrievalEvaluation",

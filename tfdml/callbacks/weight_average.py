@@ -37,6 +37,9 @@ class WeightAverage(keras.callbacks.Callback):
     def on_train_begin(self, logs=None):
         check_single_steps(self.model, "WeightAverage moves after every step")
         self.make()
+        if self.steps == 0:
+            # What begins training may have changed them since.
+            _assign(self.variables, [variable.numpy() for variable in self._averaged])
 
     def make(self, model: keras.Model | None = None) -> None:
         """Starts the average from the current weights, once. Training does it if you do not."""

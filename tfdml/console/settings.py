@@ -93,6 +93,11 @@ class NetworkSettings:
     method: str = flag("single", "Method spec: how images become learner embeddings.")
     head: str = flag("linear", "Head spec: the layers before the linear layer, such as linear(pooling='gem').")
     embedding_size: int = flag(128, "Dimensions of the embedding.", lower_bound=1)
+    initial_embedding: Literal["auto", "random", "pca", "pca_whitened"] = flag(
+        "random",
+        "How the embedding layer begins: at random, or as principal components of the training images' features, which "
+        "with pca_whitened have the same variance; auto: pca_whitened if the backbone is pretrained.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +106,9 @@ class BatchSettings:
 
     loss: str = flag("triplet", "Loss spec, such as triplet(margin=0.2, mining='semi_hard').")
     memory: str = flag("", "Memory spec, such as xbm(size=8192, start=1000): compare batches with past ones, too.")
-    sampler: str = flag("pxk(classes=32, per_class=4)", "Sampler spec; determines the batch size.")
+    sampler: str = flag(
+        "pxk(classes=32, per_class=4)", "Sampler spec, which determines the batch size; auto: pxk of 64."
+    )
     pieces: int = flag(1, "Embed batches in so many pieces, one after another: less memory, more time.", lower_bound=1)
 
 

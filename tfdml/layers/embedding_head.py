@@ -3,10 +3,11 @@
 from typing import Unpack
 
 import keras
+import numpy as np
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
-from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, at_unit_length
+from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, LinearPart, at_unit_length
 from tfdml.registry.annotations import LayerArguments, Tensor
 from tfdml.registry.argument_checks import expects
 
@@ -39,6 +40,10 @@ class EmbeddingHead(FeatureEmbedding):
     def call(self, features, training=False):
         projected = at_least_float32(self.projection(self.features(features, training=training)))
         return unit_length(projected) if self.normalize else projected
+
+    def linear_parts(self) -> list[LinearPart]:
+        linear = self.projection
+        return [LinearPart(self.features, linear.kernel, linear.bias, np.arange(self.embedding_size))]
 
     def places(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Returns what positions of `[B, h, w, c]` contribute to the embedding, `[B, h, w, 1, d]`, and the rest."""

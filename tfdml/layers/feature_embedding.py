@@ -1,8 +1,9 @@
 """Base class of the layers that compute embeddings from features."""
 
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfdml.layers.pooled_features import PooledFeatures
@@ -10,6 +11,15 @@ from tfdml.registry.annotations import LayerArguments, Tensor
 from tfdml.registry.arguments import instance, integer, optional
 
 EMBEDDING = {"embedding_size": integer(1), "features": optional(instance(keras.Layer, "a Keras layer"))}
+
+
+class LinearPart(NamedTuple):
+    """A linear layer of an embedding: the layer before it, its variables, and which components each dimension takes."""
+
+    before: keras.layers.Layer
+    kernel: keras.Variable
+    bias: keras.Variable
+    components: np.ndarray
 
 
 class FeatureEmbedding(keras.layers.Layer):
@@ -33,6 +43,10 @@ class FeatureEmbedding(keras.layers.Layer):
         if not self.features.built:
             self.features.build(input_shape)
         return self.features.compute_output_shape(input_shape)
+
+    def linear_parts(self) -> list[LinearPart]:
+        """The linear layers, to begin with principal components of their inputs."""
+        raise NotImplementedError(f"{type(self).__name__} needs the method linear_parts().")
 
     def linear_places(self, features: Tensor, kernel: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
         """Returns what each position of `[B, h, w, c]` contributes to a linear layer behind `features`, and the rest.

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from typing import Unpack
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.ceil_average_pooling import CeilAveragePooling
-from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding
+from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, LinearPart
 from tfdml.registry.annotations import LayerArguments
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count, boolean, optional, several
@@ -72,6 +73,10 @@ class MultilevelEmbedding(FeatureEmbedding):
         for features, branch, projection in zip(levels, self.branches, self.projections, strict=True):
             learners.append(at_least_float32(projection(branch(features, training=training))))
         return unit_length(ops.stack(learners, axis=1))
+
+    def linear_parts(self) -> list[LinearPart]:
+        pairs = zip(self.branches, self.projections, strict=True)
+        return [LinearPart(branch, each.kernel, each.bias, np.arange(each.units)) for branch, each in pairs]
 
     def compute_output_shape(self, input_shape):
         return (input_shape[0][0], len(input_shape), self.embedding_size // len(input_shape))

@@ -3,11 +3,12 @@
 from typing import Unpack
 
 import keras
+import numpy as np
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
-from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, at_unit_length
+from tfdml.layers.feature_embedding import EMBEDDING, FeatureEmbedding, LinearPart, at_unit_length
 from tfdml.layers.sliced import size_of_slice, sliced
 from tfdml.registry.annotations import LayerArguments, Tensor
 from tfdml.registry.argument_checks import expects
@@ -50,6 +51,11 @@ class SplitEmbedding(FeatureEmbedding):
         projected = ops.matmul(features, self.kernel) + self.bias
         learners = ops.reshape(projected, (-1, self.learners, self.size_of_each))
         return unit_length(at_least_float32(learners))
+
+    def linear_parts(self) -> list[LinearPart]:
+        # Dealt out to the slices in turns.
+        components = np.arange(self.embedding_size).reshape(self.size_of_each, self.learners).T.ravel()
+        return [LinearPart(self.features, self.kernel, self.bias, components)]
 
     def places(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """Returns what each position of `[B, h, w, c]` contributes to the learners, `[B, h, w, K, d]`, and the rest."""

@@ -10,6 +10,7 @@ from tfdml.reporting.score_tables import score_tables
 from tfdml.reporting.subject import Subject
 from tfdml.run.directory.environment import environment
 from tfdml.run.experiment.experiment import trained
+from tfdml.run.training.gain import told
 
 
 def write_page(record, subject, pictures, path):
@@ -59,7 +60,8 @@ def state(record):
         took = f" in {_duration(record.result['seconds'])}" if "seconds" in record.result else ""
         best = record.result["best"]
         chosen = f"It was selected on {best['selected_on']} by {page.titled(best['selected_by'])}."
-        return f"Complete: {record.step:,} steps{took}. The model shown is the best, of step {best['step']:,}. {chosen}"
+        complete = f"Complete: {record.step:,} steps{took}. The model shown is the best, of step {best['step']:,}."
+        return " ".join(filter(None, [told(record.result), complete, chosen]))
     steps = record.steps()
     of = f" of {steps:,}" if steps else ""
     going = "The run is still going on" if record.is_training() else "The run is not complete, and no process trains it"

@@ -36,7 +36,8 @@ def intervals_of(scores):
 
 def _of_result(result, intervals):
     best = f"Best (step {result['best']['step']:,})"
-    names = {"untrained": "Untrained", "best": best, "metrics": f"Final (step {result['step']:,})"}
+    names = {"features": "Features", "untrained": "Untrained", "best": best}
+    names["metrics"] = f"Final (step {result['step']:,})"
     parts = {"test": result, **({"validation": result["validation"]} if "validation" in result else {})}
     return [
         scores_table(

@@ -8,8 +8,8 @@ from tfdml.console.flags import parse
 from tfdml.run.training.fine_tuning import without_auto
 
 
-def chosen(flags="", norm=True, pretrained=False):
-    """Optimizer and frozen batch norm of flags, for a backbone with or without batch norm."""
+def chosen(flags="--initial_embedding=auto", norm=True, pretrained=False):
+    """Optimizer, frozen batch norm and first embedding of flags, for a backbone with or without batch norm."""
     inputs = keras.Input((8, 8, 3))
     features = keras.layers.BatchNormalization()(inputs) if norm else keras.layers.ReLU()(inputs)
     backbone = Backbone(inputs, {"output": features}, mean=(0.0,) * 3, std=(1.0,) * 3, image_size=8)
@@ -17,8 +17,9 @@ def chosen(flags="", norm=True, pretrained=False):
     settings, _ = parse(flags)
     found = without_auto(settings, backbone)
     optimizer, frozen = found.optimization.optimizer, found.network.freeze_batch_norm
-    assert settings.replace(optimizer=optimizer, freeze_batch_norm=frozen) == found
-    return optimizer, frozen
+    begin = found.network.initial_embedding
+    assert settings.replace(optimizer=optimizer, freeze_batch_norm=frozen, initial_embedding=begin) == found
+    return optimizer, frozen, begin
 
 
 FINE, COARSE = "adam(learning_rate=0.0001)", "adam(learning_rate=0.001)"
@@ -27,10 +28,10 @@ FINE, COARSE = "adam(learning_rate=0.0001)", "adam(learning_rate=0.001)"
 @pytest.mark.parametrize(
     "arguments, expected",
     [
-        ({}, (COARSE, "none")),
-        ({"flags": "--initial_weights=imagenet"}, (FINE, "statistics")),
-        ({"pretrained": True}, (FINE, "statistics")),
-        ({"pretrained": True, "norm": False}, (FINE, "none")),
+        ({}, (COARSE, "none", "random")),
+        ({"flags": "--initial_weights=imagenet\n--initial_embedding=auto"}, (FINE, "statistics", "pca_whitened")),
+        ({"pretrained": True}, (FINE, "statistics", "pca_whitened")),
+        ({"pretrained": True, "norm": False}, (FINE, "none", "pca_whitened")),
     ],
 )
 def test_what_is_chosen(arguments, expected):
@@ -39,5 +40,5 @@ def test_what_is_chosen(arguments, expected):
 
 @pytest.mark.parametrize("frozen", ["none", "statistics", "all"])
 def test_what_flags_say_stays(frozen):
-    flags = f"--initial_weights=imagenet\n--optimizer=sgd\n--freeze_batch_norm={frozen}"
-    assert chosen(flags) == ("sgd", frozen)
+    flags = f"--initial_weights=imagenet\n--optimizer=sgd\n--freeze_batch_norm={frozen}\n--initial_embedding=pca"
+    assert chosen(flags) == ("sgd", frozen, "pca")

@@ -5,14 +5,23 @@ OPTIMIZERS = {True: "adam(learning_rate=0.0001)", False: "adam(learning_rate=0.0
 
 
 def without_auto(settings, backbone):
-    """Returns settings that name an optimizer, and what to freeze in batch norm.
+    """Returns settings that name an optimizer, what to freeze in batch norm, and how the embedding begins.
 
     Args:
         settings: `Settings`.
         backbone: `Backbone`, whose weights are loaded.
     """
-    pretrained = bool(settings.network.initial_weights) or backbone.pretrained
+    pretrained = is_pretrained(settings, backbone)
     frozen = "statistics" if pretrained and backbone.has_batch_norm else "none"
-    chosen = {"optimizer": OPTIMIZERS[pretrained], "freeze_batch_norm": frozen}
+    chosen = {
+        "optimizer": OPTIMIZERS[pretrained],
+        "freeze_batch_norm": frozen,
+        "initial_embedding": "pca_whitened" if pretrained else "random",
+    }
     given = settings.values()
     return settings.replace(**{name: value for name, value in chosen.items() if given[name] == "auto"})
+
+
+def is_pretrained(settings, backbone):
+    """Whether a backbone begins with pretrained weights, its own or those that settings name."""
+    return bool(settings.network.initial_weights) or backbone.pretrained

@@ -7,8 +7,12 @@ from pipelines.preprocessing import image_size_of
 from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.methods import Features
 from tfdml.run.directory.models_on_disk import save_model
 from tfdml.run.experiment.embedded_clusters import clusters_of
+from tfdml.run.training.fine_tuning import is_pretrained
+from tfdml.run.training.first_embedding import initial_embedding
+from tfdml.run.training.gain import gain_of, told
 
 # Side of the projector's pictures, pixels.
 THUMBNAIL = 48
@@ -25,7 +29,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         model: the final model.
         evaluation: `RetrievalEvaluation` that watched it.
         step: number of steps taken.
-        build_untrained: function that makes the model as it was before training.
+        build_untrained: function that makes the model as it was before training, but for its initial embedding.
         assignment: the cluster of each training image; None where there are none.
     """
     selected_on, test = experiment.settings.evaluation.evaluate_on, experiment.splits.test
@@ -40,11 +44,19 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         save_model(model, run.final_model)
         if shown:
             write_projector(experiment, embeddings, run, model.learner_count, clusters)
+    pretrained = is_pretrained(experiment.settings, model.backbone)
+    begun = build_untrained() if pretrained or selected_on != "test" else None
+    features = _features(experiment, begun, test) if pretrained else None
     if selected_on == "test":
         chosen, untrained, watched = model, evaluation.history[0]["metrics"], {}
     else:
         watched = {selected_on: _watched(experiment, model, evaluation, step)}
-        chosen = build_untrained()
+        if pretrained:
+            of_watched = _features(experiment, begun, experiment.splits.evaluation)
+            watched[selected_on]["features"] = of_watched.summary()
+        chosen = begun
+        for initial in initial_embedding(experiment, chosen):
+            initial.apply(chosen)
         untrained = experiment.measure(experiment.embed(chosen, test), test)
     if evaluation.best["step"] != step:
         chosen.load_weights(run.model)
@@ -53,6 +65,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
     index = experiment.splits.protocol.index
     return {
         **({"index": repr(index)} if index.is_approximate else {}),
+        **({"features": features.summary()} if features else {}),
         "untrained": untrained,
         "metrics": final,
         "best": {
@@ -62,11 +75,19 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
             "selected_by": evaluation.monitor,
         },
         **_intervals(best, test.labels),
+        **({"gain": gain_of(features, best, test.labels, evaluation.monitor)} if features else {}),
         **watched,
         "selected_on": selected_on,
         "step": step,
         **learners_of(experiment, chosen, embeddings, model.learner_count),
     }
+
+
+def _features(experiment, model, split):
+    """Returns the `Scores` of the pooled features of a model's backbone."""
+    with experiment.strategy.scope():
+        features = Features(model.backbone)
+    return experiment.scores(experiment.embed(features, split), split)
 
 
 def _intervals(scores, labels):
@@ -165,7 +186,10 @@ def print_result(result, run):
     for title, scores in parts.items():
         best = f"best on {selected_on} (step {result['best']['step']})"
         final = f"final (step {result['step']})"
-        print_table(title, {"untrained": scores["untrained"], best: scores["best"], final: scores["metrics"]})
+        before = {name: scores[name] for name in ("features", "untrained") if name in scores}
+        print_table(title, {**before, best: scores["best"], final: scores["metrics"]})
+    if gain := told(result):
+        print(f"\n{gain}")
     print(f"\nRun directory: {run.path}")
 
 

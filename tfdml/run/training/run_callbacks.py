@@ -12,6 +12,7 @@ from tfdml.run.directory.checkpoint_folder import CheckpointFolder
 from tfdml.run.directory.models_on_disk import save_model
 from tfdml.run.directory.run_log import RunLog
 from tfdml.run.training.epoch_log import EpochLog
+from tfdml.run.training.first_embedding import initial_embedding
 from tfdml.run.training.optimizer import make_average
 from tfdml.run.training.run_checkpoint import RunCheckpoint
 
@@ -76,7 +77,8 @@ class RunCallbacks:
         )
         guard = DivergenceGuard(step=lambda: progress.step)
         epoch_log = EpochLog(log, step=lambda: progress.step)
-        between = [*hooks_of(model.loss).callbacks(parts), *averages.values(), *watches.values()]
+        beginning = initial_embedding(experiment, model, lambda: progress.step)
+        between = [*beginning, *hooks_of(model.loss).callbacks(parts), *averages.values(), *watches.values()]
         return cls([progress, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches)
 
     @property

@@ -1,20 +1,25 @@
 """The sampler of a run."""
 
-from pipelines.sampling import Sampler
+import numpy as np
+
+from pipelines.sampling import PxK, Sampler
 from tfdml import registry
 from tfdml.run.experiment.length import Length
 from tfdml.run.experiment.splits import held_out
+
+# The batch of `auto`: 16 classes with 4 images each, or fewer classes with more images each.
+CLASSES, BATCH = 16, 64
 
 
 def make_sampler(spec, splits, evaluation):
     """The sampler of a spec, bound to the training rows.
 
     Args:
-        spec: spec of the sampler.
+        spec: spec of the sampler; `auto`: P×K that fits the classes.
         splits: `Splits`.
         evaluation: `EvaluationSettings`, which say how many classes do not train.
     """
-    sampler = registry.create("sampler", spec)
+    sampler = _fitting(splits.train.labels) if spec == "auto" else registry.create("sampler", spec)
     if not isinstance(sampler, Sampler):
         name = type(sampler).__name__
         raise ValueError(f"--sampler={spec}: {name} must be a subclass of pipelines.sampling.Sampler.")
@@ -25,6 +30,13 @@ def make_sampler(spec, splits, evaluation):
         message = f"--sampler={spec}: {error}"
         raise ValueError(" ".join([message, *reasons, *["Or hold out fewer."] * bool(reasons)])) from None
     return sampler
+
+
+def _fitting(labels):
+    """P×K of as many classes as a batch of 64 takes with four images each, and there are."""
+    with_pairs = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
+    classes = max(2, min(CLASSES, with_pairs))
+    return PxK(classes, BATCH // classes)
 
 
 def sampler_of(model, sampler, experiment):

@@ -3,6 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
+from tfdml.neighbors.principal_components import principal_components
+
 
 class Projection:
     """Maps embeddings to their principal components, and brings these to unit length. `Projection.fit` creates it.
@@ -30,24 +32,19 @@ class Projection:
             dims: number of components.
             whiten: whether all components get a variance of 1.
         """
-        # It takes as long to load as all else.
-        from sklearn.decomposition import PCA
-
         most = min(embeddings.shape[1], len(embeddings) - 1)
         if not 1 <= dims <= most:
             raise ValueError(
                 f"Expected 1 to {most} dimensions, received {dims}: the embedding has {embeddings.shape[1]}, and "
                 f"{len(embeddings)} training images determine no more than {len(embeddings) - 1}."
             )
-        found = PCA(dims, svd_solver="full").fit(np.asarray(embeddings, np.float64))
-        deviations = np.sqrt(found.explained_variance_)
-        if whiten and deviations[-1] <= 1e-6 * deviations[0]:
-            spread = int(np.sum(deviations > 1e-6 * deviations[0]))
+        mean, components, deviations = principal_components(embeddings, dims)
+        if len(deviations) < dims:
             raise ValueError(
-                f"Whitening to {dims} dimensions is not possible: the training embeddings vary in {spread} dimensions "
-                "only. Choose no more than these."
+                f"The training embeddings vary in {len(deviations)} dimensions only; {dims} are not possible. Choose "
+                "no more than these."
             )
-        return cls(found.mean_, found.components_.T / (deviations if whiten else 1.0), whiten)
+        return cls(mean, components / (deviations if whiten else 1.0), whiten)
 
     @property
     def dimension(self):

@@ -1,0 +1,184 @@
+"""Training begins with principal components of the features."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import tfdml
+from tests.commands import run
+from tests.run_helpers import result, train_flags
+from tfdml.callbacks import InitialEmbedding, RetrievalEvaluation, WeightAverage
+from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.run.training.gain import told
+
+ROWS, WIDTH = 60, 12
+
+
+@pytest.fixture
+def images():
+    random = np.random.default_rng(0)
+    classes = random.normal(size=(6, 1, 1, 3)).repeat(ROWS // 6, axis=0)
+    return (random.normal(size=(ROWS, 8, 8, 3)) + classes).clip(-2, 2).astype(np.float32)
+
+
+def backbone():
+    return tfdml.backbones.Small(width=WIDTH // 2, stages=2)
+
+
+def begun(model, images, kind):
+    model(images[:1])
+    InitialEmbedding(images, kind).apply(model)
+    return model.predict(images, verbose=0)
+
+
+def components(features, count, whiten):
+    """The projections on principal components, by a singular value decomposition."""
+    centered = features - features.mean(axis=0)
+    _, values, directions = np.linalg.svd(centered, full_matrices=False)
+    return centered @ directions[:count].T / (values[:count] if whiten else 1.0)
+
+
+def cosines(embeddings):
+    rows = unit_length(np.asarray(embeddings, np.float64))
+    return rows @ rows.T
+
+
+@pytest.mark.parametrize("kind", ["pca", "pca_whitened"])
+def test_one_embedding(images, kind):
+    model = tfdml.Single(backbone(), embedding_size=5)
+    found = begun(model, images, kind)
+    features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
+    expected = components(features, 5, whiten=kind == "pca_whitened")
+    np.testing.assert_allclose(cosines(found), cosines(expected), atol=1e-4)
+
+
+def test_weights_are_as_large_as_before(images):
+    model = tfdml.Single(backbone(), embedding_size=5)
+    model(images[:1])
+    before = np.linalg.norm(model.head.projection.kernel)
+    begun(model, images, "pca_whitened")
+    assert np.linalg.norm(model.head.projection.kernel) == pytest.approx(before, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tfdml.MultiHead(backbone(), embedding_size=8, learners=2),
+        lambda: tfdml.DivideAndConquer(backbone(), embedding_size=8, learners=2),
+    ],
+    ids=["heads", "slices"],
+)
+def test_learners_share_the_components_out(images, make):
+    """The first learner has the first, third, ... component, and all together have all."""
+    model = make()
+    begun(model, images, "pca_whitened")
+    learners = model(images, merged=False).numpy()
+    features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
+    expected = components(features, 8, whiten=True)
+    for k in range(2):
+        np.testing.assert_allclose(cosines(learners[:, k]), cosines(expected[:, k::2]), atol=1e-4)
+
+
+def test_each_level_has_its_own(images):
+    model = tfdml.Multilevel(backbone(), embedding_size=8, endpoints=("stage1", "stage2"), auxiliary=())
+    begun(model, images, "pca")
+    learners = model(images, merged=False).numpy()
+    for k, level in enumerate(model.levels.predict(images, verbose=0)):
+        expected = components(level.mean(axis=(1, 2)), 4, whiten=False)
+        np.testing.assert_allclose(cosines(learners[:, k]), cosines(expected), atol=1e-4)
+
+
+def test_a_layer_that_learners_share_sees_the_features_of_all(images):
+    model = tfdml.AttentionEnsemble(backbone(), embedding_size=8, learners=2, branch="stage1", attention_depth=1)
+    begun(model, images, "pca_whitened")
+    features = model.learner_features(images)
+    seen = model.seconds[0](tf.reshape(features, (-1, *features.shape[2:]))).numpy().mean(axis=(1, 2))
+    rows = unit_length(components(seen, 4, whiten=True)).reshape(ROWS, 2, 4)
+    np.testing.assert_allclose(
+        np.einsum("ikd,jkd->ijk", *[model(images, merged=False).numpy()] * 2),
+        np.einsum("ikd,jkd->ijk", rows, rows),
+        atol=1e-4,
+    )
+
+
+def test_dimensions_beyond_the_features_stay_random(images):
+    """Six images vary in five dimensions, so the last three of eight keep their directions, and are not dead."""
+    model = tfdml.Single(backbone(), embedding_size=8)
+    model(images[:1])
+    before = model.head.projection.kernel.numpy()
+    InitialEmbedding(images[:6], "pca_whitened").apply(model)
+    kernel = model.head.projection.kernel.numpy()
+    ratios = kernel[:, 5:] / before[:, 5:]
+    np.testing.assert_allclose(ratios, ratios[:1].repeat(len(ratios), axis=0), rtol=1e-4)
+    features = model.backbone.predict(images[:6], verbose=0).mean(axis=(1, 2))
+    deviations = (features @ kernel).std(axis=0)
+    np.testing.assert_allclose(deviations, deviations[0].repeat(8), rtol=1e-3)
+
+
+def test_training_begins_with_it_and_goes_on_without(images):
+    labels = np.arange(ROWS) // 10
+    model = tfdml.Single(backbone(), embedding_size=5, freeze_batch_norm="statistics")
+    model(images[:1])
+    model.compile(keras.optimizers.SGD(0.0), loss="triplet")
+    average, evaluation = WeightAverage(0.9), RetrievalEvaluation(images, labels)
+    average.make(model)
+    model.fit(images, labels, batch_size=30, verbose=0, callbacks=[InitialEmbedding(images), average, evaluation])
+    begins = model.head.projection.kernel.numpy()
+    other = tfdml.Single(model.backbone, embedding_size=5)
+    np.testing.assert_allclose(
+        cosines(begun(other, images, "pca_whitened")), cosines(model.predict(images, verbose=0)), atol=1e-4
+    )
+    with average.applied():
+        np.testing.assert_array_equal(model.head.projection.kernel, begins)
+    model.head.projection.kernel.assign(begins * 2 + 1)
+    model.fit(images, labels, batch_size=30, verbose=0, callbacks=[InitialEmbedding(images)])
+    np.testing.assert_array_equal(model.head.projection.kernel, begins * 2 + 1)
+
+
+def test_the_same_under_a_strategy(images):
+    def embedded(strategy):
+        with strategy.scope():
+            keras.utils.set_random_seed(1)
+            return begun(tfdml.Single(backbone(), embedding_size=5), images, "pca_whitened")
+
+    several = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    np.testing.assert_allclose(cosines(embedded(several)), cosines(embedded(tf.distribute.get_strategy())), atol=1e-4)
+
+
+def test_what_does_not_fit_is_told(images):
+    with pytest.raises(ValueError, match="kind to be one of pca, pca_whitened; received 'ica'"):
+        InitialEmbedding(images, "ica")
+    with pytest.raises(ValueError, match="needs a model with weights"):
+        InitialEmbedding(images).apply(tfdml.Single(backbone(), embedding_size=5))
+    features = tfdml.methods.Features(backbone())
+    features(images[:1])
+    with pytest.raises(ValueError, match="linear layers behind pooled features.*features.*has none"):
+        InitialEmbedding(images).apply(features)
+    single = tfdml.Single(backbone(), embedding_size=5)
+    single(images[:1])
+    with pytest.raises(ValueError, match="all the same features"):
+        InitialEmbedding(np.zeros_like(images)).apply(single)
+
+
+@pytest.mark.slow
+def test_a_run_tells_what_it_won(tmp_path):
+    """A run that changes no weight has the principal components all the time, and its result says what these win."""
+    flags = [
+        "--backbone=small(width=16)",
+        "--initial_weights=toycars",
+        "--initial_embedding=auto",
+        "--lr_multipliers=*=0",
+        "--evaluate_on=validation",
+        "--epochs=1",
+        "--steps_per_epoch=2",
+    ]
+    done = run("tfdml.train", *train_flags(tmp_path / "run", *flags))
+    assert "--initial_embedding=pca_whitened" in done.stdout, done.stderr
+    found = result(tmp_path / "run")
+    assert found["features"].keys() == found["untrained"].keys() == found["metrics"].keys()
+    assert found["untrained"] == found["metrics"] == {name: found["best"][name] for name in found["metrics"]}
+    difference = found["best"]["recall_at_1"] - found["features"]["recall_at_1"]
+    assert found["gain"]["difference"] == pytest.approx(difference)
+    assert told(found) in done.stdout
+    assert done.stdout.count("\nfeatures ") == 2 and "features" in found["validation"]

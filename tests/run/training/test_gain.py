@@ -1,0 +1,52 @@
+"""What training won over the pretrained features, and how it is told."""
+
+import numpy as np
+import pytest
+
+from tfdml.evaluation.scores import Scores
+from tfdml.run.training.gain import gain_of, told
+
+LABELS = np.repeat(np.arange(10), 4)
+
+
+def scores(share, name="recall_at_1"):
+    """Scores of which the same share is right in each class."""
+    values = (np.arange(40) % 4 < 4 * share).astype(float)
+    return Scores({name: share}, np.arange(40), {name: values}, 40)
+
+
+def result(before, after, step=10):
+    return {"gain": gain_of(scores(before), scores(after), LABELS, "recall_at_1"), "best": {"step": step}}
+
+
+def test_what_is_won_in_every_class_is_certain():
+    found = result(0.25, 0.75)
+    assert found["gain"] == {
+        "metric": "recall_at_1",
+        "features": 0.25,
+        "best": 0.75,
+        "difference": 0.5,
+        "interval": [0.5, 0.5],
+    }
+    assert told(found) == (
+        "Training won 50.0 points of recall_at_1 over the pretrained features (95% interval 50.0 to 50.0)."
+    )
+
+
+@pytest.mark.parametrize("after, step", [(0.5, 0), (0.25, 10)])
+def test_what_is_not_certain_comes_with_advice(after, step):
+    sentences = told(result(0.5, after, step))
+    assert f"recall_at_1 is {100 * after - 50:+.1f} points beside" in sentences
+    assert ("The best model is the untrained one." in sentences) == (step == 0)
+    assert all(flag in sentences for flag in ("--method=", "--optimizer=", "--image_size"))
+
+
+def test_a_metric_of_queries_stands_in_for_one_that_is_none():
+    assert gain_of(scores(0.5), scores(0.5), LABELS, "nmi")["metric"] == "recall_at_1"
+
+
+def test_nothing_to_tell():
+    assert gain_of(scores(0.5), scores(0.5), LABELS * 0, "recall_at_1") is None
+    nothing = Scores({"nmi": 0.5})
+    assert gain_of(nothing, nothing, LABELS, "nmi") is None
+    assert told({"gain": None}) == told({}) == ""

@@ -1,0 +1,147 @@
+"""`InitialEmbedding`: training begins with principal components of the features."""
+
+import contextlib
+from typing import Literal
+
+import keras
+import numpy as np
+from keras import ops
+
+from tfdml.callbacks.steps_taken import steps_taken
+from tfdml.evaluation.embedder import Embedder, ImageBatches
+from tfdml.neighbors.clustering import check_finite
+from tfdml.neighbors.principal_components import principal_components
+from tfdml.registry.annotations import StepCounter, Verbosity
+
+KINDS = ("pca", "pca_whitened")
+
+
+class InitialEmbedding(keras.callbacks.Callback):
+    """Gives the linear layers of an embedding the principal components of the features, before the first step.
+
+    The untrained model then embeds images as the pretrained network tells them apart, in place of random directions.
+    Several heads on the same features share the components out in turns, so that each learner has others; each level
+    of a network has its own. Where features vary in fewer dimensions than the embedding has, the other dimensions keep
+    their random directions. Weights are as large as they were, so that the learning rate means the same.
+
+    Example: `model.fit(batches, callbacks=[InitialEmbedding(images), RetrievalEvaluation(images, labels)])`.
+
+    Args:
+        images: training images, preprocessed as in evaluation: batches or an array. Some thousand tell enough.
+        kind: `pca`, or `pca_whitened`: all components have the same variance.
+        count: number of images; None: all of `images`.
+        step: function that returns the number of steps taken; None: the optimizer's `iterations`.
+        verbose: verbosity of the pass over the images, see `tfdml.evaluation.embedder.Embedder`.
+    """
+
+    def __init__(
+        self,
+        images: ImageBatches,
+        kind: Literal["pca", "pca_whitened"] = "pca_whitened",
+        count: int | None = None,
+        *,
+        step: StepCounter | None = None,
+        verbose: Verbosity = 0,
+    ):
+        super().__init__()
+        if kind not in KINDS:
+            raise ValueError(f"Expected kind to be one of {', '.join(KINDS)}; received {kind!r}.")
+        self.images, self.kind, self.count, self.verbose = images, kind, count, verbose
+        self._step = step or (lambda: steps_taken(self.model))
+
+    @staticmethod
+    def suits(model: keras.Model) -> bool:
+        """Whether the embedding of a model has linear layers behind pooled features."""
+        layers = getattr(model, "embedding_layers", list)()
+        return bool(layers) and all(hasattr(layer, "linear_parts") for layer in layers)
+
+    def on_train_begin(self, logs=None):
+        # A run that goes on has its embedding.
+        if self._step() == 0:
+            self.apply(self.model)
+
+    def apply(self, model: keras.Model) -> None:
+        """Gives a model, which has seen an image, its first embedding."""
+        parts = _linear_parts(model)
+        with model.distribute_strategy.scope():
+            seen = _LinearInputs(model, [part.before for part in parts])
+        found = Embedder(seen, verbose=self.verbose)(self.images, self.count)
+        check_finite(found)
+        widths = [part.kernel.shape[0] for part in parts]
+        # One layer for several learners has a row for each.
+        inputs = [found.reshape(-1, widths[0])] if len(parts) == 1 else np.split(found, np.cumsum(widths)[:-1], axis=1)
+        for part, features in zip(parts, inputs, strict=True):
+            kernel = self._kernel(features, part)
+            part.kernel.assign(kernel)
+            part.bias.assign(-features.mean(axis=0) @ kernel)
+
+    def _kernel(self, features, part):
+        """The kernel `[c, d]` of a linear layer for its inputs `[N, c]`."""
+        before = ops.convert_to_numpy(part.kernel.value).astype(np.float32)
+        _, directions, deviations = principal_components(features, max(part.components) + 1)
+        known = part.components < len(deviations)
+        if not known.any():
+            raise ValueError(f"{len(features)} training images have all the same features, which have no components.")
+        scales = 1 / deviations if self.kind == "pca_whitened" else np.ones_like(deviations)
+        kernel = before.copy()
+        kernel[:, known] = (directions * scales)[:, part.components[known]]
+        # The others vary as the last component does.
+        smallest = (features @ kernel[:, known]).std(axis=0).min()
+        others = (features @ before[:, ~known]).std(axis=0)
+        kernel[:, ~known] *= smallest / np.maximum(others, np.finfo(np.float32).tiny)
+        return kernel * np.sqrt(np.square(before).sum() / np.square(kernel).sum())
+
+
+class _LinearInputs(keras.Model):
+    """From images to what layers `before` the linear ones give, side by side `[B, n]`."""
+
+    def __init__(self, model, before):
+        super().__init__(name="linear_inputs")
+        self.model, self.before = model, before
+
+    def call(self, images):
+        with _recorded(self.before) as found:
+            self.model(images, training=False)
+        return ops.concatenate([ops.reshape(each, (ops.shape(images)[0], -1)) for each in found], axis=1)
+
+
+@contextlib.contextmanager
+def _recorded(layers):
+    """A context that gives a list of what layers return, in their order."""
+    found = {}
+
+    def recording(layer):
+        call = layer.call
+
+        def recorded(*arguments, **keywords):
+            found[id(layer)] = call(*arguments, **keywords)
+            return found[id(layer)]
+
+        return recorded
+
+    for layer in layers:
+        layer.call = recording(layer)
+    outputs = []
+    try:
+        yield outputs
+        outputs.extend(ops.cast(found[id(layer)], "float32") for layer in layers)
+    finally:
+        for layer in layers:
+            del layer.call
+
+
+def _linear_parts(model):
+    """The `LinearPart` of each linear layer of a model's embedding, which share components where there are several."""
+    if not InitialEmbedding.suits(model):
+        raise ValueError(
+            f"Expected a model of tfdml with linear layers behind pooled features, such as tfdml.Single; {model.name}, "
+            f"a {type(model).__name__}, has none."
+        )
+    if not model.built:
+        raise ValueError("InitialEmbedding needs a model with weights: call it on a batch before it is trained.")
+    layers = model.embedding_layers()
+    return [
+        part._replace(components=part.components * len(layers) + place)
+        for place, layer in enumerate(layers)
+        for part in layer.linear_parts()
+    ]

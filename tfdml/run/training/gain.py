@@ -1,0 +1,53 @@
+"""What training has won over the features of the pretrained network."""
+
+import numpy as np
+
+from tfdml.evaluation.bootstrap import bootstrap_intervals
+
+# What to try where training has won nothing.
+ADVICE = (
+    "Try embeddings of several depths, --method=multilevel, another learning rate, such as "
+    "--optimizer='adam(learning_rate=0.0003)', or larger images, --image_size."
+)
+
+
+def gain_of(features, best, labels, metric):
+    """Returns how much higher a metric of the best model is than that of the features.
+
+    Args:
+        features, best: `Scores` of the same split.
+        labels: `[N]` class numbers of the split.
+        metric: name of the metric; where it is no mean over queries, the first that is one takes its place.
+
+    Returns:
+        `{"metric": name, "features": value, "best": value, "difference": best - features, "interval": [low, high]}`,
+        the interval over classes; None where no metric is a mean over queries, or there is one class.
+    """
+    names = [metric] if metric in best.per_query else list(best.per_query)
+    if not names or len(np.unique(labels[best.queries])) < 2:
+        return None
+    name = names[0]
+    before, after = features.per_query[name], best.per_query[name]
+    interval = bootstrap_intervals({name: after - before}, labels[best.queries])[name]
+    about = {"features": float(np.mean(before)), "best": float(np.mean(after))}
+    return {"metric": name, **about, "difference": about["best"] - about["features"], "interval": interval}
+
+
+def told(result):
+    """Returns sentences about the gain in a result, and what to try where there is none for sure; empty without one.
+
+    Args:
+        result: what `result.json` holds.
+    """
+    gain = result.get("gain")
+    if not gain:
+        return ""
+    low, high = (f"{100 * bound:.1f}" for bound in gain["interval"])
+    won, name, interval = 100 * gain["difference"], gain["metric"], f"95% interval {low} to {high}"
+    if gain["interval"][0] > 0:
+        return f"Training won {won:.1f} points of {name} over the pretrained features ({interval})."
+    kept = " The best model is the untrained one." if result["best"]["step"] == 0 else ""
+    return (
+        f"Training did not win anything for sure: {name} is {won:+.1f} points beside the pretrained features "
+        f"({interval}).{kept} {ADVICE}"
+    )
