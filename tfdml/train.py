@@ -7,7 +7,7 @@ import sys
 
 from absl import flags
 
-from tfdml.console import command
+from tfdml.console import command, photos
 from tfdml.console import flags as tfdml_flags
 from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.experiment.length import STEPS
@@ -57,6 +57,8 @@ def begin():
         raise ValueError("--devices=workers needs --run_dir, a folder that all workers share.")
     if not any(flags.FLAGS[name].present for name in TRAINING_FLAGS):
         print(WITHOUT_FLAGS)
+    if recipe := photos.complete(flags.FLAGS):
+        print(f"--data_dir without --dataset is a folder of photos. Flags that are not given: {shlex.join(recipe)}")
     run_dir, named = _folder()
     if not named:
         print(f"The run is in {run_dir}; with --run_dir={run_dir} the same flags go on with it.")

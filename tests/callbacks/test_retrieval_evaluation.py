@@ -144,6 +144,23 @@ def test_patience_begins_anew_in_another_fit_and_the_best_with_another_model():
     assert evaluation.best["metrics"]["recall_at_1"] == 0.4
 
 
+def test_patience_counts_from_a_step_on():
+    """The untrained model is the best, and the first evaluations fall: neither counts, and the rest improves."""
+    found = iter([0.9, 0.4, 0.3, 0.5, 0.4, 0.4, 0.8])
+    evaluation = RetrievalEvaluation(
+        IMAGES, LABELS, patience=2, patience_from=2, measure=lambda _: {"recall_at_1": next(found)}
+    )
+    model = single()
+    # A step an epoch.
+    assert len(model.fit(IMAGES, LABELS, batch_size=8, epochs=9, callbacks=[evaluation], verbose=0).epoch) == 5
+    assert evaluation.best["step"] == 0 and evaluation.exhausted
+    state = evaluation.get_state()
+    assert (state["waited"], state["highest"]) == (2, 0.5)
+    del state["highest"]
+    evaluation.set_state(state)
+    assert evaluation.get_state()["highest"] == 0.9
+
+
 def test_a_tensor_of_images_has_a_label_each():
     with pytest.raises(ValueError, match="received 8 images and 4 labels"):
         single().fit(

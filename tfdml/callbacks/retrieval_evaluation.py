@@ -34,6 +34,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         measure: function of the embeddings `[N, d]` that returns metrics; None: Recall@K among all images.
         monitor: the metric that selects the best model.
         patience: number of evaluations without improvement after which training stops; None: never.
+        patience_from: number of steps before which evaluations do not count for it: a loss on proxies makes a
+            pretrained model worse at first.
         on_evaluation: function `(step, metrics, is_best, seconds)` called after each evaluation.
         step: function that returns the number of steps taken; None: the optimizer's `iterations`.
         embedder: Keras model from images to embeddings that shares layers with the trained model, if that has other
@@ -53,6 +55,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         measure: Callable[[np.ndarray], dict[str, Any]] | None = None,
         monitor: str = "recall_at_1",
         patience: int | None = None,
+        patience_from: int = 0,
         on_evaluation: Callable[[int, dict[str, Any], bool, float], Any] | None = None,
         step: StepCounter | None = None,
         embedder: keras.Model | None = None,
@@ -69,7 +72,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.every, self.unit = every, unit
         self.prefix = prefix
         self.measure = measure or (lambda embeddings: evaluate(embeddings, labels))
-        self.monitor, self.patience = monitor, patience
+        self.monitor, self.patience, self.patience_from = monitor, patience, patience_from
         self.on_evaluation = on_evaluation
         self.embedder = embedder
         self.average = average
@@ -78,7 +81,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         self.best = None
         # Of the last evaluation; not in the state, so None after a resume.
         self.embeddings = None
-        self._waited = 0
+        # Evaluations since the highest value that counts for patience, and that value.
+        self._waited, self._highest = 0, None
         self._ended = False
         self._step = step or (lambda: steps_taken(self.model))
 
@@ -104,7 +108,7 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         if self._ended:
             self._waited = 0
         if self._step() == 0:
-            self.history, self.best, self._waited = [], None, 0
+            self.history, self.best, self._waited, self._highest = [], None, 0, None
             self._evaluate()
         self._passed = self._step()
 
@@ -139,10 +143,12 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         return self.patience is not None and self._waited >= self.patience
 
     def get_state(self) -> dict[str, Any]:
-        return {"history": self.history, "best": self.best, "waited": self._waited}
+        return {"history": self.history, "best": self.best, "waited": self._waited, "highest": self._highest}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         self.history, self.best, self._waited = state["history"], state["best"], state["waited"]
+        # Checkpoints of earlier versions have none: all evaluations counted.
+        self._highest = state.get("highest", self.best and self.best["metrics"][self.monitor])
 
     def evaluated_weights(self) -> AbstractContextManager[None]:
         """Returns a context in which the model has the weights to evaluate."""
@@ -171,8 +177,11 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         entry = {"step": self._step(), "metrics": metrics}
         self.history.append(entry)
         is_best = self.best is None or metrics[self.monitor] > self.best["metrics"][self.monitor]
-        self._waited = 0 if is_best else self._waited + 1
         if is_best:
             self.best = entry
+        if entry["step"] >= self.patience_from:
+            improves = self._highest is None or metrics[self.monitor] > self._highest
+            self._waited = 0 if improves else self._waited + 1
+            self._highest = metrics[self.monitor] if improves else self._highest
         if self.on_evaluation:
             self.on_evaluation(entry["step"], metrics, is_best, time.monotonic() - began)

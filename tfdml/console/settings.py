@@ -147,7 +147,8 @@ class LengthSettings:
     steps_per_epoch: int = flag(0, "Steps in an epoch; 0: training images divided by the batch size.", lower_bound=0)
     patience: int = flag(
         -1,
-        "Stop after so many evaluations without improvement; 0: never; -1: 5 with --evaluate_on=validation, or never.",
+        "Stop after so many evaluations without improvement; 0: never; -1: with --evaluate_on=validation 5 after the "
+        "first fifth of the run, or never.",
         lower_bound=-1,
     )
 

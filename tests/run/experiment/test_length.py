@@ -74,7 +74,9 @@ def test_evaluations_end_with_the_last_step(given, expected):
     [(-1, "validation", 5), (-1, "test", None), (0, "validation", None), (3, "validation", 3), (3, "test", 3)],
 )
 def test_a_run_stops_early_on_validation_classes(patience, split, expected):
-    assert length(patience=patience, evaluate_on=split).patience == expected
+    found = length(patience=patience, evaluate_on=split)
+    assert found.patience == expected
+    assert found.patience_from == (found.steps / 5 if patience < 0 else 0)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,8 @@ STEPS = 2000
 EVALUATIONS = 10
 # Evaluations on validation classes without improvement after which a run stops that says none.
 PATIENCE = 5
+# The part of such a run whose evaluations do not count for that.
+WARM_UP = 0.2
 # How many times longer or shorter than a pass over the training images an epoch may be that follows from --steps.
 MOST_APART = 4
 # Rise of a metric in the last quarter of a run from which the command says so.
@@ -24,6 +26,7 @@ class Length:
         steps_per_epoch: number of steps that are an epoch.
         evaluations: after how many epochs or steps the run is evaluated, and which of them: `epochs` or `steps`.
         patience: number of evaluations without improvement after which the run stops; None: it does not.
+        patience_from: number of steps before which evaluations do not count for patience.
     """
 
     steps: int
@@ -31,6 +34,7 @@ class Length:
     steps_per_epoch: int
     evaluations: tuple[int, str]
     patience: int | None
+    patience_from: int
 
     @classmethod
     def of(cls, settings, evaluation, batches):
@@ -44,7 +48,8 @@ class Length:
         asked, of_epoch = steps_of(settings), _steps_per_epoch(settings, batches)
         epochs = asked // of_epoch if asked else settings.epochs
         evaluations = _evaluations(evaluation, asked, epochs, of_epoch)
-        return cls(epochs * of_epoch, epochs, of_epoch, evaluations, _patience(settings, evaluation))
+        steps = epochs * of_epoch
+        return cls(steps, epochs, of_epoch, evaluations, *_patience(settings, evaluation, steps))
 
     def told(self, split):
         """Returns a sentence that tells how long the run trains, and when it is evaluated.
@@ -107,10 +112,14 @@ def _evaluations(evaluation, asked, epochs, of_epoch):
     return min(sizes, key=lambda size: abs(size - asked / EVALUATIONS)), "steps"
 
 
-def _patience(settings, evaluation):
+def _patience(settings, evaluation, steps):
+    """Returns after how many evaluations without improvement a run stops, or None, and the step from which they count.
+
+    Where the flag says a number, all evaluations count.
+    """
     if settings.patience < 0:
-        return PATIENCE if evaluation.evaluate_on == "validation" else None
-    return settings.patience or None
+        return PATIENCE if evaluation.evaluate_on == "validation" else None, round(WARM_UP * steps)
+    return settings.patience or None, 0
 
 
 def _divisors(steps):

@@ -119,6 +119,7 @@ def _evaluation(experiment, model, batches, progress, length, run, log, average)
         unit=unit,
         prefix=evaluate_on,
         patience=length.patience,
+        patience_from=length.patience_from,
         measure=lambda embeddings: experiment.measure(embeddings, split, protocol.while_training),
         monitor=experiment.monitor,
         on_evaluation=on_evaluation,
