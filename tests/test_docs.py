@@ -45,7 +45,7 @@ def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
 def test_the_example_of_the_page_on_optimisation_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     count, names = run_examples("training.md")
-    assert count == 1 and (tmp_path / "averaged.keras").exists()
+    assert count == 2 and (tmp_path / "averaged.keras").exists()
     assert int(names["optimizer"].iterations) == names["average"].steps == 20
     assert names["evaluation"].average is names["average"]
 
