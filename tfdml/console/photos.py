@@ -1,13 +1,13 @@
 """The flags of a run on a folder of photos, for those that are not given."""
 
-import os
+from pathlib import Path
 
 # What docs/choosing.md advises to begin with.
 RECIPE = {
     "backbone": "keras_applications(name='MobileNetV2')",
     "initial_weights": "imagenet",
     "image_size": 128,
-    "method": "multilevel",
+    "method": "multilevel(auxiliary=())",
     "embedding_size": 384,
     "initial_embedding": "auto",
     "loss": "n_pair(scale=20.0)",
@@ -15,6 +15,9 @@ RECIPE = {
     "optimizer": "adam(learning_rate=0.0003)",
     "evaluate_on": "validation",
 }
+TEST_CLASSES = 0.3
+# Classes that validation holds out at least, where there are so many.
+VALIDATION = 3
 
 
 def complete(values):
@@ -26,11 +29,18 @@ def complete(values):
     Returns:
         Texts `--name=value` of the flags that were given values.
     """
-    if not values["data_dir"].value or values["dataset"].present:
+    root = Path(values["data_dir"].value)
+    if not values["data_dir"].value or values["dataset"].present or not root.is_dir():
         return []
-    divided = os.path.isdir(os.path.join(values["data_dir"].value, "test"))
-    recipe = {"dataset": "folder" if divided else "folder(test_classes=0.3)", **RECIPE}
-    missing = {name: value for name, value in recipe.items() if not values[name].present}
+    missing = {name: value for name, value in _recipe(root).items() if not values[name].present}
     for name, value in missing.items():
         values[name].value = value
     return [values[name].serialize() for name in missing]
+
+
+def _recipe(root):
+    divided = (root / "test").is_dir()
+    folders = sum(each.is_dir() for each in (root / "train" if divided else root).glob("[!.]*"))
+    train = folders if divided else folders * (1 - TEST_CLASSES)
+    few = {"validation_classes": round(min(0.5, VALIDATION / train), 2)} if 0 < train < VALIDATION / 0.2 else {}
+    return {"dataset": "folder" if divided else f"folder(test_classes={TEST_CLASSES})", **few, **RECIPE}

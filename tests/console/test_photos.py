@@ -1,0 +1,54 @@
+"""The recipe of a folder of photos takes the place of flags that are not given."""
+
+import pytest
+from absl import flags
+
+from tfdml.console import photos
+from tfdml.console.flags import define_training, settings_of
+
+
+def completed(*given):
+    """The settings of flags with the recipe, and the flags that it set."""
+    values = flags.FlagValues()
+    names = define_training(values)
+    values(["train", *given])
+    recipe = photos.complete(values)
+    return settings_of(names, values), recipe
+
+
+def folders(root, count):
+    for number in range(count):
+        (root / f"class{number:02}").mkdir(parents=True)
+    return root
+
+
+@pytest.mark.parametrize(
+    "count, held_out", [(60, 0.2), (30, 0.2), (10, 0.43), (4, 0.5)], ids=["many", "30", "ten", "four"]
+)
+def test_a_folder_of_classes_is_divided(tmp_path, count, held_out):
+    settings, recipe = completed(f"--data_dir={folders(tmp_path, count)}")
+    assert settings.data.dataset == "folder(test_classes=0.3)"
+    assert settings.evaluation.validation_classes == held_out
+    assert {name: settings.values()[name] for name in photos.RECIPE} == photos.RECIPE
+    assert len(recipe) == len(photos.RECIPE) + 1 + (held_out != 0.2)
+    assert "--sampler=auto" in recipe
+
+
+def test_a_folder_that_is_divided_stays_so(tmp_path):
+    folders(tmp_path / "train", 40)
+    (tmp_path / "test").mkdir()
+    settings, _ = completed(f"--data_dir={tmp_path}")
+    assert settings.data.dataset == "folder" and settings.evaluation.validation_classes == 0.2
+
+
+def test_what_is_given_stays(tmp_path):
+    settings, recipe = completed(f"--data_dir={folders(tmp_path, 60)}", "--image_size=96", "--method=single")
+    assert settings.images.image_size == 96 and settings.network.method == "single"
+    assert not any(flag.startswith(("--image_size", "--method")) for flag in recipe)
+
+
+@pytest.mark.parametrize("given", [[], ["--dataset=toycars", "--data_dir={}"], ["--data_dir={}/missing"]])
+def test_without_a_folder_or_with_a_dataset_nothing_changes(tmp_path, given):
+    given = [each.format(tmp_path) for each in given]
+    settings, recipe = completed(*given)
+    assert recipe == [] and settings.batches.sampler == "pxk(classes=32, per_class=4)"
