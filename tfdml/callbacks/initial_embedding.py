@@ -1,6 +1,7 @@
 """`InitialEmbedding`: training begins with principal components of the features."""
 
 import contextlib
+import dataclasses
 from typing import Literal
 
 import keras
@@ -9,9 +10,11 @@ from keras import ops
 
 from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.evaluation.embedder import Embedder, ImageBatches
+from tfdml.layers.feature_embedding import FeatureEmbedding
 from tfdml.neighbors.clustering import check_finite
 from tfdml.neighbors.principal_components import principal_components
 from tfdml.registry.annotations import StepCounter, Verbosity
+from tfdml.runtime.keras_internals import layers_of
 
 KINDS = ("pca", "pca_whitened")
 
@@ -52,8 +55,7 @@ class InitialEmbedding(keras.callbacks.Callback):
     @staticmethod
     def suits(model: keras.Model) -> bool:
         """Whether the embedding of a model has linear layers behind pooled features."""
-        layers = getattr(model, "embedding_layers", list)()
-        return bool(layers) and all(hasattr(layer, "linear_parts") for layer in layers)
+        return bool(_embedding_layers(model))
 
     def on_train_begin(self, logs=None):
         # A run that goes on has its embedding.
@@ -130,18 +132,22 @@ def _recorded(layers):
             del layer.call
 
 
+def _embedding_layers(model):
+    return [layer for layer in layers_of(model) if isinstance(layer, FeatureEmbedding)]
+
+
 def _linear_parts(model):
-    """The `LinearPart` of each linear layer of a model's embedding, which share components where there are several."""
-    if not InitialEmbedding.suits(model):
+    """The `LinearPart` of each linear layer of a model's embedding; several layers share components out."""
+    layers = _embedding_layers(model)
+    if not layers:
         raise ValueError(
-            f"Expected a model of tfdml with linear layers behind pooled features, such as tfdml.Single; {model.name}, "
-            f"a {type(model).__name__}, has none."
+            f"Expected a model with linear layers behind pooled features, such as tfdml.Single; {model.name}, a "
+            f"{type(model).__name__}, has none."
         )
     if not model.built:
         raise ValueError("InitialEmbedding needs a model with weights: call it on a batch before it is trained.")
-    layers = model.embedding_layers()
     return [
-        part._replace(components=part.components * len(layers) + place)
+        dataclasses.replace(part, components=part.components * len(layers) + place)
         for place, layer in enumerate(layers)
         for part in layer.linear_parts()
     ]

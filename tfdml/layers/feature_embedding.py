@@ -1,6 +1,7 @@
 """Base class of the layers that compute embeddings from features."""
 
-from typing import NamedTuple, Unpack
+import dataclasses
+from typing import Unpack
 
 import keras
 import numpy as np
@@ -13,8 +14,15 @@ from tfdml.registry.arguments import instance, integer, optional
 EMBEDDING = {"embedding_size": integer(1), "features": optional(instance(keras.Layer, "a Keras layer"))}
 
 
-class LinearPart(NamedTuple):
-    """A linear layer of an embedding: the layer before it, its variables, and which components each dimension takes."""
+@dataclasses.dataclass(frozen=True)
+class LinearPart:
+    """A linear layer of an embedding.
+
+    Args:
+        before: the layer whose output is its input.
+        kernel, bias: its variables.
+        components: which principal component each dimension begins as.
+    """
 
     before: keras.layers.Layer
     kernel: keras.Variable
