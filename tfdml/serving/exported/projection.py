@@ -26,7 +26,7 @@ class Projection:
         """Creates the projection to the principal components of embeddings.
 
         Args:
-            embeddings: `[N, D]` array, those of the training images.
+            embeddings: `[N, D]` array, such as those of the training images.
             dims: number of components.
             whiten: whether all components get a variance of 1.
         """
@@ -37,15 +37,15 @@ class Projection:
         if not 1 <= dims <= most:
             raise ValueError(
                 f"Expected 1 to {most} dimensions, received {dims}: the embedding has {embeddings.shape[1]}, and "
-                f"{len(embeddings)} training images determine no more than {len(embeddings) - 1}."
+                f"{len(embeddings)} images determine no more than {len(embeddings) - 1}."
             )
         found = PCA(dims, svd_solver="full").fit(np.asarray(embeddings, np.float64))
         deviations = np.sqrt(found.explained_variance_)
         if whiten and deviations[-1] <= 1e-6 * deviations[0]:
             spread = int(np.sum(deviations > 1e-6 * deviations[0]))
             raise ValueError(
-                f"Whitening to {dims} dimensions is not possible: the training embeddings vary in {spread} dimensions "
-                "only. Choose no more than these."
+                f"Whitening to {dims} dimensions is not possible: the embeddings vary in {spread} dimensions only. "
+                "Choose no more than these."
             )
         return cls(found.mean_, found.components_.T / (deviations if whiten else 1.0), whiten)
 
