@@ -16,6 +16,7 @@ from tfdml.run.experiment.image_data import Batches
 from tfdml.run.experiment.length import late_rise
 from tfdml.run.experiment.splits import check_images, to_record
 from tfdml.run.experiment.tensorflow_setup import set_up
+from tfdml.run.training.longer_run import LENGTH, changes_of_schedules, going_on
 from tfdml.run.training.model import build_model
 from tfdml.run.training.progress import Progress
 from tfdml.run.training.result import print_result, result_of
@@ -35,15 +36,18 @@ LOST_WORKER = (
 def train(settings, run, serialized):
     """Trains what the settings say in a run directory, or goes on with it, and prints the result.
 
+    A run that is complete goes on where the settings make it longer.
+
     Args:
         settings: `Settings`.
         run: `RunDirectory`.
         serialized: `{name: "--name=value"}`, to know the run again.
     """
-    run.check_claim(serialized)
+    settings, serialized, longer = going_on(run, settings, serialized)
+    run.check_claim(serialized, may_change=LENGTH if longer else ())
     result = run.result()
-    if result is not None:
-        print(f"The run in {run.path} is complete; give another --run_dir to train again.")
+    if result is not None and not longer:
+        print(f"The run in {run.path} is complete; give another --run_dir to train again, or larger --steps to go on.")
         print_result(result, run)
         return
     asked, devices = settings.length, settings.run.devices
@@ -62,7 +66,7 @@ def train(settings, run, serialized):
     stop = StopRequest()
     try:
         with experiment.naming_unreadable():
-            result = _train(experiment, run, serialized, stop)
+            result = _train(experiment, run, serialized, stop, longer)
     except LOST_WORKER as error:
         if devices != "workers":
             raise
@@ -78,7 +82,7 @@ def train(settings, run, serialized):
         print_result(result, run)
 
 
-def _train(experiment, run, serialized, stop):
+def _train(experiment, run, serialized, stop, longer):
     settings, chief = experiment.settings, experiment.chief
     # Refuses batches that are too large before a backbone's weights are downloaded.
     drawn = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
@@ -96,6 +100,9 @@ def _train(experiment, run, serialized, stop):
         evaluation = callbacks.evaluation
         if callbacks.checkpoint.resume(model, logging.warning) and chief:
             print(f"Going on with {run.path} after step {progress.step}.", flush=True)
+            schedule = settings.optimization.schedule
+            for sentence in changes_of_schedules(run, model, callbacks.in_order, schedule) if longer else ():
+                print(sentence, flush=True)
         if not (progress.at_epoch_end or evaluation.exhausted):
             # The rest of an epoch, which has other steps than those after it.
             end = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True))
