@@ -156,7 +156,7 @@ class RunDirectory:
     def recorded_dataset(self):
         """Returns the dictionary that `record_dataset` wrote; empty if it wrote none."""
         record = self._read_json(self._dataset, "train again, in another --run_dir") or {}
-        if not all(isinstance(record.get(name, {}), dict) for name in ("images", "flags", "classes")):
+        if not all(isinstance(record.get(name, {}), dict) for name in ("images", "flags", "classes", "initial_model")):
             raise ValueError(f"{self._dataset} is damaged: an entry is wrong; train again, in another --run_dir.")
         return record
 

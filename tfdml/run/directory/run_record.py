@@ -87,7 +87,7 @@ class Record:
 
     def main(self):
         """The flags that say most, name to value."""
-        values = self.settings.values()
+        values = {**self.settings.values(), "backbone": self.settings.network.backbone_or_origin}
         return {name: values[name] for name in MAIN}
 
     def changed(self):

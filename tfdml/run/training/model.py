@@ -8,6 +8,7 @@ from tfdml.console.settings import NetworkSettings
 from tfdml.run.training.batch_pairs import check_pairs
 from tfdml.run.training.fine_tuning import without_auto
 from tfdml.run.training.initial_backbone import check_takes, initial_backbone
+from tfdml.run.training.initial_model import InitialModel
 from tfdml.run.training.optimizer import check_loss, make_optimizer
 from tfdml.run.training.run_sampler import sampler_of
 
@@ -26,9 +27,14 @@ def build_model(experiment, sampler, *, tell=True):
     train, tell = experiment.splits.train, tell and experiment.chief
     keras.utils.set_random_seed(experiment.settings.run.seed)
     with experiment.strategy.scope():
-        backbone = initial_backbone(experiment.settings.network, tell)
+        network = experiment.settings.network
+        initial = InitialModel.of(network.initial_model) if network.initial_model else None
+        backbone = initial.new_backbone() if initial else initial_backbone(network, tell)
         settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings.network, backbone)
+        taken = initial.hand_over(model) if initial else ""
+        if taken and tell:
+            print(taken, flush=True)
     # Not under the strategy, which would copy its tables to every replica.
     wrapped, length = sampler_of(model, sampler, experiment)
     with experiment.strategy.scope():
@@ -74,6 +80,6 @@ def _embedding_model(experiment, network, backbone):
     model = registry.create("method", network.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
     size = image_size_of(backbone, experiment.settings.images.image_size)
-    check_takes(backbone, size, network.backbone)
+    check_takes(backbone, size, network.backbone_or_origin)
     model.call_on((1, size, size, 3))
     return model

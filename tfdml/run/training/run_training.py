@@ -16,6 +16,7 @@ from tfdml.run.experiment.image_data import Batches
 from tfdml.run.experiment.length import late_rise
 from tfdml.run.experiment.splits import check_images, to_record
 from tfdml.run.experiment.tensorflow_setup import set_up
+from tfdml.run.training.initial_model import check_initial_model, initial_model_record
 from tfdml.run.training.longer_run import LENGTH, changes_of_schedules, going_on
 from tfdml.run.training.model import build_model
 from tfdml.run.training.progress import Progress
@@ -55,12 +56,13 @@ def train(settings, run, serialized):
         print(f"--steps={asked.steps} is the length of the run; --epochs={asked.epochs} needs --steps=0.")
     for sentence in unused_flags(settings):
         logging.warning(sentence)
+    # A run that has begun goes on with the classes that it had.
+    recorded = run.recorded_dataset() if run.has_checkpoint else {}
+    check_initial_model(settings.network, recorded)
     # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
     if devices != "workers":
         run.check_free()
     strategy = set_up(settings.run)
-    # A run that has begun goes on with the classes that it had.
-    recorded = run.recorded_dataset() if run.has_checkpoint else {}
     experiment = Experiment.of(settings, strategy, classes=recorded.get("classes"))
     check_images(recorded, experiment.splits.dataset, run.path)
     stop = StopRequest()
@@ -93,7 +95,8 @@ def _train(experiment, run, serialized, stop, longer):
     # Only now, when all flags have proven to work together, does the folder become this run's.
     if chief:
         run.claim(serialized)
-        run.record_dataset(to_record(settings.data, experiment.splits.dataset))
+        about = to_record(settings.data, experiment.splits.dataset)
+        run.record_dataset({**about, **initial_model_record(settings.network)})
         print(f"Training in {run.path}: {length.told(settings.evaluation.evaluate_on)}", flush=True)
     with stop:
         callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, length, run, stop)

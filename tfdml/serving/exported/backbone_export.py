@@ -69,7 +69,7 @@ def _split_of(images):
 
 def _about(network, model, images):
     """Returns the facts of a card that the backbone does not say."""
-    source, licence = weights_of(network.initial_weights, model.backbone)
+    source, licence = weights_of(network, model.backbone)
     return {
         "model": "pretrained",
         "method": "features",

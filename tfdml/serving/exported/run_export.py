@@ -59,12 +59,12 @@ def _of_run(run, which, model):
     settings, result = run.settings(), run.result() or {}
     found = result.get("best" if which == "best" else "metrics", {})
     scores = {name: value for name, value in found.items() if isinstance(value, float) and name not in NO_SCORES}
-    source, licence = weights_of(settings.network.initial_weights, model.backbone)
+    source, licence = weights_of(settings.network, model.backbone)
     members = f"{settings.run.members} members of " if settings.run.members else ""
     return {
         "model": which,
         "method": f"{members}{settings.network.method}",
-        "backbone": settings.network.backbone,
+        "backbone": settings.network.backbone_or_origin,
         "head": settings.network.head,
         "weights": source,
         "weights_licence": licence,

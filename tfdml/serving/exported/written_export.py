@@ -49,14 +49,16 @@ def dimension_of(model):
     return model(keras.KerasTensor((None, *Preprocessor.of(model.preprocessing).image_shape))).shape[-1]
 
 
-def weights_of(initial, backbone):
+def weights_of(network, backbone):
     """Returns where the initial weights of a backbone are from, and their licence, as far as is known.
 
     Args:
-        initial: value of `--initial_weights`.
+        network: `NetworkSettings`.
         backbone: the backbone, or None.
     """
-    unknown = "not recorded; ask the publisher of the weights"
+    initial, unknown = network.initial_weights, "not recorded; ask the publisher of the weights"
+    if network.initial_model:
+        return f"those of the model {Path(network.initial_model).name}", unknown
     if not initial and backbone is not None and backbone.pretrained:
         return "those of its preset", unknown
     if not initial:
