@@ -41,8 +41,8 @@ class Projection:
         mean, components, deviations = principal_components(embeddings, dims)
         if len(deviations) < dims:
             raise ValueError(
-                f"The embeddings vary in {len(deviations)} dimensions only; {dims} are not possible. Choose no more than "
-                "these."
+                f"The embeddings vary in {len(deviations)} dimensions only; {dims} are not possible. Choose no more "
+                "than these."
             )
         return cls(mean, components / (deviations if whiten else 1.0), whiten)
 
