@@ -13,7 +13,9 @@ from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.experiment.length import STEPS
 
 TRAINING_FLAGS = tfdml_flags.define_training()
-tfdml_flags.define_run_dir("Folder of the run; the same flags resume a run in it. Default: runs/<time>.")
+tfdml_flags.define_run_dir(
+    "Folder of the run; the same flags resume a run in it, larger --steps go on. Default: runs/<time>."
+)
 tfdml_flags.define_debug()
 flags.DEFINE_integer(
     "member", None, "Train this member of --members alone, counted from 0. Default: all, then join them."

@@ -1,4 +1,4 @@
-"""Backbones of keras-hub and keras-cv."""
+"""Backbones of keras-hub and keras-cv, and any network of Keras."""
 
 import importlib
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ INSTALL = {
 @keras.saving.register_keras_serializable(package="tfdml")
 @expects()
 class Borrowed(Backbone):
-    """A backbone of keras-hub or keras-cv, created from a preset with its weights.
+    """A backbone of keras-hub or keras-cv, created from a preset with its weights, or a network of Keras' layers.
 
     Endpoints are the levels of its feature pyramid, if it has one, such as `P2` at a quarter of the resolution, and
     `output`.
 
     Args:
         network: the package's backbone, from images to one tensor.
-        package: `keras_hub` or `keras_cv`, which is imported before the network is loaded from a file.
+        package: `keras_hub` or `keras_cv`, which is imported before the network is loaded from a file; or `keras`.
         preprocessing: `mean`, `std` and `image_size`, see `Backbone`.
     """
 
@@ -42,7 +42,7 @@ class Borrowed(Backbone):
     def __init__(
         self,
         network: keras.Model,
-        package: Literal["keras_hub", "keras_cv"],
+        package: Literal["keras_hub", "keras_cv", "keras"],
         preprocessing: Mapping[str, Any],
         **kwargs: Unpack[ModelArguments],
     ):
@@ -78,6 +78,8 @@ class Borrowed(Backbone):
 
 def import_extra(package):
     """Imports an optional package; if that fails, the error says how to install it."""
+    if package == keras.__name__:
+        return keras
     # A file may name it, and must not name any code to run.
     if package not in INSTALL:
         raise ValueError(f"Expected a backbone of {' or '.join(INSTALL)}, received one of {package!r}.")

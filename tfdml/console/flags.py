@@ -9,9 +9,14 @@ from tfdml.console.path_parser import PathParser
 from tfdml.console.settings import AbsolutePath, Settings
 
 
-def define_training(values=flags.FLAGS):
-    """Defines the flags that describe a training run on an absl `FlagValues`, and returns their names."""
-    fields = [field for of_topic in _fields().values() for field in of_topic]
+def define_training(values=flags.FLAGS, only=None):
+    """Defines the flags that describe a training run on an absl `FlagValues`, and returns their names.
+
+    Args:
+        values: `FlagValues`.
+        only: names of those to define; None: all.
+    """
+    fields = [field for of_topic in _fields().values() for field in of_topic if only is None or field.name in only]
     for field in fields:
         _define(field, values)
     return sorted(field.name for field in fields)

@@ -86,6 +86,11 @@ class NetworkSettings:
         "Initial weights of the backbone: a Keras weights file (.weights.h5); imagenet: the backbone's own download; "
         "toycars: included weights of small(width=16). Empty: random weights.",
     )
+    initial_model: AbsolutePath = flag(
+        "",
+        "A .keras file or the folder of a run: training starts from this model, with its backbone in place of "
+        "--backbone, and with all its weights if --method and sizes are the same. Empty: from --initial_weights.",
+    )
     freeze_batch_norm: Literal["auto", "none", "statistics", "all"] = flag(
         "auto",
         "Freeze in the backbone's batch norm: nothing, statistics, or all; auto: statistics if they are pretrained.",
@@ -98,6 +103,11 @@ class NetworkSettings:
         "How the embedding layer begins: at random, or as principal components of the training images' features, which "
         "with pca_whitened have the same variance; auto: pca_whitened if the backbone is pretrained.",
     )
+
+    @property
+    def backbone_or_origin(self):
+        """The spec of the backbone; with `initial_model`, where it is from."""
+        return f"that of {self.initial_model}" if self.initial_model else self.backbone
 
 
 @dataclasses.dataclass(frozen=True)

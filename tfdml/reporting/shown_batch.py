@@ -11,6 +11,7 @@ from tfdml.reporting.subject import pixels_of
 from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.length import Length
 from tfdml.run.experiment.tensorflow_setup import set_up
+from tfdml.run.training.initial_model import InitialModel
 from tfdml.run.training.run_sampler import make_sampler
 
 
@@ -28,7 +29,9 @@ def show_batch(settings, split, step, most, out):
     settings = settings.replace(devices="auto", cache="none")
     experiment = Experiment.of(settings, set_up(settings.run))
     # All that decides how images are prepared.
-    model = SimpleNamespace(backbone=registry.create("backbone", settings.network.backbone))
+    network = settings.network
+    initial = InitialModel.of(network.initial_model).new_backbone() if network.initial_model else None
+    model = SimpleNamespace(backbone=initial or registry.create("backbone", network.backbone))
     with experiment.naming_unreadable():
         batch = _training_batch if split == "train" else _evaluation_batch
         images, labels, names, transform = batch(experiment, model, step)

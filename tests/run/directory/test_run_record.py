@@ -46,6 +46,14 @@ def test_flags_that_are_not_at_their_default(make_record):
     assert record.flags()["deterministic"] == "on" and record.main()["loss"] == "triplet(margin=0.5)"
 
 
+@pytest.mark.parametrize(
+    "method, size", [("features", "those of the backbone's features"), ("single", 16), ("of_a_users_own(width=2)", 16)]
+)
+def test_dimensions_are_those_of_the_method(make_record, method, size):
+    record = make_record(f"--method={method}", "--embedding_size=16", "--initial_model=/a/model.keras")
+    assert record.main()["embedding_size"] == size and record.main()["backbone"] == "that of /a/model.keras"
+
+
 def test_the_command_gives_the_same_flags_to_a_shell(make_record):
     given = [
         "--epochs=3",

@@ -10,7 +10,8 @@ from tfdml.backbones import Small
 from tfdml.console.flags import parse
 from tfdml.methods import Single
 from tfdml.run.training.fine_tuning import without_auto
-from tfdml.run.training.model import _check_takes, _embedding_model, make_backbone
+from tfdml.run.training.initial_backbone import check_takes, make_backbone
+from tfdml.run.training.model import _embedding_model
 
 
 def test_a_network_that_declares_nothing_is_an_error(monkeypatch):
@@ -63,5 +64,5 @@ def test_images_that_are_too_small_for_a_backbone(spec, size, said):
     backbone = registry.create("backbone", spec)
     own = rf"such as {backbone.image_size}, its own\. It says: {said}$"
     with pytest.raises(ValueError, match=f"does not take images of {size} x {size} pixels; .*--image_size, {own}"):
-        _check_takes(backbone, size, spec)
-    _check_takes(Small(width=4, stages=2), 8, "small")
+        check_takes(backbone, size, spec)
+    check_takes(Small(width=4, stages=2), 8, "small")

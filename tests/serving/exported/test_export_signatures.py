@@ -138,7 +138,7 @@ def test_a_projection_is_that_of_principal_components():
 
 def test_projections_that_training_embeddings_do_not_determine():
     embeddings = np.random.default_rng(0).normal(size=(5, 8))
-    with pytest.raises(ValueError, match="Expected 1 to 4 dimensions, received 5: .* 5 training images"):
+    with pytest.raises(ValueError, match="Expected 1 to 4 dimensions, received 5: .* 5 images"):
         Projection.fit(embeddings, 5)
     embeddings[:, 3:] = 0
     with pytest.raises(ValueError, match="vary in 3 dimensions only"):

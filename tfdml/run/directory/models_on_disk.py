@@ -19,7 +19,7 @@ def load_weights(backbone, path):
         return f"--initial_weights={path}: {_load_imagenet(backbone)}"
     file = backbone.shipped_weights.get(path, path)
     if not Path(file).exists():
-        names = [*["imagenet"] * backbone.downloads_imagenet, *backbone.shipped_weights]
+        names = _names(backbone)
         known = f", and {backbone.name} knows by name: {', '.join(names)}" if names else ""
         raise FileNotFoundError(f"--initial_weights={path}: no such file{known}. {advice(backbone)}".strip())
     try:
@@ -35,6 +35,16 @@ def load_weights(backbone, path):
         reason = " ".join(str(error).split())
         raise ValueError(f"--initial_weights={path} does not fit the backbone: {reason}") from None
     return f"--initial_weights={path}: all parameters loaded, in their order."
+
+
+def ways_to_weights(backbone):
+    """Returns what `load_weights` takes for a backbone, in words."""
+    return f"{', or '.join([*_names(backbone), 'a weights file (.weights.h5)'])}. {advice(backbone)}".strip()
+
+
+def _names(backbone):
+    """Returns the names of weights that a backbone knows."""
+    return [*["imagenet"] * backbone.downloads_imagenet, *backbone.shipped_weights]
 
 
 def _load_imagenet(backbone):

@@ -60,17 +60,18 @@ class RunDirectory:
         """The folder in TensorBoard's that has a part of it, `report` or `hparams`; a ValueError if it is a link."""
         return folder_in(self.tensorboard, name, "folder")
 
-    def check_claim(self, serialized):
+    def check_claim(self, serialized, may_change=()):
         """Raises if the folder cannot be this run's: it is another's, or cannot be written.
 
         Args:
             serialized: `{name: "--name=value"}`, see `flags.serialize`.
+            may_change: names of flags that may be others than there, besides those that change no result.
         """
         for name, line in serialized.items():
             if len(line.splitlines()) != 1:
                 raise ValueError(f"--{name} has a line break in its value, which flags.txt cannot hold: {line!r}.")
         if self._flags.exists():
-            self._refuse_other_flags(serialized)
+            self._refuse_other_flags(serialized, MAY_CHANGE.union(may_change))
         elif self.path.exists() and (not self.path.is_dir() or self._holds_anything()):
             raise ValueError(f"--run_dir={self.path} exists and is no run of tfdml; give a new or empty folder.")
         nearest = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
@@ -97,6 +98,11 @@ class RunDirectory:
             self._held = self._held or self._lock()
             if self._flags.exists() and not self.has_begun():
                 self._clear()
+            if self._result.exists():
+                # That of a shorter run, which goes on; a kill before the flags change leaves one that is to end again.
+                self._checksums.forget(self._result.name)
+                self._result.unlink()
+                self.final_model.unlink(missing_ok=True)
             self._write(self._flags, "".join(f"{line}\n" for line in serialized.values()))
         except OSError as error:
             raise OSError(f"Cannot write to --run_dir={self.path}: {error.strerror or error}.") from error
@@ -150,7 +156,7 @@ class RunDirectory:
     def recorded_dataset(self):
         """Returns the dictionary that `record_dataset` wrote; empty if it wrote none."""
         record = self._read_json(self._dataset, "train again, in another --run_dir") or {}
-        if not all(isinstance(record.get(name, {}), dict) for name in ("images", "flags", "classes")):
+        if not all(isinstance(record.get(name, {}), dict) for name in ("images", "flags", "classes", "initial_model")):
             raise ValueError(f"{self._dataset} is damaged: an entry is wrong; train again, in another --run_dir.")
         return record
 
@@ -208,12 +214,12 @@ class RunDirectory:
                 f"{self._flags} cannot be read: {reason_of(error)}. It is damaged, or of another version."
             ) from None
 
-    def _refuse_other_flags(self, serialized):
+    def _refuse_other_flags(self, serialized, may_change):
         _, saved = self._saved_flags()
         different = [
             f"{saved[name]} there, {line} now"
             for name, line in serialized.items()
-            if saved[name] != line and name not in MAY_CHANGE
+            if saved[name] != line and name not in may_change
         ]
         if different and self.has_begun():
             raise ValueError(

@@ -5,6 +5,7 @@ import functools
 import shlex
 from operator import itemgetter
 
+from tfdml import registry
 from tfdml.console import flags
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.model_archive import metadata_of
@@ -87,7 +88,9 @@ class Record:
 
     def main(self):
         """The flags that say most, name to value."""
-        values = self.settings.values()
+        network = self.settings.network
+        size = network.embedding_size if _is_sized(network.method) else "those of the backbone's features"
+        values = {**self.settings.values(), "backbone": network.backbone_or_origin, "embedding_size": size}
         return {name: values[name] for name in MAIN}
 
     def changed(self):
@@ -116,6 +119,12 @@ class Record:
         about = metadata_of(self.run.model_file("best"))
         saved, version = (str(about.get(name, "unknown")) for name in ("date_saved", "keras_version"))
         return {"Model saved": saved.replace("@", " "), "by Keras": version}
+
+
+def _is_sized(method):
+    """Whether a method has a size of its own; of a user's method, which may not be there, the flag counts."""
+    name = registry.parse(method)[0][0]
+    return name not in registry.names("method") or registry.takes("method", method, "embedding_size")
 
 
 def _quoted(line):

@@ -140,5 +140,6 @@ def late_rise(history, metric):
     if rise < NOTEWORTHY:
         return None
     return (
-        f"{metric} still rose by {rise:.3f} in the last quarter of the steps: train longer, such as --steps={2 * last}."
+        f"{metric} still rose by {rise:.3f} in the last quarter of the steps: train longer, such as --steps={2 * last} "
+        "in the same --run_dir."
     )

@@ -1,19 +1,14 @@
 """The model of a run."""
 
-import re
-
 import keras
-import numpy as np
-import tensorflow as tf
 
 from pipelines.preprocessing import image_size_of
 from tfdml import registry
-from tfdml.backbones import Backbone
 from tfdml.console.settings import NetworkSettings
-from tfdml.console.tensorflow_errors import tensorflow_reason
-from tfdml.run.directory.models_on_disk import load_weights
 from tfdml.run.training.batch_pairs import check_pairs
 from tfdml.run.training.fine_tuning import without_auto
+from tfdml.run.training.initial_backbone import check_takes, initial_backbone
+from tfdml.run.training.initial_model import InitialModel
 from tfdml.run.training.optimizer import check_loss, make_optimizer
 from tfdml.run.training.run_sampler import sampler_of
 
@@ -32,9 +27,14 @@ def build_model(experiment, sampler, *, tell=True):
     train, tell = experiment.splits.train, tell and experiment.chief
     keras.utils.set_random_seed(experiment.settings.run.seed)
     with experiment.strategy.scope():
-        backbone = _pretrained_backbone(experiment.settings.network, tell)
+        network = experiment.settings.network
+        initial = InitialModel.of(network.initial_model) if network.initial_model else None
+        backbone = initial.new_backbone() if initial else initial_backbone(network, tell)
         settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings.network, backbone)
+        taken = initial.hand_over(model) if initial else ""
+        if taken and tell:
+            print(taken, flush=True)
     # Not under the strategy, which would copy its tables to every replica.
     wrapped, length = sampler_of(model, sampler, experiment)
     with experiment.strategy.scope():
@@ -52,27 +52,6 @@ def build_model(experiment, sampler, *, tell=True):
         )
         optimizer.build(model.trainable_variables)
     return model, wrapped, length
-
-
-def make_backbone(spec):
-    """The backbone of a spec, which declares how pixels are scaled, or a ValueError."""
-    backbone = registry.create("backbone", spec)
-    if not isinstance(backbone, Backbone):
-        raise ValueError(
-            f"--backbone={spec}: {type(backbone).__name__} must be a tfdml.backbones.Backbone, which "
-            "declares how pixels are scaled: Backbone(inputs, {'output': outputs}, mean=..., std=..., image_size=...)."
-        )
-    return backbone
-
-
-def _pretrained_backbone(network, tell):
-    """The backbone with its first weights."""
-    backbone = make_backbone(network.backbone)
-    if network.initial_weights:
-        loaded = load_weights(backbone, network.initial_weights)
-        if tell:
-            print(loaded, flush=True)
-    return backbone
 
 
 def _settings_for(backbone, experiment, tell):
@@ -101,30 +80,6 @@ def _embedding_model(experiment, network, backbone):
     model = registry.create("method", network.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
     size = image_size_of(backbone, experiment.settings.images.image_size)
-    _check_takes(backbone, size, network.backbone)
+    check_takes(backbone, size, network.backbone_or_origin)
     model.call_on((1, size, size, 3))
     return model
-
-
-def _check_takes(backbone, size, spec):
-    """Raises a ValueError if a backbone does not take images of a size: alone, which tells it in clearer words."""
-    shape, own = (1, size, size, 3), backbone.image_size
-    try:
-        # First by shapes: of smaller images than its own a network may leave nothing, and TensorFlow then crashes.
-        if own and size < own and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
-            raise ValueError("Nothing would be left of them.")
-        backbone(np.zeros(shape, np.float32))
-    except (tf.errors.InvalidArgumentError, ValueError) as error:
-        such = f", such as {own}, its own" if own and own != size else ""
-        raise ValueError(
-            f"--backbone={spec} does not take images of {size} x {size} pixels; give another --image_size{such}. "
-            f"It says: {_said(error)}."
-        ) from error
-
-
-def _said(error):
-    """Returns the sentence of an error that says what is wrong; Keras prints it in bold."""
-    if isinstance(error, tf.errors.OpError):
-        return tensorflow_reason(error)
-    *_, last = re.findall(r"\x1b\[1m([^\x1b]*)", str(error)) or [str(error)]
-    return last.split(". ")[0].strip().rstrip(".")

@@ -16,6 +16,8 @@ from tfdml.run.experiment.image_data import Batches
 from tfdml.run.experiment.length import late_rise
 from tfdml.run.experiment.splits import check_images, to_record
 from tfdml.run.experiment.tensorflow_setup import set_up
+from tfdml.run.training.initial_model import check_initial_model, initial_model_record
+from tfdml.run.training.longer_run import LENGTH, changes_of_schedules, going_on
 from tfdml.run.training.model import build_model
 from tfdml.run.training.progress import Progress
 from tfdml.run.training.result import print_result, result_of
@@ -35,15 +37,18 @@ LOST_WORKER = (
 def train(settings, run, serialized):
     """Trains what the settings say in a run directory, or goes on with it, and prints the result.
 
+    A run that is complete goes on where the settings make it longer.
+
     Args:
         settings: `Settings`.
         run: `RunDirectory`.
         serialized: `{name: "--name=value"}`, to know the run again.
     """
-    run.check_claim(serialized)
+    settings, serialized, longer = going_on(run, settings, serialized)
+    run.check_claim(serialized, may_change=LENGTH if longer else ())
     result = run.result()
-    if result is not None:
-        print(f"The run in {run.path} is complete; give another --run_dir to train again.")
+    if result is not None and not longer:
+        print(f"The run in {run.path} is complete; give another --run_dir to train again, or larger --steps to go on.")
         print_result(result, run)
         return
     asked, devices = settings.length, settings.run.devices
@@ -51,18 +56,19 @@ def train(settings, run, serialized):
         print(f"--steps={asked.steps} is the length of the run; --epochs={asked.epochs} needs --steps=0.")
     for sentence in unused_flags(settings):
         logging.warning(sentence)
+    # A run that has begun goes on with the classes that it had.
+    recorded = run.recorded_dataset() if run.has_checkpoint else {}
+    check_initial_model(settings.network, recorded)
     # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
     if devices != "workers":
         run.check_free()
     strategy = set_up(settings.run)
-    # A run that has begun goes on with the classes that it had.
-    recorded = run.recorded_dataset() if run.has_checkpoint else {}
     experiment = Experiment.of(settings, strategy, classes=recorded.get("classes"))
     check_images(recorded, experiment.splits.dataset, run.path)
     stop = StopRequest()
     try:
         with experiment.naming_unreadable():
-            result = _train(experiment, run, serialized, stop)
+            result = _train(experiment, run, serialized, stop, longer)
     except LOST_WORKER as error:
         if devices != "workers":
             raise
@@ -78,7 +84,7 @@ def train(settings, run, serialized):
         print_result(result, run)
 
 
-def _train(experiment, run, serialized, stop):
+def _train(experiment, run, serialized, stop, longer):
     settings, chief = experiment.settings, experiment.chief
     # Refuses batches that are too large before a backbone's weights are downloaded.
     drawn = make_sampler(settings.batches.sampler, experiment.splits, settings.evaluation)
@@ -89,13 +95,17 @@ def _train(experiment, run, serialized, stop):
     # Only now, when all flags have proven to work together, does the folder become this run's.
     if chief:
         run.claim(serialized)
-        run.record_dataset(to_record(settings.data, experiment.splits.dataset))
+        about = to_record(settings.data, experiment.splits.dataset)
+        run.record_dataset({**about, **initial_model_record(settings.network)})
         print(f"Training in {run.path}: {length.told(settings.evaluation.evaluate_on)}", flush=True)
     with stop:
         callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, length, run, stop)
         evaluation = callbacks.evaluation
         if callbacks.checkpoint.resume(model, logging.warning) and chief:
             print(f"Going on with {run.path} after step {progress.step}.", flush=True)
+            schedule = settings.optimization.schedule
+            for sentence in changes_of_schedules(run, model, callbacks.in_order, schedule) if longer else ():
+                print(sentence, flush=True)
         if not (progress.at_epoch_end or evaluation.exhausted):
             # The rest of an epoch, which has other steps than those after it.
             end = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True))

@@ -46,6 +46,7 @@ def readme(facts):
     rows = {
         "method": f"`{facts['method']}`",
         "backbone": f"`{facts['backbone']}`",
+        "head": f"`{facts['head']}`",
         "initial weights": facts["weights"],
         "licence of the initial weights": facts["weights_licence"],
         "embedding": f"{embedding['dimension']} dimensions, compared by {MEASURES[embedding['metric']]}",
@@ -55,7 +56,7 @@ def readme(facts):
         "files that cannot be read": "are marked in the output `valid`" if facts["tolerant"] else "are an error",
         **({"`model.tflite`": f"`embed_images` for LiteRT, weights in {facts['lite']}"} if facts["lite"] else {}),
         **({"`model.onnx`": "`embed_images` for ONNX Runtime"} if facts["onnx"] else {}),
-        "trained on": f"`{facts['data']['dataset']}`",
+        "trained on": _trained_on(facts["data"]),
         "SHA-256 of the model": f"`{facts['sha256']}`",
         "versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }
@@ -89,6 +90,13 @@ def signatures(facts):
         "read_image": {"inputs": {"image_bytes": "string []"}, "outputs": {"image": f"float32 [{size}, {size}, 3]"}},
         **(several if embedding["learners"] > 1 else {}),
     }
+
+
+def _trained_on(data):
+    if data["dataset"]:
+        return f"`{data['dataset']}`"
+    fitted = f"; the projection is that of `{data['projected']}`" if data["projected"] else ""
+    return f"not trained on any dataset: the backbone has its initial weights{fitted}"
 
 
 def _scores(facts):

@@ -28,7 +28,7 @@ class Projection:
         """Creates the projection to the principal components of embeddings.
 
         Args:
-            embeddings: `[N, D]` array, those of the training images.
+            embeddings: `[N, D]` array, such as those of the training images.
             dims: number of components.
             whiten: whether all components get a variance of 1.
         """
@@ -36,13 +36,13 @@ class Projection:
         if not 1 <= dims <= most:
             raise ValueError(
                 f"Expected 1 to {most} dimensions, received {dims}: the embedding has {embeddings.shape[1]}, and "
-                f"{len(embeddings)} training images determine no more than {len(embeddings) - 1}."
+                f"{len(embeddings)} images determine no more than {len(embeddings) - 1}."
             )
         mean, components, deviations = principal_components(embeddings, dims)
         if len(deviations) < dims:
             raise ValueError(
-                f"The training embeddings vary in {len(deviations)} dimensions only; {dims} are not possible. Choose "
-                "no more than these."
+                f"The embeddings vary in {len(deviations)} dimensions only; {dims} are not possible. Choose no more "
+                "than these."
             )
         return cls(mean, components / (deviations if whiten else 1.0), whiten)
 

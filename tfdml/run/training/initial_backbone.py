@@ -1,0 +1,66 @@
+"""The backbone of a run with its first weights."""
+
+import re
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from tfdml import registry
+from tfdml.backbones import Backbone
+from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.run.directory.models_on_disk import load_weights, ways_to_weights
+
+
+def initial_backbone(network, tell):
+    """The backbone of `NetworkSettings` with its first weights; `tell` whether to print which were loaded."""
+    backbone = make_backbone(network.backbone)
+    if network.initial_weights:
+        loaded = load_weights(backbone, network.initial_weights)
+        if tell:
+            print(loaded, flush=True)
+    return backbone
+
+
+def make_backbone(spec):
+    """The backbone of a spec, which declares how pixels are scaled, or a ValueError."""
+    backbone = registry.create("backbone", spec)
+    if not isinstance(backbone, Backbone):
+        raise ValueError(
+            f"--backbone={spec}: {type(backbone).__name__} must be a tfdml.backbones.Backbone, which "
+            "declares how pixels are scaled: Backbone(inputs, {'output': outputs}, mean=..., std=..., image_size=...)."
+        )
+    return backbone
+
+
+def check_pretrained(backbone, network):
+    """Raises a ValueError if a backbone would have random weights, where nothing trains it."""
+    if not network.initial_weights and not backbone.pretrained:
+        raise ValueError(
+            f"--backbone={network.backbone} has random weights, whose features are of no use without training. Give "
+            f"--initial_weights, {ways_to_weights(backbone)}"
+        )
+
+
+def check_takes(backbone, size, spec):
+    """Raises a ValueError if a backbone does not take images of a size: alone, which tells it in clearer words."""
+    shape, own = (1, size, size, 3), backbone.image_size
+    try:
+        # First by shapes: of smaller images than its own a network may leave nothing, and TensorFlow then crashes.
+        if own and size < own and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
+            raise ValueError("Nothing would be left of them.")
+        backbone(np.zeros(shape, np.float32))
+    except (tf.errors.InvalidArgumentError, ValueError) as error:
+        such = f", such as {own}, its own" if own and own != size else ""
+        raise ValueError(
+            f"--backbone={spec} does not take images of {size} x {size} pixels; give another --image_size{such}. "
+            f"It says: {_said(error)}."
+        ) from error
+
+
+def _said(error):
+    """Returns the sentence of an error that says what is wrong; Keras prints it in bold."""
+    if isinstance(error, tf.errors.OpError):
+        return tensorflow_reason(error)
+    *_, last = re.findall(r"\x1b\[1m([^\x1b]*)", str(error)) or [str(error)]
+    return last.split(". ")[0].strip().rstrip(".")
