@@ -59,7 +59,7 @@ class InitialModel:
             return backbone_of(found, self.model.preprocessing if own else None)
         except ValueError as error:
             raise ValueError(
-                f"--initial_model={self.path}: the backbone of {_told(self.model)} cannot be taken: {error}."
+                f"--initial_model={self.path}: the backbone of {_told(self.model)} cannot be taken: {str(error).rstrip('.')}."
             ) from None
 
     def hand_over(self, model):
