@@ -9,7 +9,7 @@ from tfdml.console.flags import parse
 from tfdml.run.training import initial_model
 from tfdml.run.training.initial_model import InitialModel, check_initial_model, initial_model_record
 
-IMAGES = np.random.default_rng(0).normal(size=(4, 12, 12, 3)).astype(np.float32)
+IMAGES = np.random.default_rng(0).uniform(-1, 1, size=(4, 12, 12, 3)).astype(np.float32)
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_all_weights_of_the_same_method_and_sizes_are_taken(tmp_path):
     assert model.backbone.pretrained
 
 
-@pytest.mark.parametrize("size, method", [(4, tfdml.Single), (8, tfdml.DivideAndConquer)])
+@pytest.mark.parametrize("size, method", [(4, tfdml.Single), (16, tfdml.DivideAndConquer)])
 def test_of_another_size_or_method_the_backbone_is_taken(size, method, tmp_path):
     trained = small_model()
     initial = InitialModel.of(saved(trained, tmp_path / "trained.keras"))
@@ -116,10 +116,6 @@ class Own(keras.Model):
         (lambda: plain(keras.layers.Rescaling(1.0), side=None), "it does not say for images of which size it is"),
         (lambda: keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Flatten()]), "no features with positions"),
         (Own, "it is a Own, no functional or sequential Keras model"),
-        (
-            lambda: tfdml.methods.MemberEnsemble([small_model(), small_model(seed=1)]),
-            "of a MemberEnsemble without a backbone of its own cannot be taken",
-        ),
     ],
 )
 def test_a_network_that_cannot_be_a_backbone_is_told(network, told):

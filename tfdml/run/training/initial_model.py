@@ -58,9 +58,8 @@ class InitialModel:
         try:
             return backbone_of(found, self.model.preprocessing if own else None)
         except ValueError as error:
-            raise ValueError(
-                f"--initial_model={self.path}: the backbone of {_told(self.model)} cannot be taken: {error}."
-            ) from None
+            why = f"the backbone of {_told(self.model)} cannot be taken: {str(error).rstrip('.')}"
+            raise ValueError(f"--initial_model={self.path}: {why}.") from None
 
     def hand_over(self, model):
         """Gives a new model all weights, where it is of the same method and sizes; returns a line that says so.

@@ -25,6 +25,9 @@ def backbone_of(network, preprocessing=None):
             f"it gives {shape}, no features with positions, [B, h, w, c] or [B, tokens, c]; cut it before its pooling"
         )
     about = _scaling(network) if preprocessing is None else _scaling_of(preprocessing)
+    if isinstance(network, keras.Sequential):
+        # It has the graph of one, but not its output.
+        network = keras.Model(inputs[0], network.outputs[0], name=network.name)
     return Borrowed(network, "keras", about)
 
 
