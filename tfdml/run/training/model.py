@@ -10,6 +10,7 @@ from pipelines.preprocessing import image_size_of
 from tfdml import registry
 from tfdml.backbones import Backbone
 from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.registry.image_sizes import sides_of
 from tfdml.run.directory.models_on_disk import load_weights
 from tfdml.run.training.batch_pairs import check_pairs
 from tfdml.run.training.fine_tuning import without_auto
@@ -97,22 +98,23 @@ def _embedding_model(experiment, network, backbone):
     model.preprocessing = experiment.images.preprocessing(model)
     size = image_size_of(backbone, experiment.settings.images.image_size)
     _check_takes(backbone, size, network.backbone)
-    model.call_on((1, size, size, 3))
+    model.call_on((1, *sides_of(size), 3))
     return model
 
 
 def _check_takes(backbone, size, spec):
     """Raises a ValueError if a backbone does not take images of a size: alone, which tells it in clearer words."""
-    shape, own = (1, size, size, 3), backbone.image_size
+    sides, own = sides_of(size), backbone.image_size
+    shape = (1, *sides, 3)
     try:
         # First by shapes: of smaller images than its own a network may leave nothing, and TensorFlow then crashes.
-        if own and size < own and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
+        if min(sides) < min(sides_of(own)) and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
             raise ValueError("Nothing would be left of them.")
         backbone(np.zeros(shape, np.float32))
     except (tf.errors.InvalidArgumentError, ValueError) as error:
-        such = f", such as {own}, its own" if own and own != size else ""
+        such = f", such as {own}, its own" if own != size else ""
         raise ValueError(
-            f"--backbone={spec} does not take images of {size} x {size} pixels; give another --image_size{such}. "
+            f"--backbone={spec} does not take images of {sides.height} x {sides.width} pixels; give another --image_size{such}. "
             f"It says: {_said(error)}."
         ) from error
 

@@ -82,7 +82,7 @@ def _nested_dims(model, run_dir):
 
 def _dimension(model):
     """Returns the number of dimensions of the model's embedding."""
-    return model(keras.KerasTensor((None, *Preprocessor.of(model.preprocessing).image_shape))).shape[-1]
+    return model(keras.KerasTensor((None, *model.preprocessing.image_shape))).shape[-1]
 
 
 def _of_model(model, projection):
