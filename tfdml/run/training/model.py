@@ -114,8 +114,8 @@ def _check_takes(backbone, size, spec):
     except (tf.errors.InvalidArgumentError, ValueError) as error:
         such = f", such as {own}, its own" if own != size else ""
         raise ValueError(
-            f"--backbone={spec} does not take images of {sides.height} x {sides.width} pixels; give another --image_size{such}. "
-            f"It says: {_said(error)}."
+            f"--backbone={spec} does not take images of {sides.height} x {sides.width} pixels; give another "
+            f"--image_size{such}. It says: {_said(error)}."
         ) from error
 
 
