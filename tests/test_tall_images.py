@@ -1,5 +1,6 @@
 """A run on images that are not square, from training to what is served."""
 
+import base64
 import functools
 import json
 import shutil
@@ -139,9 +140,12 @@ def test_images_are_embedded_in_bulk_indexed_and_found(tmp_path):
     from tests.serving.http.service import TOKEN, Service
 
     service = Service(tmp_path / "index", {"TFDML_TOKEN": TOKEN})
-    answer = service.ask("search?k=1", test_split().images[4], **{"content-type": "image/png"})
-    service.kill()
-    assert "4.png" in json.dumps(answer)
+    try:
+        query = {"b64": base64.b64encode(test_split().images[4]).decode(), "k": 1}
+        answer = service.ask("search", json.dumps(query).encode(), **{"content-type": "application/json"})
+        assert [each["name"] for each in answer["neighbors"]] == ["4.png"]
+    finally:
+        service.kill()
 
 
 def test_reports_and_the_projector_are_written(tmp_path):

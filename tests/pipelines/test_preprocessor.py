@@ -157,7 +157,7 @@ def test_random_crop_pads_before():
 
 
 def test_crops_have_about_the_aspect_of_the_result():
-    """So that by default nothing is stretched by more than a third, as in squares; a given aspect is that of the crop."""
+    """By default nothing is stretched by more than a third, as in squares; a given aspect is that of the crop."""
 
     def aspects(spec):
         step = tf.function(registry.create("transform", spec, size=(32, 16)))
