@@ -103,36 +103,16 @@ def test_a_square_has_one_size_however_it_is_written():
     assert (prepare.image_shape, prepare.name) == ((8, 8, 3), "warp 8 False")
 
 
-BAD_SIZES = [
-    "-1",
-    "7",
-    str(MOST_SIDE + 1),
-    "256x",
-    "x128",
-    "axb",
-    "0x128",
-    "7x7",
-    "5000x10",
-    "256x128x3",
-    "8.0",
-    "8 x 8",
-]
-
-
-@pytest.mark.parametrize("size", BAD_SIZES)
+@pytest.mark.parametrize("size", ["-1", "7", "4097", "8.0", "256x", "x128", "axb", "0x128", "7x7", "5000x10", "8x8x3"])
 def test_sizes_that_the_flag_refuses(size):
-    expected = (
-        "--image_size=.*: Expected a side such as 224, or height x width such as 256x128, each from 8 to 4096; or 0."
-    )
-    with pytest.raises(Exception, match=expected):
+    expected = "Expected a side such as 224, or height x width such as 256x128, each from 8 to 4096; or 0, the backb"
+    with pytest.raises(Exception, match=f"--image_size=.*: {expected}"):
         flags.resolve([f"--image_size={size}"])
 
 
 @pytest.mark.parametrize("size", [0, -1, 8.0, None, 4097, 10**9, True, "8x8", (8,), (8, 0), (8, 8, 8), (8, 4097)])
 def test_a_size_that_is_none_is_refused(size):
-    expected = (
-        "Expected image_size to be an integer from 1 to 4096, the side of a square, or a pair of such, .height, width"
-    )
+    expected = "Expected image_size to be an integer from 1 to 4096, the side of a square, or a pair of such, .height, "
     with pytest.raises(ValueError, match=expected):
         tfdml.Preprocessing(image_size=size)
 

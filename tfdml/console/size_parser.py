@@ -17,7 +17,8 @@ class SizeParser(flags.ArgumentParser):
         height, width = (int(found[1]), int(found[2] or found[1])) if found else (-1, -1)
         if argument != "0" and not (LEAST <= height <= MOST and LEAST <= width <= MOST):
             raise ValueError(
-                f"Expected a side such as 224, or height x width such as 256x128, each from {LEAST} to {MOST}; or 0."
+                f"Expected a side such as 224, or height x width such as 256x128, each from {LEAST} to {MOST}; or 0, "
+                "the backbone's own."
             )
         return height if height == width else (height, width)
 
