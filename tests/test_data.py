@@ -148,7 +148,7 @@ BAD = {
     "no_size": ({"image_size": None}, "image_size is missing"),
     "no_height_or_width": (
         {"image_size": (8, 0)},
-        r"pxk expects image_size to be None or an integer from 1 to 4096, the side of a square, or a pair .*received \(8, 0",
+        r"image_size to be None or an integer from 1 to 4096, the side of a square, or a pair .*received \(8, 0",
     ),
     "scaled_already": ({"images": lambda: PICTURES / 255.0}, "Image 0 has pixels from 0 to 1; expected 0 to 255"),
     "around_zero": ({"images": lambda: PICTURES / 127.5 - 1}, "has pixels from -.* expected 0 to 255"),
