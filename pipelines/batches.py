@@ -14,6 +14,7 @@ from pipelines.sampling import PxK
 from tfdml.registry.annotations import ChannelOrder, Labels
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer, optional
+from tfdml.registry.image_sizes import ImageSize
 
 # Number of images whose pixel range is checked in advance.
 LOOKED_AT = 8
@@ -30,7 +31,7 @@ def pxk(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     channels: ChannelOrder | None = None,
-    image_size: int | None = None,
+    image_size: ImageSize | None = None,
     transform: str | None = "random_resized_crop(area=(0.5, 1.0))|flip",
     steps_per_epoch: int | None = None,
     initial_step: int = 0,
@@ -60,7 +61,7 @@ def pxk(
             `mean=(0, 0, 0), std=(1, 1, 1)` leaves pixels from 0 to 255.
         channels: with `mean` and `std`, the order of the result's channels and of theirs: "rgb", which is the default,
             or "bgr".
-        image_size: side of the square output images; None: the backbone's own.
+        image_size: size of the output images: the side of a square, or (height, width); None: the backbone's own.
         transform: chain of transforms, as in `--train_transform`. None leaves images unchanged, neither resized nor
             scaled; they may then have any shape.
         steps_per_epoch: batches in a pass; None: N divided by the batch size.
@@ -70,7 +71,7 @@ def pxk(
 
     Returns:
         A `tf.data.Dataset` of `steps_per_epoch` batches `(images, labels)`, float32
-        `[classes * per_class, image_size, image_size, 3]` and int64 `[classes * per_class]`.
+        `[classes * per_class, height, width, 3]` and int64 `[classes * per_class]`.
 
     Example:
 
@@ -108,7 +109,7 @@ def in_order(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
     channels: ChannelOrder | None = None,
-    image_size: int | None = None,
+    image_size: ImageSize | None = None,
     transform: str | None = "resize_short|center_crop",
     batch_size: int = 128,
 ) -> tf.data.Dataset:
@@ -124,7 +125,7 @@ def in_order(
         batch_size: number of images in a batch.
 
     Returns:
-        A `tf.data.Dataset` of images, float32 `[batch_size, image_size, image_size, 3]`.
+        A `tf.data.Dataset` of images, float32 `[batch_size, height, width, 3]`.
     """
     if isinstance(images, tf.data.Dataset):
         images, _ = read_dataset(images)

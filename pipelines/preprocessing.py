@@ -2,12 +2,12 @@
 
 import dataclasses
 import math
-import numbers
 from collections.abc import Sequence
 from typing import Any, Self, TypedDict, Unpack
 
 from tfdml.registry.annotations import ChannelOrder
-from tfdml.registry.arguments import MOST_SIDE
+from tfdml.registry.arguments import REFUSED
+from tfdml.registry.image_sizes import SIZE, ImageSize, sides_of
 
 # How far the minimum and maximum of a batch scaled to 0 ... 1 or -1 ... 1 may be from these; and, as a fraction of a
 # model's range, how far pixels may be outside of it.
@@ -29,14 +29,14 @@ class Preprocessing:
     """Preprocessing of an image file before a model's network sees it; saved in the model's file.
 
     Args:
-        image_size: side of the network's square input images, in pixels.
-        transform: chain of transforms of `pipelines.transforms` that produces such a square.
+        image_size: size of the network's input images in pixels: the side of a square, or (height, width).
+        transform: chain of transforms of `pipelines.transforms` that produces images of this size.
         mean, std: one number per channel; the network takes `(pixels - mean) / std` of pixels from 0 to 255.
         channels: "rgb" or "bgr", the order of the network's channels and of `mean` and `std`.
         shrink: whether to decode a JPEG at 1/2, 1/4 or 1/8 of its size if it is resized to that or less.
     """
 
-    image_size: int
+    image_size: ImageSize
     transform: str = "resize_short|center_crop"
     mean: Sequence[float] = (0.0,) * 3
     std: Sequence[float] = (255.0,) * 3
@@ -44,30 +44,35 @@ class Preprocessing:
     shrink: bool = False
 
     def __post_init__(self):
-        if not isinstance(self.image_size, numbers.Integral) or not 1 <= self.image_size <= MOST_SIDE:
-            raise ValueError(
-                f"Expected image_size to be an integer from 1 to {MOST_SIDE}, the side of square images; received "
-                f"{self.image_size!r}."
-            )
+        try:
+            object.__setattr__(self, "image_size", SIZE.read(self.image_size))
+        except REFUSED:
+            raise ValueError(f"Expected image_size to be {SIZE.words}; received {self.image_size!r}.") from None
         for name, values in scaling(self.mean, self.std).items():
             object.__setattr__(self, name, values)
         if self.channels not in ("rgb", "bgr"):
             raise ValueError(f"Expected channels in the order 'rgb' or 'bgr', received {self.channels!r}.")
 
     @classmethod
-    def of(cls, model: Any, image_size: int = 0, **arguments: Unpack[PreparationArguments]) -> Self:
+    def of(cls, model: Any, image_size: int | tuple[int, int] = 0, **arguments: Unpack[PreparationArguments]) -> Self:
         """Creates the preprocessing that a model's backbone declares.
 
         Args:
             model: model of a method.
-            image_size: side of the images; 0: the backbone's own.
+            image_size: as of `Preprocessing`; 0: the backbone's own.
             **arguments: `transform` and `shrink`.
         """
         size = image_size_of(model, image_size)
         return cls(image_size=size, **preprocessing_of(model), **arguments)
 
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """The shape of an image: `(height, width, 3)`."""
+        return (*sides_of(self.image_size), 3)
+
     def get_config(self) -> dict[str, Any]:
-        return {**dataclasses.asdict(self), "mean": list(self.mean), "std": list(self.std)}
+        # Lists, as files have them.
+        return {name: list(each) if isinstance(each, tuple) else each for name, each in vars(self).items()}
 
     def range(self) -> tuple[float, float]:
         """Returns the minimum and maximum to which pixels from 0 to 255 are mapped."""
@@ -124,7 +129,7 @@ def preprocessing_of(network):
 
 
 def image_size_of(network, asked=0):
-    """Returns the side of the images in pixels: `asked`, or the network's own if that is 0."""
+    """Returns the size of the images, as `Preprocessing` has it: `asked`, or the network's own if that is 0."""
     size = asked or declared_by(network).get("image_size")
     if size is None:
         raise ValueError("--image_size is missing: the backbone does not declare its image size.")

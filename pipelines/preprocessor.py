@@ -14,6 +14,7 @@ from pipelines.images.decoding import decode, decode_cut
 from tfdml.registry import create_chain
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import one_of
+from tfdml.registry.image_sizes import ImageSize, sides_of
 
 
 @expects(channels=one_of("rgb", "bgr"))
@@ -25,7 +26,7 @@ class Preprocessor:
 
     Args:
         transform: chain of transform specs; their `size` is `image_size` where they do not set it.
-        image_size: side of the square that the chain ends with, pixels.
+        image_size: size of the images that the chain ends with, as of `Preprocessing`.
         mean, std: per-channel numbers; the result is `(pixels - mean) / std` with pixels from 0 to 255.
         channels: "rgb" or "bgr", the order of the result's channels and of `mean` and `std`.
         shrink: decode JPEGs at 1/2, 1/4 or 1/8 where they are resized to that or less: faster, other pixels.
@@ -35,11 +36,11 @@ class Preprocessor:
         image = preprocess(tf.io.read_file("car.jpg"), seed=tf.constant([0, 0], tf.int64))
     """
 
-    def __init__(self, transform, *, image_size, mean, std, channels="rgb", shrink=False):
+    def __init__(self, transform, *, image_size: ImageSize, mean, std, channels="rgb", shrink=False):
         steps = create_chain("transform", transform, size=image_size)
         self._steps = steps if shrink else _fused(steps)
         self._transform, self._channels, self._shrink = transform, channels, shrink
-        self._shape = (image_size, image_size, 3)
+        self._shape = (*sides_of(image_size), 3)
         # As large as the image: where TensorFlow must repeat three numbers it takes five times as long.
         mean, std = (np.broadcast_to(np.asarray(each, np.float32), self._shape).copy() for each in (mean, std))
         self._mean, self._std = mean, std
@@ -69,7 +70,7 @@ class Preprocessor:
 
     @property
     def image_shape(self):
-        """The shape of the images: `(image_size, image_size, 3)`."""
+        """The shape of the images: `(height, width, 3)`."""
         return self._shape
 
     @property
@@ -118,10 +119,9 @@ class Preprocessor:
     def normalize(self, images):
         """Normalizes an image that the transform has made, or a batch of such images, with pixels from 0 to 255."""
         if images.shape[-3:] != self._shape:
-            size = self._shape[0]
             raise ValueError(
                 f"The transform {self._transform!r} ends with images of shape {tuple(images.shape)}; expected "
-                f"({size}, {size}, 3). End it with a crop, or with warp."
+                f"{self._shape}. End it with a crop, or with warp."
             )
         if self._channels == "bgr":
             images = tf.reverse(images, axis=[-1])

@@ -61,6 +61,16 @@ def test_decoded_pixels_are_prepared_as_files_are(files):
 
 
 @pytest.mark.slow
+def test_images_have_a_height_and_a_width():
+    size = {**PLAIN, "image_size": (8, 4)}
+    (images,) = tfdml.data.in_order(PICTURES, transform="warp", batch_size=COUNT, **size)
+    prepare = Preprocessor("warp", image_size=(8, 4), mean=(0, 0, 0), std=(1, 1, 1))
+    assert images.shape == (COUNT, 8, 4, 3)
+    np.testing.assert_array_equal(images[3], prepare.from_pixels(PICTURES[3], tf.zeros([2], tf.int64)))
+    batches = tfdml.data.pxk(PICTURES, LABELS, classes=3, per_class=2, **size)
+    assert batches.element_spec[0].shape == (6, 8, 4, 3)
+
+
 def test_a_pass_goes_on_where_the_last_one_ended(whole):
     batches = tfdml.data.pxk(PICTURES, POWERS, **SMALL, steps_per_epoch=5)
     # A look at a batch is no pass.
@@ -136,6 +146,10 @@ BAD = {
         "mine.* does not declare how its pixels are scaled",
     ),
     "no_size": ({"image_size": None}, "image_size is missing"),
+    "no_height_or_width": (
+        {"image_size": (8, 0)},
+        r"image_size to be None or an integer from 1 to 4096, the side of a square, or a pair .*received \(8, 0",
+    ),
     "scaled_already": ({"images": lambda: PICTURES / 255.0}, "Image 0 has pixels from 0 to 1; expected 0 to 255"),
     "around_zero": ({"images": lambda: PICTURES / 127.5 - 1}, "has pixels from -.* expected 0 to 255"),
     "sixteen_bits": (

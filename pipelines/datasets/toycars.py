@@ -20,7 +20,8 @@ from pipelines.datasets.toycars_nuisances import render
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked_files import read_bytes
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import MOST_SIDE, Count, Seed, integer
+from tfdml.registry.arguments import Count, Seed, integer
+from tfdml.registry.image_sizes import MOST_SIDE
 from tfdml.registry.parts import register
 
 # Part of the cache file's name: raise it when the drawings change.

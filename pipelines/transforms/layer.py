@@ -11,7 +11,8 @@ import tensorflow as tf
 
 from pipelines.transforms.seeded_draws import drawing_from, refusing_python_draws, unseeded_operations
 from tfdml.registry.annotations import ImageStep
-from tfdml.registry.arguments import MOST_SIDE, Text
+from tfdml.registry.arguments import Text
+from tfdml.registry.image_sizes import MOST_SIDE
 from tfdml.registry.parts import register
 from tfdml.registry.suggestions import nearest
 

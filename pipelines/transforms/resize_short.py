@@ -1,10 +1,10 @@
-"""Resizing of the shorter side."""
+"""Resizing to what covers a size."""
 
 import tensorflow as tf
 
 from pipelines.images.crop_and_resize import Cut
 from pipelines.transforms.windows import centered
-from tfdml.registry.arguments import Side
+from tfdml.registry.image_sizes import ImageSize, sides_of
 from tfdml.registry.parts import register
 
 # Of an image that is longer than so many times its width only the middle is used: the whole, resized to the width of a
@@ -13,8 +13,9 @@ LONGEST_SHAPE = 32
 
 
 @register("transform", "resize_short")
-def resize_short(size: Side) -> Cut:
-    """Resizes the shorter side to `size`, and keeps the aspect ratio."""
+def resize_short(size: ImageSize) -> Cut:
+    """Resizes the shorter side to `size`, and keeps the aspect ratio; of (height, width), to what just covers both."""
+    sides = sides_of(size)
 
     def window(height, width, seed):
         del seed
@@ -22,7 +23,7 @@ def resize_short(size: Side) -> Cut:
         return centered(height, width, tf.minimum(height, longest), tf.minimum(width, longest))
 
     def target(height, width):
-        scale = size / tf.minimum(height, width)
-        return tf.maximum(tf.round(height * scale), size), tf.maximum(tf.round(width * scale), size)
+        scale = tf.maximum(sides.height / height, sides.width / width)
+        return tf.maximum(tf.round(height * scale), sides.height), tf.maximum(tf.round(width * scale), sides.width)
 
     return Cut(window, target=target)

@@ -1,11 +1,12 @@
-"""Resizing to a square."""
+"""Resizing that ignores the aspect ratio."""
 
 from pipelines.images.crop_and_resize import Cut
-from tfdml.registry.arguments import Side
+from tfdml.registry.image_sizes import ImageSize, sides_of
 from tfdml.registry.parts import register
 
 
 @register("transform", "warp")
-def warp(size: Side) -> Cut:
-    """Resizes to `size` × `size`, and ignores the aspect ratio."""
-    return Cut(target=lambda height, width: (size, size))
+def warp(size: ImageSize) -> Cut:
+    """Resizes to `size`, and ignores the aspect ratio."""
+    sides = sides_of(size)
+    return Cut(target=lambda height, width: sides)

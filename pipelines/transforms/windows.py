@@ -35,9 +35,9 @@ def centered(height, width, rows, columns):
     return tf.floor((height - rows) / 2), tf.floor((width - columns) / 2), rows, columns
 
 
-def padded(image, size):
-    """Returns the image, no larger than `size` × `size`, in the middle of a black square."""
-    missing = size - tf.shape(image)[:2]
+def padded(image, sides):
+    """Returns the image, no larger than `sides`, in the middle of a black one of these."""
+    missing = tf.constant(sides) - tf.shape(image)[:2]
     before = missing // 2
     margins = tf.stack([before, missing - before], axis=1)
-    return tf.ensure_shape(tf.pad(image, tf.concat([margins, [[0, 0]]], 0)), [size, size, 3])
+    return tf.ensure_shape(tf.pad(image, tf.concat([margins, [[0, 0]]], 0)), [*sides, 3])

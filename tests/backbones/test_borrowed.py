@@ -74,6 +74,21 @@ def test_keras_hub_without_scale_or_size(hub):
     assert (backbone.mean, backbone.std, backbone.image_size) == ((0, 0, 0), (1, 1, 1), 224)
 
 
+@pytest.mark.parametrize("asked, shape", [(16, (16, 16, 3)), ((32, 16), (32, 16, 3))])
+def test_keras_hub_is_asked_for_a_size(hub, monkeypatch, tmp_path, asked, shape):
+    """Networks of a fixed size have it, and so have their files."""
+
+    def from_preset(preset, image_shape):
+        inputs = keras.Input(image_shape)
+        return keras.Model(inputs, keras.layers.Conv2D(4, 3)(inputs), name="fixed")
+
+    monkeypatch.setattr(sys.modules["keras_hub"].models.Backbone, "from_preset", from_preset)
+    backbone = create("backbone", f"keras_hub(preset='pyramid_imagenet', image_size={asked})")
+    assert backbone.image_size == asked and backbone.input_shape == (None, *shape)
+    backbone.save(tmp_path / "backbone.keras")
+    assert keras.saving.load_model(tmp_path / "backbone.keras").image_size == asked
+
+
 def test_a_folder_that_does_not_say_how_pixels_are_scaled(hub, monkeypatch, tmp_path):
     monkeypatch.setattr(sys.modules["keras_hub"].models.Backbone, "from_preset", lambda preset: hub.network)
     with pytest.raises(ValueError, match="no image_converter.json. Write one: keras_hub.layers.ImageConverter"):

@@ -12,11 +12,12 @@ import tfdml
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets import Split
 from pipelines.preprocessing import declared_by, image_size_of, preprocessing_of
+from pipelines.preprocessor import Preprocessor
 from pipelines.sampling import PxK
 from tfdml import serving
 from tfdml.console import flags
 from tfdml.console.settings import ImageSettings
-from tfdml.registry.arguments import MOST_SIDE
+from tfdml.registry.image_sizes import MOST_SIDE
 from tfdml.run.experiment.image_data import ImageData
 
 COLOURS = np.array([[200, 100, 50], [10, 250, 30], [0, 80, 160], [255, 255, 0]])
@@ -88,18 +89,48 @@ def test_the_size_is_the_backbones_unless_another_is_asked_for():
         image_size_of(keras.layers.Conv2D(4, 1))
 
 
-@pytest.mark.parametrize("size", ["0", "8", "224", str(MOST_SIDE)])
+@pytest.mark.parametrize("size", ["0", "8", "224", str(MOST_SIDE), "256x128", "8x4096"])
 def test_sizes_that_the_flag_takes(size):
     assert flags.resolve([f"--image_size={size}"])["image_size"] == f"--image_size={size}"
 
 
-@pytest.mark.parametrize("size", ["-1", "7", str(MOST_SIDE + 1)])
+def test_a_square_has_one_size_however_it_is_written():
+    """Runs and files of before are the same."""
+    assert flags.resolve(["--image_size=224x224"]) == flags.resolve(["--image_size=224"])
+    assert flags.parse("--image_size=224x224") == flags.parse("--image_size=224")
+    assert tfdml.Preprocessing(image_size=(224, 224)) == tfdml.Preprocessing(image_size=224)
+    prepare = Preprocessor("warp", image_size=(8, 8), mean=MEAN, std=STD)
+    assert (prepare.image_shape, prepare.name) == ((8, 8, 3), "warp 8 False")
+
+
+@pytest.mark.parametrize("size", ["-1", "7", "4097", "8.0", "256x", "x128", "axb", "0x128", "7x7", "5000x10", "8x8x3"])
 def test_sizes_that_the_flag_refuses(size):
-    with pytest.raises(Exception, match="image_size"):
+    expected = "Expected a side such as 224, or height x width such as 256x128, each from 8 to 4096; or 0, the backb"
+    with pytest.raises(Exception, match=f"--image_size=.*: {expected}"):
         flags.resolve([f"--image_size={size}"])
 
 
-@pytest.mark.parametrize("size", [0, -1, 8.0, (8, 8), None, 4097, 10**9])
-def test_a_size_that_is_no_side_is_refused(size):
-    with pytest.raises(ValueError, match="Expected image_size to be an integer from 1 to 4096"):
+@pytest.mark.parametrize("size", [0, -1, 8.0, None, 4097, 10**9, True, "8x8", (8,), (8, 0), (8, 8, 8), (8, 4097)])
+def test_a_size_that_is_none_is_refused(size):
+    expected = "Expected image_size to be an integer from 1 to 4096, the side of a square, or a pair of such, .height, "
+    with pytest.raises(ValueError, match=expected):
         tfdml.Preprocessing(image_size=size)
+
+
+def test_height_and_width_come_back_from_a_file(tmp_path):
+    model = tfdml.Single(tfdml.backbones.Small(width=4, stages=1), embedding_size=3)
+    model.preprocessing = tfdml.Preprocessing.of(model, image_size=(16, 8), transform="warp")
+    assert model.preprocessing.image_shape == (16, 8, 3)
+    model.call_on((1, 16, 8, 3))
+    model.save(tmp_path / "model.keras")
+    loaded = tfdml.load(tmp_path / "model.keras")
+    assert loaded.preprocessing == model.preprocessing and "images of 16 x 8 pixels" in repr(loaded)
+    pixels = [np.full((20, 10, 3), color, np.uint8) for color in COLOURS]
+    images = loaded.prepare(pixels)
+    assert images.shape == (4, 16, 8, 3) and loaded.prepare([]).shape == (0, 16, 8, 3)
+    np.testing.assert_allclose(loaded.embed(pixels), model(images), atol=1e-5)
+    assert loaded.embed([]).shape == (0, 3)
+    # As JSON has it.
+    assert model.preprocessing.get_config()["image_size"] == [16, 8]
+    assert tfdml.Preprocessing(**model.preprocessing.get_config()) == model.preprocessing
+    assert tfdml.Preprocessing(image_size=16).get_config()["image_size"] == 16

@@ -68,6 +68,31 @@ def test_steps_end_in_a_square(step, shape):
     assert result.min() >= -1e-3 and result.max() <= 1 + 1e-3
 
 
+SIZED = ["random_resized_crop", "random_crop", "random_crop(padding=3)", "center_crop", "resize_pad", "warp"]
+
+
+@pytest.mark.parametrize("size", [(16, 8), (8, 16)])
+@pytest.mark.parametrize("shape", [(9, 13), (40, 25), (1, 1), (3, 200)])
+@pytest.mark.parametrize("step", [*SIZED, "resize_short"])
+def test_steps_end_in_height_and_width(step, shape, size):
+    result = apply(step, gradient_image(*shape), size=size)
+    if step == "resize_short":
+        assert min(np.subtract(result.shape[:2], size)) == 0
+        # Of an image that is very long only the middle is used.
+        height, width = (min(side, 32 * min(shape)) for side in shape)
+        assert result.shape[0] / result.shape[1] == pytest.approx(height / width, rel=1.5 / min(size))
+    else:
+        assert result.shape == (*size, 3) and result.min() >= -1e-3 and result.max() <= 1 + 1e-3
+
+
+@pytest.mark.parametrize("step", [*SIZED, "resize_short"])
+def test_a_square_is_the_same_bits_by_one_number_and_by_two(step):
+    image = gradient_image(30, 21)
+    for seed in range(4):
+        one, two = (apply(step, image, (seed, 0), size=size) for size in (12, (12, 12)))
+        np.testing.assert_array_equal(one, two)
+
+
 @pytest.mark.parametrize(
     "shape, expected", [((40, 20), (32, 16)), ((20, 40), (16, 32)), ((5, 9), (16, 29)), ((16, 16), (16, 16))]
 )
@@ -86,6 +111,15 @@ def test_resize_pad_keeps_the_aspect_and_fills():
     wide = apply("resize_pad(fill=7)", np.full((20, 40, 3), 50.0), size=16)
     np.testing.assert_array_equal(wide[:4], np.full((4, 16, 3), 7))
     np.testing.assert_allclose(wide[4:12], 50, atol=1e-3)
+
+
+def test_resize_pad_fits_into_height_and_width():
+    tall = apply("resize_pad(fill=7)", np.full((40, 10, 3), 50.0), size=(16, 8))
+    np.testing.assert_allclose(tall[:, 2:6], 50, atol=1e-3)
+    np.testing.assert_array_equal(tall[:, [0, 1, 6, 7]], np.full((16, 4, 3), 7))
+    wide = apply("resize_pad(fill=7)", np.full((10, 10, 3), 50.0), size=(16, 8))
+    np.testing.assert_allclose(wide[4:12], 50, atol=1e-3)
+    np.testing.assert_array_equal(wide[[0, 1, 2, 3, 12, 13, 14, 15]], np.full((8, 8, 3), 7))
 
 
 def test_warp_stretches():
@@ -110,6 +144,33 @@ def test_random_crop_takes_every_window_and_pads_what_is_small():
     assert len(seen) == len(found) and set(seen) == set(windows)
     padded = apply("random_crop", image, size=9)
     np.testing.assert_array_equal(padded[1:7, 2:7], image)
+
+
+def test_random_crop_pads_before():
+    image = np.arange(4 * 4 * 3, dtype=np.float32).reshape(4, 4, 3) + 1
+    framed = np.pad(image, [(2, 2), (2, 2), (0, 0)])
+    windows = [framed[top : top + 4, left : left + 4].tobytes() for top in range(5) for left in range(5)]
+    found = {apply("random_crop(padding=2)", image, (seed, 1), size=4).tobytes() for seed in range(300)}
+    assert found == set(windows)
+    with pytest.raises(ValueError, match="'random_crop' expects padding to be an integer from 0 to 256; received 257"):
+        registry.create("transform", "random_crop(padding=257)", size=4)
+
+
+def test_crops_have_about_the_aspect_of_the_result():
+    """By default nothing is stretched by more than a third, as in squares; a given aspect is that of the crop."""
+
+    def aspects(spec):
+        step = tf.function(registry.create("transform", spec, size=(32, 16)))
+        image = tf.constant(gradient_image(100, 100))
+        for seed in range(60):
+            crop = step(image, tf.constant([seed, 5], tf.int64)).numpy()
+            rows, columns = crop[4:28, 8, 0], crop[16, 2:14, 1]
+            yield (columns[-1] - columns[0]) * 16 / 11 / ((rows[-1] - rows[0]) * 32 / 23)
+
+    own = list(aspects("random_resized_crop(area=(0.2, 0.4))"))
+    assert 0.36 < min(own) < 0.42 and 0.6 < max(own) < 0.69
+    given = list(aspects("random_resized_crop(area=(0.2, 0.4), aspect=(1.0, 2.0))"))
+    assert 0.97 < min(given) < 1.1 and 1.8 < max(given) < 2.07
 
 
 def test_random_resized_crop_covers_the_areas_and_aspects_it_declares():
@@ -145,8 +206,16 @@ def test_random_resized_crop_takes_the_whole_image_where_no_crop_fits():
 
 @pytest.mark.parametrize("arguments", ["area=(0.0, 1.0)", "area=(0.5, 0.4)", "area=(0.5, 1.1)", "aspect=(2.0, 1.0)"])
 def test_random_resized_crop_refuses_bad_ranges(arguments):
-    with pytest.raises(ValueError, match=r"to be a pair \(low, high\) of numbers above 0"):
+    with pytest.raises(ValueError, match=r"a pair \(low, high\) of numbers above 0"):
         registry.create("transform", f"random_resized_crop({arguments})", size=8)
+
+
+@pytest.mark.parametrize("size", ["(8, 0)", "(8, 8, 8)", "'8x8'", "(8, 4097)"])
+def test_sizes_that_a_transform_refuses(size):
+    with pytest.raises(
+        ValueError, match="'warp' expects size to be an integer from 1 to 4096, .* pair of such, .height"
+    ):
+        registry.create("transform", f"warp(size={size})")
 
 
 def test_flip_mirrors_half_of_the_images():
@@ -235,3 +304,35 @@ def test_a_chain_that_ends_in_the_wrong_shape_is_told(transform, shape, in_graph
 def test_which_part_of_an_image_is_seen(transform, height, width, expected):
     found = Preprocessor(transform, image_size=32, mean=(0, 0, 0), std=(1, 1, 1)).seen_part(height, width)
     assert found == (expected and pytest.approx(expected, abs=0.01))
+
+
+@pytest.mark.parametrize(
+    "transform, expected",
+    [
+        ("warp", (0, 0, 1, 1)),
+        ("resize_short|center_crop", (0.25, 0, 0.75, 1)),
+        ("resize_short(size=(64, 32))|center_crop", (0.375, 0.25, 0.625, 0.75)),
+        ("resize_pad", (0, -0.5, 1, 1.5)),
+    ],
+)
+def test_which_part_is_seen_of_an_image_that_is_not_as_tall(transform, expected):
+    preprocess = Preprocessor(transform, image_size=(32, 16), mean=(0, 0, 0), std=(1, 1, 1))
+    assert preprocess.seen_part(40, 40) == pytest.approx(expected, abs=0.01)
+
+
+def test_channels_and_shapes_of_height_and_width():
+    file = tf.constant(encoded((255 * gradient_image(60, 40)).astype(np.uint8), "JPEG", quality=95))
+    mean, std = (104.0, 117.0, 123.0), (1.0, 2.0, 3.0)
+    options = {"image_size": (24, 12), "mean": mean, "std": std, "channels": "bgr"}
+    prepare, plain = (
+        Preprocessor("warp", **{**options, **changed})
+        for changed in ({}, {"mean": (0, 0, 0), "std": (1, 1, 1), "channels": "rgb"})
+    )
+    seed = tf.zeros([2], tf.int64)
+    expected = (plain(file, seed).numpy()[..., ::-1] - np.float32(mean)) / np.float32(std)
+    assert prepare.image_shape == expected.shape == (24, 12, 3) and prepare.name == "warp 24x12 False"
+    np.testing.assert_allclose(prepare(file, seed), expected, rtol=1e-6)
+    smaller = Preprocessor("warp", shrink=True, **options)
+    np.testing.assert_allclose(smaller(file, seed) * std, expected * std, atol=12)
+    with pytest.raises(ValueError, match=r"ends with images of shape \(12, 24, 3\); expected \(24, 12, 3\)"):
+        Preprocessor("warp(size=(12, 24))", **options)(file, seed)

@@ -54,6 +54,15 @@ def test_sizes(tmp_path):
         places(sheet(tmp_path, [0], side), 1, shown)
 
 
+def test_images_that_are_not_square_lie_in_the_middle_of_one(tmp_path):
+    for shape, shown in (((24, 12), (96, 48)), ((12, 24), (48, 96)), ((300, 150), (224, 112))):
+        draw_batch(np.full((1, *shape, 3), (10, 20, 250), np.uint8), np.zeros(1), {}, tmp_path / "batch.png", title="")
+        pixels = np.asarray(Image.open(tmp_path / "batch.png").convert("RGB"))
+        rows, columns = (np.unique(each) for each in np.nonzero(np.all(pixels == (10, 20, 250), axis=2)))
+        assert (len(rows), len(columns)) == shown
+        assert columns[0] - MARGIN == (max(shown) - shown[1]) // 2
+
+
 def test_a_long_title_makes_room(tmp_path):
     short, long = (sheet(tmp_path, [0, 7], title=title) for title in ("short", "a long one " * 40))
     assert short.shape[1] == long.shape[1] and long.shape[0] > short.shape[0]

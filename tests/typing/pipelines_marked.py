@@ -69,7 +69,7 @@ WithinClusters(PxK(), proportion=True)  # marked
 group_by_class()  # marked
 
 center_crop("224")  # marked
-random_crop(224, 224)  # marked
+random_crop("256x128")  # marked
 random_resized_crop(224, area=0.5)  # marked
 warp()  # marked
 resize_pad(224, color=255)  # marked

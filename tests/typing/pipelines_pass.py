@@ -63,6 +63,7 @@ irregular = clusters.assign(np.zeros(4, int), learners=2)["left_out"]
 by_class, starts, sizes = group_by_class([1, 1, 2])
 
 crops = [center_crop(224), random_crop(size=224), random_resized_crop(224, area=(0.5, 1.0)), warp(224)]
+tall = [random_crop((256, 128), padding=10), random_resized_crop((256, 128), aspect=(0.4, 0.6)), warp((288, 144))]
 sizes_of = [resize_pad(224, fill=255), resize_short(size=256)]
 colors = [color_jitter(hue=0.0), grayscale(0.1), jpeg(quality=(50, 90)), blur(sigma=(0.1, 1.0), probability=0.5)]
 moves = [flip(), rotate((-10, 10), fill_mode="reflect"), random_erasing(noise=True), trim_border(margin=5)]

@@ -9,6 +9,7 @@ from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.layers.precision import layers_in
 from tfdml.registry.annotations import ChannelOrder, ModelArguments, Tensor
 from tfdml.registry.argument_checks import expects
+from tfdml.registry.image_sizes import ImageSize
 
 
 @expects()
@@ -23,7 +24,8 @@ class Backbone(keras.Model):
         endpoints: name to Keras tensor inside the graph, from shallow to deep; the last is the output.
         mean, std: the preprocessing, one number per channel, in the order of `channels`.
         channels: "rgb" or "bgr".
-        image_size: side of the images that the network was designed for, in pixels.
+        image_size: size of the images that the network was designed for, in pixels: the side of a square, or (height,
+            width).
         **kwargs: `name`, `trainable` and `dtype`, as of `keras.Model`.
     """
 
@@ -47,7 +49,7 @@ class Backbone(keras.Model):
         mean: Sequence[float],
         std: Sequence[float],
         channels: ChannelOrder = "rgb",
-        image_size: int,
+        image_size: ImageSize,
         **kwargs: Unpack[ModelArguments],
     ):
         _check_precision(kwargs.pop("dtype", None))

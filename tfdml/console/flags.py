@@ -6,7 +6,8 @@ import typing
 from absl import flags
 
 from tfdml.console.path_parser import PathParser
-from tfdml.console.settings import AbsolutePath, Settings
+from tfdml.console.settings import AbsolutePath, ImageSize, Settings
+from tfdml.console.size_parser import SizeParser, SizeSerializer
 
 
 def define_training(values=flags.FLAGS, only=None):
@@ -52,6 +53,10 @@ def _define_path(name, default, text, flag_values):
     flags.DEFINE(PathParser(), name, default, text, flag_values, serializer=flags.ArgumentSerializer())
 
 
+def _define_size(name, default, text, flag_values):
+    flags.DEFINE(SizeParser(), name, str(default), text, flag_values, serializer=SizeSerializer())
+
+
 # Type of a field to what defines its flag.
 DEFINE = {
     bool: flags.DEFINE_bool,
@@ -59,6 +64,7 @@ DEFINE = {
     float: flags.DEFINE_float,
     str: flags.DEFINE_string,
     AbsolutePath: _define_path,
+    ImageSize: _define_size,
     tuple[str, ...]: _define_list,
 }
 

@@ -5,6 +5,8 @@ from typing import Annotated, Literal
 
 # The value is absolute, see `PathParser`.
 AbsolutePath = Annotated[str, "a path"]
+# See `SizeParser`.
+ImageSize = Annotated[int | tuple[int, int], "a side, or height and width"]
 LARGEST_SEED = 2**31 - 1
 
 
@@ -44,11 +46,10 @@ class DataSettings:
 class ImageSettings:
     """How images are read and prepared."""
 
-    image_size: int = flag(
+    image_size: ImageSize = flag(
         0,
-        "Side of the network's square input images in pixels; 0: the backbone's own.",
-        lower_bound=0,
-        valid=(lambda size: size == 0 or 8 <= size <= 4096, "Expected 0, or 8 to 4096."),
+        "Size of the network's input images in pixels: the side of a square, or height x width, such as 256x128; 0: "
+        "the backbone's own.",
     )
     train_transform: str = flag("random_resized_crop(area=(0.5, 1.0))|flip", "Chain of transforms for training images.")
     test_transform: str = flag("resize_short|center_crop", "Chain of transforms for evaluation and serving.")

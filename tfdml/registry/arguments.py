@@ -13,8 +13,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
-# Side of an image, in pixels, after it is resized or cropped: specs are in files of others, too.
-MOST_SIDE = 4096
 # Errors that reading a wrong value may raise.
 REFUSED = (ValueError, TypeError, OverflowError)
 
@@ -211,5 +209,4 @@ Text = Annotated[str, text()]
 Count = Annotated[int, integer(1)]
 Seed = Annotated[int, integer(0)]
 Share = Annotated[float, number(at_least=0, at_most=1)]
-Side = Annotated[int, integer(1, at_most=MOST_SIDE)]
 Brightness = Annotated[float, number(at_least=0, at_most=255)]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import matplotlib
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from tfdml.registry.annotations import FilePath, Labels
 from tfdml.reporting.sheet import FRAME, Sheet
@@ -24,13 +24,13 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
     If every class has the same number of consecutive images, no class is split between two rows.
 
     Args:
-        pictures: `[B, side, side, 3]` uint8.
+        pictures: `[B, H, W, 3]` uint8; those that are not square lie in the middle of one.
         labels: `[B]` class numbers.
         names: class number to name; others are written as numbers.
         path: the PNG to write.
         title: title of the sheet.
     """
-    side = _shown_side(pictures.shape[1])
+    side = _shown_side(max(pictures.shape[1:3]))
     columns = _columns(labels)
     rows = -(-len(pictures) // columns)
     line, across = TEXT + 3, side + GAP
@@ -44,8 +44,8 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
     for place, (picture, label) in enumerate(zip(pictures, labels.tolist(), strict=True)):
         x, y = MARGIN + place % columns * across, top + place // columns * down
         # Enlarged images show single pixels.
-        how = Image.Resampling.NEAREST if side > picture.shape[0] else Image.Resampling.LANCZOS
-        pixels = np.asarray(Image.fromarray(picture).resize((side, side), how))
+        how = Image.Resampling.NEAREST if side > max(picture.shape[:2]) else Image.Resampling.LANCZOS
+        pixels = np.asarray(ImageOps.pad(Image.fromarray(picture), (side, side), how, "white"))
         sheet.picture(x - FRAME, y - FRAME, pixels)
         sheet.bar(x, y + side, side, BAR - 1, colors[label])
         name = names.get(label, f"class {label}").replace("_", " ")
@@ -54,7 +54,7 @@ def draw_batch(pictures: np.ndarray, labels: Labels, names: Mapping[int, str], p
 
 
 def _shown_side(side):
-    """Returns the side of an image on the sheet: small images are enlarged by an integer, large ones reduced."""
+    """Returns the longer side of an image on the sheet: small images are enlarged by an integer, large ones reduced."""
     if side < SMALLEST_SIDE:
         return side * -(-SMALLEST_SIDE // side)
     return min(side, LARGEST_SIDE)

@@ -69,8 +69,8 @@ def places_of(subject, found):
     """
     experiment = subject.experiment
     preprocessor = experiment.images.preprocessor(subject.model, experiment.settings.images.test_transform)
-    side = preprocessor.image_shape[0]
-    if not any(found.values()) or not subject.tells_places or preprocessor.seen_part(side, side) is None:
+    sides = preprocessor.image_shape[:2]
+    if not any(found.values()) or not subject.tells_places or preprocessor.seen_part(*sides) is None:
         return None
     return Places(_maps(subject, found), functools.cache(preprocessor.seen_part))
 

@@ -127,7 +127,7 @@ class Subject:
         return thumbnail(split or self.test, row, side)
 
     def inputs(self, rows):
-        """The inputs of the network for some rows, `[B, side, side, 3]`."""
+        """The inputs of the network for some rows, `[B, H, W, 3]`."""
         split = self.test.where(rows)
         batches = self.experiment.images.evaluation(split, self.model)
         return np.concatenate([batch.numpy() for batch in batches])[: len(split)]

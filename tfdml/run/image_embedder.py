@@ -87,9 +87,9 @@ class ImageEmbedder:
 
         Example: `loaded.model(loaded.prepare(["car.jpg", "other_car.jpg"]))`.
         """
-        images, size = listed(images), self.preprocessing.image_size
+        images = listed(images)
         if not len(images):
-            return np.zeros((0, size, size, 3), np.float32)
+            return np.zeros((0, *self.preprocessing.image_shape), np.float32)
         if isinstance(images[0], FILES):
             split = split_of(images)
             with naming_image(split):
@@ -111,10 +111,10 @@ class ImageEmbedder:
 
     def __repr__(self):
         about, name = self.preprocessing, type(self.model).__name__
-        source = f" of {self.source}" if self.source else ""
+        source, (height, width, _) = f" of {self.source}" if self.source else "", about.image_shape
         return (
-            f"<ImageEmbedder{source}: {name}, {self._nothing().shape[1]} dimensions, images of {about.image_size} x "
-            f"{about.image_size} pixels by {about.transform!r}>"
+            f"<ImageEmbedder{source}: {name}, {self._nothing().shape[1]} dimensions, images of {height} x {width} "
+            f"pixels by {about.transform!r}>"
         )
 
     def _embed_arrays(self, arrays, batch_size, verbose):
@@ -168,8 +168,8 @@ class ImageEmbedder:
         return embedder(batches, count).astype(np.float32, copy=False)
 
     def _nothing(self):
-        size = self.preprocessing.image_size
-        return np.zeros((0, self.model(keras.KerasTensor((None, size, size, 3))).shape[-1]), np.float32)
+        images = keras.KerasTensor((None, *self.preprocessing.image_shape))
+        return np.zeros((0, self.model(images).shape[-1]), np.float32)
 
 
 def _why_not_all_pixels(arrays):

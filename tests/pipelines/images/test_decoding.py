@@ -49,10 +49,11 @@ def test_a_window_of_other_colours(mode):
     np.testing.assert_array_equal(decode_cut(file, cut_of(3, 5, 20, 11), SEED), decode(file)[3:23, 5:16])
 
 
+@pytest.mark.parametrize("size", [20, (28, 14)])
 @pytest.mark.parametrize("spec", CUTS)
 @pytest.mark.parametrize("shape", [(60, 90), (13, 40), (20, 20), (700, 3)])
-def test_steps_give_what_they_give_after_decoding(spec, shape):
-    step = registry.create("transform", spec, size=20)
+def test_steps_give_what_they_give_after_decoding(spec, shape, size):
+    step = registry.create("transform", spec, size=size)
     for name, file in (("jpeg", encoded(noise(*shape), "JPEG")), ("png", encoded(noise(*shape), "PNG"))):
         contents = tf.constant(file)
         for number in range(3):
@@ -63,8 +64,9 @@ def test_steps_give_what_they_give_after_decoding(spec, shape):
 
 @pytest.mark.parametrize("chain", ["resize_short(size=24)|center_crop", "warp(size=40)|center_crop"])
 @pytest.mark.parametrize("shape", [(60, 90), (13, 40), (20, 20), (700, 3), (1, 1), (400, 500)])
-def test_two_steps_as_one_read_and_compute_less(chain, shape, monkeypatch):
-    steps = registry.create_chain("transform", chain, size=20)
+@pytest.mark.parametrize("size", [20, (20, 10)])
+def test_two_steps_as_one_read_and_compute_less(chain, shape, size, monkeypatch):
+    steps = registry.create_chain("transform", chain, size=size)
     contents = tf.constant(encoded(noise(*shape), "JPEG"))
     expected = steps[1](steps[0](tf.cast(decode(contents), tf.float32), SEED), SEED)
     read = []

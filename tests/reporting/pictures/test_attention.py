@@ -28,3 +28,15 @@ def test_each_learner_is_bright_where_it_looks(tmp_path):
             assert left > right + 200
             left, right = (sheet[line, 2 * CELL + SIDE // 8].sum(), sheet[line, 2 * CELL + 7 * SIDE // 8].sum())
             assert right > left + 200
+
+
+def test_images_that_are_not_square_keep_their_shape(tmp_path):
+    masks = np.random.default_rng(0).random((1, 2, 8, 4, 4), np.float32)
+    path = tmp_path / "attention.png"
+    draw_attention(np.full((1, 32, 16, 3), 100, np.uint8), masks, path, channels=())
+    sheet = np.asarray(Image.open(path)).astype(int)
+    assert sheet.shape == (HEAD + CELL, 3 * CELL, 3)
+    for left in (0, CELL, 2 * CELL):
+        inside = sheet[HEAD : HEAD + SIDE, left : left + SIDE]
+        assert np.all(inside[:, : SIDE // 4] == 255) and np.all(inside[:, -SIDE // 4 :] == 255)
+        assert not np.any(np.all(inside[:, SIDE // 4 : -SIDE // 4] == 255, axis=2))

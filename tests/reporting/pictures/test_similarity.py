@@ -9,6 +9,7 @@ import tfdml
 from tfdml.heads import Linear
 from tfdml.reporting import draw_similarities_of_places, similarity_map, similarity_maps
 from tfdml.reporting.pictures.similarity import CELL, HEAD, MARGIN, SIDE, SimilarityMap
+from tfdml.reporting.sheet import FRAME
 
 
 def backbone():
@@ -83,3 +84,30 @@ def test_red_lies_where_images_are_similar_and_blue_where_they_are_not(tmp_path)
         assert red[0] > red[2] + 30 and blue[2] > blue[0] + 30
         middle = sheet[top + SIDE // 2, left + SIDE // 2]
         assert np.ptp(middle) < 20
+
+
+def test_images_that_are_not_square_keep_their_shape(tmp_path):
+    shares = np.zeros((4, 2))
+    shares[0, 0], shares[3, 1] = 1.0, -0.5
+    tall = np.full((40, 20, 3), 128, np.uint8)
+    draw_similarities_of_places([(tall, tall, SimilarityMap(0.5, shares, shares), True)], tmp_path / "map.png")
+    sheet = np.asarray(Image.open(tmp_path / "map.png")).astype(int)
+    for column in range(4):
+        left, top = MARGIN + column * CELL + FRAME, HEAD + FRAME
+        cell = sheet[top : top + SIDE, left : left + SIDE]
+        assert np.all(cell[:, : SIDE // 4] == 255) and np.all(cell[:, -SIDE // 4 :] == 255)
+        inside = cell[:, SIDE // 4 : -SIDE // 4]
+        assert not np.any(np.all(inside == 255, axis=2))
+        if column in (1, 2):
+            red, blue = inside[SIDE // 8, SIDE // 8], inside[-SIDE // 8, -SIDE // 8]
+            assert red[0] > red[2] + 30 and blue[2] > blue[0] + 30
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_places_of_images_that_are_not_square(name):
+    model = MODELS[name]()
+    images = np.random.default_rng(0).normal(size=(2, 32, 16, 3)).clip(-2, 2).astype(np.float32)
+    embeddings = np.asarray(model(images), np.float64)
+    found = similarity_map(model, *images)
+    assert found.of_a.shape[0] == 2 * found.of_a.shape[1]
+    assert found.of_a.sum() == pytest.approx(embeddings[0] @ embeddings[1], abs=1e-5, rel=1e-5)

@@ -45,11 +45,15 @@ def test_a_run_has_its_flags_and_scores():
 def test_runs_of_a_study_stand_beside_each_other(tmp_path):
     for seed, recall in ((0, 0.25), (1, 0.5)):
         run = RunDirectory(tmp_path / str(seed))
-        run.claim(flags.resolve([f"--seed={seed}", "--loss=margin"]))
+        run.claim(flags.resolve([f"--seed={seed}", "--loss=margin", "--image_size=32x16", "--lr_multipliers=a=1,b=2"]))
         scores = {"recall_at_1": recall, "queries": 7}
         write_hparams(run, {"step": 5, "best": {**scores, "step": 5, "selected_on": "test"}, "metrics": scores})
     experiment, groups = sessions(tmp_path)
     assert sorted(group.hparams["seed"].number_value for group in groups) == [0, 1]
+    given = {
+        (group.hparams["image_size"].string_value, group.hparams["lr_multipliers"].string_value) for group in groups
+    }
+    assert given == {("32x16", "a=1,b=2")}
     assert {info.name.tag for info in experiment.metric_infos} == {"hp/best/recall_at_1", "hp/final/recall_at_1"}
     # What differs comes first.
     assert experiment.hparam_infos[0].name == "seed"

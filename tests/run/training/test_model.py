@@ -6,7 +6,7 @@ import keras
 import pytest
 
 from tfdml import registry
-from tfdml.backbones import Small
+from tfdml.backbones import Backbone, Small
 from tfdml.console.flags import parse
 from tfdml.methods import Single
 from tfdml.run.training.fine_tuning import without_auto
@@ -66,3 +66,20 @@ def test_images_that_are_too_small_for_a_backbone(spec, size, said):
     with pytest.raises(ValueError, match=f"does not take images of {size} x {size} pixels; .*--image_size, {own}"):
         check_takes(backbone, size, spec)
     check_takes(Small(width=4, stages=2), 8, "small")
+    with pytest.raises(ValueError, match=f"does not take images of 64 x {size} pixels; .*--image_size, {own}"):
+        check_takes(backbone, (64, size), spec)
+    check_takes(Small(width=4, stages=2), (16, 8), "small")
+
+
+@pytest.mark.parametrize("side", [(16, 16), (32, 16)])
+def test_a_network_of_one_size_refuses_others(side):
+    """As transformers are, whose position embeddings have a size."""
+    inputs = keras.Input((*side, 3))
+    patches = keras.layers.Reshape((-1, 4))(keras.layers.Conv2D(4, 8, strides=8)(inputs))
+    features = keras.layers.Dense(4)(keras.layers.Flatten()(patches))
+    backbone = Backbone(inputs, {"features": features}, mean=(0,) * 3, std=(1,) * 3, image_size=list(side))
+    own = "16" if side == (16, 16) else "32x16"
+    for size in ((32, 8), 24):
+        with pytest.raises(ValueError, match=rf"does not take images of \d+ x \d+ pixels; .* such as {own}, its own"):
+            check_takes(backbone, size, "vit")
+    check_takes(backbone, side, "vit")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import matplotlib
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image, ImageDraw, ImageOps
 
 from tfdml.files.checked_files import vacated
 from tfdml.registry import integer, optional, register, several
@@ -60,7 +60,7 @@ def draw_attention(
     the range of the learners' masks in that row.
 
     Args:
-        pictures: `[B, side, side, 3]` uint8.
+        pictures: `[B, H, W, 3]` uint8; those that are not square lie in the middle of one.
         masks: `[B, M, h, w, c]` from 0 to 1.
         path: the PNG to write.
         channels: channels to draw; None: those in which learners differ most.
@@ -83,9 +83,10 @@ def draw_attention(
         for column, title in enumerate([kind, *(f"learner {k}" for k in learners)]):
             draw.text((column * cell + 2, top + 2), title, fill="black")
         for row, picture in enumerate(pictures):
-            shown = [_resized(picture), *_over(picture, values[row])]
-            for column, each in enumerate(shown):
-                sheet.paste(each, (column * cell, top + HEAD + row * cell))
+            resized = ImageOps.contain(Image.fromarray(picture), (SIDE, SIDE), Image.Resampling.BILINEAR)
+            for column, each in enumerate([resized, *_over(resized, values[row])]):
+                whole = ImageOps.pad(each, (SIDE, SIDE), color="white")
+                sheet.paste(whole, (column * cell, top + HEAD + row * cell))
     sheet.save(vacated(path))
 
 
@@ -93,10 +94,6 @@ def _over(picture, masks):
     """Draws an image under each of its masks `[M, h, w]`."""
     low, high = masks.min(), masks.max()
     for mask in (masks - low) / max(high - low, 1e-6):
-        bright = Image.fromarray(mask.astype(np.float32)).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        bright = Image.fromarray(mask.astype(np.float32)).resize(picture.size, Image.Resampling.BILINEAR)
         heat = Image.fromarray((255 * COLORS(np.asarray(bright))[..., :3]).astype(np.uint8))
-        yield Image.blend(_resized(picture), heat, 0.6)
-
-
-def _resized(picture):
-    return Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        yield Image.blend(picture, heat, 0.6)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import keras
 import matplotlib
 import numpy as np
-from PIL import Image
+from PIL import Image, ImageOps
 
 from tfdml.registry import register
 from tfdml.registry.annotations import FilePath
@@ -139,8 +139,8 @@ def draw_similarities_of_places(
     Red places make the two more similar, blue ones less. The colors of both images of a pair have the same scale.
 
     Args:
-        pairs: list of `(picture, picture, SimilarityMap, right)`: two uint8 `[side, side, 3]`, what `similarity_map`
-            gives, and whether the two are of the same class.
+        pairs: list of `(picture, picture, SimilarityMap, right)`: two uint8 `[H, W, 3]`, which lie in the middle of
+            a square if they are none, what `similarity_map` gives, and whether the two are of the same class.
         path: the PNG to write.
     """
     block = 4 * CELL + 2 * MARGIN
@@ -158,7 +158,8 @@ def draw_similarities_of_places(
             (overlaid(second, shares.of_b / largest), None),
             (resized(second), RIGHT if right else WRONG),
         ]
-        for column, (pixels, color) in enumerate(shown):
+        for column, (picture, color) in enumerate(shown):
+            pixels = np.asarray(ImageOps.pad(picture, (SIDE, SIDE), color="white"))
             sheet.picture(left + column * CELL, top, pixels, color)
         kind = "the same class" if right else "different classes"
         sheet.words(left + FRAME, top + CELL - 2, f"inner product {shares.similarity:.2f}, {kind}", color=MUTED)
@@ -166,15 +167,16 @@ def draw_similarities_of_places(
 
 
 def overlaid(picture, shares):
-    """Returns a picture in gray, under the color of each place's share from -1 to 1."""
-    spread = Image.fromarray(shares.astype(np.float32)).resize((SIDE, SIDE), Image.Resampling.BICUBIC)
+    """Returns a picture in gray, under the color of each place's share from -1 to 1, in the size on the sheet."""
+    shown = resized(picture)
+    spread = Image.fromarray(shares.astype(np.float32)).resize(shown.size, Image.Resampling.BICUBIC)
     spread = np.clip(np.asarray(spread), -1, 1)
-    gray = np.asarray(Image.fromarray(resized(picture)).convert("L").convert("RGB"), np.float32)
+    gray = np.asarray(shown.convert("L").convert("RGB"), np.float32)
     cover = COVER * np.abs(spread)[..., None]
     colors = 255 * COLORS(0.5 + 0.5 * np.sign(spread) * np.abs(spread) ** 0.5)[..., :3]
-    return np.round(gray * (1 - cover) + colors * cover).astype(np.uint8)
+    return Image.fromarray(np.round(gray * (1 - cover) + colors * cover).astype(np.uint8))
 
 
 def resized(picture):
     """Returns a picture in the size that it has on the sheet."""
-    return np.asarray(Image.fromarray(picture).resize((SIDE, SIDE), Image.Resampling.BICUBIC))
+    return ImageOps.contain(Image.fromarray(picture), (SIDE, SIDE), Image.Resampling.BICUBIC)

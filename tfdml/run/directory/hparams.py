@@ -52,9 +52,5 @@ def hyperparameters(record):
         record: `Record` of the run.
     """
     names = sorted({*record.main(), "epochs", *record.changed()} - LEFT_OUT)
-    values = record.settings.values()
-    return {name: _plain(values[name]) for name in names}
-
-
-def _plain(value):
-    return value if isinstance(value, bool | int | float | str) else ",".join(map(str, value))
+    values, texts = record.settings.values(), record.flags()
+    return {name: values[name] if isinstance(values[name], int | float) else texts[name] for name in names}

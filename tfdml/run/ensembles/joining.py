@@ -174,10 +174,9 @@ def _save(members, out, changes):
     for which, path in (("final", out.final_model), ("best", out.model)):
         models = [trained_model(member.run.path, which, changes) for member in members]
         ensemble = MemberEnsemble(models, [member.weight for member in members])
-        size = ensemble.preprocessing.image_size
-        ensemble(keras.KerasTensor((None, size, size, 3)))
+        shape = ensemble.preprocessing.image_shape
+        ensemble(keras.KerasTensor((None, *shape)))
         save_model(ensemble, path)
-    shape = (size, size, 3)
     return {**cost(ensemble, shape), "members": [cost(model, shape) for model in models]}
 
 

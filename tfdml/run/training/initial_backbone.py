@@ -9,6 +9,7 @@ import tensorflow as tf
 from tfdml import registry
 from tfdml.backbones import Backbone
 from tfdml.console.tensorflow_errors import tensorflow_reason
+from tfdml.registry.image_sizes import sides_of
 from tfdml.run.directory.models_on_disk import load_weights, ways_to_weights
 
 
@@ -44,17 +45,18 @@ def check_pretrained(backbone, network):
 
 def check_takes(backbone, size, spec):
     """Raises a ValueError if a backbone does not take images of a size: alone, which tells it in clearer words."""
-    shape, own = (1, size, size, 3), backbone.image_size
+    sides, own = sides_of(size), backbone.image_size
+    shape = (1, *sides, 3)
     try:
         # First by shapes: of smaller images than its own a network may leave nothing, and TensorFlow then crashes.
-        if own and size < own and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
+        if min(sides) < min(sides_of(own)) and 0 in backbone.compute_output_spec(keras.KerasTensor(shape)).shape:
             raise ValueError("Nothing would be left of them.")
         backbone(np.zeros(shape, np.float32))
     except (tf.errors.InvalidArgumentError, ValueError) as error:
-        such = f", such as {own}, its own" if own and own != size else ""
+        such = f", such as {own}, its own" if own != size else ""
         raise ValueError(
-            f"--backbone={spec} does not take images of {size} x {size} pixels; give another --image_size{such}. "
-            f"It says: {_said(error)}."
+            f"--backbone={spec} does not take images of {sides.height} x {sides.width} pixels; give another "
+            f"--image_size{such}. It says: {_said(error)}."
         ) from error
 
 

@@ -5,6 +5,7 @@ import keras
 from pipelines.preprocessing import image_size_of
 from tfdml import registry
 from tfdml.console.settings import NetworkSettings
+from tfdml.registry.image_sizes import sides_of
 from tfdml.run.training.batch_pairs import check_pairs
 from tfdml.run.training.fine_tuning import without_auto
 from tfdml.run.training.initial_backbone import check_takes, initial_backbone
@@ -81,5 +82,5 @@ def _embedding_model(experiment, network, backbone):
     model.preprocessing = experiment.images.preprocessing(model)
     size = image_size_of(backbone, experiment.settings.images.image_size)
     check_takes(backbone, size, network.backbone_or_origin)
-    model.call_on((1, size, size, 3))
+    model.call_on((1, *sides_of(size), 3))
     return model

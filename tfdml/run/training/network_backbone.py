@@ -38,10 +38,12 @@ def _scaling(network):
             "nothing says how its pixels are scaled; save it in a model of a method, whose preprocessing does: "
             "tfdml.Single(network, preprocessing=tfdml.Preprocessing(image_size=..., mean=..., std=...))"
         )
-    side = network.input_shape[1]
-    if not side:
+    height, width = network.input_shape[1:3]
+    if not (height and width):
         raise ValueError("it does not say for images of which size it is")
-    return {"mean": (0.0,) * 3, "std": (1.0,) * 3, "channels": "rgb", "image_size": side}
+    # As a file has it.
+    size = height if height == width else [height, width]
+    return {"mean": (0.0,) * 3, "std": (1.0,) * 3, "channels": "rgb", "image_size": size}
 
 
 def _scaling_of(preprocessing):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from pipelines.images.stored_images import thumbnails
-from pipelines.preprocessing import image_size_of
 from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.bootstrap import bootstrap_intervals
@@ -120,12 +119,12 @@ def learners_of(experiment, model, embeddings, count):
     one_learner = model.of_one_learner()
     if count == 1 and one_learner is None:
         return {}
-    size = image_size_of(model.backbone, experiment.settings.images.image_size)
-    costs = cost(model, (size, size, 3))
+    shape = experiment.images.preprocessing(model).image_shape
+    costs = cost(model, shape)
     if count == 1:
         return {"cost": costs}
     if one_learner is not None:
-        costs["one_learner"] = cost(one_learner, (size, size, 3))
+        costs["one_learner"] = cost(one_learner, shape)
     return {"learners": diversity_of(experiment, embeddings, count), "cost": costs}
 
 

@@ -46,9 +46,8 @@ def features_of(settings):
     model = Features(backbone, head=registry.create("head", network.head))
     about = {"transform": settings.images.test_transform, "shrink": settings.images.shrink_decoding}
     model.preprocessing = Preprocessing.of(model, settings.images.image_size, **about)
-    size = model.preprocessing.image_size
-    check_takes(backbone, size, network.backbone)
-    model.call_on((1, size, size, 3))
+    check_takes(backbone, model.preprocessing.image_size, network.backbone)
+    model.call_on((1, *model.preprocessing.image_shape))
     _check_head(model, network.head)
     return model
 

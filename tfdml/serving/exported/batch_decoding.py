@@ -8,7 +8,7 @@ from pipelines.datasets.header_checks import MOST_PIXELS
 def decoded(image_bytes, preprocessor):
     """Returns pixels that `preprocessor.normalize` takes, and whether each image could be read.
 
-    They are `[B, S, S, 3]` and `[B]`; of no file, one of each.
+    They are `[B, H, W, 3]` and `[B]`; of no file, one of each.
 
     An image that cannot be read is zeros. Its header is checked before it is decoded.
 

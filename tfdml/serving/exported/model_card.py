@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from tfdml.files.checked_files import json_of, read_bytes
+from tfdml.registry.image_sizes import sides_of
 
 METADATA, README = "metadata.json", "README.md"
 # Of the card's format: a change that readers must know of raises it.
@@ -43,6 +44,7 @@ def read_card(path):
 def readme(facts):
     """Returns the text of README.md."""
     embedding, images = facts["embedding"], facts["images"]
+    height, width = sides_of(images["image_size"])
     rows = {
         "method": f"`{facts['method']}`",
         "backbone": f"`{facts['backbone']}`",
@@ -52,7 +54,7 @@ def readme(facts):
         "embedding": f"{embedding['dimension']} dimensions, compared by {MEASURES[embedding['metric']]}",
         "learners": embedding["learners"],
         "projection": embedding["projection"] or "none",
-        "images": f"{images['image_size']} × {images['image_size']} pixels by `{images['transform']}`",
+        "images": f"{height} × {width} pixels by `{images['transform']}`",
         "files that cannot be read": "are marked in the output `valid`" if facts["tolerant"] else "are an error",
         **({"`model.tflite`": f"`embed_images` for LiteRT, weights in {facts['lite']}"} if facts["lite"] else {}),
         **({"`model.onnx`": "`embed_images` for ONNX Runtime"} if facts["onnx"] else {}),
@@ -79,15 +81,16 @@ def readme(facts):
 
 def signatures(facts):
     """Returns the signatures of the SavedModel: name to `{"inputs": {name: type and shape}, "outputs": ...}`."""
-    embedding, size = facts["embedding"], facts["images"]["image_size"]
+    embedding, (height, width) = facts["embedding"], sides_of(facts["images"]["image_size"])
+    image = f"{height}, {width}, 3"
     found = {"embedding": f"float32 [B, {embedding['dimension']}]"}
     learners = {"embeddings": f"float32 [B, {embedding['learners']}, {embedding['learner_dimension']}]"}
     files, valid = {"image_bytes": "string [B]"}, {"valid": "bool [B]"} if facts["tolerant"] else {}
     several = {"embed_learners": {"inputs": files, "outputs": {**learners, **valid}}}
     return {
         "serving_default": {"inputs": files, "outputs": {**found, **valid}},
-        "embed_images": {"inputs": {"images": f"float32 [B, {size}, {size}, 3]"}, "outputs": found},
-        "read_image": {"inputs": {"image_bytes": "string []"}, "outputs": {"image": f"float32 [{size}, {size}, 3]"}},
+        "embed_images": {"inputs": {"images": f"float32 [B, {image}]"}, "outputs": found},
+        "read_image": {"inputs": {"image_bytes": "string []"}, "outputs": {"image": f"float32 [{image}]"}},
         **(several if embedding["learners"] > 1 else {}),
     }
 

@@ -18,8 +18,8 @@ def export(
     | signature | input | output |
     |---|---|---|
     | `serving_default` | `image_bytes`, strings `[B]` | `embedding`, `[B, D]` |
-    | `embed_images` | `images`, float32 `[B, S, S, 3]`, decoded and resized, from 0 to 255 | `embedding`, `[B, D]` |
-    | `read_image` | `image_bytes`, a string `[]` | `image`, `[S, S, 3]`, of which `embed_images` takes many |
+    | `embed_images` | `images`, float32 `[B, H, W, 3]`, decoded and resized, from 0 to 255 | `embedding`, `[B, D]` |
+    | `read_image` | `image_bytes`, a string `[]` | `image`, `[H, W, 3]`, of which `embed_images` takes many |
     | `embed_learners`, of several learners | `image_bytes`, strings `[B]` | `embeddings`, `[B, K, d]` |
 
     Args:
