@@ -48,7 +48,10 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="queries", sampl
     queries = scores[every[0]].queries
     classes = experiment.splits.test.labels[queries] if bootstrap == "classes" else None
     about = {"clusters": classes, "samples": samples, "seed": seed}
-    two = len(groups) == 2
+    if len(groups) == 2:
+        found = compare(*of_groups.values(), compared, **about)
+    else:
+        found = compare_all(of_groups, compared, **about)
     return {
         **run_dirs,
         "model": which,
@@ -59,9 +62,7 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="queries", sampl
         "bootstrap": bootstrap,
         "samples": samples,
         "seed": seed,
-        "metrics": compare(*of_groups.values(), compared, **about)
-        if two
-        else compare_all(of_groups, compared, **about),
+        "metrics": found,
         "right_alone": right_alone(of_groups),
     }
 
