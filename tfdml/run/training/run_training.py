@@ -10,12 +10,12 @@ from tfdml.console.progress_bar import verbosity
 from tfdml.console.progress_lines import ProgressLines
 from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.environment import environment
-from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.image_data import Batches
 from tfdml.run.experiment.length import late_rise
 from tfdml.run.experiment.splits import check_images, to_record
 from tfdml.run.experiment.tensorflow_setup import set_up
+from tfdml.run.loggers.choice import check_client, log_result
 from tfdml.run.training.model import build_model
 from tfdml.run.training.progress import Progress
 from tfdml.run.training.result import print_result, result_of
@@ -51,6 +51,7 @@ def train(settings, run, serialized):
         print(f"--steps={asked.steps} is the length of the run; --epochs={asked.epochs} needs --steps=0.")
     for sentence in unused_flags(settings):
         logging.warning(sentence)
+    check_client(settings.run.logger)
     # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
     if devices != "workers":
         run.check_free()
@@ -73,7 +74,7 @@ def train(settings, run, serialized):
             f"command; they go on from the last checkpoint in {run.checkpoints}."
         ) from error
     if experiment.chief:
-        write_hparams(run, result)
+        log_result(run, result)
         run.write_result(result)
         print_result(result, run)
 
