@@ -8,9 +8,10 @@ from absl import flags
 from absl.testing import flagsaver
 
 from benchmarks.studies.rows import lifted
-from tests.commands import Command, assert_one_error, run
+from tests.commands import ROOT, Command, assert_one_error, run
 from tests.run_helpers import train_flags
 from tfdml import study
+from tfdml.console.flags import resolve
 from tfdml.run.study import driver
 
 LIFTED = "benchmarks.studies.rows.lifted"
@@ -33,6 +34,18 @@ def test_what_is_neither_a_flagfile_nor_a_module_is_told(given):
 def test_a_module_without_a_study_is_told():
     with pytest.raises(ValueError, match="Expected the module json to declare STUDY, a Study of tfdml.run.study"):
         study.study_of(["json"], [], ["recall_at_1"])
+
+
+def test_the_example_of_the_docs_is_a_study(tmp_path, monkeypatch):
+    (example,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs/studies.md").read_text(encoding="utf-8"), re.DOTALL)
+    (tmp_path / "my_study_of_the_docs.py").write_text(example)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(ROOT)
+    found = study.study_of(["my_study_of_the_docs"], [], ["recall_at_1"])
+    assert found.settings.keys() == found.rows.keys() == {"triplet", "margin"}
+    for name, settings in found.settings.items():
+        for setting in settings:
+            resolve([*found.flags(name), *setting, *found.searching, "--evaluate_on=validation"])
 
 
 def test_flags_that_the_command_does_not_have_are_those_of_training(monkeypatch, tmp_path):

@@ -73,9 +73,7 @@ def test_a_run_that_mlflow_has_lost_is_told(tmp_path, monkeypatch):
     begun(tmp_path, "--logger=mlflow")
     RunLog(tmp_path, logger="mlflow").write("train", 1, {"loss": 1.0})
     runs.clear()
-    with pytest.raises(
-        ValueError, match=rf"MLflow does not know the run run0 of {tmp_path} .*without {tmp_path}/logger"
-    ):
+    with pytest.raises(ValueError, match=rf"does not know the run run0 of {tmp_path} .*without {tmp_path}/logger"):
         RunLog(tmp_path, logger="mlflow").write("train", 2, {"loss": 1.0})
     (tmp_path / "logger.json").unlink()
     RunLog(tmp_path, logger="mlflow").write("train", 2, {"loss": 1.0})

@@ -86,7 +86,7 @@ class Flags:
 
 def text_of(cell):
     """Returns the text of a cell."""
-    return str(cell) if isinstance(cell, str | int) else cell.text()
+    return str(cell) if isinstance(cell, str | int | float) else cell.text()
 
 
 def numbers_of(cell):

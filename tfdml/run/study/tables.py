@@ -80,5 +80,5 @@ def _pairs(run_dirs):
     ]
     return [
         Table("better", ["row, best first", "significantly better than"], better),
-        Table("pairs", ["first", "second", "first minus second", "p"], pairs, caption=OF_PAIRS),
+        *([Table("pairs", ["first", "second", "first minus second", "p"], pairs, caption=OF_PAIRS)] * bool(pairs)),
     ]
