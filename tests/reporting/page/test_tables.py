@@ -58,7 +58,7 @@ def test_pairs_say_who_is_better():
     pair = {**names, "difference": 0.1, "interval": [0.05, 0.2], "p": 0.0123, "better": "B: <y>"}
     made = cells(pairs_table({"recall_at_1": {"pairs": [pair]}, "map": {"pairs": [{**pair, "better": "A: x"}]}}))
     assert made[0] == ["Runs", "Recall@1", "mAP"] and made[1][0] == "B − A"
-    assert made[1][1] == "<strong>+0.100 better</strong><small>+0.050 to +0.200, p = 0.0123</small>"
+    assert made[1][1] == "<strong>+0.100 better</strong><small>+0.050 to +0.200, p = 0.012</small>"
     assert made[1][2].startswith("<strong>+0.100 worse</strong>")
     made = pairs_table({"map": {"pairs": [{**pair, "better": None}]}})
     assert "<span>+0.100</span>" in made and "corrected for the number of pairs" in made

@@ -77,7 +77,7 @@ def _difference(each):
 
 def _pair(each):
     winner = {each["second"]: "better", each["first"]: "worse"}.get(each["better"], "")
-    return _signed_difference(each, winner, f", p = {each['p']:.4f}")
+    return _signed_difference(each, winner, f", p = {each['p']:.2g}")
 
 
 def _signed_difference(each, winner, more=""):

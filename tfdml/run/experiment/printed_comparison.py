@@ -39,7 +39,7 @@ def _print_several(found, names):
 def _row_of_pair(metric, pair):
     between = f"{pair['second']} - {pair['first']}".upper()
     better = (pair["better"] or "-").upper()
-    return [_titled(metric), between, f"{pair['difference']:+.3f}", _interval(pair), f"{pair['p']:.4f}", better]
+    return [_titled(metric), between, f"{pair['difference']:+.3f}", _interval(pair), f"{pair['p']:.2g}", better]
 
 
 def _mean(each):

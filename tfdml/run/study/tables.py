@@ -71,11 +71,11 @@ def _pairs(run_dirs):
     order = sorted(run_dirs, key=lambda name: -recall(run_dirs[name]))
     found = compared([run_dirs[name] for name in order])
     better = [
-        [name, ", ".join(itertools.compress(order, row)) or "none"]
+        [name, "; ".join(itertools.compress(order, row)) or "none"]
         for name, row in zip(order, found.larger(), strict=True)
     ]
     pairs = [
-        [order[one], order[other], Difference(*found.interval(one, other)), Number(found.p_values[one, other], ".3f")]
+        [order[one], order[other], Difference(*found.interval(one, other)), Number(found.p_values[one, other], ".2g")]
         for one, other in itertools.combinations(range(len(order)), 2)
     ]
     return [
