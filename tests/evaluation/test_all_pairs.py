@@ -48,7 +48,10 @@ def test_of_independent_things_it_is_tukeys_test():
     expected = tukey_hsd(*values.T)
     np.testing.assert_allclose(found.p_values, expected.pvalue, atol=0.06)
     ends = expected.confidence_interval(0.95)
-    np.testing.assert_allclose(found.differences - found.widths, ends.low, atol=0.03)
+    lows = found.differences - found.widths
+    # That test gives a thing and itself an interval, too.
+    pairs = ~np.eye(5, dtype=bool)
+    np.testing.assert_allclose(lows[pairs], ends.low[pairs], atol=0.01)
     np.testing.assert_array_equal(found.larger(), ends.low > 0)
 
 

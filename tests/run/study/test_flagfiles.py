@@ -165,6 +165,9 @@ def test_what_is_no_flagfile_is_told(given, what, tmp_path, monkeypatch):
 
 def test_flagfiles_with_the_same_name_would_share_runs(tmp_path):
     paths = [tmp_path / "a.flags", tmp_path / "other" / "a.flags"]
+    paths[1].parent.mkdir()
+    for path in paths:
+        path.touch()
     with pytest.raises(ValueError, match="Expected flagfiles with different names, received .*other/a.flags"):
         of_flagfiles([str(path) for path in paths], [], METRICS)
 
