@@ -93,6 +93,16 @@ LITE = [
     "ai-edge-litert",
 ]
 
+MLFLOW = [
+    # `--logger=mlflow`: curves in MLflow. mlflow-skinny lacks the local store. Tested with 3.17; the calls are old.
+    "mlflow>=2.14",
+]
+
+WANDB = [
+    # `--logger=wandb`: curves in Weights & Biases. Unbounded: the functions used are its oldest.
+    "wandb",
+]
+
 BEAM = [
     # The engine of `python -m tfdml.embed --runner=...`. 2.77 is the only release tested.
     "apache-beam~=2.77.0",
@@ -234,6 +244,8 @@ setup(
         "onnx": ONNX,
         "lite": LITE,
         "beam": BEAM,
+        "mlflow": MLFLOW,
+        "wandb": WANDB,
         "serve": SERVE,
         "test": TEST,
         "oracles": ORACLES,

@@ -81,8 +81,27 @@ def test_several_seeds_over_classes():
     assert f" {values['a']:.3f} ± {values['a_std']:.3f} " in row
 
 
-@pytest.mark.parametrize("run_dirs", ["a", "a,b:c:d"])
-def test_run_dirs_must_be_two_or_two_groups(run_dirs):
+@pytest.mark.slow
+def test_three_runs():
+    runs = {"a": straight_run(), "b": noisy_run(0), "c": noisy_run(1)}
+    table, found = compare(f"--run_dirs={','.join(map(str, runs.values()))}", "--metrics=recall_at_1,map_at_r")
+    assert {name: found[name] for name in "abc"} == {name: [str(path)] for name, path in runs.items()}
+    two = compare(f"--run_dirs={runs['a']},{runs['b']}")[1]["metrics"]
+    for metric, each in found["metrics"].items():
+        assert each["a"]["mean"] == pytest.approx(best(runs["a"])[metric])
+        assert [(pair["first"], pair["second"]) for pair in each["pairs"]] == [("a", "b"), ("a", "c"), ("b", "c")]
+        pair = each["pairs"][0]
+        assert pair["difference"] == pytest.approx(two[metric]["difference"])
+        assert np.diff(pair["interval"]) > np.diff(two[metric]["interval"])
+    assert found["right_alone"].keys() == set("abc")
+    assert table[:3] == [f"{name.upper()}: {path}" for name, path in runs.items()]
+    (row,) = [line.split() for line in table if line.startswith("Recall@1  C - B")]
+    last = found["metrics"]["recall_at_1"]["pairs"][2]
+    assert row[4] == f"{last['difference']:+.3f}" and row[-1] == (last["better"] or "-").upper()
+
+
+@pytest.mark.parametrize("run_dirs", ["a", "a,b:", "a,b::c"])
+def test_run_dirs_must_be_two_or_more_groups(run_dirs):
     done = run("tfdml.compare", f"--run_dirs={run_dirs}")
     assert_one_error(done, "Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1", repr(run_dirs))
 

@@ -15,6 +15,7 @@ from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.directory.models_on_disk import save_model
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.directory.run_log import RunLog
+from tfdml.run.loggers.known_run import KnownRun
 
 
 @pytest.fixture
@@ -63,6 +64,7 @@ def model(folder):
         (projector, "projector/embeddings.bytes"),
         (projector, "projector_config.pbtxt"),
         (model, ".writing-model.keras"),
+        (lambda folder: KnownRun(RunDirectory(folder), "mlflow").keep("7"), "logger.json"),
     ],
 )
 def test_no_file_is_written_through_a_link(tmp_path, precious, write, name):

@@ -1,1 +1,1 @@
-"""Studies, which train and compare scores: one driver for all, and the image sets and weights that they need."""
+"""Studies of this project, for `tfdml.study`, and the image sets and weights that they need."""

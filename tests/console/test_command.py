@@ -36,7 +36,7 @@ COMMAND_LINES = [
     "tfdml.convert_weights",
     "pipelines.check",
     "tfdml.show",
-    "benchmarks.study",
+    "tfdml.study",
 ]
 # Python then tells on standard error what it imports.
 TELLING = {"PYTHONPROFILEIMPORTTIME": "1"}
@@ -199,7 +199,7 @@ def test_ctrl_c_while_tensorflow_is_imported():
 def test_ctrl_c_while_the_run_of_a_study_imports_tensorflow(tmp_path):
     flagfile = tmp_path / "short.flags"
     flagfile.write_text("\n".join(train_flags(tmp_path / "unused")))
-    study = Command("benchmarks.study", str(flagfile), "--seeds=0,1", f"--runs={tmp_path}/runs")
+    study = Command("tfdml.study", str(flagfile), "--seeds=0,1", f"--runs={tmp_path}/runs")
     study.until(lambda: child_of(study.pid) and imports_tensorflow(child_of(study.pid)))
     # A terminal sends it to both.
     os.kill(child_of(study.pid), signal.SIGINT)

@@ -1,9 +1,10 @@
-"""Two models by the values of each query, worked out by hand."""
+"""Models by the values of each query, worked out by hand."""
 
 import numpy as np
 import pytest
 
-from tfdml.evaluation.comparison import compare, right_alone, right_by_all
+from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.evaluation.comparison import compare, compare_all, right_alone, right_by_all
 from tfdml.evaluation.metrics import RankMetric, metric_of
 from tfdml.evaluation.scores import Scores
 
@@ -20,7 +21,7 @@ def test_one_model_of_each():
     assert (found["a"], found["b"], found["difference"]) == (0.4, 0.6, pytest.approx(0.2))
     low, high = found["interval"]
     assert low < 0 < high and found["better"] is None
-    assert right_alone(a, b) == {"a": 1, "b": 2} and "a_std" not in found
+    assert right_alone({"a": a, "b": b}) == {"a": 1, "b": 2} and "a_std" not in found
 
 
 def test_seeds_are_averaged_for_each_query():
@@ -38,7 +39,7 @@ def test_a_query_is_right_alone_if_all_runs_of_one_group_and_none_of_the_others_
     right, alone = right_by_all({"A": a, "B": b})
     assert right["A"].tolist() == [True, True, False, False] and right["B"].tolist() == [False, True, False, True]
     assert alone["A"].tolist() == [True, False, False, False] and alone["B"].tolist() == [False, False, False, True]
-    assert right_alone(a, b) == {"a": 1, "b": 1}
+    assert right_alone({"A": a, "B": b}) == {"A": 1, "B": 1}
 
 
 class FirstRank(RankMetric):
@@ -59,3 +60,30 @@ def test_classes_are_drawn():
     a, b = scores(*np.zeros(8)), scores(1, 1, 1, 1, 0, 0, 0, 0)
     assert compare([a], [b], [RECALL], np.arange(8))["recall_at_1"]["interval"] != [0.0, 1.0]
     assert compare([a], [b], [RECALL], np.arange(8) // 4)["recall_at_1"]["interval"] == [0.0, 1.0]
+
+
+def test_all_pairs_of_three():
+    random = np.random.default_rng(0)
+    a = [scores(*random.normal(0.3, 0.05, 200)), scores(*random.normal(0.3, 0.05, 200))]
+    b, c = ([scores(*random.normal(mean, 0.05, 200))] for mean in (0.301, 0.35))
+    found = compare_all({"a": a, "b": b, "c": c}, [RECALL])["recall_at_1"]
+    values = [np.mean([each.per_query["recall_at_1"] for each in group], axis=0) for group in (a, b, c)]
+    assert [found[name]["mean"] for name in "abc"] == pytest.approx([np.mean(each) for each in values])
+    assert "std" in found["a"] and "std" not in found["b"]
+    assert found["c"]["interval"] == pytest.approx(bootstrap_intervals(c[0].per_query)["recall_at_1"])
+    pairs = [(pair["first"], pair["second"], pair["better"]) for pair in found["pairs"]]
+    assert pairs == [("a", "b", None), ("a", "c", "c"), ("b", "c", "c")]
+    for pair, (first, second) in zip(found["pairs"], [(0, 1), (0, 2), (1, 2)], strict=True):
+        low, high = pair["interval"]
+        assert pair["difference"] == pytest.approx(np.mean(values[second] - values[first])) and low < pair["difference"]
+        assert (pair["p"] < 0.05) == (pair["better"] is not None)
+        # Wider than that of the pair alone, which is about 1.96 standard errors in place of 2.3.
+        alone = np.diff(compare([a, b, c][first], [a, b, c][second], [RECALL])["recall_at_1"]["interval"])[0]
+        assert 1.1 * alone < high - low < 1.35 * alone
+
+
+def test_what_is_better_where_less_is():
+    groups = {name: [scores(*values, name="first_rank")] for name, values in {"x": (8, 9, 9), "y": (1, 2, 1)}.items()}
+    groups["z"] = [scores(8, 9, 9, name="first_rank")]
+    found = compare_all(groups, [FirstRank()])["first_rank"]["pairs"]
+    assert [pair["better"] for pair in found] == ["y", None, "y"] and found[1]["p"] == 1.0

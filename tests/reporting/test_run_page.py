@@ -112,6 +112,18 @@ def test_a_comparison_tells_who_is_right():
         assert all(found[number][0][2] and not found[1 - number][0][2] for found in shown)
 
 
+@pytest.mark.slow
+def test_a_comparison_of_three_has_all_pairs(tmp_path):
+    comparison()
+    names = [straight_run(), scratch() / "same", scratch() / "final <b>"]
+    done = run("tfdml.report", f"--run_dirs={','.join(map(str, names))}", f"--out={tmp_path / 'three.html'}")
+    assert done.returncode == 0, done.stderr
+    text, _ = read(tmp_path / "three.html")
+    table = text.partition("Differences of all pairs")[2].partition("</table>")[0]
+    assert re.findall(r'scope="row">(. − .)<', table) == ["B − A", "C − A", "C − B"]
+    assert table.count("p = 1</small>") >= 1 and "Difference from" not in text
+
+
 def test_what_cannot_be_reported(finished):
     assert_one_error(run("tfdml.report"), "Expected --run_dir, the folder of a run, or --run_dirs")
     assert_one_error(run("tfdml.report", f"--run_dirs={finished}"), "Expected --run_dirs=A,B, or", str(finished))

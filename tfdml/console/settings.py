@@ -216,6 +216,11 @@ class RunSettings:
         0, "Also save a checkpoint every N steps; 0: only at the end of epochs.", lower_bound=0
     )
     keep_checkpoints: int = flag(3, "Number of checkpoints to keep.", lower_bound=1)
+    logger: Literal["tensorboard", "mlflow", "wandb"] = flag(
+        "tensorboard",
+        "Where curves, flags and scores go beside metrics.jsonl; mlflow and wandb need their clients: pip install "
+        "'tfdml[mlflow]' or 'tfdml[wandb]'.",
+    )
     import_modules: tuple[str, ...] = flag(
         (), "Your own modules to import first, which may register losses and other parts."
     )

@@ -12,7 +12,7 @@ INTERRUPTED_STATUS = 130
 
 # Modules with these names, or in packages with these names, are commands if run by `python -m`: they parse their flags
 # before they import TensorFlow, so that --help, a mistyped flag and Ctrl-C take effect at once.
-COMMAND_LINES = ("tfdml", "pipelines", "benchmarks.study")
+COMMAND_LINES = ("tfdml", "pipelines")
 
 # Packages that a command hides while it imports TensorFlow and Keras, which import them where they are installed, for
 # converters, wrappers and galleries: that takes as long again as all the rest. TensorFlow itself imports Keras.

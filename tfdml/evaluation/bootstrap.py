@@ -29,13 +29,23 @@ def bootstrap_intervals(per_query, clusters=None, *, samples=2000, seed=0, memor
     if not per_query:
         raise ValueError("Bootstrap intervals need a metric that is a mean over queries, such as recall_at_1.")
     values = np.stack(list(per_query.values()), axis=1)
-    means = _resampled_means(values, clusters, samples, np.random.default_rng(seed), memory)
-    bounds = np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
-    return dict(zip(per_query, bounds.T.tolist(), strict=True))
+    means = resampled_means(values, clusters, samples=samples, seed=seed, memory=memory)
+    return dict(zip(per_query, percentile_intervals(means), strict=True))
 
 
-def _resampled_means(values, clusters, samples, random, memory):
-    """Returns the means `[samples, M]` of resamples of values `[Q, M]`."""
+def percentile_intervals(means):
+    """Returns a list of intervals `[low, high]` of the means of resamples `[samples, M]`."""
+    return np.quantile(means, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0).T.tolist()
+
+
+def resampled_means(values, clusters=None, *, samples=2000, seed=0, memory=2**22):
+    """Returns the means `[samples, M]` of resamples of values `[Q, M]`.
+
+    Args:
+        values: `[Q, M]`.
+        clusters, samples, seed, memory: as `bootstrap_intervals` takes them.
+    """
+    random = np.random.default_rng(seed)
     places = np.arange(len(values)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     if len(places) != len(values):
         raise ValueError(f"Expected a cluster for each of {len(values)} queries, received {len(places)}.")

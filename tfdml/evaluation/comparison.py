@@ -1,8 +1,11 @@
-"""Compares two models by the values of each query."""
+"""Compares models by the values of each query."""
+
+import itertools
 
 import numpy as np
 
-from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.evaluation.all_pairs import all_pairs
+from tfdml.evaluation.bootstrap import bootstrap_intervals, percentile_intervals, resampled_means
 from tfdml.evaluation.scores import Scores
 
 
@@ -39,16 +42,46 @@ def compare(first, second, metrics, clusters=None, *, samples=2000, seed=0):
     return found
 
 
-def right_alone(first, second):
-    """Counts the queries that A alone gets right, and B alone, see `right_by_all`.
+def compare_all(groups, metrics, clusters=None, *, samples=2000, seed=0):
+    """Compares all pairs of groups by the same queries, with a correction for how many pairs there are.
+
+    Each group is one model or several that differ in their seed, whose values are averaged for each query. Intervals
+    and p-values of pairs are those of `all_pairs`, for all pairs of a metric together.
 
     Args:
-        first, second: lists of `Scores`, of A and of B, with `recall_at_1`.
+        groups: name of the group to the list of its `Scores`.
+        metrics: list of `RankMetric` to compare by.
+        clusters, samples, seed: as `bootstrap_intervals` takes them.
 
     Returns:
-        `{"a": number, "b": number}`.
+        Metric name to the name of each group to `{"mean": mean, "interval": [low, high]}`, of several models also
+        `std`, the standard deviation of their means; and `pairs`, a list of `{"first": name, "second": name,
+        "difference": second - first, "interval": [low, high], "p": p-value, "better": name or None}`.
     """
-    _, alone = right_by_all({"a": first, "b": second})
+    means = {name: Scores.mean(several).per_query for name, several in groups.items()}
+    found = {}
+    for metric in metrics:
+        name = metric.name
+        values = np.stack([each[name] for each in means.values()], axis=1)
+        resampled = resampled_means(values, clusters, samples=samples, seed=seed)
+        alone = zip(groups, values.mean(axis=0).tolist(), percentile_intervals(resampled), strict=True)
+        found[name] = {
+            **{
+                group: {"mean": mean, "interval": interval, **_spread("std", groups[group], name)}
+                for group, mean, interval in alone
+            },
+            "pairs": _pairs(list(groups), all_pairs(values.mean(axis=0), resampled), metric.larger_is_better),
+        }
+    return found
+
+
+def right_alone(groups):
+    """Counts the queries that each group alone gets right, see `right_by_all`.
+
+    Args:
+        groups: name of the group to its `Scores`, with `recall_at_1`.
+    """
+    _, alone = right_by_all(groups)
     return {name: int(each.sum()) for name, each in alone.items()}
 
 
@@ -67,11 +100,28 @@ def right_by_all(scores):
     return right, {name: each & (groups == 1) for name, each in right.items()}
 
 
-def _better(interval, larger_is_better):
+def _pairs(names, found, larger_is_better):
+    pairs = []
+    for first, second in itertools.combinations(range(len(names)), 2):
+        difference, *interval = found.interval(second, first)
+        pairs.append(
+            {
+                "first": names[first],
+                "second": names[second],
+                "difference": difference,
+                "interval": interval,
+                "p": float(found.p_values[first, second]),
+                "better": _better(interval, larger_is_better, names[first], names[second]),
+            }
+        )
+    return pairs
+
+
+def _better(interval, larger_is_better, first="a", second="b"):
     low, high = interval
     if low <= 0 <= high:
         return None
-    return "b" if (low > 0) == larger_is_better else "a"
+    return second if (low > 0) == larger_is_better else first
 
 
 def _spread(key, several, name):

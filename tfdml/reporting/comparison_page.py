@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tfdml.evaluation.comparison import compare, right_by_all
+from tfdml.evaluation.comparison import compare, compare_all, right_by_all
 from tfdml.evaluation.metrics import metric_of
 from tfdml.evaluation.scores import Scores
 from tfdml.reporting import page
@@ -129,8 +129,10 @@ def _scores_table(scores, metrics):
 
 
 def _differences(scores, metrics):
-    (first, baseline), *others = scores.items()
-    return page.differences_table(first, {name: compare(baseline, group, metrics) for name, group in others})
+    if len(scores) > 2:
+        return page.pairs_table(compare_all(scores, metrics))
+    (first, baseline), (second, other) = scores.items()
+    return page.differences_table(first, {second: compare(baseline, other, metrics)})
 
 
 def overlaid(records):

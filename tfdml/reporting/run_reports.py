@@ -11,7 +11,7 @@ from tfdml.reporting.members_page import write_members_page
 from tfdml.reporting.run_page import subject_of, write_page
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.directory.run_directory import RunDirectory
-from tfdml.run.directory.run_groups import MOST_GROUPS, groups_of
+from tfdml.run.directory.run_groups import groups_of
 from tfdml.run.directory.run_record import Record
 
 # What is asked for beside pictures.
@@ -55,7 +55,7 @@ def report_comparison(run_dirs, out, changes):
         out: HTML file to write; empty: `comparison.html` in the report of the first.
         changes: as for `report_run`.
     """
-    groups = groups_of(run_dirs, MOST_GROUPS)
+    groups = groups_of(run_dirs)
     page = _page(groups[0][0], out, "comparison.html")
     write_comparison(groups, page, changes)
     print(f"Wrote {page}")

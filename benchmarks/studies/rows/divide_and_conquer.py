@@ -13,9 +13,10 @@ whose groups differ in other parts of the picture each:
 import statistics
 
 from benchmarks.studies.added_rows import EIGHT_TIMES, FOUR_TIMES
-from benchmarks.studies.columns import correlation, gained_late, metric_of, recall_of_measured
-from benchmarks.studies.declaration import Study
-from benchmarks.studies.runs import curve
+from tfdml.run.study.cells import Number
+from tfdml.run.study.columns import correlation, gained_late, metric_of, recall_of_measured
+from tfdml.run.study.declaration import Study
+from tfdml.run.study.runs import curve
 
 FLAGFILE = "configs/toycars_dnc.flags"
 SLICES = 4
@@ -96,7 +97,7 @@ def steps_of_learners(results, run_dirs):
         for each, run_dir in zip(clusters_of(results), run_dirs, strict=True)
         for step in each.get("steps_of_learners") or [max(curve(run_dir))]
     ]
-    return f"{statistics.mean(steps):,.0f}"
+    return Number(statistics.mean(steps), ",.0f")
 
 
 def distances_of_negatives(results, run_dirs):

@@ -12,8 +12,9 @@ Only Figure 4 (left): `python -m benchmarks.study edms_variants --row="EDMS (RW,
 import itertools
 from functools import partial
 
-from benchmarks.studies.columns import correlation, measured_learners, metric_of, recall_of_measured, spread
-from benchmarks.studies.declaration import Study
+from tfdml.run.study.cells import Spread
+from tfdml.run.study.columns import correlation, measured_learners, metric_of, recall_of_measured
+from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/toycars_edms.flags"
 
@@ -69,7 +70,7 @@ def of_members(counts):
 
     def together(count, results, run_dirs):
         first = [each["first"] for each in measured_learners(run_dirs)]
-        return spread([each[count - 1]["recall_at_1"] for each in first]) if count <= len(first[0]) else ""
+        return Spread([each[count - 1]["recall_at_1"] for each in first]) if count <= len(first[0]) else ""
 
     several = {f"of {count}": partial(together, count) for count in counts}
     return {"Recall@1 of a member": recall_of_measured, **several}

@@ -12,9 +12,9 @@ about the images; --data_dir says where they are.
 """
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
-from benchmarks.studies.columns import BEST_AND_LAST, FINISHED
-from benchmarks.studies.declaration import Study
 from benchmarks.studies.rows.divide_and_conquer import OF_LEARNERS, SLICES, divided
+from tfdml.run.study.columns import BEST_AND_LAST, FINISHED
+from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/emoji.flags"
 SETTINGS = [[f"--optimizer=adam(learning_rate={rate})"] for rate in ("0.0001", "0.0003", "0.001")]

@@ -9,11 +9,11 @@ correlate. Below the table are differences between rows. Runs are kept. docs/emo
 the images; --data_dir says where they are.
 """
 
-from benchmarks.studies.columns import correlation
-from benchmarks.studies.declaration import Study
 from benchmarks.studies.rows import edms_variants
 from benchmarks.studies.rows.edms_variants import of_members, settings_of
 from benchmarks.studies.rows.emoji_losses import FLAGFILE, RATES
+from tfdml.run.study.columns import correlation
+from tfdml.run.study.declaration import Study
 
 WITHOUT, WALKS, IMAGES, HARD = "EDMS (w/o)", "EDMS (RW)", "EDMS (RW, P)", "EDMS (RW, P*)"
 LOSSES = {name: edms_variants.LOSSES[name] for name in (WITHOUT, WALKS, IMAGES, HARD)}

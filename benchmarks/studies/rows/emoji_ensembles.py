@@ -13,8 +13,9 @@ import itertools
 import statistics
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
-from benchmarks.studies.columns import BEST_AND_LAST, FINISHED, learners_of, recall_alone
-from benchmarks.studies.declaration import Study
+from tfdml.run.study.cells import Number
+from tfdml.run.study.columns import BEST_AND_LAST, FINISHED, learners_of, recall_alone
+from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/emoji.flags"
 # As in the paper, batches of 32 pairs, and (10) over all pairs of a batch; or over those that it was made of.
@@ -109,7 +110,9 @@ def settings_of(method, weights):
 
 def cosine_of_self_pairs(results, run_dirs):
     learners = learners_of(results)
-    return f"{statistics.mean(each['pair_cosines']['mean_self'] for each in learners):.3f}" if learners else ""
+    if not learners:
+        return ""
+    return Number(statistics.mean(each["pair_cosines"]["mean_self"] for each in learners), ".3f")
 
 
 COLUMNS = {

@@ -8,9 +8,9 @@ quarter of the steps, near 0 where a run is finished. Runs are kept. docs/emoji.
 images; --data_dir says where they are.
 """
 
-from benchmarks.studies.declaration import Study
 from benchmarks.studies.rows import emoji_losses
 from benchmarks.studies.rows.emoji_losses import COLUMNS, FLAGFILE, SEARCHING
+from tfdml.run.study.declaration import Study
 
 LOSS = "lifted structure"
 BATCHES = {

@@ -13,8 +13,8 @@ docs/emoji.md is about the images; --data_dir says where they are.
 import itertools
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
-from benchmarks.studies.columns import BEST_AND_LAST, FINISHED, metric_of
-from benchmarks.studies.declaration import Study
+from tfdml.run.study.columns import BEST_AND_LAST, FINISHED, metric_of
+from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/emoji.flags"
 RATES = ("0.0001", "0.0003")

@@ -8,8 +8,9 @@ learners alone, and the mean cosine of self pairs. Runs are kept. Three times as
 
 import statistics
 
-from benchmarks.studies.columns import measured_learners, metric_of, recall_of_learners
-from benchmarks.studies.declaration import Study
+from tfdml.run.study.cells import Number
+from tfdml.run.study.columns import measured_learners, metric_of, recall_of_learners
+from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/toycars_abe.flags"
 CUT = "branch='stage2'"
@@ -40,7 +41,9 @@ def recall_of_several(results, run_dirs):
 
 def cosine_of_self_pairs(results, run_dirs):
     learners = measured_learners(run_dirs)
-    return f"{statistics.mean(each['pair_cosines']['mean_self'] for each in learners):.2f}" if all(learners) else ""
+    if not all(learners):
+        return ""
+    return Number(statistics.mean(each["pair_cosines"]["mean_self"] for each in learners), ".2f")
 
 
 COLUMNS = {

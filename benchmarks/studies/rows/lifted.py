@@ -6,8 +6,8 @@ the final model, and what Recall@1 gained in the last quarter of the steps, near
 kept.
 """
 
-from benchmarks.studies.columns import gained_late, metric_of
-from benchmarks.studies.declaration import Study
+from tfdml.run.study.columns import gained_late, metric_of
+from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/toycars_lifted.flags"
 # More epochs than any run has: the neighbors stay random.

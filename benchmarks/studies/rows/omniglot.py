@@ -8,10 +8,10 @@ of the steps, near 0 where a run is finished. Below the table are differences be
 kept. docs/omniglot.md is about the images.
 """
 
-from benchmarks.studies.declaration import Study
 from benchmarks.studies.rows import emoji_ensembles, emoji_losses, emoji_ranked_list
 from benchmarks.studies.rows.divide_and_conquer import divided
 from benchmarks.studies.rows.emoji_losses import COLUMNS, SEARCHING
+from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/omniglot.flags"
 FIRST = "triplet, semi-hard"

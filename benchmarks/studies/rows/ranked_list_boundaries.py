@@ -6,8 +6,8 @@ are kept. Longer, and with smaller images:
 `python -m benchmarks.study ranked_list_boundaries --image_size=32 --epochs=32 --eval_every=8`.
 """
 
-from benchmarks.studies.declaration import Study
 from benchmarks.studies.rows.ranked_list import COLUMNS, FLAGFILE
+from tfdml.run.study.declaration import Study
 
 
 def loss(spec):

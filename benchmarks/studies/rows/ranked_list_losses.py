@@ -7,9 +7,9 @@ quarter of the steps, near 0 where a run is finished. Runs are kept. Longer:
 `python -m benchmarks.study ranked_list_losses --epochs=32 --eval_every=4 "--schedule=step(at=(20,))"`.
 """
 
-from benchmarks.studies.columns import gained_late, metric_of
-from benchmarks.studies.declaration import Study
 from benchmarks.studies.rows.emoji_losses import LOSSES, PROXIES
+from tfdml.run.study.columns import gained_late, metric_of
+from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/toycars_rll.flags"
 ONE_LEVEL = ["--method=single", "--embedding_size=64"]

@@ -8,12 +8,14 @@ import re
 
 import pytest
 
-from benchmarks.studies import rows, runs
-from benchmarks.studies.measured import FILE
+from benchmarks.studies import rows
 from benchmarks.studies.rows import emoji_divide, emoji_losses, emoji_ranked_list, ranked_list
 from tfdml import registry
 from tfdml.console import flags
 from tfdml.run.experiment.length import Length
+from tfdml.run.study import runs
+from tfdml.run.study.cells import text_of
+from tfdml.run.study.measured import FILE
 
 STUDIES = {
     module.name: importlib.import_module(f"{rows.__name__}.{module.name}").STUDY
@@ -139,7 +141,7 @@ def test_a_member_alone_is_the_mean_of_the_members(name, tmp_path):
     learners = {"alone": alone, "first": together, "correlation": 0.125}
     (tmp_path / FILE).write_text(json.dumps({"learners": learners}))
     results = [{"metrics": {"nmi": 0.7}}]
-    cells = {head: column(results, [tmp_path]) for head, column in STUDIES[name].columns.items()}
+    cells = {head: text_of(column(results, [tmp_path])) for head, column in STUDIES[name].columns.items()}
     assert cells["Recall@1 of a member"] == "40.0" and cells["of 2"] == "60.0" and cells["of 5"] == ""
 
 

@@ -9,14 +9,17 @@ import pytest
 from absl import flags
 from absl.testing import flagsaver
 
-from benchmarks import study
-from benchmarks.studies import runs
+from benchmarks.study import arguments_of
+from tfdml import study
+from tfdml.run.study import runs
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
 # The text of a section after its command, up to the next heading.
 SECTIONS = re.findall(
-    r"```\n(python -m benchmarks[^`]*--records=docs/records/[^`]*)```\n(.*?)(?=\n##)", PAGE + "\n##", re.DOTALL
+    r"```\n(python -m benchmarks[^`]*--records=docs/records/[^`]*)```\n(.*?)(?=\n##)",
+    PAGE + "\n##",
+    re.DOTALL,
 )
 # Records so large that a command takes ten seconds or more.
 LARGE = "emoji"
@@ -48,7 +51,7 @@ def name_of(section):
 )
 def test_rows_of_the_docs_are_those_that_the_command_prints(section, monkeypatch, tmp_path, capsys):
     command, text = section
-    arguments = shlex.split(command.replace("\\\n", " "))[2:]
+    arguments = arguments_of(shlex.split(command.replace("\\\n", " "))[2:])
     records = next(argument for argument in arguments if argument.startswith("--records=")).partition("=")[2]
     # A command may write into them.
     copy = shutil.copy(ROOT / records, tmp_path)

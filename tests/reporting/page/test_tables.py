@@ -2,7 +2,14 @@
 
 import re
 
-from tfdml.reporting.page import compared_runs, differences_table, learners_tables, scores_table, titled
+from tfdml.reporting.page import (
+    compared_runs,
+    differences_table,
+    learners_tables,
+    pairs_table,
+    scores_table,
+    titled,
+)
 
 
 def cells(text):
@@ -44,6 +51,17 @@ def test_differences_say_who_is_better():
     assert "<span>−0.010</span><small>−0.020 to +0.010</small>" in made
     found["B"]["map"] = {**same, "better": "a"}
     assert "<strong>−0.010 worse</strong>" in differences_table("A", found)
+
+
+def test_pairs_say_who_is_better():
+    names = {"first": "A: x", "second": "B: <y>"}
+    pair = {**names, "difference": 0.1, "interval": [0.05, 0.2], "p": 0.0123, "better": "B: <y>"}
+    made = cells(pairs_table({"recall_at_1": {"pairs": [pair]}, "map": {"pairs": [{**pair, "better": "A: x"}]}}))
+    assert made[0] == ["Runs", "Recall@1", "mAP"] and made[1][0] == "B − A"
+    assert made[1][1] == "<strong>+0.100 better</strong><small>+0.050 to +0.200, p = 0.012</small>"
+    assert made[1][2].startswith("<strong>+0.100 worse</strong>")
+    made = pairs_table({"map": {"pairs": [{**pair, "better": None}]}})
+    assert "<span>+0.100</span>" in made and "corrected for the number of pairs" in made
 
 
 def test_runs_share_what_is_the_same():

@@ -75,7 +75,7 @@ def ensemble(tmp_path, monkeypatch):
         monkeypatch.setattr(members, "run_member", run_member)
         monkeypatch.setattr(members, "join", join)
         monkeypatch.setattr(members, "print_ensemble", lambda *_: None)
-        monkeypatch.setattr(members, "write_hparams", lambda run, result: (run.path / "hparams").touch())
+        monkeypatch.setattr(members, "log_result", lambda run, result: (run.path / "hparams").touch())
         try:
             train_ensemble(settings, run, serialized)
             error = ""

@@ -1,7 +1,7 @@
 """The page of a report: one HTML file that shows a run, or compares several."""
 
 from tfdml.reporting.page.about import about_run, reproduce
-from tfdml.reporting.page.comparison_tables import compared_runs, differences_table, right_table
+from tfdml.reporting.page.comparison_tables import compared_runs, differences_table, pairs_table, right_table
 from tfdml.reporting.page.curves import curve_figures
 from tfdml.reporting.page.document import document
 from tfdml.reporting.page.elements import element, joined, pairs
@@ -25,6 +25,7 @@ __all__ = [
     "learners_tables",
     "neighbors_of",
     "pairs",
+    "pairs_table",
     "picture_figures",
     "queries_within",
     "reproduce",

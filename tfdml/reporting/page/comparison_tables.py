@@ -39,6 +39,26 @@ def differences_table(first, found):
     return joined(table(["Run", *map(titled, metrics)], rows, caption, class_="numbers"), element("p", explanation))
 
 
+def pairs_table(found):
+    """Returns the paired differences of all runs from each other.
+
+    Args:
+        found: what `tfdml.evaluation.comparison.compare_all` says of the runs, whose names begin with a letter.
+    """
+    of_metrics = [each["pairs"] for each in found.values()]
+    rows = [
+        [f"{pairs[0]['second'][0]} − {pairs[0]['first'][0]}", *map(_pair, pairs)]
+        for pairs in zip(*of_metrics, strict=True)
+    ]
+    explanation = (
+        "Small numbers are 95% intervals of the mean difference over queries, by a bootstrap, and p-values. They are "
+        "corrected for the number of pairs: the intervals of all pairs of a metric hold together. The first of a pair "
+        "is better or worse where the interval does not contain 0."
+    )
+    made = table(["Runs", *map(titled, found)], rows, "Differences of all pairs, query by query", class_="numbers")
+    return joined(made, element("p", explanation))
+
+
 def right_table(right, queries):
     """Returns how many queries each run gets right, and how many of them no other run does.
 
@@ -52,10 +72,18 @@ def right_table(right, queries):
 
 
 def _difference(each):
+    return _signed_difference(each, WINNERS[each["better"]])
+
+
+def _pair(each):
+    winner = {each["second"]: "better", each["first"]: "worse"}.get(each["better"], "")
+    return _signed_difference(each, winner, f", p = {each['p']:.2g}")
+
+
+def _signed_difference(each, winner, more=""):
     low, high = each["interval"]
-    winner = WINNERS[each["better"]]
     value = element("strong" if winner else "span", _signed(each["difference"]), f" {winner}" if winner else None)
-    return joined(value, element("small", f"{_signed(low)} to {_signed(high)}"))
+    return joined(value, element("small", f"{_signed(low)} to {_signed(high)}{more}"))
 
 
 def _signed(value):

@@ -39,10 +39,18 @@ def write_hparams(run, result):
     shutil.rmtree(folder, ignore_errors=True)
     with tf.summary.create_file_writer(str(folder)).as_default(step=result["step"]):
         api.hparams(hyperparameters(Record(run, result)), trial_id=str(run.path))
-        for kind, name in SCORES.items():
-            for metric, value in result[kind].items():
-                if isinstance(value, float):
-                    tf.summary.scalar(f"hp/{name}/{metric}", value)
+        for name, value in scores_of(result).items():
+            tf.summary.scalar(f"hp/{name}", value)
+
+
+def scores_of(result):
+    """Returns the scores of the best and the final model, such as `best/recall_at_1`."""
+    return {
+        f"{name}/{metric}": value
+        for kind, name in SCORES.items()
+        for metric, value in result[kind].items()
+        if isinstance(value, float)
+    }
 
 
 def hyperparameters(record):

@@ -17,7 +17,7 @@ LOCK = ".lock"
 # Flags with other values of which a run goes on: they change no result, or say where images are, whose numbers are
 # compared with those at its beginning.
 MAY_CHANGE = {"cache", "cache_dir", "cache_memory", "checkpoint_every", "keep_checkpoints", "projector"}
-MAY_CHANGE |= {"data_dir", "ignore_images"}
+MAY_CHANGE |= {"data_dir", "ignore_images", "logger"}
 
 
 class RunDirectory:
@@ -37,6 +37,7 @@ class RunDirectory:
         self.model = self.path / "model.keras"
         self.final_model = self.path / "final.keras"
         self.metrics = self.path / "metrics.jsonl"
+        self.logger = self.path / "logger.json"
         self._flags = self.path / "flags.txt"
         self._dataset = self.path / "dataset.json"
         self._result = self.path / "result.json"
@@ -194,7 +195,7 @@ class RunDirectory:
     def _clear(self):
         """Removes what a run without a step has left."""
         # The checksums first: a kill in between must not leave them of files that are gone.
-        for path in (self._checksums.path, self.model, self.metrics, self._dataset):
+        for path in (self._checksums.path, self.model, self.metrics, self.logger, self._dataset):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.tensorboard, ignore_errors=True)
 

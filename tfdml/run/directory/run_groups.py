@@ -1,10 +1,10 @@
 """Groups of runs that are compared, such as those of several seeds."""
 
-# How many groups of runs a page compares: as many as there are letters.
+# How many groups of runs are compared: as many as there are letters.
 MOST_GROUPS = 26
 
 
-def groups_of(text, most=2):
+def groups_of(text, most=MOST_GROUPS):
     """Returns a list of run directories for each group.
 
     Args:
@@ -15,8 +15,9 @@ def groups_of(text, most=2):
     if len(groups) == 1:
         groups = [[run_dir] for run_dir in groups[0]]
     if not 2 <= len(groups) <= most or not all(run_dir for group in groups for run_dir in group):
-        more = f", of up to {most} groups" if most > 2 else ""
-        raise ValueError(f"Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1{more}; received {text!r}.")
+        raise ValueError(
+            f"Expected --run_dirs=A,B, or several of each as A0,A1:B0,B1, of up to {most} groups; received {text!r}."
+        )
     run_dirs = [run_dir for group in groups for run_dir in group]
     twice = [run_dir for run_dir in run_dirs if run_dirs.count(run_dir) > 1]
     if twice:

@@ -1,27 +1,28 @@
-"""The log of a run: `metrics.jsonl` and TensorBoard scalars."""
+"""The log of a run: `metrics.jsonl`, and the scalars of a logger."""
 
 import json
 
-import tensorflow as tf
 from absl import logging
 
-from tfdml.files.checked_files import folder_in, naming
+from tfdml.files.checked_files import naming
 from tfdml.run.directory.log_lines import LogLines
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.loggers.choice import LOGGERS
 
 
 class RunLog:
     """Writes events under the global step.
 
     Args:
-        run_dir: run directory; events go to `metrics.jsonl`, scalars to `tensorboard/`.
+        run_dir: run directory; events go to `metrics.jsonl`.
         enabled: False for all but the chief of several workers.
+        logger: name of the logger that the scalars go to, as `--logger` takes it.
     """
 
-    def __init__(self, run_dir, enabled=True):
+    def __init__(self, run_dir, enabled=True, logger="tensorboard"):
         self.enabled = enabled
         self._events, self._lines = 0, LogLines(run_dir)
-        if enabled:
-            self._writer = tf.summary.create_file_writer(str(folder_in(run_dir, "tensorboard", "run")))
+        self._logger = LOGGERS[logger](RunDirectory(run_dir)) if enabled else None
 
     def write(self, event, step, values, **more):
         """Appends an event; numbers in `values` become scalars `event/name`."""
@@ -35,12 +36,8 @@ class RunLog:
                 # What stands in the log is of a run that ended before its first checkpoint.
                 self._lines.keep([])
             self._lines.append(f"{line}\n".encode())
-        with self._writer.as_default(step=step):
-            for name, value in values.items():
-                # A metric may have none, such as the distance of pairs where there are none.
-                if value is not None:
-                    tf.summary.scalar(f"{event}/{name}", value)
-        self._writer.flush()
+        # A metric may have no value, such as the distance of pairs where there are none.
+        self._logger.write(step, {f"{event}/{name}": value for name, value in values.items() if value is not None})
 
     def get_state(self):
         return {"events": self._events}

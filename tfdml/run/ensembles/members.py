@@ -9,9 +9,9 @@ from tfdml.console import flags
 from tfdml.console.command import STOPPED_STATUS
 from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
-from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.ensembles.joining import join, print_ensemble
 from tfdml.run.experiment.splits import validation_seed_of
+from tfdml.run.loggers.choice import check_client, log_result
 from tfdml.run.training.run_training import train
 from tfdml.run.training.stop_request import StopRequest
 
@@ -84,6 +84,7 @@ def train_ensemble(settings, run, serialized, more=()):
     if settings.run.devices == "workers":
         raise ValueError("--devices=workers trains one member at a time: give --member=0, then --member=1, and so on.")
     count = settings.run.members
+    check_client(settings.run.logger)
     run.check_members(serialized, lambda each: member_flags(settings, serialized, each))
     result = run.joined(count)
     if result is not None:
@@ -95,7 +96,7 @@ def train_ensemble(settings, run, serialized, more=()):
     if complete:
         run.claim(serialized)
         result = join(complete, run, asked=count, changes={"import_modules": settings.run.import_modules})
-        write_hparams(run, result)
+        log_result(run, result)
         print_ensemble(result, run)
     if failed:
         reasons = "; ".join(f"{run.member(number).path}: {reason}" for number, reason in failed.items())

@@ -1,10 +1,11 @@
 """Compares runs on their test split."""
 
 import itertools
+import string
 
 import numpy as np
 
-from tfdml.evaluation.comparison import compare, right_alone
+from tfdml.evaluation.comparison import compare, compare_all, right_alone
 from tfdml.evaluation.metrics import RankMetric, metric_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained
@@ -13,11 +14,11 @@ from tfdml.run.experiment.experiment import trained
 COLUMNS = ("labels", "class_names", "cameras", "groups", "is_query", "is_gallery")
 
 
-def compare_runs(first, second, which="best", metrics=(), *, bootstrap="queries", samples=2000, seed=0, changes=()):
-    """Compares the runs A and B, or several of each, query by query.
+def compare_runs(groups, which="best", metrics=(), *, bootstrap="queries", samples=2000, seed=0, changes=()):
+    """Compares the runs A and B, or several of each, or of more groups, query by query.
 
     Args:
-        first, second: lists of run directories, of A and of B.
+        groups: lists of run directories, of A, of B and so on.
         which: `best` or `final` model.
         metrics: metric specs; empty for those of the protocol that are means over queries.
         bootstrap: `queries` or `classes`.
@@ -27,26 +28,32 @@ def compare_runs(first, second, which="best", metrics=(), *, bootstrap="queries"
     Returns:
         What `python -m tfdml.compare` prints as JSON.
     """
-    for run in map(RunDirectory, (*first, *second)):
+    run_dirs = dict(zip(string.ascii_lowercase, groups, strict=False))
+    every = list(itertools.chain(*groups))
+    for run in map(RunDirectory, every):
         run.settings()
         run.complete_result()
         run.model_file(which)
     # TensorFlow is set up once for all of them.
     given = {"metrics": list(metrics)} if metrics else {}
     changes = {"deterministic": True, "jit_compile": False, **given, **dict(changes)}
-    opened = {run_dir: trained(run_dir, which, changes) for run_dir in (*first, *second)}
+    opened = {run_dir: trained(run_dir, which, changes) for run_dir in every}
     experiments = {run_dir: experiment for run_dir, (experiment, _) in opened.items()}
     check_alike(experiments)
-    experiment = experiments[first[0]]
+    experiment = experiments[every[0]]
     compared = means_over_queries(experiment.splits.protocol, metrics)
     by_name = {"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in compared}
     scores = {run_dir: _scores(*each, list(by_name.values())) for run_dir, each in opened.items()}
-    a, b = ([scores[run_dir] for run_dir in run_dirs] for run_dirs in (first, second))
-    queries = a[0].queries
+    of_groups = {name: [scores[run_dir] for run_dir in group] for name, group in run_dirs.items()}
+    queries = scores[every[0]].queries
     classes = experiment.splits.test.labels[queries] if bootstrap == "classes" else None
+    about = {"clusters": classes, "samples": samples, "seed": seed}
+    if len(groups) == 2:
+        found = compare(*of_groups.values(), compared, **about)
+    else:
+        found = compare_all(of_groups, compared, **about)
     return {
-        "a": first,
-        "b": second,
+        **run_dirs,
         "model": which,
         "dataset": experiment.settings.data.dataset,
         "split": "test",
@@ -55,8 +62,8 @@ def compare_runs(first, second, which="best", metrics=(), *, bootstrap="queries"
         "bootstrap": bootstrap,
         "samples": samples,
         "seed": seed,
-        "metrics": compare(a, b, compared, classes, samples=samples, seed=seed),
-        "right_alone": right_alone(a, b),
+        "metrics": found,
+        "right_alone": right_alone(of_groups),
     }
 
 

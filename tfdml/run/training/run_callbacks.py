@@ -48,7 +48,7 @@ class RunCallbacks:
             stop: `StopRequest`.
         """
         settings, chief = experiment.settings, experiment.chief
-        log = RunLog(run.path, enabled=chief)
+        log = RunLog(run.path, enabled=chief, logger=settings.run.logger)
         average = make_average(settings.optimization.ema, model)
         evaluation = _evaluation(experiment, model, batches, progress, length, run, log, average)
         parts = TrainingParts(

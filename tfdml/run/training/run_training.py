@@ -10,12 +10,12 @@ from tfdml.console.progress_bar import verbosity
 from tfdml.console.progress_lines import ProgressLines
 from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.environment import environment
-from tfdml.run.directory.hparams import write_hparams
 from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.image_data import Batches
 from tfdml.run.experiment.length import late_rise
 from tfdml.run.experiment.splits import check_images, to_record
 from tfdml.run.experiment.tensorflow_setup import set_up
+from tfdml.run.loggers.choice import check_client, log_result
 from tfdml.run.training.initial_model import check_initial_model, initial_model_record
 from tfdml.run.training.longer_run import LENGTH, changes_of_schedules, going_on
 from tfdml.run.training.model import build_model
@@ -59,6 +59,7 @@ def train(settings, run, serialized):
     # A run that has begun goes on with the classes that it had.
     recorded = run.recorded_dataset() if run.has_checkpoint else {}
     check_initial_model(settings.network, recorded)
+    check_client(settings.run.logger)
     # Before the data are read and the model is made. Of several workers the first trains in it, and the others may.
     if devices != "workers":
         run.check_free()
@@ -79,7 +80,7 @@ def train(settings, run, serialized):
             f"command; they go on from the last checkpoint in {run.checkpoints}."
         ) from error
     if experiment.chief:
-        write_hparams(run, result)
+        log_result(run, result)
         run.write_result(result)
         print_result(result, run)
 

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """A study: the rows that it trains, and the columns of its table; `benchmarks.studies.driver` trains and prints.
+    """A study: the rows that it trains, and the columns of its table.
 
     Args:
         flagfile: path of the flagfile that every row changes; empty where the first flag of each row is its own.
         rows: name of the row to its flags, a list such as `["--method=single"]`.
         columns: head of the column to a function of a row's results and run directories that gives its cell, see
-            `benchmarks.studies.columns`.
+            `tfdml.run.study.columns` and `cells`.
         folder: folder of the run directories unless `--runs` says another.
         settings: name of the row to the settings among which validation chooses, each a list of flags, and as many for
             each row; empty where there is nothing to choose.
         searching: flags of the runs that search alone, such as fewer members.
         follow: name of a row without settings to the row whose chosen setting it has.
         which: `best` or `final` model, by which settings are chosen, rows differ and learners are measured.
-        learners: as `benchmarks.studies.measured.measure` takes it.
+        learners: as `tfdml.run.study.measured.measure` takes it.
         differences: pairs of names of rows. Below the table is how much higher Recall@1 of each second one is.
         head: head of the names of the rows.
         curve: metric of the learning curves.
@@ -38,7 +38,7 @@ class Study:
     which: str = "best"
     learners: int = 0
     differences: Sequence = ()
-    head: str = ""
+    head: str = "row"
     curve: str = "recall_at_1"
     measured: bool = True
     every_fold: bool = False

@@ -3,10 +3,11 @@
 import statistics
 from pathlib import Path
 
-from benchmarks.studies.columns import metric_of, spread, steps_to_best
-from benchmarks.studies.declaration import Study
-from benchmarks.studies.runs import resolved
 from tfdml.console.flags import parse
+from tfdml.run.study.cells import Number, Spread
+from tfdml.run.study.columns import metric_of, steps_to_best
+from tfdml.run.study.declaration import Study
+from tfdml.run.study.runs import resolved
 
 
 def of_flagfiles(flagfiles, flags, metrics):
@@ -17,6 +18,10 @@ def of_flagfiles(flagfiles, flags, metrics):
         flags: flags of training for all of them.
         metrics: metrics of the table; by the first, on validation classes, a flagfile is chosen.
     """
+    missing = [flagfile for flagfile in flagfiles if not Path(flagfile).is_file()]
+    if missing or not flagfiles:
+        received = f"there is no {missing[0]}" if missing else "received none"
+        raise ValueError(f"Expected flagfiles, or a module that declares a study; {received}.")
     rows = {Path(flagfile).stem: [f"--flagfile={flagfile}"] for flagfile in flagfiles}
     if len(rows) < len(set(flagfiles)):
         raise ValueError(f"Expected flagfiles with different names, received {', '.join(flagfiles)}.")
@@ -41,8 +46,8 @@ def settings_of(row, metrics):
     missing = [metric for metric in metrics if measured and metric not in measured]
     if missing:
         raise ValueError(
-            f"{row[0].partition('=')[2]} measures {','.join(measured)}, and not {missing[0]}. Give --metrics "
-            "of the study that it measures, or --set=--metrics=... for all runs."
+            f"{row[0].partition('=')[2]} measures {','.join(measured)}, and not {missing[0]}. Give --metrics of the "
+            "study that it measures, or --set=--metrics=... for all runs."
         )
     return settings
 
@@ -52,17 +57,21 @@ def columns(metrics, validated):
     names = {short(metric): metric for metric in metrics}
     first = short(metrics[0])
     return {
-        "seeds": lambda results, run_dirs: str(len(results)),
+        "seeds": lambda results, run_dirs: len(results),
         **({f"validation {first}": lambda results, run_dirs: validation_of(results, metrics[0])} if validated else {}),
         **{f"final {name}": metric_of("metrics", metric) for name, metric in names.items()},
         **{f"best {name}": metric_of("best", metric) for name, metric in names.items()},
         "steps to the best": steps_to_best,
-        "seconds": lambda results, run_dirs: f"{statistics.mean(result['seconds'] for result in results):.0f}",
+        "seconds": seconds,
     }
 
 
+def seconds(results, run_dirs):
+    return Number(statistics.mean(result["seconds"] for result in results), ".0f")
+
+
 def validation_of(results, metric):
-    return spread(validation_scores(results, metric)) if "validation" in results[0] else "none"
+    return Spread(validation_scores(results, metric)) if "validation" in results[0] else "none"
 
 
 def chosen_by_validation(results, metric):

@@ -1,16 +1,17 @@
-"""Columns of studies' tables: functions of a row's results and run directories that give a cell."""
+"""Columns of studies' tables: functions of a row's results and run directories that give a cell, see `cells`."""
 
 import statistics
 
 import numpy as np
 
-from benchmarks.studies.measured import measured
-from benchmarks.studies.runs import curve
+from tfdml.run.study.cells import Number, Spread
+from tfdml.run.study.measured import measured
+from tfdml.run.study.runs import curve
 
 
 def metric_of(which, name="recall_at_1"):
     """Column of a metric of the models that results have under `best`, or of the last ones, `metrics`."""
-    return lambda results, run_dirs: spread([result[which][name] for result in results])
+    return lambda results, run_dirs: Spread([result[which][name] for result in results])
 
 
 def measured_learners(run_dirs):
@@ -20,7 +21,7 @@ def measured_learners(run_dirs):
 
 def recall_of_learners(learners):
     """Mean Recall@1 of the learners of each run alone, of what their results have under `learners`."""
-    return spread([statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners])
+    return Spread([statistics.mean(one["recall_at_1"] for one in each["alone"]) for each in learners])
 
 
 def recall_of_measured(results, run_dirs):
@@ -41,12 +42,12 @@ def learners_of(results):
 
 def correlation(results, run_dirs):
     """Column of how much learners correlate."""
-    return f"{statistics.mean(each['correlation'] for each in measured_learners(run_dirs)):.3f}"
+    return Number(statistics.mean(each["correlation"] for each in measured_learners(run_dirs)), ".3f")
 
 
 def gained_late(results, run_dirs):
     """Column of how much Recall@1 gained in the last quarter of the steps, near 0 where it has flattened."""
-    return spread([gain_of(curve(path)) for path in run_dirs])
+    return Spread([gain_of(curve(path)) for path in run_dirs])
 
 
 def gain_of(values):
@@ -58,15 +59,7 @@ def gain_of(values):
 
 def steps_to_best(results, run_dirs):
     """Column of the steps after which runs had their best model: mean ± standard deviation."""
-    steps = [result["best"]["step"] for result in results]
-    deviation = f" ± {statistics.stdev(steps):,.0f}" if len(steps) > 1 else ""
-    return f"{statistics.mean(steps):,.0f}{deviation}"
-
-
-def spread(values):
-    """Mean ± standard deviation of fractions, in percent."""
-    deviation = f" ± {100 * statistics.stdev(values):.1f}" if len(values) > 1 else ""
-    return f"{100 * statistics.mean(values):.1f}{deviation}"
+    return Spread([result["best"]["step"] for result in results], scale=1, form=",.0f")
 
 
 # Of a study on validation classes: the best model there beside the last one, and whether the run was finished.

@@ -4,8 +4,8 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks.studies.measured import FILE as MEASURED
 from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.study.measured import FILE as MEASURED
 
 # What of a run's metrics.jsonl is kept: its learning curve, and what the loss found at the end.
 CURVE, AT_THE_END = "evaluation", "pairs"

@@ -8,18 +8,17 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from benchmarks.studies import measured
 from tests.run_helpers import result, train
+from tfdml.run.study import measured
 
 # In a process of its own, because TensorFlow is set up once in a process.
 PROGRAM = """
 import json, sys
-from benchmarks.studies.measured import measure
+from tfdml.run.study.measured import measure
 from tfdml.run.experiment.run_comparison import compare_runs
 for run_dir in sys.argv[1:]:
     measure(run_dir, "final", learners=2)
-first, second = ([run_dir] for run_dir in sys.argv[1:])
-found = compare_runs(first, second, "final", ["recall_at_1"], bootstrap="classes")
+found = compare_runs([[run_dir] for run_dir in sys.argv[1:]], "final", ["recall_at_1"], bootstrap="classes")
 print(json.dumps(found["metrics"]["recall_at_1"]))
 """
 
@@ -41,11 +40,10 @@ def test_measures_are_those_of_the_run(tmp_path):
     assert len(of_first["learners"]["alone"]) == 2
     assert of_first["right"] != of_second["right"]
     expected = [found["difference"], *found["interval"]]
-    text = measured.difference(*([run_dir] for run_dir in run_dirs))
-    numbers = [float(each) for each in text.replace("(", "").replace(")", "").replace(" to", "").split()]
-    assert numbers[0] == pytest.approx(100 * expected[0], abs=0.051)
+    numbers = measured.interval(*([run_dir] for run_dir in run_dirs))
+    assert numbers[0] == pytest.approx(expected[0], abs=1e-6)
     # Of other resamples.
-    np.testing.assert_allclose(numbers[1:], 100 * np.array(expected[1:]), atol=0.5)
+    np.testing.assert_allclose(numbers[1:], expected[1:], atol=0.005)
 
 
 def measured_runs(folder, right, **more):
@@ -126,11 +124,11 @@ def test_rows_that_are_equal_but_for_chance_seldom_differ_significantly(tmp_path
     rows = [measured_runs(tmp_path / str(row), random.binomial(10, 0.5, (3, 100)).tolist()) for row in range(20)]
     lows = [measured.interval(rows[a], rows[b])[1] for a in range(20) for b in range(20) if a != b]
     assert max(lows) > 0
-    assert not measured.significantly_better(rows).any()
+    assert not measured.compared(rows).larger().any()
     better = measured_runs(tmp_path / "better", random.binomial(10, 0.7, (3, 100)).tolist())
     expected = np.zeros([21, 21], bool)
     expected[20, :20] = True
-    np.testing.assert_array_equal(measured.significantly_better([*rows, better]), expected)
+    np.testing.assert_array_equal(measured.compared([*rows, better]).larger(), expected)
 
 
 def test_seeds_make_no_equal_rows_different(tmp_path):
@@ -140,13 +138,13 @@ def test_seeds_make_no_equal_rows_different(tmp_path):
         of_seeds = random.normal(0.5, 0.03, (12, 3, 1))
         right = (random.binomial(30, of_seeds, (12, 3, 100)) / 3).tolist()
         rows = [measured_runs(tmp_path / f"{study}-{row}", counts) for row, counts in enumerate(right)]
-        wrong += measured.significantly_better(rows, samples=500).any()
+        wrong += measured.compared(rows, samples=500).larger().any()
     assert wrong <= 4, wrong
 
 
 def test_a_row_is_not_better_than_itself(tmp_path):
     row = measured_runs(tmp_path / "a", [[5, 3], [4, 2]])
-    assert not measured.significantly_better([row, row]).any()
+    assert not measured.compared([row, row]).larger().any()
 
 
 def test_what_another_study_measured_is_said(tmp_path):

@@ -6,8 +6,8 @@ import sys
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
-from benchmarks.studies.runs import curve
 from tfdml.reporting.chart import label
+from tfdml.run.study.runs import curve
 
 # There are more rows than colors.
 STYLES = ("-", "--", ":")

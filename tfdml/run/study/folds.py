@@ -2,8 +2,8 @@
 
 import statistics
 
-from benchmarks.studies.runs import resolved
 from tfdml.console.flags import parse
+from tfdml.run.study.runs import resolved
 
 
 def folds_of(row):

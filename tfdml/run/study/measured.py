@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from tfdml.console import command
+from tfdml.evaluation.all_pairs import all_pairs
 
 FILE = "measured.json"
 
@@ -76,16 +77,6 @@ def measured(run_dir):
     return json.loads(path.read_text())
 
 
-def difference(first, second):
-    """Returns how much higher Recall@1 of the second runs is, with its 95 % interval, in percent.
-
-    Args:
-        first, second: runs of each seed, as `interval` takes them.
-    """
-    mean, low, high = interval(first, second)
-    return f"{100 * mean:+.1f} ({100 * low:+.1f} to {100 * high:+.1f})"
-
-
 def interval(first, second, samples=2000):
     """Returns how much higher Recall@1 of the second runs is, and the ends of its 95 % interval.
 
@@ -102,29 +93,16 @@ def interval(first, second, samples=2000):
     return means[1] - means[0], *np.quantile(resampled[:, 1] - resampled[:, 0], [0.025, 0.975])
 
 
-def significantly_better(rows, samples=2000):
-    """Returns which rows are better than which by more than chance: `[rows, rows]`, True where the first is better.
+def compared(rows, samples=2000):
+    """Returns how much higher Recall@1 of each row is than that of each other: `AllPairs`, see `all_pairs`.
 
-    With a probability of 95 % no pair of all is called different by chance: their intervals are as many standard errors
-    wide as the largest error of a resample is in 95 % of them. No standard error is taken to be less than the root mean
-    square of all, because two or three seeds may agree by chance.
+    Standard errors are pooled, because two or three seeds may agree by chance.
 
     Args:
         rows: for each row its runs, as `interval` takes them.
         samples: number of resamples, drawn as in `interval`.
     """
-    means, resampled = _recalls(rows, samples)
-    errors = resampled - means
-    differences = means[:, None] - means[None, :]
-    scales = np.array([np.std(errors - errors[:, [row]], axis=0) for row in range(len(rows))])
-    pairs = ~np.eye(len(rows), dtype=bool)
-    scales[pairs] = np.maximum(scales[pairs], np.sqrt(np.sum(scales**2) / max(pairs.sum(), 1)))
-    # Of a row and itself, and where all rows are equal in every class.
-    known = np.where(scales > 1e-12, scales, np.inf)
-    largest = np.max(
-        [np.max(np.abs(errors - errors[:, [row]]) / known[row], axis=1) for row in range(len(rows))], axis=0
-    )
-    return differences > np.quantile(largest, 0.95) * scales
+    return all_pairs(*_recalls(rows, samples), pooled=True)
 
 
 def recall(run_dirs):

@@ -4,15 +4,23 @@ import json
 
 import pytest
 
-from benchmarks.studies import columns, curves, driver, runs, searches
-from benchmarks.studies.declaration import Study
-from benchmarks.studies.driver import print_study
 from tfdml.console.flags import resolve
+from tfdml.run.study import columns, driver, runs, searches
+from tfdml.run.study.declaration import Study
+from tfdml.run.study.driver import run_study
+from tfdml.run.study.formats import as_markdown
+from tfdml.run.study.tables import tables_of
 
 
 def best(results, run_dirs):
     assert all(run_dir.is_dir() for run_dir in run_dirs)
     return columns.metric_of("best")(results, run_dirs)
+
+
+def printed(study, *seeds_and_more, intervals=False, pairwise=False, **more):
+    """The lines of each table that the command prints."""
+    outcome = run_study(study, *seeds_and_more, measured=intervals or pairwise, **more)
+    return [part.splitlines() for part in as_markdown(tables_of(outcome, intervals, pairwise)).split("\n\n")]
 
 
 def study_of(flagfile, rows, folder, **more):
@@ -59,22 +67,21 @@ SETTINGS = {
 }
 
 
-def test_validation_chooses_and_the_chosen_runs_are_used_again(flagfile, trained, tmp_path, capsys):
+def test_validation_chooses_and_the_chosen_runs_are_used_again(flagfile, trained, tmp_path):
     rows = {"triplet": [], "margin": ["--embedding_size=8"]}
     study = study_of(flagfile, rows, tmp_path / "runs", settings=SETTINGS)
-    print_study(study, ["0", "1"], ["--epochs=2"], curves=str(tmp_path / "curves.png"))
-    first, second = capsys.readouterr().out.split("\n\n")[1:]
-    assert first.splitlines()[2:] == [
-        "| triplet | `--loss=triplet(margin=0.1)` | **80.0** |",
-        "| triplet | `--loss=triplet(margin=0.3)` | 60.0 |",
-        "| margin | `--loss=margin(margin=0.4)` | 50.0 |",
-        "| margin | `--loss=margin(margin=0.2)` | **70.0** |",
+    first, caption, second = printed(study, ["0", "1"], ["--epochs=2"])
+    assert first[2:] == ["| triplet | 15.0 ± 7.1 |", "| margin | 25.0 ± 7.1 |"]
+    assert caption == ["Validation chose among 2 settings of each of these rows, with seed 0:"]
+    assert second[2:] == [
+        "| triplet | `--loss=triplet(margin=0.1)` | 80.0 | yes |",
+        "| triplet | `--loss=triplet(margin=0.3)` | 60.0 |  |",
+        "| margin | `--loss=margin(margin=0.4)` | 50.0 |  |",
+        "| margin | `--loss=margin(margin=0.2)` | 70.0 | yes |",
     ]
-    assert second.splitlines()[2:] == ["| triplet | 15.0 ± 7.1 |", "| margin | 25.0 ± 7.1 |"]
     # Four to choose, and one more seed for each row.
     assert len(trained) == 6 and all("--epochs=2" in arguments for arguments in trained)
     assert ["--embedding_size=8" in arguments for arguments in trained] == [False, False, True, True, False, True]
-    assert (tmp_path / "curves.png").stat().st_size > 1000
 
 
 def test_flags_of_the_search_alone(flagfile, trained, tmp_path):
@@ -83,38 +90,38 @@ def test_flags_of_the_search_alone(flagfile, trained, tmp_path):
     rows = {name: [f"--flagfile={flagfile}", f"--members={count}"] for name, count in members.items()}
     settings = {**SETTINGS, "ten": SETTINGS["margin"]}
     found = searches.search(rows, settings, tmp_path / "runs", searching)
-    assert "2 settings of each of these rows, with seed 0, and with `--members=0`" in found.budget(searching[:1])
+    assert "2 settings of each of these rows, with seed 0, and with `--members=0` `--eval" in found.budget()
     # Rows that differ in their members alone are searched once.
     assert len(trained) == 4 and all(searching[0] in arguments for arguments in trained)
     assert found.setting("margin") == found.setting("ten") == ["--loss=margin(margin=0.2)"]
 
 
-def test_a_row_has_the_setting_of_another(flagfile, trained, tmp_path, capsys):
+def test_a_row_has_the_setting_of_another(flagfile, trained, tmp_path):
     rows, more = {"triplet": [], "longer": ["--steps=80"]}, {"settings": SETTINGS, "follow": {"longer": "triplet"}}
-    print_study(study_of(flagfile, rows, tmp_path / "runs", **more), ["0", "1"], only=["longer"])
+    table, *_ = printed(study_of(flagfile, rows, tmp_path / "runs", **more), ["0", "1"], only=["longer"])
     assert [("--steps=80" in arguments, arguments[-3]) for arguments in trained] == [
         (False, "--loss=triplet(margin=0.1)"),
         (False, "--loss=triplet(margin=0.3)"),
         (True, "--loss=triplet(margin=0.1)"),
         (True, "--loss=triplet(margin=0.1)"),
     ]
-    assert capsys.readouterr().out.splitlines()[-1] == "| longer | 15.0 ± 7.1 |"
+    assert table[-1] == "| longer | 15.0 ± 7.1 |"
 
 
 def test_a_flag_that_a_row_has_is_not_for_all(flagfile, tmp_path):
     with pytest.raises(ValueError, match="The row 'longer' has --steps=80. Leave out the flag, or the row"):
-        print_study(study_of(flagfile, {"short": [], "longer": ["--steps=80"]}, tmp_path), ["0"], ["--steps=5"])
+        run_study(study_of(flagfile, {"short": [], "longer": ["--steps=80"]}, tmp_path), ["0"], ["--steps=5"])
     settings = {"short": [["--steps=40"], ["--steps=80"]]}
     with pytest.raises(ValueError, match="The row 'short' has --steps=40. Leave out the flag, or the row"):
-        print_study(study_of(flagfile, {"short": []}, tmp_path, settings=settings), ["0"], ["--steps=5"])
+        run_study(study_of(flagfile, {"short": []}, tmp_path, settings=settings), ["0"], ["--steps=5"])
 
 
 def test_a_row_and_a_flag_that_there_are_not_are_told_at_once(flagfile, tmp_path):
     study = study_of(flagfile, {"short": [], "longer": ["--steps=80"]}, tmp_path)
     with pytest.raises(ValueError, match="There is no row 'long'. Rows are: short; longer."):
-        print_study(study, ["0"], only=["long"])
+        run_study(study, ["0"], only=["long"])
     with pytest.raises(ValueError, match="plain.flags: Unknown command line flag 'epoch'"):
-        print_study(study, ["0"], ["--epoch=3"])
+        run_study(study, ["0"], ["--epoch=3"])
 
 
 def test_final_models_choose_where_final_models_are_compared(flagfile, trained, tmp_path):
@@ -134,7 +141,7 @@ def test_nothing_is_chosen_on_the_test(flagfile, tmp_path):
         searches.search(rows, SETTINGS, tmp_path)
 
 
-def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, capsys):
+def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path):
     """Of the second row one more of the first class' four queries is right with seed 0, and none of the others'."""
     asked = []
 
@@ -147,17 +154,16 @@ def test_differences_between_rows(flagfile, trained, monkeypatch, tmp_path, caps
     monkeypatch.setattr(driver, "measure", measure)
     rows = {name: each[0] for name, each in SETTINGS.items()}
     more = {"which": "final", "learners": 3, "differences": [("triplet", "margin"), ("margin", "not there")]}
-    print_study(study_of(flagfile, rows, tmp_path / "runs", **more), ["0", "1"], intervals=True)
-    lines = capsys.readouterr().out.splitlines()
+    lines, differences = printed(study_of(flagfile, rows, tmp_path / "runs", **more), ["0", "1"], intervals=True)
     assert asked == [("final", 3)] * 4
-    assert lines[0] == "|  | Recall@1 | difference from triplet |"
+    assert lines[0] == "| row | Recall@1 | difference from triplet |"
     # Half a query of 20, of one seed of two: as likely none.
     difference = lines[3].split("|")[3].strip()
     assert difference.startswith("+2.5 (-") and lines[2].endswith("|  |")
-    assert lines[4:] == ["", f"margin minus triplet: {difference}"]
+    assert differences[2:] == [f"| margin minus triplet | {difference} |"]
 
 
-def test_rows_that_differ_significantly(flagfile, trained, monkeypatch, tmp_path, capsys):
+def test_rows_that_differ_significantly(flagfile, trained, monkeypatch, tmp_path):
     right = {"0.1": [1, 4, 8], "0.3": [2, 5, 9], "0.2": [1, 5, 8]}
 
     def measure(run_dir, which, learners):
@@ -166,44 +172,18 @@ def test_rows_that_differ_significantly(flagfile, trained, monkeypatch, tmp_path
 
     monkeypatch.setattr(driver, "measure", measure)
     rows = {margin: [f"--loss=triplet(margin={margin})"] for margin in right}
-    print_study(study_of(flagfile, rows, tmp_path / "runs"), ["0"], pairwise=True)
+    _, better, caption, pairs = printed(study_of(flagfile, rows, tmp_path / "runs"), ["0"], pairwise=True)
     # 0.3 is better in each class, 0.2 in one, which a resample may not have.
-    assert capsys.readouterr().out.splitlines()[-3:] == ["| 0.3 | 0.1 |", "| 0.2 | none |", "| 0.1 | none |"]
-
-
-def test_curves_end_where_the_first_run_of_a_row_ends(monkeypatch, tmp_path):
-    drawn = []
-    values = {"a": {10: 0.1, 20: 0.2}, "b": {10: 0.3, 20: 0.4, 30: 0.5}}
-    monkeypatch.setattr(curves, "curve", lambda run_dir, metric: values[run_dir])
-    monkeypatch.setattr(
-        "matplotlib.axes.Axes.plot",
-        lambda self, steps, heights, *style, **look: drawn.append((list(steps), list(heights))),
-    )
-    curves.draw_curves({"row": ["a", "b"]}, tmp_path / "curves.svg")
-    assert drawn[:2] == [([10, 20], [0.1, 0.2]), ([10, 20, 30], [0.3, 0.4, 0.5])]
-    assert drawn[2][0] == [10, 20] and drawn[2][1] == pytest.approx([0.2, 0.3])
+    assert better[2:] == ["| 0.3 | 0.1 |", "| 0.2 | none |", "| 0.1 | none |"]
+    assert "for all pairs together" in caption[0]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in pairs[2:]]
+    assert [row[:2] for row in rows] == [["0.3", "0.2"], ["0.3", "0.1"], ["0.2", "0.1"]]
+    # Of 20 queries one, three and one more.
+    assert [row[2].split()[0] for row in rows] == ["+10.0", "+15.0", "+5.0"]
+    assert [float(row[3]) < 0.05 for row in rows] == [False, True, False]
 
 
 @pytest.mark.parametrize("steps", [range(0, 81, 8), range(0, 81, 20), (0, 80)])
 def test_what_a_run_gained_in_the_last_quarter(steps):
     """Of a straight line a quarter, wherever it was evaluated."""
     assert columns.gain_of({step: step / 80 for step in steps}) == pytest.approx(0.25)
-
-
-def test_ensembles_have_no_curve(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(curves, "curve", lambda run_dir, metric: {10: 0.1} if run_dir == "a" else {})
-    curves.draw_curves({"single": ["a"], "ensemble": ["b"]}, tmp_path / "curves.svg")
-    assert "ensemble is not drawn" in capsys.readouterr().err
-    assert runs.curve(tmp_path) == {}
-
-
-def test_the_names_of_many_rows_are_in_the_picture(monkeypatch, tmp_path):
-    monkeypatch.setattr(curves, "curve", lambda run_dir, metric: {10: 0.1, 20: 0.2})
-    saved = []
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda self, path: saved.append(self))
-    for number in (2, 60):
-        curves.draw_curves({f"row {place}": ["a"] for place in range(number)}, tmp_path / "curves.svg")
-        figure = saved.pop()
-        figure.canvas.draw()
-        names = figure.legends[0].get_window_extent()
-        assert 0 <= names.y0 and names.y1 <= figure.bbox.height

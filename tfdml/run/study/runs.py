@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 from absl import flags
 
-from benchmarks.studies.records import PLACES, keep, read, restore
 from tfdml.console.flags import resolve
 from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.study.records import PLACES, keep, read, restore
 
 # Longer names of runs are cut, because folders have names of at most 255 bytes.
 LONGEST_NAME = 200

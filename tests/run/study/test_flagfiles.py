@@ -4,14 +4,21 @@ import json
 
 import pytest
 
-from benchmarks.studies import driver, runs
-from benchmarks.studies.declaration import Study
-from benchmarks.studies.driver import print_study
-from benchmarks.studies.flagfiles import of_flagfiles
-from benchmarks.studies.folds import folds_of
 from tfdml.console.flags import resolve
+from tfdml.run.study import driver, runs
+from tfdml.run.study.cells import text_of
+from tfdml.run.study.declaration import Study
+from tfdml.run.study.driver import run_study
+from tfdml.run.study.flagfiles import of_flagfiles
+from tfdml.run.study.folds import folds_of
+from tfdml.run.study.formats import write_tables
+from tfdml.run.study.tables import tables_of
 
 METRICS = ["recall_at_1"]
+
+
+def print_study(study, *seeds_and_flags, intervals=False, **more):
+    write_tables(tables_of(run_study(study, *seeds_and_flags, **more), intervals))
 
 
 def write_result(run_dir, recall, serialized):
@@ -72,7 +79,9 @@ def flagfiles_in(folder, **contents):
 
 def lines_of(study, results):
     """The lines of the table below its heads."""
-    return [[name, *(column(of_row, []) for column in study.columns.values())] for name, of_row in results.items()]
+    return [
+        [name, *(text_of(column(of_row, [])) for column in study.columns.values())] for name, of_row in results.items()
+    ]
 
 
 def test_validation_chooses_not_the_test(tmp_path):
@@ -106,7 +115,7 @@ def test_a_seed_is_the_mean_of_its_folds(tmp_path, monkeypatch, capsys):
     print_study(of_flagfiles([flagfile], [], METRICS), ["0", "1"], folder=str(tmp_path / "runs"))
     assert asked == [[f"--fold={fold}", f"--seed={seed}"] for fold in range(2) for seed in range(2)]
     # Folds 0 and 1 of seed 0 are the first and the third run: 10 and 20 are the means of two folds each.
-    row = capsys.readouterr().out.splitlines()[-1]
+    row = capsys.readouterr().out.splitlines()[2]
     assert row == "| folded | 2 | 30.0 ± 14.1 | 15.0 ± 7.1 | 30.0 ± 14.1 | 20 ± 0 | 10 |"
     assert folds_of([f"--flagfile={flagfile}", "--fold=1"]) == [[]]
 
@@ -146,8 +155,19 @@ def test_metrics_that_a_flagfile_does_not_measure_are_told_before_it_is_trained(
         of_flagfiles(flagfiles, ["--epoch=3"], ["recall_at_1"])
 
 
+@pytest.mark.parametrize("given, what", [([], "received none"), (["a.flags", "lifte"], "there is no lifte")])
+def test_what_is_no_flagfile_is_told(given, what, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    flagfiles_in(tmp_path, a="")
+    with pytest.raises(ValueError, match=rf"Expected flagfiles, or a module that declares a study; {what}\."):
+        of_flagfiles(given, [], METRICS)
+
+
 def test_flagfiles_with_the_same_name_would_share_runs(tmp_path):
     paths = [tmp_path / "a.flags", tmp_path / "other" / "a.flags"]
+    paths[1].parent.mkdir()
+    for path in paths:
+        path.touch()
     with pytest.raises(ValueError, match="Expected flagfiles with different names, received .*other/a.flags"):
         of_flagfiles([str(path) for path in paths], [], METRICS)
 

@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from benchmarks.markdown import markdown
-from benchmarks.studies.runs import complete, resolved, runs_of
+from tfdml.run.study.runs import complete, resolved, runs_of
 
 METRIC = "recall_at_1"
 # The same whatever seeds a study is given, so that parts of it on several machines choose alike.
@@ -11,31 +10,25 @@ SEED = "0"
 
 
 class Search(NamedTuple):
-    """Settings that were tried for the rows of a study: their flags, and what each reached on validation classes."""
+    """Settings that were tried for the rows of a study.
+
+    Args:
+        tried: name of the row to pairs of a setting's flags and what it reached on validation classes.
+        searching: flags of the runs that search alone.
+    """
 
     tried: dict
+    searching: list
 
     def setting(self, name):
         """The flags of a row's setting that is best on validation classes."""
         return max(self.tried[name], key=lambda setting: setting[1])[0]
 
-    def budget(self, searching):
+    def budget(self):
         """A sentence that says what was tried."""
         count = len(next(iter(self.tried.values())))
-        more = f", and with {' '.join(f'`{flag}`' for flag in searching)}" if searching else ""
+        more = f", and with {' '.join(f'`{flag}`' for flag in self.searching)}" if self.searching else ""
         return f"Validation chose among {count} settings of each of these rows, with seed {SEED}{more}:"
-
-    def table(self):
-        """A Markdown table of all settings: Recall@1 on validation classes in percent, the chosen one in bold."""
-        rows = []
-        for name, tried in self.tried.items():
-            chosen = self.setting(name)
-            for flags, value in tried:
-                mark = "**" if flags is chosen else ""
-                rows.append(
-                    [name, " ".join(f"`{flag}`" for flag in flags) or "as it is", f"{mark}{100 * value:.1f}{mark}"]
-                )
-        return markdown(["row", "setting", "validation Recall@1"], rows)
 
 
 def search(rows, settings, folder, searching=(), records=None, which="best"):
@@ -64,7 +57,7 @@ def search(rows, settings, folder, searching=(), records=None, which="best"):
     tried = {name: [] for name in rows}
     for (name, setting), result in zip(planned, complete(runs, records), strict=True):
         tried[name].append((setting, result["validation"]["best" if which == "best" else "metrics"][METRIC]))
-    return Search(tried)
+    return Search(tried, list(searching))
 
 
 def _name(flag):

@@ -4,11 +4,13 @@ import json
 
 import pytest
 
-from benchmarks.studies import records, runs
-from benchmarks.studies.declaration import Study
-from benchmarks.studies.driver import print_study
-from benchmarks.studies.measured import measured
 from tfdml.console.flags import resolve
+from tfdml.run.study import records, runs
+from tfdml.run.study.declaration import Study
+from tfdml.run.study.driver import run_study
+from tfdml.run.study.formats import write_tables
+from tfdml.run.study.measured import measured
+from tfdml.run.study.tables import tables_of
 
 
 @pytest.fixture
@@ -44,7 +46,8 @@ def study(tmp_path, folder, *flags, seeds="0", only=()):
     }
     rows = {"plain": [], "long": ["--epochs=7"]}
     made = Study(flagfile=str(flagfile), rows=rows, columns=columns, folder=str(tmp_path / folder))
-    print_study(made, list(seeds), flags, only, records=str(tmp_path / "kept" / "study.jsonl"))
+    outcome = run_study(made, list(seeds), flags, only, records=str(tmp_path / "kept" / "study.jsonl"))
+    write_tables(tables_of(outcome))
 
 
 def test_a_study_goes_on_from_its_records(trained, tmp_path, capsys):

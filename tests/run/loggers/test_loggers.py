@@ -1,0 +1,153 @@
+"""Curves, settings and scores go to the logger that a run names, and a run that goes on is the same run there."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from tests.commands import Command, assert_one_error
+from tests.run.loggers import stub_clients
+from tests.run.parsed_flags import parsed
+from tests.run_helpers import result, train, train_flags
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.directory.run_log import RunLog
+from tfdml.run.loggers.choice import CLIENTS, LOGGERS, check_client, log_result
+
+RESULT = {"step": 20, "best": {"recall_at_1": 0.75, "step": 10, "queries": 8}, "metrics": {"recall_at_1": 0.5}}
+SCORES = {"best/recall_at_1": 0.75, "final/recall_at_1": 0.5}
+
+
+def begun(path, *flags):
+    run = RunDirectory(path)
+    run.claim(parsed(*flags)[1])
+    return run
+
+
+def log_twice(path, logger):
+    """A run that logs, is stopped after a checkpoint, goes on in another process, and ends."""
+    run = begun(path, f"--logger={logger}", "--epochs=2", "--metrics=map,nmi")
+    log = RunLog(path, logger=logger)
+    log.write("evaluation", 0, {"recall_at_1": np.float64(0.25), "distance_ratio": None}, queries=8)
+    state = log.get_state()
+    log.write("train", 10, {"loss": 1.5})
+    again = RunLog(path, logger=logger)
+    again.set_state(state)
+    again.write("train", 10, {"loss": 1.5}, epoch=1)
+    log_result(run, RESULT)
+    assert [json.loads(line)["step"] for line in (path / "metrics.jsonl").read_text().splitlines()] == [0, 10]
+
+
+LOGGED = [("evaluation/recall_at_1", 0.25, 0), ("train/loss", 1.5, 10), ("train/loss", 1.5, 10)]
+
+
+def test_tensorboard_is_the_default_and_asks_for_no_client(tmp_path):
+    assert parsed()[0].run.logger == "tensorboard"
+    check_client("tensorboard")
+    log_twice(tmp_path / "run", "tensorboard")
+    assert not (tmp_path / "run" / "logger.json").exists()
+    first, *_ = sorted((tmp_path / "run" / "tensorboard").glob("events*"))
+    tags = [value.tag for event in tf.compat.v1.train.summary_iterator(str(first)) for value in event.summary.value]
+    assert tags == ["evaluation/recall_at_1", "train/loss"]
+    assert (tmp_path / "run" / "tensorboard" / "hparams").is_dir()
+
+
+def test_mlflow(tmp_path, monkeypatch):
+    runs = stub_clients.mlflow(monkeypatch)
+    log_twice(tmp_path / "run", "mlflow")
+    (found,) = runs.values()
+    assert (found["name"], found["experiment"], found["tags"]) == ("run", "tfdml", {"run_dir": str(tmp_path / "run")})
+    flags = {name: found["params"][name] for name in ("epochs", "metrics", "loss", "clip_norm")}
+    assert flags == {"epochs": "2", "metrics": "map,nmi", "loss": "triplet", "clip_norm": "0.0"}
+    assert found["metrics"][:3] == LOGGED and found["status"] == "FINISHED"
+    assert found["metrics"][3:] == [(name, value, 20) for name, value in SCORES.items()]
+    assert not (tmp_path / "run" / "tensorboard").exists()
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "cars")
+    log_twice(tmp_path / "other", "mlflow")
+    assert [each["experiment"] for each in runs.values()] == ["tfdml", "cars"]
+
+
+def test_a_run_that_mlflow_has_lost_is_told(tmp_path, monkeypatch):
+    runs = stub_clients.mlflow(monkeypatch)
+    begun(tmp_path, "--logger=mlflow")
+    RunLog(tmp_path, logger="mlflow").write("train", 1, {"loss": 1.0})
+    runs.clear()
+    with pytest.raises(ValueError, match=rf"does not know the run run0 of {tmp_path} .*without {tmp_path}/logger"):
+        RunLog(tmp_path, logger="mlflow").write("train", 2, {"loss": 1.0})
+    (tmp_path / "logger.json").unlink()
+    RunLog(tmp_path, logger="mlflow").write("train", 2, {"loss": 1.0})
+    assert len(runs) == 1
+
+
+def test_wandb(tmp_path, monkeypatch):
+    runs = stub_clients.wandb(monkeypatch)
+    log_twice(tmp_path / "run", "wandb")
+    (found,) = runs.values()
+    assert (found["project"], found["name"], found["finished"]) == ("tfdml", "run", True)
+    assert found["config"]["epochs"] == 2 and found["config"]["run_dir"] == str(tmp_path / "run")
+    assert found["logged"] == [{"step": step, name: value} for name, value, step in LOGGED]
+    assert found["summary"] == SCORES
+
+
+def test_a_run_may_go_on_with_another_logger(tmp_path, monkeypatch):
+    stub_clients.mlflow(monkeypatch)
+    runs = stub_clients.wandb(monkeypatch)
+    begun(tmp_path, "--logger=mlflow")
+    for logger in ("mlflow", "wandb"):
+        RunLog(tmp_path, logger=logger).write("train", 1, {"loss": 1.0})
+    assert list(runs) == ["run0"] and json.loads((tmp_path / "logger.json").read_text())["logger"] == "wandb"
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"logger": "mlflow"}', '{"logger": "mlflow", "number": 7}'])
+def test_a_damaged_number_is_told(content, tmp_path, monkeypatch):
+    stub_clients.mlflow(monkeypatch)
+    begun(tmp_path, "--logger=mlflow")
+    (tmp_path / "logger.json").write_text(content)
+    with pytest.raises(ValueError, match=r"logger\.json is damaged \(.*\); without it the run is logged anew"):
+        RunLog(tmp_path, logger="mlflow").write("train", 1, {"loss": 1.0})
+
+
+def test_only_the_chief_logs(tmp_path, monkeypatch):
+    runs = stub_clients.mlflow(monkeypatch)
+    RunLog(tmp_path, enabled=False, logger="mlflow").write("train", 1, {"loss": 1.0})
+    assert not runs and not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_a_missing_client_is_told_before_anything_is_read(name, tmp_path):
+    if importlib.util.find_spec(name):
+        pytest.skip(f"{name} is installed")
+    done = train(tmp_path / "run", f"--logger={name}")
+    assert_one_error(done, f"--logger={name} needs {CLIENTS[name]}: pip install 'tfdml[{name}]'.")
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_flag_takes_every_logger(monkeypatch):
+    for name in LOGGERS:
+        assert parsed(f"--logger={name}")[0].run.logger == name
+
+
+@pytest.mark.slow
+def test_a_run_is_in_mlflows_local_store(tmp_path):
+    """The real client: a run that is stopped, and goes on, is one run there with the curve of `metrics.jsonl`."""
+    mlflow = pytest.importorskip("mlflow")
+    store = f"sqlite:///{tmp_path}/mlflow.db"
+    run_dir = tmp_path / "run"
+    given = train_flags(run_dir, "--logger=mlflow", "--steps_per_epoch=4", "--eval_every=1")
+    environment = {"MLFLOW_TRACKING_URI": store}
+    stopped = Command("tfdml.train", *given, environment=environment)
+    stopped.until(lambda: any((run_dir / "checkpoints").glob("step-*"))).kill()
+    done = Command("tfdml.train", *given, environment=environment).wait()
+    assert done.returncode == 0, done.stderr
+    client = mlflow.MlflowClient(store)
+    (experiment,) = [each for each in client.search_experiments() if each.name == "tfdml"]
+    (run,) = client.search_runs([experiment.experiment_id])
+    assert run.info.status == "FINISHED" and run.data.tags["run_dir"] == str(run_dir)
+    assert run.data.params["epochs"] == "2" and run.data.params["steps_per_epoch"] == "4"
+    found = result(run_dir)
+    assert run.data.metrics["best/recall_at_1"] == pytest.approx(found["best"]["recall_at_1"])
+    logged = {each.step: each.value for each in client.get_metric_history(run.info.run_id, "evaluation/recall_at_1")}
+    events = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
+    assert logged == {each["step"]: each["recall_at_1"] for each in events if each["event"] == "evaluation"}
+    assert not list((run_dir / "tensorboard").glob("events*"))
