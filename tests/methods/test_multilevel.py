@@ -125,10 +125,16 @@ def test_pooling_norm_and_dropout_of_levels(batch, tmp_path):
 @pytest.mark.parametrize(
     "method", [tfdml.AttentionEnsemble, tfdml.MultiHead, tfdml.MultiTail, tfdml.methods.Multilevel]
 )
-def test_a_backbone_without_endpoints_is_told(method):
+def test_a_backbone_that_cannot_be_divided_is_told(method):
     plain = keras.Sequential([keras.Input((8, 8, 3)), keras.layers.Conv2D(4, 1)], name="plain")
-    with pytest.raises(ValueError, match=f"{method.__name__} cuts its backbone at endpoints, which Sequential 'plain'"):
+    with pytest.raises(ValueError, match="plain has one endpoint, 'output', and no stages before it; this"):
         method(plain)
+    images, numbers = keras.Input((8, 8, 3)), keras.Input((4,))
+    several = keras.Model([images, numbers], keras.layers.Conv2D(4, 1)(images), name="several")
+    for model in (keras.Sequential([keras.layers.Conv2D(4, 1)], name="unbuilt"), several, keras.layers.Dense(2)):
+        expected = f"{method.__name__} divides its backbone. Expected .* to one tensor; received .* '{model.name}'"
+        with pytest.raises(ValueError, match=expected):
+            method(model)
 
 
 def test_an_unknown_endpoint_is_told():

@@ -57,6 +57,19 @@ def test_an_optimizer_decays_all_variables_at_once(optimizer, monkeypatch):
     assert len(asked) == 1
 
 
+def test_calls_of_a_graph_come_in_its_order():
+    images, layer = keras.Input((4,)), keras.layers.Dense(4)
+    output = layer(layer(images) + 1.0)
+    layer(output)
+    calls = keras_internals.calls_of(images, output)
+    assert [type(call.operation).__name__ for call in calls] == ["InputLayer", "Dense", "Add", "Dense"]
+    assert calls[0].outputs[0] is images and calls[-1].outputs[0] is output
+    for one, other in zip(calls, calls[1:], strict=False):
+        assert other.input_tensors[0] is one.outputs[0]
+    args, kwargs = calls[1].arguments.fill_in({id(images): "in its place"})
+    assert args == ("in its place",) and kwargs == {}
+
+
 def test_layers_are_found_at_any_depth():
     inner = keras.Sequential([keras.layers.Dense(2, name="inside")])
     model = keras.Sequential([keras.Input((3,)), inner])

@@ -21,6 +21,7 @@ tfdml.backbones.Smal(width=16)  # marked
 googlenet = tfdml.backbones.GoogLeNet()
 googlenet.split_at(4)  # marked
 googlenet.method_default("branches")  # marked
+googlenet.stage_endpoints()  # marked
 
 small = tfdml.backbones.Small()
 tfdml.heads.Linear(pooling="average")  # marked

@@ -28,8 +28,8 @@ INSTALL = {
 class Borrowed(Backbone):
     """A backbone of keras-hub or keras-cv, created from a preset with its weights, or a network of Keras' layers.
 
-    Endpoints are the levels of its feature pyramid, if it has one, such as `P2` at a quarter of the resolution, and
-    `output`.
+    Endpoints are the levels of its feature pyramid, if it has one, such as `P2` at a quarter of the resolution,
+    `output`, and the stages of its graph.
 
     Args:
         network: the package's backbone, from images to one tensor.

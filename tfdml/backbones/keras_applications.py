@@ -53,11 +53,12 @@ BEFORE = {"layer_names": "endpoints", "output_layer": "output"}
 class KerasApplication(Backbone):
     """A network of keras.applications without its classifier, with random weights until `load_imagenet()`.
 
-    Endpoints are the named layers, and `output`.
+    Endpoints are the named layers, `output`, and the stages of its graph.
 
     Args:
         application: its name in keras.applications, such as "ResNet50" or "EfficientNetV2B0".
-        endpoints: names of its layers that become endpoints, from shallow to deep.
+        endpoints: names of its layers that become endpoints, from shallow to deep, and methods' choice by default in
+            place of the stages.
         output: name of the layer whose output is the features, such as "mixed7" of InceptionV3: the layers after it
             are left out. Default: the network's own.
         alpha: width of MobileNet, MobileNetV2, MobileNetV3Small and MobileNetV3Large. Default: Keras' own.

@@ -8,6 +8,7 @@ from tfdml.runtime.keras_internals import layers_of
 
 # Standard deviation of the changes by `perturb_kernels`, relative to each value.
 PERTURBATION = 0.05
+CONVOLUTIONS = (keras.layers.Conv2D, keras.layers.DepthwiseConv2D, keras.layers.SeparableConv2D)
 POOLINGS = (keras.layers.MaxPooling2D, keras.layers.AveragePooling2D, CeilMaxPooling)
 
 
@@ -17,19 +18,32 @@ def copied(part, prefix, *, keep_resolution=False):
     Args:
         part: functional Keras model, such as one of `Backbone.split_at`.
         prefix: prefix of the names of the copy's layers.
-        keep_resolution: whether to keep the resolution: poolings are skipped, and convolutions have stride 1.
+        keep_resolution: whether to keep the resolution: poolings are skipped, and convolutions have stride 1. Where
+            they had more, they pad by themselves, in place of layers before them that pad.
     """
-    made = []
+    made, unstrided, before_padding = [], set(), {}
 
     def make(layer):
         config = {**layer.get_config(), "name": f"{prefix}_{layer.name}"}
-        if keep_resolution and isinstance(layer, keras.layers.Conv2D):
-            config["strides"] = (1, 1)
-        made.append((layer, type(layer).from_config(config)))
-        return made[-1][1]
+        if keep_resolution and type(layer) is keras.Sequential:
+            again = keras.Sequential([make(each) for each in layer.layers], name=config["name"])
+        elif keep_resolution and _strides(layer, CONVOLUTIONS):
+            again = type(layer).from_config(config | {"strides": (1, 1), "padding": "same"})
+            unstrided.add(id(again))
+        else:
+            again = type(layer).from_config(config)
+        made.append((layer, again))
+        return again
 
     def call(layer, *args, **kwargs):
-        return args[0] if keep_resolution and _pools(layer) else layer(*args, **kwargs)
+        if keep_resolution and (id(layer) in unstrided or _strides(layer, POOLINGS)):
+            args = (before_padding.get(id(args[0]), args[0]), *args[1:])
+        if keep_resolution and _strides(layer, POOLINGS):
+            return args[0]
+        result = layer(*args, **kwargs)
+        if isinstance(layer, keras.layers.ZeroPadding2D):
+            before_padding[id(result)] = args[0]
+        return result
 
     copy = keras.models.clone_model(part, clone_function=make, call_function=call)
     for layer, again in made:
@@ -49,8 +63,8 @@ def perturb_kernels(model, seed):
             layer.kernel.assign(kernel * (1 + PERTURBATION * random.standard_normal(kernel.shape).astype(kernel.dtype)))
 
 
-def _pools(layer):
-    if not isinstance(layer, POOLINGS):
+def _strides(layer, kinds):
+    if not isinstance(layer, kinds):
         return False
     strides = layer.strides
-    return max(strides if isinstance(strides, tuple) else (strides,)) > 1
+    return max(strides if isinstance(strides, tuple | list) else (strides,)) > 1

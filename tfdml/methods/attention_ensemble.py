@@ -6,7 +6,7 @@ import keras
 
 from tfdml.heads import Head, Linear
 from tfdml.methods.branched import Ensemble
-from tfdml.methods.method_arguments import ATTENTION, ENSEMBLE, MethodArguments, check_endpoints
+from tfdml.methods.method_arguments import ATTENTION, ENSEMBLE, MethodArguments, endpoints_of
 from tfdml.registry.annotations import FrozenBatchNorm
 from tfdml.registry.parts import register
 
@@ -20,11 +20,11 @@ class AttentionEnsemble(Ensemble):
     its own. Trained with equation (8): the sum of the learners' losses, and the divergence between learners.
 
     Args:
-        backbone: one of `tfdml.backbones`.
+        backbone: one of `tfdml.backbones`, or a functional Keras model.
         embedding_size: dimensions of all learners together.
         learners: number M.
         branch: the endpoint where S ends; None: the default of the backbone, for `googlenet` the paper's
-            `pool3`.
+            `pool3`, for networks without endpoints of their own `stage4`.
         attention_depth: number of the backbone's blocks that attention copies, 1 or more; None: the default of the
             backbone, for `googlenet` the paper's 5.
         initial_mask: value around which masks begin. The paper has no such argument; 0.5 is a sigmoid's without a bias.
@@ -48,9 +48,8 @@ class AttentionEnsemble(Ensemble):
         freeze_batch_norm: FrozenBatchNorm = "none",
         **kwargs: Unpack[MethodArguments],
     ):
-        check_endpoints(backbone, self)
         if attention_depth is None:
-            attention_depth = backbone.method_default("attention_depth")
+            attention_depth = endpoints_of(backbone, self).method_default("attention_depth")
         super().__init__(
             backbone,
             embedding_size,

@@ -13,7 +13,7 @@ from tfdml.layers.copies import copied, perturb_kernels
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.layers.sliced import size_of_slice
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.methods.method_arguments import MethodArguments, check_endpoints
+from tfdml.methods.method_arguments import MethodArguments, endpoints_of
 from tfdml.registry.annotations import FrozenBatchNorm, Tensor
 
 
@@ -24,7 +24,7 @@ class Ensemble(EmbeddingModel):
     between the parts tell learners apart: equation (7) of Attention-based Ensemble.
 
     Args:
-        backbone: one of `tfdml.backbones`.
+        backbone: one of `tfdml.backbones`, or a functional Keras model.
         embedding_size: dimensions of all learners together.
         learners: number M.
         branch: the endpoint where S ends; None: the default of the backbone.
@@ -53,16 +53,16 @@ class Ensemble(EmbeddingModel):
         freeze_batch_norm: FrozenBatchNorm = "none",
         **kwargs: Unpack[MethodArguments],
     ):
-        check_endpoints(backbone, self)
+        endpoints = endpoints_of(backbone, self)
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
-        branch = backbone.method_default("branch") if branch is None else branch
+        branch = endpoints.method_default("branch") if branch is None else branch
         size_of_each = size_of_slice(embedding_size, learners)
         self.embedding_size, self.learners, self.branch = embedding_size, learners, branch
         self.divergence_weight, self.divergence_margin = divergence_weight, divergence_margin
-        first, second = backbone.split_at(branch)
+        first, second = endpoints.split_at(branch)
         self.attention = self.masks = None
         if attention_depth:
-            blocks = backbone.blocks_after(branch, attention_depth)
+            blocks = endpoints.blocks_after(branch, attention_depth)
             self.attention = copied(blocks, "attention", keep_resolution=True)
             self.masks = AttentionMasks(learners, first.output.shape[-1], initial_mask, name="masks")
         self.firsts = self._parts(first, "first", shares_first)

@@ -7,6 +7,7 @@ import keras
 
 from pipelines.preprocessing import Preprocessing
 from tfdml.heads.head import Head
+from tfdml.layers.endpoints import Endpoints
 from tfdml.layers.frozen_batch_norm import WHICH
 from tfdml.registry.annotations import ModelArguments
 from tfdml.registry.arguments import instance, integer, number, one_of, optional, text
@@ -67,11 +68,25 @@ ENSEMBLE = {
 }
 
 
-def check_endpoints(backbone, method):
-    """Raises a ValueError if a method that cuts its backbone at endpoints is given one that declares none."""
+def endpoints_of(backbone, method):
+    """Returns the endpoints of a method's backbone: itself, or of any functional model of Keras its stages."""
     # Any model of Keras can be a backbone, and one of the user's own may have endpoints.
-    if not hasattr(backbone, "split_at"):
+    if hasattr(backbone, "split_at"):
+        return backbone
+    try:
+        return _OfKeras(backbone)
+    except (AttributeError, ValueError):
         raise ValueError(
-            f"{type(method).__name__} cuts its backbone at endpoints, which {type(backbone).__name__} "
-            f"{backbone.name!r} does not declare. Use one of tfdml.backbones, such as KerasApplication('ResNet50')."
-        )
+            f"{type(method).__name__} divides its backbone. Expected one of tfdml.backbones, such as "
+            "KerasApplication('ResNet50'), or a functional model of Keras from images to one tensor; received "
+            f"{type(backbone).__name__} {backbone.name!r}."
+        ) from None
+
+
+class _OfKeras(Endpoints):
+    """The endpoints of a model that declares none."""
+
+    def __init__(self, model):
+        (self.input,), (self.output,) = model.inputs, model.outputs
+        self.name = model.name
+        self.endpoints = {"output": self.output}

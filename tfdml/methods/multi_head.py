@@ -6,7 +6,7 @@ import keras
 
 from tfdml.heads import Head, Linear
 from tfdml.methods.branched import Ensemble
-from tfdml.methods.method_arguments import ATTENTION, ENSEMBLE, MethodArguments
+from tfdml.methods.method_arguments import ATTENTION, ENSEMBLE, MethodArguments, endpoints_of
 from tfdml.registry.annotations import FrozenBatchNorm
 from tfdml.registry.parts import register
 
@@ -19,7 +19,7 @@ class MultiHead(Ensemble):
     of its supplement. In the papers' tables without divergence loss, but for one row.
 
     Args:
-        backbone: one of `tfdml.backbones`.
+        backbone: one of `tfdml.backbones`, or a functional Keras model.
         embedding_size: dimensions of all learners together.
         learners: number M.
         attention: whether each has a mask.
@@ -43,7 +43,7 @@ class MultiHead(Ensemble):
         **kwargs: Unpack[MethodArguments],
     ):
         if attention and attention_depth is None:
-            attention_depth = backbone.method_default("attention_depth")
+            attention_depth = endpoints_of(backbone, self).method_default("attention_depth")
         if not attention and (attention_depth is not None or initial_mask != 0.5):
             raise ValueError(
                 f"attention_depth={attention_depth} and initial_mask={initial_mask} have no effect without masks. "

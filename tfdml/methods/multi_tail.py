@@ -18,7 +18,7 @@ class MultiTail(Ensemble):
     `B_m(x) = G(S_m(x))`, equation (5) of Attention-based Ensemble without attention; M-tails of its supplement.
 
     Args:
-        backbone: one of `tfdml.backbones`.
+        backbone: one of `tfdml.backbones`, or a functional Keras model.
         embedding_size: dimensions of all learners together.
         learners: number M.
         branch, divergence_weight, divergence_margin, head, freeze_batch_norm: see `AttentionEnsemble`.

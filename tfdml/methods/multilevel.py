@@ -9,7 +9,7 @@ import tensorflow as tf
 from tfdml.heads import Head, Linear
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.methods.embedding_model import EmbeddingModel
-from tfdml.methods.method_arguments import METHOD, MethodArguments, check_endpoints
+from tfdml.methods.method_arguments import METHOD, MethodArguments, endpoints_of
 from tfdml.registry.annotations import FrozenBatchNorm
 from tfdml.registry.arguments import Count, optional, several, text
 from tfdml.registry.parts import register
@@ -29,11 +29,12 @@ class Multilevel(EmbeddingModel):
     others. With auxiliary levels all images must have the same size.
 
     Args:
-        backbone: one of `tfdml.backbones`.
+        backbone: one of `tfdml.backbones`, or a functional Keras model.
         embedding_size: dimensions of all levels together, which have the same number each. The paper has 512 for each
             level, so the default is for three.
         endpoints: names of the backbone's endpoints, from shallow to deep; None: the default of the backbone,
-            for `bn_inception` the paper's `inception_3c`, `inception_4e` and `inception_5b`.
+            for `bn_inception` the paper's `inception_3c`, `inception_4e` and `inception_5b`, for networks without
+            endpoints of their own the last three stages.
         reduced: channels that auxiliary levels are reduced to.
         hidden: units of their hidden layers.
         auxiliary: names of the endpoints whose levels are auxiliary, see `tfdml.layers.MultilevelEmbedding`; None: all
@@ -54,13 +55,13 @@ class Multilevel(EmbeddingModel):
         freeze_batch_norm: FrozenBatchNorm = "none",
         **kwargs: Unpack[MethodArguments],
     ):
-        check_endpoints(backbone, self)
+        known = endpoints_of(backbone, self)
         super().__init__(backbone, freeze_batch_norm, head, **kwargs)
         self.embedding_size = embedding_size
-        self.endpoints = tuple(backbone.method_default("levels") if endpoints is None else endpoints)
+        self.endpoints = tuple(known.method_default("levels") if endpoints is None else endpoints)
         if len(set(self.endpoints)) < len(self.endpoints):
             raise ValueError(f"Expected each endpoint once, received endpoints={self.endpoints}.")
-        self.levels = backbone.taps(self.endpoints)
+        self.levels = known.taps(self.endpoints)
         self.auxiliary = self._auxiliary_levels(auxiliary)
         self._branch_options = {"reduced": reduced, "hidden": hidden}
         self.head = MultilevelEmbedding(
@@ -92,7 +93,9 @@ class Multilevel(EmbeddingModel):
     def _auxiliary_levels(self, names):
         """The names of the endpoints whose levels are auxiliary."""
         if names is None:
-            return tuple(name for name in self.endpoints if self.backbone.endpoints[name] is not self.backbone.output)
+            (output,) = self.backbone.outputs
+            levels = zip(self.endpoints, self.levels.outputs, strict=True)
+            return tuple(name for name, features in levels if features is not output)
         for name in names:
             if name not in self.endpoints:
                 raise ValueError(

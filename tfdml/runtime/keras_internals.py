@@ -58,6 +58,14 @@ def is_ours(error):
     return bool(frames) and frames[-1].f_globals.get("__name__", "").split(".")[0] in ("tfdml", "pipelines")
 
 
+def calls_of(inputs, output):
+    """Returns the calls of operations in a graph of Keras tensors, Keras' nodes, from its inputs to its output."""
+    import keras
+
+    by_depth = keras.Function(inputs, output)._nodes_by_depth
+    return [node for depth in sorted(by_depth, reverse=True) for node in by_depth[depth]]
+
+
 def layers_of(model):
     """Returns the model and all layers in it, at any depth."""
     return model._flatten_layers()
