@@ -6,7 +6,8 @@ import typing
 from absl import flags
 
 from tfdml.console.path_parser import PathParser
-from tfdml.console.settings import AbsolutePath, ImageSize, Settings
+from tfdml.console.setting_fields import AbsolutePath, ImageSize
+from tfdml.console.settings import Settings
 from tfdml.console.size_parser import SizeParser, SizeSerializer
 
 
