@@ -83,7 +83,8 @@ class NetworkSettings:
     initial_embedding: Literal["auto", "random", "pca", "pca_whitened"] = flag(
         "random",
         "How the embedding layer begins: at random, or as principal components of the training images' features, which "
-        "with pca_whitened have the same variance; auto: pca_whitened if the backbone is pretrained.",
+        "with pca_whitened have the same variance; auto: pca_whitened if the backbone is pretrained, without "
+        "--initial_model.",
     )
 
     @property

@@ -18,9 +18,11 @@ def initial_embedding(experiment, model, step=None):
         model: the model.
         step: function that returns the number of steps taken.
     """
-    wanted = experiment.settings.network.initial_embedding
+    network = experiment.settings.network
     kind = without_auto(experiment.settings, model.backbone).network.initial_embedding
-    if kind == "random" or (wanted == "auto" and not InitialEmbedding.suits(model)):
+    # What `auto` would replace may be an embedding that has learned.
+    keeps = network.initial_embedding == "auto" and (network.initial_model or not InitialEmbedding.suits(model))
+    if kind == "random" or keeps:
         return []
     train, seed = experiment.splits.train, experiment.settings.run.seed
     if len(train) > MOST:
