@@ -92,7 +92,7 @@ def test_it_is_evaluated_as_it_was():
     assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
 
 
-@pytest.mark.parametrize("more", [[], ["--cache=none", "--shrink_decoding"]])
+@pytest.mark.parametrize("more", [[], pytest.param(["--cache=none", "--shrink_decoding"], marks=pytest.mark.nightly)])
 def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path, more):
     straight = tall_run() if not more else tmp_path / "straight"
     if more:
@@ -156,7 +156,7 @@ def test_reports_and_the_projector_are_written(tmp_path):
     assert {"attention", "similarity", "neighbors"} <= {path.stem for path in (copy / "report").glob("*.png")}
     page = (copy / "report" / "index.html").read_text(encoding="utf-8")
     # Places of the last feature map, rows and columns.
-    assert '"grid":[8,4]' in page.replace(" ", "") and "32x16" in page
+    assert '"grid":[16,8]' in page.replace(" ", "") and "32x16" in page
 
 
 def test_a_batch_is_drawn(tmp_path):
@@ -164,6 +164,7 @@ def test_a_batch_is_drawn(tmp_path):
     assert done.returncode == 0 and "16 images of 4 classes, 32 × 16" in done.stdout, done.stderr
 
 
+@pytest.mark.nightly
 def test_runs_are_joined(tmp_path):
     """Members take the same images, and so does the ensemble."""
     other = shutil.copytree(tall_run(), scratch() / "tall other")
@@ -174,7 +175,13 @@ def test_runs_are_joined(tmp_path):
     assert result(tmp_path / "joined")["cost"]["members"][0] == cost(tfdml.load(tall_run()).model, (32, 16, 3))
 
 
-@pytest.mark.parametrize("method", ["multilevel(endpoints=('stage1',), reduced=4, hidden=8)", "multi_tail(learners=2)"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "multilevel(endpoints=('stage1',), reduced=4, hidden=8)",
+        pytest.param("multi_tail(learners=2)", marks=pytest.mark.nightly),
+    ],
+)
 def test_methods_are_built_of_tall_images(method, tmp_path):
     """Hidden layers of auxiliary levels read every position."""
     done = train(tmp_path / "run", *TALL, f"--method={method}", "--epochs=1", "--steps_per_epoch=2", "--noprojector")
