@@ -80,5 +80,5 @@ def wandb(monkeypatch):
         runs.setdefault(number, made)["config"] = config
         return Run(number)
 
-    module(monkeypatch, "wandb", init=init)
+    module(monkeypatch, "wandb", init=init, run=None)
     return runs

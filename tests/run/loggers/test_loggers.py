@@ -2,6 +2,8 @@
 
 import importlib.util
 import json
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -88,6 +90,17 @@ def test_wandb(tmp_path, monkeypatch):
     assert found["config"]["epochs"] == 2 and found["config"]["run_dir"] == str(tmp_path / "run")
     assert found["logged"] == [{"step": step, name: value} for name, value, step in LOGGED]
     assert found["summary"] == SCORES
+
+
+def test_wandb_ends_the_run_that_this_process_has_begun(tmp_path, monkeypatch):
+    runs = stub_clients.wandb(monkeypatch)
+    run = begun(tmp_path, "--logger=wandb")
+    RunLog(tmp_path, logger="wandb").write("train", 1, {"loss": 1.0})
+    active = SimpleNamespace(id="run0", log=runs["run0"]["logged"].append, summary={}, finish=lambda: runs.clear())
+    monkeypatch.setattr(sys.modules["wandb"], "run", active)
+    monkeypatch.delattr(sys.modules["wandb"], "init")
+    log_result(run, RESULT)
+    assert active.summary == SCORES and not runs
 
 
 def test_a_run_may_go_on_with_another_logger(tmp_path, monkeypatch):

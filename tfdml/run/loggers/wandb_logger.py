@@ -40,6 +40,10 @@ class WandbLogger:
         import wandb
 
         number, path = self._known.number(), self._run.path.absolute()
+        if number and wandb.run and wandb.run.id == number:
+            # Another logger of this process has begun it.
+            self._there = wandb.run
+            return self._there
         self._there = wandb.init(
             project=os.environ.get("WANDB_PROJECT", PROJECT),
             name=path.name,
@@ -48,6 +52,5 @@ class WandbLogger:
             config={**self._run.settings().values(), "run_dir": str(path)},
         )
         self._there.define_metric("*", step_metric="step")
-        if number is None:
-            self._known.keep(self._there.id)
+        self._known.keep(self._there.id)
         return self._there
