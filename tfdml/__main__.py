@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 COMMANDS = ("train", "evaluate", "report", "compare", "ensemble", "export", "embed", "index", "search", "serve")
-COMMANDS += ("cluster", "convert_weights", "show")
+COMMANDS += ("cluster", "convert_weights", "show", "tune")
 ASKING = ((), ("--help",), ("-h",), ("help",))
 
 

@@ -17,16 +17,17 @@ RECIPE = {
 }
 
 
-def complete(values):
+def complete(values, *, any_dataset=False):
     """Gives training flags the values of the recipe, where `--data_dir` is given and neither they nor `--dataset` are.
 
     Args:
         values: absl `FlagValues`.
+        any_dataset: whether `--dataset` may be given.
 
     Returns:
         Texts `--name=value` of the flags that were given values.
     """
-    if not values["data_dir"].value or values["dataset"].present:
+    if not values["data_dir"].value or (values["dataset"].present and not any_dataset):
         return []
     divided = os.path.isdir(os.path.join(values["data_dir"].value, "test"))
     recipe = {"dataset": "folder" if divided else "folder(test_classes=0.3)", **RECIPE}
