@@ -68,6 +68,10 @@ class SearchState:
             known["plan"] = Plan(tuple(map(int, known["plan"]["lengths"])), int(known["plan"]["drawn"]))
         known["failed"] = {int(number): str(reason) for number, reason in known["failed"].items()}
         known["seconds"] = float(known["seconds"])
+        numbers = [number for rung in known["rungs"] for number in rung]
+        flags = [known["flags"], *known["changes"]]
+        if not all(map(_are_flags, flags)) or not set(numbers) <= {*range(len(known["changes"]))}:
+            raise ValueError
         return cls(**known)
 
     def at(self, trial, steps):
@@ -136,6 +140,10 @@ class SearchDirectory:
 
     def _holds_anything(self):
         return not self.path.is_dir() or any(entry.name not in BESIDE for entry in self.path.iterdir())
+
+
+def _are_flags(value):
+    return isinstance(value, dict) and all(isinstance(flag, str) for flag in value.values())
 
 
 def _check_same(path, saved, flags):
