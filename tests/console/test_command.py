@@ -36,6 +36,7 @@ COMMAND_LINES = [
     "tfdml.convert_weights",
     "pipelines.check",
     "tfdml.show",
+    "tfdml.tune",
     "benchmarks.study",
 ]
 # Python then tells on standard error what it imports.
