@@ -30,10 +30,20 @@ def test_a_state_is_read_as_it_was_written(folder):
 
 
 def test_another_search_is_refused(folder):
-    with folder.claimed(FLAGS):
-        pass
+    with folder.claimed(FLAGS) as state:
+        state.plan = Plan((4, 12), 2)
+        folder.write(state)
     with pytest.raises(ValueError, match=r"other flags \(--minutes=30 there, --minutes=9 now\). Give the same"):
         with folder.claimed({**FLAGS, "minutes": "--minutes=9"}):
+            pass
+
+
+def test_until_it_is_planned_a_search_may_have_more_time(folder):
+    for minutes in ("--minutes=2", "--minutes=9"):
+        with folder.claimed({**FLAGS, "minutes": minutes}) as state:
+            assert state.flags["minutes"] == minutes
+    with pytest.raises(ValueError, match="--loss=triplet there, --loss=circle now"):
+        with folder.claimed({**FLAGS, "loss": "--loss=circle"}):
             pass
 
 

@@ -1,5 +1,7 @@
 """Trials of a search: their flags, their processes, and what they take."""
 
+import os
+import signal
 from types import SimpleNamespace
 
 import pytest
@@ -8,6 +10,7 @@ from pipelines.datasets.training_classes import training_classes
 from tfdml import registry
 from tfdml.console import flags
 from tfdml.console.settings import LengthSettings
+from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.splits import Splits
 from tfdml.run.tuning import trials
@@ -70,6 +73,13 @@ def test_a_process_that_fails_says_why(tmp_path):
     reason = train_in_process(["--los=triplet"], log, lambda: ticks.append(1), every=0.01)
     assert "Unknown command line flag 'los'" in reason and not reason.startswith("Error")
     assert log.read_text().startswith("what it printed before\nError: ") and ticks
+
+
+def test_a_signal_stops_the_process_and_then_the_search(tmp_path):
+    """The process dies of it while it imports TensorFlow; one that trains saves its step."""
+    with pytest.raises(TrainingStopped, match="The search stopped with this trial."):
+        train_in_process([], tmp_path / "000.log", lambda: os.kill(os.getpid(), signal.SIGTERM), every=0.01)
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 class FakeProcess:

@@ -1,6 +1,7 @@
 """How many trials a search has, and how long they train, so that all of it fits into its time."""
 
 import dataclasses
+import itertools
 import math
 
 # Of the trials of a rung one in so many goes on to the next, which is so many times as long.
@@ -9,8 +10,8 @@ ETA = 3
 EPOCHS = 2
 # Part of the time that is planned: trials differ in what a step takes.
 PLANNED = 0.9
-# Shapes of a search from the largest to the smallest: rungs, and trials beside the first. Shorter searches have fewer.
-SHAPES = [(3, 9), *((2, drawn) for drawn in range(8, 1, -1))]
+# Rungs, and the fewest trials beside the first that are worth so many. Many short trials find more than few long ones.
+SHAPES = ((3, 18), (2, 2))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,6 +42,11 @@ class Plan:
 
     lengths: tuple[int, ...]
     drawn: int
+
+    @classmethod
+    def of(cls, rungs, first, drawn):
+        """Returns the plan of so many rungs, the first of which ends after so many steps."""
+        return cls(tuple(first * ETA**rung for rung in range(rungs)), drawn)
 
     def seconds(self, cost, begun=0):
         """Returns what all of it takes.
@@ -90,37 +96,40 @@ def shortest(epoch):
 
 
 def make_plan(left, cost, epoch, longest, most):
-    """Returns the `Plan` that makes the most of the time: longer trials up to `longest`, then more of them.
+    """Returns the `Plan` of as many trials as fit into the time; of trials as long as that allows, if these are all.
+
+    Their first rung takes about as long as a process needs to start, where that is longer than the shortest.
 
     Args:
         left: seconds that are left after the first `shortest(epoch)` steps of the first trial.
         cost: `Cost` of that trial.
         epoch: number of steps of which all lengths are multiples.
         longest: steps of the longest trial at most.
-        most: number of trials that can be drawn.
+        most: number of trials that can be drawn, 1 or more.
 
     Raises:
         TooShort: there is not enough time for the smallest plan.
     """
-    # Of a single one there is nothing to halve.
-    shapes = SHAPES if most > 1 else [(1, 1)]
-    lengths = range(shortest(epoch), longest + 1, epoch)
-    plans = {shape: [plan for length in lengths if (plan := _plan(*shape, length, epoch, most))] for shape in shapes}
-    possible = [of_shape for of_shape in plans.values() if of_shape]
 
     def fits(plan):
         return plan.seconds(cost, shortest(epoch)) <= PLANNED * left
 
-    fitting = next((found for of_shape in possible if (found := [*filter(fits, of_shape)])), None)
-    if fitting is None:
-        raise TooShort(possible[-1][0], possible[-1][0].seconds(cost, shortest(epoch)) / PLANNED)
-    plan = fitting[-1]
-    while plan.lengths[-1] + epoch > longest and plan.drawn < most:
-        larger = dataclasses.replace(plan, drawn=plan.drawn + 1)
-        if not fits(larger):
-            break
-        plan = larger
-    return plan
+    # Of a single one there is nothing to halve.
+    for rungs, fewest in SHAPES if most > 1 else ((1, 1),):
+        lengths = range(shortest(epoch), longest // ETA ** (rungs - 1) + 1, epoch)
+        smallest = [Plan.of(rungs, first, fewest) for first in lengths if fewest <= most]
+        if fitting := [plan for plan in smallest if fits(plan)]:
+            wanted = cost.start / max(cost.step, 1e-9)
+            first = next((plan for plan in fitting if plan.lengths[0] >= wanted), fitting[-1])
+            plan = _last_that(fits, [dataclasses.replace(first, drawn=drawn) for drawn in range(fewest, most + 1)])
+            longer = [Plan.of(rungs, length, most) for length in lengths if length >= plan.lengths[0]]
+            return _last_that(fits, longer) if plan.drawn == most else plan
+    raise TooShort(smallest[0], smallest[0].seconds(cost, shortest(epoch)) / PLANNED)
+
+
+def _last_that(fits, plans):
+    """The last of several plans, each of which takes longer than the one before, that fits; the first one does."""
+    return list(itertools.takewhile(fits, plans))[-1]
 
 
 class TooShort(Exception):
@@ -134,9 +143,3 @@ class TooShort(Exception):
     def __init__(self, plan, needed):
         super().__init__(f"{math.ceil(needed)} seconds are needed.")
         self.plan, self.needed = plan, needed
-
-
-def _plan(rungs, drawn, length, epoch, most):
-    """The plan of a shape whose longest trials have `length` steps; None if its first rung were too short."""
-    lengths = [length // ETA**rung // epoch * epoch for rung in reversed(range(rungs))]
-    return Plan(tuple(lengths), drawn) if lengths[0] >= shortest(epoch) and drawn <= most else None

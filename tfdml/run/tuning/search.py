@@ -7,7 +7,7 @@ from tfdml.run.experiment.length import STEPS
 from tfdml.run.tuning import outcome
 from tfdml.run.tuning.halving import Halving
 from tfdml.run.tuning.plan import ETA, shortest
-from tfdml.run.tuning.search_directory import SearchDirectory
+from tfdml.run.tuning.search_directory import TIME, SearchDirectory
 from tfdml.run.tuning.search_progress import SearchProgress
 from tfdml.run.tuning.space import SPACE, draw
 from tfdml.run.tuning.trials import Trials, trial_flags
@@ -33,7 +33,7 @@ def search(settings, serialized, given, *, tune_dir, minutes, more=()):
     if not drawn:
         raise ValueError(f"Nothing is left to choose: all of {_flags(SPACE)} are given. Leave out some of them.")
     folder = SearchDirectory(tune_dir)
-    known = {**serialized, "minutes": f"--minutes={minutes:g}", "choice": f"a choice of {_flags(open_flags)}"}
+    known = {**serialized, TIME: f"--{TIME}={minutes:g}", "choice": f"a choice of {_flags(open_flags)}"}
     with folder.claimed(known) as state:
         trials = Trials(folder, state, trial_flags(settings, serialized, epoch), more)
         progress = SearchProgress(60 * minutes)

@@ -9,6 +9,8 @@ from tfdml.files.folder_lock import LOCK, locked
 from tfdml.run.tuning.plan import Cost, Plan
 
 FILE, FORMAT, VERSION = "tune.json", "tfdml search of settings", 1
+# The flag of the time that a search may take.
+TIME = "minutes"
 # What a folder may have before it is a search's: a kill may leave it.
 BESIDE = (LOCK, f".writing-{FILE}")
 
@@ -114,14 +116,16 @@ class SearchDirectory:
         """A context in which the folder is this search's alone; gives the `SearchState`.
 
         Args:
-            flags: `flags` of the state. A ValueError if the folder holds a search with others, or something else.
+            flags: `flags` of the state. A ValueError if the folder holds a search with others, or something else. The
+                time may be another one until it has been planned.
         """
         if self.path.exists() and not self._file.exists() and self._holds_anything():
             raise ValueError(f"--tune_dir={self.path} exists and is no search of tfdml; give a new or empty folder.")
         self.path.mkdir(parents=True, exist_ok=True)
         with locked(self.path, "search"):
             state = self._read() if self._file.exists() else SearchState(flags)
-            _check_same(self.path, state.flags, flags)
+            _check_same(self.path, state.flags, flags, () if state.plan else (TIME,))
+            state.flags = flags
             (self.trial(0).parent).mkdir(exist_ok=True)
             self.write(state)
             yield state
@@ -146,9 +150,11 @@ def _are_flags(value):
     return isinstance(value, dict) and all(isinstance(flag, str) for flag in value.values())
 
 
-def _check_same(path, saved, flags):
+def _check_same(path, saved, flags, may_change):
     different = [
-        f"{saved.get(name, 'none')} there, {line} now" for name, line in flags.items() if saved.get(name) != line
+        f"{saved.get(name, 'none')} there, {line} now"
+        for name, line in flags.items()
+        if saved.get(name) != line and name not in may_change
     ]
     if different:
         raise ValueError(
