@@ -188,6 +188,8 @@ BENCH = [
     "six",
     "munch",
     "tqdm",
+    # Searches for settings beside tfdml.tune. Its sampler may choose otherwise in another minor release.
+    "optuna~=5.0.0",
 ]
 
 setup(

@@ -37,6 +37,8 @@ COMMAND_LINES = [
     "pipelines.check",
     "tfdml.show",
     "tfdml.study",
+    "tfdml.tune",
+    "benchmarks.study",
 ]
 # Python then tells on standard error what it imports.
 TELLING = {"PYTHONPROFILEIMPORTTIME": "1"}

@@ -7,12 +7,12 @@ from tfdml.console import photos
 from tfdml.console.flags import define_training, settings_of
 
 
-def completed(*given):
+def completed(*given, **about):
     """The settings of flags with the recipe, and the flags that it set."""
     values = flags.FlagValues()
     names = define_training(values)
     values(["train", *given])
-    recipe = photos.complete(values)
+    recipe = photos.complete(values, **about)
     return settings_of(names, values), recipe
 
 
@@ -52,3 +52,10 @@ def test_without_a_folder_or_with_a_dataset_nothing_changes(tmp_path, given):
     given = [each.format(tmp_path) for each in given]
     settings, recipe = completed(*given)
     assert recipe == [] and settings.batches.sampler == "pxk(classes=32, per_class=4)"
+
+
+def test_another_dataset_has_the_recipe_where_it_is_asked_for(tmp_path):
+    given = ["--dataset=csv(path='all.csv')", f"--data_dir={folders(tmp_path, 60)}"]
+    settings, recipe = completed(*given, any_dataset=True)
+    assert settings.data.dataset == "csv(path='all.csv')" and len(recipe) == len(photos.RECIPE)
+    assert settings.optimization.optimizer == photos.RECIPE["optimizer"]

@@ -14,6 +14,7 @@ from pipelines.datasets.packed import packed
 from pipelines.datasets.sop import sop
 from pipelines.datasets.tfds import tfds
 from pipelines.datasets.toycars import toycars
+from pipelines.datasets.training_classes import training_classes
 from pipelines.datasets.vehicleid import vehicleid
 from pipelines.sampling import (
     HardNeighbors,
@@ -54,6 +55,7 @@ csv()  # marked
 packed(3)  # marked
 toycars(data_dir=None, class_count=20)  # marked
 toycars(classes=20)  # marked
+training_classes(held_out=0.2)  # marked
 load("cub200", test=True)  # marked
 print(load("toycars").trian)  # marked
 load("toycars").hold_out("0.2", seed=0)  # marked

@@ -15,6 +15,7 @@ from pipelines.datasets.packed import packed
 from pipelines.datasets.sop import sop
 from pipelines.datasets.tfds import tfds
 from pipelines.datasets.toycars import toycars
+from pipelines.datasets.training_classes import training_classes
 from pipelines.datasets.vehicleid import vehicleid
 from pipelines.sampling import (
     HardNeighbors,
@@ -47,6 +48,7 @@ published = [cars196("data", cropped=True), cub200("data"), sop("data"), inshop(
 cars: Dataset = vehicleid("data", size="medium")
 prepared = tfds("caltech_birds2011:0.2.0", image="image", label=None)
 own = folder("photos", test_classes=0.3, seed=1, class_groups="genus")
+tuned = training_classes("folder(test_classes=0.3)", held_out=0.2, seed=1, data_dir="photos")
 table, shards = csv("table.csv", data_dir="photos"), packed("gs://bucket/packed")
 drawn = toycars(data_dir=None, classes=20, image_size=32, grouped=True)
 loaded = load("cub200(cropped=True)", data_dir="data", test_only=True)

@@ -20,17 +20,18 @@ TEST_CLASSES = 0.3
 VALIDATION = 3
 
 
-def complete(values):
+def complete(values, *, any_dataset=False):
     """Gives training flags the values of the recipe, where `--data_dir` is given and neither they nor `--dataset` are.
 
     Args:
         values: absl `FlagValues`.
+        any_dataset: whether `--dataset` may be given.
 
     Returns:
         Texts `--name=value` of the flags that were given values.
     """
     root = Path(values["data_dir"].value)
-    if not values["data_dir"].value or values["dataset"].present or not root.is_dir():
+    if not root.is_dir() or not values["data_dir"].value or (values["dataset"].present and not any_dataset):
         return []
     missing = {name: value for name, value in _recipe(root).items() if not values[name].present}
     for name, value in missing.items():

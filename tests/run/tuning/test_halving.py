@@ -1,0 +1,137 @@
+"""Successive halving, with a clock and trials that take no time."""
+
+import pytest
+
+from tfdml.run.tuning.halving import Halving, TrialFailed
+from tfdml.run.tuning.plan import Cost
+from tfdml.run.tuning.search_directory import Measured, SearchState
+
+EPOCH, LONGEST = 50, 900
+DRAWN = [{"loss": f"--loss={number}"} for number in range(1, 19)]
+
+
+class Stub:
+    """Trials whose score is known, and a clock that they move: 10 seconds for a process, and 0.1 for a step."""
+
+    def __init__(self, score=lambda number, steps: number, step=lambda number: 0.1, fail=(), stop_after=None):
+        self.now, self.trained, self.left = 0.0, [], stop_after
+        self.score, self.step, self.fail, self.taken = score, step, fail, {}
+        self.said = []
+
+    def __call__(self, number, steps):
+        if self.left is not None:
+            if not self.left:
+                raise KeyboardInterrupt
+            self.left -= 1
+        cost = Cost(10.0, self.step(number))
+        self.now += cost.of(steps - self.taken.get(number, 0))
+        if number in self.fail:
+            raise TrialFailed("the loss is NaN")
+        self.taken[number] = steps
+        self.trained.append((number, steps))
+        return Measured(number, steps, self.score(number, steps), None, cost)
+
+    def say(self, sentence):
+        self.said.append(sentence)
+
+
+class Silent:
+    def __init__(self, stub):
+        self.say = stub.say
+
+    def trained(self, *given):
+        pass
+
+
+def search(stub, state=None, seconds=900.0, drawn=DRAWN):
+    state = state or SearchState({})
+    about = {"drawn": drawn, "epoch": EPOCH, "longest": LONGEST, "progress": Silent(stub)}
+    halving = Halving(state, lambda: None, stub, seconds=seconds, clock=lambda: stub.now, **about)
+    halving.run()
+    return state
+
+
+def test_the_best_go_on_and_the_recipe_beside_them():
+    stub = Stub()
+    state = search(stub)
+    assert stub.trained == [
+        *((number, 100) for number in range(19)),
+        *((number, 300) for number in (0, 18, 17, 16, 15, 14, 13)),
+        *((number, 900) for number in (0, 18, 17)),
+    ]
+    assert [(each.trial, each.steps) for each in state.ranked()][:4] == [(18, 900), (17, 900), (0, 900), (16, 300)]
+    assert state.seconds == stub.now <= 900
+    assert "18 for 100 steps, the best 6 for 300 steps, the best 2 for 900 steps: about 13 minutes" in stub.said[0]
+
+
+def test_what_is_bad_at_first_is_out():
+    stub = Stub(score=lambda number, steps: number if steps == 100 else -number)
+    search(stub)
+    assert [trial for trial, steps in stub.trained if steps > 100] == [0, *range(18, 12, -1), 0, 13, 14]
+
+
+@pytest.mark.parametrize("after", range(0, 29))
+def test_a_search_that_was_stopped_goes_on(after):
+    """Nothing is trained twice, and the trials are those of a search that was not stopped."""
+    whole = Stub()
+    search(whole)
+    stub, state = Stub(stop_after=after), SearchState({})
+    with pytest.raises(KeyboardInterrupt):
+        search(stub, state)
+    assert len(stub.trained) == after
+    stub.left = None
+    search(stub, state)
+    assert stub.trained == whole.trained and stub.now == whole.now == state.seconds
+    search(stub, state)
+    assert stub.trained == whole.trained
+
+
+def test_a_trial_that_fails_is_left_out():
+    stub = Stub(fail=(18, 9))
+    state = search(stub)
+    assert state.failed == {9: "the loss is NaN", 18: "the loss is NaN"}
+    assert [trial for trial, steps in stub.trained if steps > 100] == [0, 17, 16, 15, 14, 13, 0, 17]
+    # It is not tried again.
+    stub.fail = ()
+    search(stub, state)
+    assert 9 not in stub.taken
+
+
+def test_a_recipe_that_fails_ends_the_search():
+    with pytest.raises(ValueError, match="^the loss is NaN$"):
+        search(Stub(fail=(0,)))
+
+
+def test_what_does_not_fit_into_the_time_is_not_begun():
+    """A step of other trials takes four times as long: some are left out, and later rungs have their time."""
+    stub = Stub(step=lambda number: 0.4 if number else 0.1)
+    state = search(stub, seconds=900.0)
+    assert state.plan.drawn == 18
+    first = [trial for trial, steps in stub.trained if steps == 100]
+    assert 1 < len(first) < 19 and state.rungs[0] == first
+    assert (0, 900) in stub.trained and len([trial for trial, steps in stub.trained if steps == 900]) == 2
+    assert state.seconds <= 900
+    assert f"No time is left for {19 - len(first)} of the trials of 100 steps." in stub.said
+    before = list(stub.trained)
+    search(stub, state)
+    assert stub.trained == before
+
+
+def test_the_recipe_is_trained_whatever_it_takes():
+    stub = Stub(step=lambda number: 50.0 if number else 0.1)
+    search(stub)
+    assert [steps for trial, steps in stub.trained if trial == 0] == [100, 300, 900]
+
+
+def test_too_few_minutes_are_told_with_those_that_are_needed():
+    stub, state = Stub(), SearchState({})
+    with pytest.raises(ValueError) as told:
+        search(stub, state, seconds=60.0)
+    assert str(told.value) == (
+        "--minutes=1 are too few: the first 100 steps took 10 seconds, and to start and to measure 10 more. The "
+        "smallest search trains the recipe for 300 steps, and beside it 2 for 100 steps, the best 1 for 300 steps; "
+        "give --minutes=3 or more."
+    )
+    # In another folder, or in this one: what it has measured stays.
+    assert stub.trained == [(0, 100)]
+    assert search(stub, state, seconds=180.0).plan.lengths == (100, 300)

@@ -1,0 +1,96 @@
+"""What a search tells in the end."""
+
+import pytest
+
+from tfdml.console import flags
+from tfdml.run.tuning import outcome
+from tfdml.run.tuning.outcome import Lead
+from tfdml.run.tuning.search_directory import Measured, SearchDirectory, SearchState
+
+CHANGES = [{}, {"loss": "--loss=circle"}, {"image_size": "--image_size=96"}, {"loss": "--loss=contrastive"}]
+ROWS = [(0, 4, 0.3), (1, 4, 0.4), (2, 4, 0.2), (0, 12, 0.5), (1, 12, 0.625)]
+
+
+def state_of(rows=ROWS, interval=(0.1, 0.9)):
+    state = SearchState({}, metric="recall_at_1", changes=[dict(each) for each in CHANGES])
+    state.measured = [Measured(trial, steps, score, interval and list(interval), None) for trial, steps, score in rows]
+    state.failed = {3: "The loss is NaN."}
+    return state
+
+
+def test_the_table_has_the_longest_first():
+    lines = outcome.table(state_of()).splitlines()
+    assert [line.split() for line in lines[1:3]] == [
+        ["1", "001", "12", "0.625", "0.100", "to", "0.900", "--loss=circle"],
+        ["2", "000", "12", "0.500", "0.100", "to", "0.900", "the", "recipe"],
+    ]
+    assert lines[0].split() == ["rank", "trial", "steps", "Recall@1", "95%", "interval", "flags"]
+    assert lines[3].split()[:4] == ["3", "002", "4", "0.200"]
+    assert lines[4] == "Failed: trial 003, --loss=contrastive: The loss is NaN."
+
+
+@pytest.fixture
+def compared(monkeypatch):
+    """Comparisons of runs that were asked for, and gave intervals that contain 0 for all but the first."""
+    asked = []
+
+    def compare(first, second, **about):
+        asked.append((first, second))
+        interval, better = ([0.05, 0.2], "b") if len(asked) == 1 else ([-0.1, 0.2], None)
+        return {"metrics": {"recall_at_1": {"difference": 0.125, "interval": interval, "better": better}}}
+
+    monkeypatch.setattr(outcome, "compare_runs", compare)
+    return asked
+
+
+def test_the_winner_is_compared_with_the_recipe_and_the_second(compared):
+    folder = SearchDirectory("search")
+    state = state_of([*ROWS, (2, 12, 0.55)])
+    found = outcome.leads(state, folder, {})
+    assert compared == [(["search/trials/000"], ["search/trials/001"]), (["search/trials/002"], ["search/trials/001"])]
+    assert outcome.sentences(state, found) == [
+        "Best of 3 trials: trial 001, --loss=circle.",
+        "Its recall_at_1 beside that of the recipe: +0.125 (95% interval +0.050 to +0.200).",
+        "Its recall_at_1 beside that of the second: +0.125 (95% interval -0.100 to +0.200), not sure: the interval "
+        "contains 0.",
+        outcome.CAUTION,
+    ]
+
+
+def test_the_recipe_may_be_the_second_or_win(compared):
+    folder = SearchDirectory("search")
+    assert [lead.name for lead in outcome.leads(state_of(), folder, {})] == ["the recipe"]
+    state = state_of([*ROWS[:3], (0, 12, 0.7), (1, 12, 0.6)])
+    found = outcome.leads(state, folder, {})
+    assert [lead.name for lead in found] == ["the second"]
+    assert outcome.sentences(state, found)[0] == "Best of 3 trials: the recipe; no other one was better."
+
+
+def test_without_intervals_nothing_is_sure(compared):
+    state = state_of(interval=None)
+    assert outcome.leads(state, SearchDirectory("search"), {}) == [] == compared
+    assert "How sure that is nobody knows: recall_at_1 has no interval here." in outcome.sentences(state, [])
+
+
+def test_a_lead_below_0_is_not_sure():
+    assert Lead("it", 0.0, [-0.1, 0.1], False).told("map").endswith("not sure: the interval contains 0.")
+
+
+def test_the_flags_that_won_train_on_the_real_dataset(tmp_path):
+    about = ["--dataset=folder(test_classes=0.3)", "--data_dir=/photos", "--evaluate_on=validation", "--loss=triplet"]
+    serialized = flags.resolve(about)
+    folder = SearchDirectory(tmp_path)
+    assert outcome.write_best(state_of(), folder, serialized, 0).trial == 1
+    first, score, *lines = folder.best_flags.read_text().splitlines()
+    assert first == "# Best of 3 trials of python -m tfdml.tune: --loss=circle."
+    assert score.startswith("# recall_at_1: 0.625 after 12 steps")
+    expected = [*about[:3], "--loss=circle", "--steps=12"]
+    assert sorted(lines) == sorted(expected)
+    assert flags.resolve([f"--flagfile={folder.best_flags}"]) == flags.resolve(expected)
+    outcome.write_best(state_of(), folder, serialized, 500)
+    assert "--steps=500" in folder.best_flags.read_text()
+
+
+def test_a_run_on_all_training_classes_is_longer():
+    assert outcome.length_of(flags.resolve(["--evaluate_on=validation"]), 1000) == 1000
+    assert outcome.length_of(flags.resolve(["--evaluate_on=test", "--validation_classes=0.2"]), 1000) == 1250

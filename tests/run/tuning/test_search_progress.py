@@ -1,0 +1,43 @@
+"""How a search tells how far it is."""
+
+import pytest
+
+from tfdml.run.tuning.plan import Plan
+from tfdml.run.tuning.search_directory import Measured, SearchState
+from tfdml.run.tuning.search_progress import SearchProgress
+
+
+@pytest.fixture
+def state():
+    state = SearchState({}, seconds=90.0, metric="recall_at_1", changes=[{}, {"loss": "--loss=circle"}])
+    state.plan, state.failed = Plan((100, 300), 1), {1: "The loss is NaN."}
+    state.measured = [Measured(0, 100, 0.5, None, None)]
+    return state
+
+
+def test_lines_of_trials(state, capsys):
+    progress = SearchProgress(600, verbose=2)
+    progress.trained(state, 0, 100, 100)
+    progress.trained(state, 1, 100, 100)
+    progress.end()
+    assert capsys.readouterr().out.splitlines() == [
+        "Trial 0, 100 steps: recall_at_1 0.500; 1.5 of 10 minutes; the recipe",
+        "Trial 1, 100 steps: failed: The loss is NaN.; 1.5 of 10 minutes; --loss=circle",
+    ]
+
+
+def test_a_bar_of_all_steps_in_a_terminal(state, capsys):
+    progress = SearchProgress(600, verbose=1)
+    progress.trained(state, 0, 100, 100)
+    state.measured.append(Measured(0, 300, 0.5, None, None))
+    progress.trained(state, 0, 300, 200)
+    progress.say("No time is left.")
+    printed = capsys.readouterr().out
+    assert "300/600" in printed and "Trial" not in printed
+    assert printed.endswith("\nNo time is left.\n")
+
+
+def test_the_bar_of_a_search_that_goes_on_begins_where_it_was(state, capsys):
+    state.measured.append(Measured(0, 300, 0.5, None, None))
+    SearchProgress(600, verbose=1).trained(state, 0, 300, 200)
+    assert "100/600" in capsys.readouterr().out

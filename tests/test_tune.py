@@ -1,0 +1,114 @@
+"""The command that searches for settings: `python -m tfdml.tune`."""
+
+import os
+import shutil
+
+import pytest
+
+from pipelines.datasets.folder import folder
+from tests.commands import Command, assert_one_error, run
+from tests.run_helpers import MODEL_FLAGS, result, steps
+from tfdml.console import flags
+
+CLASSES = 16
+# The learning rate alone is left to choose: with that of the recipe there are three trials.
+FIXED = [
+    *[flag for flag in MODEL_FLAGS if not flag.startswith("--noprojector")],
+    "--initial_weights=",
+    "--initial_embedding=random",
+    "--method=single",
+    "--loss=n_pair(scale=20.0)",
+    "--validation_classes=0.4",
+    "--steps=12",
+    "--steps_per_epoch=2",
+    "--minutes=600",
+]
+
+
+@pytest.fixture
+def animals(tmp_path, write_images):
+    """Sixteen classes, of which those of the test have files that are no images."""
+    files = {f"class {number:02}/{image}.jpg": (24, 24) for number in range(CLASSES) for image in range(6)}
+    photos = write_images(tmp_path / "photos", files)
+    for path in folder(photos, test_classes=0.3).test.images:
+        with open(path, "w") as file:
+            file.write("no image")
+    return photos
+
+
+@pytest.mark.slow
+def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_path):
+    search = tmp_path / "search"
+    given = [f"--data_dir={animals}", *FIXED, f"--tune_dir={search}"]
+    command, second = Command("tfdml.tune", *given), search / "trials/001"
+    command.until(lambda: max(steps(second), default=0) >= 2)
+    (child,) = open(f"/proc/{command.pid}/task/{command.pid}/children").read().split()
+    # The one that trains first, if it does still: it would go on without the command.
+    os.kill(command.pid, 19)
+    os.kill(int(child), 9)
+    assert command.kill().returncode == -9
+    first = (search / "trials/000/result.json").read_bytes()
+    assert not (search / "trials/002").exists()
+
+    done = Command("tfdml.tune", *given).wait()
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [line for line in lines if line.startswith("Going on after ")]
+    told = [line.partition(":")[0] for line in lines if line.startswith("Trial ")]
+    assert told[:2] == ["Trial 1, 4 steps", "Trial 2, 4 steps"] and len(told) == 4
+    assert {line.split(", ")[1] for line in told[2:]} == {"12 steps"} and told[2].startswith("Trial 0")
+    assert (search / "trials/000/result.json").read_bytes() != first
+    assert [result(search / f"trials/{number:03}")["step"] for number in (0, 1, 2)].count(12) == 2
+    (heads,) = [line.split() for line in lines if line.startswith("rank ")]
+    assert heads[:4] == ["rank", "trial", "steps", "Recall@1"]
+    (won,) = [line for line in lines if line.startswith("Best of 3 trials: ")]
+    assert [line for line in lines if line.startswith("Its recall_at_1 beside that of the ")]
+
+    best = flags.resolve([f"--flagfile={search / 'best.flags'}"])
+    assert best["dataset"] == "--dataset=folder(test_classes=0.3)" and best["steps"] == "--steps=12"
+    assert (
+        best["evaluate_on"] == "--evaluate_on=validation"
+        and best["optimizer"] in won + "--optimizer=adam(learning_rate=0.0003)"
+    )
+    # Once more it only tells what it has found.
+    before = {path: path.stat().st_mtime_ns for path in (search / "trials").rglob("*")}
+    again = run("tfdml.tune", *given)
+    assert again.returncode == 0 and won in again.stdout.splitlines(), again.stderr
+    assert before == {path: path.stat().st_mtime_ns for path in (search / "trials").rglob("*")}
+    # The run itself measures the test, and says that its images are none.
+    trained = run("tfdml.train", f"--flagfile={search / 'best.flags'}", f"--run_dir={tmp_path / 'best'}")
+    assert_one_error(trained, "is not a readable image")
+
+
+@pytest.mark.parametrize(
+    "given, told",
+    [
+        ([], "--data_dir is missing: the folder of your images"),
+        (
+            ["--data_dir=photos", "--epochs=3"],
+            "--steps is the length of the longest trials, which does not use --epochs",
+        ),
+        (["--data_dir=photos", "--folds=3"], "The search holds out --validation_classes, which does not use --folds"),
+        (["--data_dir=photos", "--devices=workers"], "leave out --devices=workers"),
+        (["--data_dir=photos", "--minutes=-1"], "flag --minutes"),
+        (["--data_dir=photos", "--steps=5"], "Expected --steps of 6 or more"),
+        (
+            [
+                *("--data_dir=photos", "--loss=circle", "--optimizer=adam", "--method=single", "--image_size=64"),
+                "--train_transform=warp",
+            ],
+            "Nothing is left to choose",
+        ),
+    ],
+)
+def test_wrong_flags_are_told_in_one_line(given, told, tmp_path):
+    assert_one_error(run("tfdml.tune", *given, f"--tune_dir={tmp_path}/search"), told)
+    assert not (tmp_path / "search").exists()
+
+
+@pytest.mark.slow
+def test_too_few_classes_are_told_in_one_line(animals, tmp_path):
+    for number in range(4, CLASSES):
+        shutil.rmtree(animals / f"class {number:02}")
+    done = run("tfdml.tune", f"--data_dir={animals}", *FIXED, f"--tune_dir={tmp_path}/search")
+    assert_one_error(done, "Holding out 0.4 of 3 training classes leaves 1 class to measure on")

@@ -1,0 +1,145 @@
+"""What a search has found: a table, the flags that won, and how sure that is."""
+
+import dataclasses
+
+from tfdml.console import flags as tfdml_flags
+from tfdml.files.checked_files import write_atomically
+from tfdml.run.experiment.run_comparison import compare_runs
+from tfdml.run.tuning.halving import FIRST
+
+RECIPE = "the recipe"
+# What a search does not tell.
+CAUTION = (
+    "The leads are measured on the classes that chose: on other classes expect less. Measure the test once, at the end."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Lead:
+    """How much better the trial that won is than another one.
+
+    Args:
+        name: which one the other is, in words.
+        difference: of the metric that selects.
+        interval: its 95% interval over classes, `[low, high]`.
+        better: whether the interval is above 0, so that it is sure.
+    """
+
+    name: str
+    difference: float
+    interval: list[float]
+    better: bool
+
+    def told(self, metric):
+        """Returns a sentence that tells it."""
+        low, high = self.interval
+        sure = "" if self.better else ", not sure: the interval contains 0"
+        how = f"{self.difference:+.3f} (95% interval {low:+.3f} to {high:+.3f}){sure}"
+        return f"Its {metric} beside that of {self.name}: {how}."
+
+
+def finalists(state):
+    """Returns the `Measured` of the trials that were trained longest, best first."""
+    ranked = state.ranked()
+    return [each for each in ranked if each.steps == ranked[0].steps]
+
+
+def leads(state, folder, changes):
+    """Returns the `Lead` of the trial that won over the recipe, and over the second one.
+
+    Args:
+        state: `SearchState`.
+        folder: `SearchDirectory`.
+        changes: settings to replace where runs are measured, name to value.
+    """
+    winner, *others = finalists(state)
+    recipe = [each for each in others if each.trial == FIRST]
+    second = [each for each in others[:1] if each not in recipe]
+    # Of a metric that is no mean over queries, and of a single class, there is no interval.
+    named = {RECIPE: recipe, "the second": second} if winner.interval else {}
+    return [_lead(name, each, winner, state.metric, folder, changes) for name, found in named.items() for each in found]
+
+
+def _lead(name, other, winner, metric, folder, changes):
+    runs = ([str(folder.trial(each.trial))] for each in (other, winner))
+    found = compare_runs(*runs, metrics=[metric], bootstrap="classes", changes=changes)["metrics"][metric]
+    return Lead(name, found["difference"], found["interval"], found["better"] == "b")
+
+
+def table(state):
+    """Returns a table of all trials, best first."""
+    heads = ["rank", "trial", "steps", state.metric.replace("recall_at_", "Recall@"), "95% interval"]
+    rows = [
+        [str(rank), f"{each.trial:03}", f"{each.steps:,}", f"{each.score:.3f}", _range(each.interval)]
+        for rank, each in enumerate(state.ranked(), 1)
+    ]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    abouts = ["flags", *(_about(state, each.trial) for each in state.ranked())]
+    lines = [
+        "  ".join([*map(str.rjust, cells, widths), about]) for cells, about in zip([heads, *rows], abouts, strict=True)
+    ]
+    lines += [f"Failed: trial {number:03}, {_about(state, number)}: {why}" for number, why in state.failed.items()]
+    return "\n".join(lines)
+
+
+def sentences(state, found):
+    """Returns what a search has found, in sentences.
+
+    Args:
+        state: `SearchState`.
+        found: what `leads` returns.
+    """
+    winner, *others = finalists(state)
+    won = RECIPE if winner.trial == FIRST else f"trial {winner.trial:03}"
+    lines = [f"Best of {len(state.ranked())} trials: {won}, {_about(state, winner.trial)}."]
+    if won == RECIPE:
+        lines = [f"Best of {len(state.ranked())} trials: {RECIPE}; no other one was better."]
+    lines += [lead.told(state.metric) for lead in found]
+    if others and not found:
+        lines.append(f"How sure that is nobody knows: {state.metric} has no interval here.")
+    return [*lines, CAUTION]
+
+
+def write_best(state, folder, serialized, longest):
+    """Writes the flagfile that trains what won on the real dataset; returns the winner's `Measured`.
+
+    Args:
+        state: `SearchState`.
+        folder: `SearchDirectory`.
+        serialized: flags of the first trial as they were given, `{name: "--name=value"}`.
+        longest: `--steps` as it was given, or 0.
+    """
+    winner = finalists(state)[0]
+    flags = {**serialized, **state.changes[winner.trial]}
+    flags["steps"] = f"--steps={longest or length_of(flags, winner.steps)}"
+    defaults = tfdml_flags.resolve([])
+    lines = [line for name, line in flags.items() if line != defaults[name]]
+    about = f"# Best of {len(state.ranked())} trials of python -m tfdml.tune: {_about(state, winner.trial)}."
+    score = (
+        f"# {state.metric}: {winner.score:.3f} after {winner.steps:,} steps, on training classes that were held out."
+    )
+    write_atomically(folder.best_flags, "\n".join([about, score, *lines, ""]).encode())
+    return winner
+
+
+def length_of(flags, steps):
+    """Returns the steps of a run that passes over its images as often as a trial of so many steps.
+
+    A run that holds out the same classes for validation has the same images; one that trains on all has more.
+
+    Args:
+        flags: flags of the run, `{name: "--name=value"}`.
+        steps: steps of the trial.
+    """
+    evaluation = tfdml_flags.parse("\n".join(flags.values()))[0].evaluation
+    if evaluation.evaluate_on == "validation":
+        return steps
+    return round(steps / (1 - evaluation.validation_classes))
+
+
+def _about(state, number):
+    return " ".join(state.changes[number].values()) or RECIPE
+
+
+def _range(interval):
+    return "{:.3f} to {:.3f}".format(*interval) if interval else ""

@@ -1,0 +1,52 @@
+"""Trains a trial in a process of its own."""
+
+import subprocess
+import sys
+
+from tfdml.console.command import STOPPED_STATUS
+from tfdml.console.training_stopped import TrainingStopped
+from tfdml.run.training.stop_request import StopRequest
+
+ERROR = "Error: "
+# Seconds after which the time that a search has taken is saved.
+TICK = 5.0
+
+
+def train_in_process(arguments, log, tick, every=TICK):
+    """Trains in a process of its own; returns why it failed, or None. SIGTERM and Ctrl-C stop it, and then this one.
+
+    Args:
+        arguments: flags of `tfdml.train`.
+        log: file to which all that it prints is added.
+        tick: function without arguments that is called while it trains.
+        every: seconds from one call to the next.
+    """
+    processes = []
+    with open(log, "ab") as output, StopRequest(tell=lambda: [each.terminate() for each in processes]) as stop:
+        command = [sys.executable, "-m", "tfdml.train", *arguments]
+        with subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
+            processes.append(process)
+            if stop.requested:
+                process.terminate()
+            while _runs(process, every):
+                tick()
+    if stop.requested or process.returncode == STOPPED_STATUS:
+        raise TrainingStopped("The search stopped with this trial.")
+    return _reason(process.returncode, log) if process.returncode else None
+
+
+def _runs(process, seconds):
+    """Whether a process still runs after so many seconds; returns sooner if it ends."""
+    try:
+        process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return True
+    return False
+
+
+def _reason(status, log):
+    if status < 0:
+        return f"It ended by signal {-status}."
+    lines = log.read_text(encoding="utf-8", errors="replace").split("\n")
+    errors = [line.removeprefix(ERROR) for line in lines if line.startswith(ERROR)]
+    return errors[-1] if errors else f"It ended with status {status}; {log} has what it printed."

@@ -1,0 +1,107 @@
+"""The trials of a search: ordinary runs on the training classes, which never see the test."""
+
+import time
+
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.experiment.splits import validation_seed_of
+from tfdml.run.tuning.halving import TrialFailed
+from tfdml.run.tuning.plan import Cost
+from tfdml.run.tuning.search_directory import Measured
+from tfdml.run.tuning.trial_process import train_in_process
+
+# Evaluation is at the end of a rung, whose length changes, while this flag may not.
+AT_THE_END = {"eval_every": f"--eval_every={10**9}", "eval_unit": "--eval_unit=steps"}
+# No trial ends before its rung, and nothing is written that nobody looks at.
+PLAIN = {
+    "patience": "--patience=0",
+    "members": "--members=0",
+    "projector": "--noprojector",
+    "keep_checkpoints": "--keep_checkpoints=1",
+    "checkpoint_every": "--checkpoint_every=0",
+}
+
+
+def trial_flags(settings, serialized, epoch):
+    """Returns the flags that all trials have, but for their length and what each changes.
+
+    Their dataset has the training classes alone, and as its test those that `--evaluate_on=validation` holds out.
+
+    Args:
+        settings: `Settings` of the run that settings are chosen for.
+        serialized: the same as `{name: "--name=value"}`.
+        epoch: number of steps of an epoch.
+    """
+    data, evaluation = settings.data, settings.evaluation
+    seed = validation_seed_of(evaluation, settings.run.seed)
+    left_out = f", ignore_images={data.ignore_images!r}" if data.ignore_images else ""
+    about = f"dataset={data.dataset!r}, held_out={evaluation.validation_classes}, seed={seed}{left_out}"
+    own = {
+        "dataset": f"--dataset=training_classes({about})",
+        "ignore_images": "--ignore_images=",
+        "evaluate_on": "--evaluate_on=test",
+        "steps_per_epoch": f"--steps_per_epoch={epoch}",
+    }
+    return {**serialized, **own, **AT_THE_END, **PLAIN}
+
+
+class Trials:
+    """Trains trials in a folder of a search, and measures what they take.
+
+    Args:
+        folder: `SearchDirectory`.
+        state: `SearchState`.
+        flags: what `trial_flags` returns.
+        more: other flags for each process.
+    """
+
+    def __init__(self, folder, state, flags, more=()):
+        self.folder, self.state, self.flags, self.more = folder, state, flags, more
+        # Set by the search, whose time goes on while a process trains.
+        self.tick = None
+
+    def __call__(self, number, steps):
+        """Trains a trial to so many steps, or goes on with it; returns its `Measured`, or raises `TrialFailed`."""
+        run, cost = RunDirectory(self.folder.trial(number)), None
+        if not _has_taken(run, steps):
+            cost = self._train(run, number, steps)
+        result = run.complete_result()
+        best = result["best"]
+        self.state.metric = best["selected_by"]
+        interval = result.get("intervals", {}).get(self.state.metric)
+        return Measured(number, steps, best[self.state.metric], interval, cost)
+
+    def _train(self, run, number, steps):
+        # A search that was killed may have left a process.
+        run.check_free()
+        begun, taken = time.monotonic(), _steps_taken(run)
+        flags = {**self.flags, **self.state.changes[number], "steps": f"--steps={steps}"}
+        arguments = [*flags.values(), f"--run_dir={run.path}", *self.more]
+        failed = train_in_process(arguments, self.folder.log(number), self.tick)
+        if failed:
+            raise TrialFailed(failed)
+        return _cost(run, taken, time.monotonic() - begun)
+
+
+def _has_taken(run, steps):
+    result = run.result()
+    return result is not None and result["step"] >= steps
+
+
+def _epochs(run):
+    """The events of the epochs that a run has ended."""
+    return [event for event in run.events() if event["event"] == "train"]
+
+
+def _steps_taken(run):
+    return max((event["step"] for event in _epochs(run)), default=0)
+
+
+def _cost(run, taken, seconds):
+    """The `Cost` of a process that went on after `taken` steps, and took so many seconds; None if it took no step."""
+    epochs = [event for event in _epochs(run) if event["step"] > taken]
+    if not epochs:
+        return None
+    # In its first epoch TensorFlow makes its graph, and in its last one the model is evaluated.
+    ends = [taken, *(event["step"] for event in epochs)]
+    paces = [event["seconds"] / (event["step"] - before) for event, before in zip(epochs, ends, strict=False)]
+    return Cost(max(0.0, seconds - (ends[-1] - taken) * min(paces)), min(paces))

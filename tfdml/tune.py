@@ -1,0 +1,54 @@
+"""Searches for the settings of a run within a time: `python -m tfdml.tune --data_dir=photos --minutes=30`.
+
+Trials train on some of the training classes and are measured on the others; none looks at the test. Flags of training
+that are given stay as they are; of loss, learning rate, method, image size and crops those that are not are chosen.
+"""
+
+import shlex
+
+from absl import flags
+
+from tfdml.console import command, photos
+from tfdml.console import flags as tfdml_flags
+from tfdml.console.training_stopped import TrainingStopped
+
+TRAINING_FLAGS = tfdml_flags.define_training()
+flags.DEFINE_string("tune_dir", "runs/tune", "Folder of the search; the same flags go on with a search in it.")
+flags.DEFINE_float("minutes", 30.0, "Time that the search may take.", lower_bound=0.0)
+tfdml_flags.define_debug()
+# Flags of training that trials set themselves, and why.
+UNUSED = {
+    "epochs": "--steps is the length of the longest trials",
+    "folds": "The search holds out --validation_classes",
+    "fold": "The search holds out --validation_classes",
+}
+# Names of the flags that were given, before the recipe fills in others.
+given = []
+
+
+def main():
+    from tfdml.run.tuning.search import search
+
+    about = {"tune_dir": flags.FLAGS.tune_dir, "minutes": flags.FLAGS.minutes, "more": ["--debug"] * flags.FLAGS.debug}
+    try:
+        search(tfdml_flags.settings_of(TRAINING_FLAGS), tfdml_flags.serialize(TRAINING_FLAGS), given, **about)
+    except TrainingStopped as stopped:
+        raise TrainingStopped(f"{stopped} The same command goes on from there.") from None
+
+
+def begin():
+    """Checks flags, and says what happens, before TensorFlow is imported."""
+    if not flags.FLAGS.data_dir:
+        raise ValueError("--data_dir is missing: the folder of your images, as python -m tfdml.train takes it.")
+    for name, reason in UNUSED.items():
+        command.refuse_unused([name], reason)
+    if flags.FLAGS.devices == "workers":
+        raise ValueError("A search runs on one machine; leave out --devices=workers.")
+    given.extend(name for name in TRAINING_FLAGS if flags.FLAGS[name].present)
+    recipe = photos.complete(flags.FLAGS, any_dataset=True)
+    print(f"The recipe that the search begins with has, beside the flags that are given: {shlex.join(recipe)}")
+    print(f"The search is in {flags.FLAGS.tune_dir}; the same command goes on with it.\nStarting TensorFlow ...")
+
+
+if __name__ == "__main__":
+    command.run(main, before=begin)
