@@ -38,7 +38,6 @@ COMMAND_LINES = [
     "tfdml.show",
     "tfdml.study",
     "tfdml.tune",
-    "benchmarks.study",
 ]
 # Python then tells on standard error what it imports.
 TELLING = {"PYTHONPROFILEIMPORTTIME": "1"}
