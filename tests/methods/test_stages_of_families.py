@@ -39,8 +39,8 @@ MOST = [family if family == FIRST else pytest.param(family, marks=pytest.mark.ni
 
 
 def images_for(backbone):
-    """A small one, or for a network of one size one of that size."""
-    side = backbone.input.shape[1] or 96
+    """A small one with several positions in the last features, or for a network of one size one of that size."""
+    side = backbone.input.shape[1] or 128
     return np.random.default_rng(0).normal(size=(1, side, side, 3)).astype(np.float32)
 
 
