@@ -43,7 +43,7 @@ BAD_FLAGS = {
     "no_number": (["--epochs=many"], ["--epochs=many"]),
     "number_too_low": (["--epochs=-1"], ["--epochs=-1"]),
     "too_large_images": (["--image_size=100000"], ["--image_size=100000", "each from 8 to 4096; or 0"]),
-    "half_a_size": (["--image_size=256x"], ["--image_size=256x", "height x width such as 256x128, each from 8 to 4096"]),
+    "half_a_size": (["--image_size=256x"], ["--image_size=256x", "height x width such as 256x128, each from 8"]),
     "no_choice": (["--evaluate_on=train"], ["evaluate_on", "test|validation"]),
     "no_flagfile": (["--flagfile=/none/such.flags"], ["/none/such.flags"]),
     "stray_word": (["quickstart"], ["Unexpected argument 'quickstart'"]),
