@@ -57,6 +57,7 @@ METHODS = [
     "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8)",
     "multilevel(endpoints=('stage1',), reduced=4, hidden=8)",
     "single(normalize=False)",
+    "features",
 ]
 
 

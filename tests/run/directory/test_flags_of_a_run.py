@@ -9,6 +9,7 @@ OTHER_VALUES = {
     "data_dir": "/my data/Bilder für alle #1",
     "backbone": "small(width=8)",
     "initial_weights": "a=b.weights.h5",
+    "initial_model": "/my runs/a=b/model.keras",
     "method": "multi_head(learners=4)",
     "head": "linear(dropout=0.25)",
     "loss": "triplet(margin=0.1, mining='hard')",

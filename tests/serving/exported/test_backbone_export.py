@@ -35,10 +35,10 @@ def test_features_have_the_preprocessing_that_flags_say():
 
 
 def test_random_weights_are_refused():
-    with pytest.raises(ValueError, match=r"small.* has random weights, .*--initial_weights, toycars, or a weights fi"):
+    with pytest.raises(ValueError, match=r"small.* has random weights, .*--initial_weights: toycars, or a weights fi"):
         features_of(settings_of("--initial_weights="))
     network = dataclasses.replace(settings_of().network, backbone="mobile", initial_weights="")
-    with pytest.raises(ValueError, match=r"mobile has random weights, .*--initial_weights, imagenet, or a weights"):
+    with pytest.raises(ValueError, match=r"mobile has random weights, .*--initial_weights: imagenet, or a weights"):
         check_pretrained(KerasApplication("MobileNetV2", alpha=0.35), network)
 
 

@@ -39,7 +39,7 @@ def check_pretrained(backbone, network):
     if not network.initial_weights and not backbone.pretrained:
         raise ValueError(
             f"--backbone={network.backbone} has random weights, whose features are of no use without training. Give "
-            f"--initial_weights, {ways_to_weights(backbone)}"
+            f"weights by --initial_weights: {ways_to_weights(backbone)}"
         )
 
 
