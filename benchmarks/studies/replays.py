@@ -1,17 +1,17 @@
 """Searches that are replayed on recorded learning curves, each with the same budget of steps."""
 
 import functools
+import math
 import random
 from types import SimpleNamespace
 from typing import NamedTuple
 
-from benchmarks.studies.rows.tuning import CHOICES, EVERY, FIRST
 from tfdml.run.tuning.halving import Halving
-from tfdml.run.tuning.plan import ETA, Cost
+from tfdml.run.tuning.plan import EPOCHS, ETA, Cost
 from tfdml.run.tuning.search_directory import Measured, SearchState
 
-# Flags by which settings differ.
-NAMES = (*CHOICES, "lr_multipliers")
+# Flags that Optuna's sampler chooses for itself, where each combination of their values was recorded.
+CHOSEN = ("loss", "optimizer", "method", "image_size")
 
 
 class Curve(NamedTuple):
@@ -19,7 +19,7 @@ class Curve(NamedTuple):
 
     Args:
         flags: name to `--name=value`.
-        values: steps to what it reached on validation classes.
+        values: steps to what it had reached on validation classes.
         test: what its best model reaches on the test.
     """
 
@@ -28,37 +28,36 @@ class Curve(NamedTuple):
     test: float
 
     @property
-    def key(self):
-        """What tells the setting from others."""
-        return key_of(self.flags)
+    def length(self):
+        """The steps of the whole curve."""
+        return max(self.values)
 
     def best(self, steps):
-        """The best value up to a number of steps, of those at which a search looks."""
-        return max(self.values[each] for each in steps)
+        """The best value of several steps, at which a search looks: of each that of the evaluation before it."""
+        return max(self.values[max(at for at in self.values if at <= step)] for step in steps)
 
 
-def key_of(flags):
-    """Returns what tells a setting from others."""
-    return tuple(flags.get(name, f"--{name}=") for name in NAMES)
+def in_order(curves, seed):
+    """Returns the first curve, the recipe's, and the others in random order."""
+    first, *others = curves
+    random.Random(seed).shuffle(others)
+    return [first, *others]
 
 
 def recipe(curves, budget, start, seed):
     """The recipe, without a search."""
-    return curves[key_of(FIRST)]
+    return curves[0]
 
 
 def random_search(curves, budget, start, seed):
     """The recipe and random settings, each trained to its end, as many as the budget has."""
-    first, *others = _in_order(curves, seed)
-    longest = max(first.values)
-    count = int(budget // (longest + start))
-    return max([first, *others[: max(0, count - 1)]], key=lambda curve: max(curve.values.values()))
+    count = int(budget // (curves[0].length + start))
+    return max(in_order(curves, seed)[: max(1, count)], key=lambda curve: max(curve.values.values()))
 
 
 def halving(curves, budget, start, seed):
     """The search of `tfdml.tune`; a budget too small for one leaves the recipe."""
-    ordered = _in_order(curves, seed)
-    longest, clock, taken = max(ordered[0].values), SimpleNamespace(now=0), {}
+    ordered, clock, taken = in_order(curves, seed), SimpleNamespace(now=0), {}
 
     def train(number, steps):
         rungs = taken.setdefault(number, [0])
@@ -69,16 +68,21 @@ def halving(curves, budget, start, seed):
     state = SearchState({})
     drawn = [{"number": str(number)} for number in range(1, len(ordered))]
     silent = SimpleNamespace(say=lambda *given: None, trained=lambda *given: None)
-    about = {"seconds": budget, "drawn": drawn, "epoch": EVERY, "longest": longest, "progress": silent}
+    # The first rung is the first evaluation at least.
+    epoch = min(at for at in curves[0].values if at) // EPOCHS
+    about = {"drawn": drawn, "epoch": epoch, "longest": curves[0].length, "progress": silent}
     try:
-        Halving(state, lambda: None, train, clock=lambda: clock.now, **about).run()
+        Halving(state, lambda: None, train, seconds=budget, clock=lambda: clock.now, **about).run()
     except ValueError:
         return ordered[0]
     return ordered[state.ranked()[0].trial]
 
 
 def optuna_search(curves, budget, start, seed, pruner):
-    """Optuna's default sampler, which begins with the recipe, with one of its pruners.
+    """Optuna with one of its pruners, which begins with the recipe.
+
+    Its default sampler draws settings where each combination of the flags in `CHOSEN` is among the curves, or else they
+    come in random order.
 
     Args:
         pruner: function of Optuna, the steps of the first rung and those of the last that makes the pruner.
@@ -87,24 +91,38 @@ def optuna_search(curves, budget, start, seed, pruner):
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    longest = max(curves[key_of(FIRST)].values)
-    rungs = [longest // ETA**rung // EVERY * EVERY for rung in (2, 1, 0)]
+    length = curves[0].length
+    at = min(each for each in curves[0].values if each)
+    rungs = [max(at, length // ETA**rung // at * at) for rung in (2, 1, 0)]
     sampler = optuna.samplers.TPESampler(seed=seed)
-    study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner(optuna, rungs[0], longest))
-    study.enqueue_trial({name: _place_of_first(name) for name in CHOICES})
-    spent, chosen = 0, {}
+    study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner(optuna, rungs[0], length))
+    draw = _sampled(study, curves) or _one_by_one(in_order(curves, seed))
+    spent, reached = 0, []
     while spent < budget:
         trial = study.ask()
-        flags = dict(FIRST)
-        for name, choices in CHOICES.items():
-            choice = choices[trial.suggest_categorical(name, list(range(len(choices))))]
-            flags |= {flag: f"--{flag}={value}" for flag, value in choice.items()}
-        spent += start
-        spent, value = _train_and_prune(trial, curves[key_of(flags)], rungs, spent, budget)
-        study.tell(trial, value, state=None if value is not None else optuna.trial.TrialState.PRUNED)
-        if value is not None:
-            chosen[trial.number] = curves[key_of(flags)], value
-    return max(chosen.values(), key=lambda each: each[1])[0] if chosen else curves[key_of(FIRST)]
+        curve = draw(trial)
+        if curve is None:
+            break
+        spent, value = _train_and_prune(trial, curve, rungs, spent + start, budget)
+        study.tell(trial, value, state=optuna.trial.TrialState.PRUNED if value is None else None)
+        reached += [(value, curve)] if value is not None else []
+    return max(reached, key=lambda each: each[0])[1] if reached else curves[0]
+
+
+def _one_by_one(ordered):
+    """Function of a trial that gives the next curve, or None."""
+    left = iter(ordered)
+    return lambda trial: next(left, None)
+
+
+def _sampled(study, curves):
+    """Function of a trial that gives the curve whose flags the sampler suggests; None where not all were recorded."""
+    keys = {tuple(curve.flags[name] for name in CHOSEN): curve for curve in curves}
+    choices = {name: sorted({key[place] for key in keys}) for place, name in enumerate(CHOSEN)}
+    if not len(keys) == len(curves) == math.prod(map(len, choices.values())):
+        return None
+    study.enqueue_trial({name: curves[0].flags[name] for name in CHOSEN})
+    return lambda trial: keys[tuple(trial.suggest_categorical(*choice) for choice in choices.items())]
 
 
 def _train_and_prune(trial, curve, rungs, spent, budget):
@@ -120,18 +138,6 @@ def _train_and_prune(trial, curve, rungs, spent, budget):
     return spent, curve.best([0, *rungs])
 
 
-def _place_of_first(name):
-    return next(place for place, choice in enumerate(CHOICES[name]) if f"--{name}={choice[name]}" == FIRST[name])
-
-
-def _in_order(curves, seed):
-    """The recipe, and the others in random order."""
-    first = key_of(FIRST)
-    others = [curve for key, curve in sorted(curves.items()) if key != first]
-    random.Random(seed).shuffle(others)
-    return [curves[first], *others]
-
-
 def _successive_halving(optuna, shortest, longest):
     return optuna.pruners.SuccessiveHalvingPruner(min_resource=shortest, reduction_factor=ETA)
 
@@ -140,12 +146,12 @@ def _hyperband(optuna, shortest, longest):
     return optuna.pruners.HyperbandPruner(min_resource=shortest, max_resource=longest, reduction_factor=ETA)
 
 
-# Name of a search to a function of the curves, the budget in steps, what the start of a process is worth, and a seed,
-# which returns the `Curve` that it has chosen.
+# Name of a search to a function of the curves, the recipe's first, the budget in steps, what the start of a process is
+# worth, and a seed, which returns the `Curve` that it has chosen.
 SEARCHES = {
     "the recipe": recipe,
     "random search": random_search,
-    "tfdml.tune": halving,
-    "Optuna, SuccessiveHalvingPruner": functools.partial(optuna_search, pruner=_successive_halving),
-    "Optuna, HyperbandPruner": functools.partial(optuna_search, pruner=_hyperband),
+    "`tfdml.tune`": halving,
+    "Optuna, `SuccessiveHalvingPruner`": functools.partial(optuna_search, pruner=_successive_halving),
+    "Optuna, `HyperbandPruner`": functools.partial(optuna_search, pruner=_hyperband),
 }

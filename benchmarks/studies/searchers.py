@@ -1,12 +1,13 @@
-"""Compares ways to search for settings: `python -m benchmarks.studies.searchers --records=tuning.jsonl`.
+"""Compares ways to search for settings: `python -m benchmarks.studies.searchers docs/records/emoji.jsonl`.
 
-Nothing is trained: every search is replayed on the learning curves that `python -m benchmarks.study tuning --seeds=0
---records=tuning.jsonl` has recorded, many times, with the same budget of steps, in which a process that is started
-counts, too. A search sees validation classes; what it has chosen is measured on the test. Needs the extra `bench`, for
-Optuna.
+Nothing is trained: every search is replayed many times, with the same budget of steps, on the learning curves of all
+settings that studies have recorded with seed 0 and so many steps. The start of a process counts as some steps. A search
+sees validation classes; what it has chosen is measured on the test. Prints a Markdown table. Needs the extra `bench`,
+for Optuna.
 """
 
 import argparse
+import shlex
 import statistics
 
 from benchmarks.markdown import markdown
@@ -14,19 +15,30 @@ from benchmarks.studies.records import read
 from benchmarks.studies.replays import SEARCHES, Curve
 
 METRIC = "recall_at_1"
-# Steps that the start of a process is worth: on a GPU more.
-START = 50
+# What docs/choosing.md says to begin with.
+RECIPE = "--loss='n_pair(scale=20.0)' --optimizer='adam(learning_rate=0.0003)'"
 
 
-def curves_of(file):
-    """Returns the recorded `Curve` of each setting, by its flags of the choice."""
-    found = {}
-    for record in read(file).values():
-        flags = {line.removeprefix("--").partition("=")[0]: line for line in record["flags"]}
-        values = {event["step"]: event[METRIC] for event in record["curve"] if event.get("split") == "validation"}
-        curve = Curve(flags, values, record["result"]["best"][METRIC])
-        found[curve.key] = curve
-    return found
+def curves_of(file, steps, recipe=RECIPE):
+    """Returns the recorded `Curve` of each setting, that of the recipe first.
+
+    Args:
+        file: path of the records.
+        steps: length of the runs that count.
+        recipe: flags, as a shell takes them, that the run of the recipe has, and no other one.
+    """
+    found = [curve for record in read(file).values() if (curve := _curve(record, steps))]
+    first = [curve for curve in found if set(shlex.split(recipe)) <= set(curve.flags.values())]
+    if len(first) != 1:
+        raise ValueError(f"Expected one run of {steps} steps with {recipe} in {file}, found {len(first)}.")
+    return first + [curve for curve in found if curve is not first[0]]
+
+
+def _curve(record, steps):
+    flags = {line.removeprefix("--").partition("=")[0]: line for line in record["flags"]}
+    values = {event["step"]: event[METRIC] for event in record["curve"] if event.get("split") == "validation"}
+    is_one = flags["steps"] == f"--steps={steps}" and flags["seed"] == "--seed=0" and max(values, default=0) == steps
+    return Curve(flags, values, record["result"]["best"][METRIC]) if is_one else None
 
 
 def table(curves, budgets, start, seeds):
@@ -34,34 +46,32 @@ def table(curves, budgets, start, seeds):
 
     Args:
         curves: what `curves_of` returns.
-        budgets: list of budgets, each in lengths of the longest trial.
+        budgets: list of budgets, each in runs to the end.
         start: steps that the start of a process is worth.
         seeds: number of replays of each search.
     """
-    longest = max(max(curve.values) for curve in curves.values())
-    best = max(curve.test for curve in curves.values())
-    rows = []
-    for name, search in SEARCHES.items():
-        cells = [name]
-        for budget in budgets:
-            reached = [search(curves, budget * longest, start, seed).test for seed in range(seeds)]
-            cells.append(f"{100 * statistics.mean(reached):.1f} ± {100 * statistics.pstdev(reached):.1f}")
-        rows.append(cells)
-    rows.append(["the best of all", *[f"{100 * best:.1f}"] * len(budgets)])
-    return markdown(["search", *(f"{budget:g} × {longest:,} steps" for budget in budgets)], rows)
+    steps = [budget * (curves[0].length + start) for budget in budgets]
+    reached = {
+        name: [statistics.mean(search(curves, each, start, seed).test for seed in range(seeds)) for each in steps]
+        for name, search in SEARCHES.items()
+    }
+    reached["the best of all"] = [max(curve.test for curve in curves)] * len(budgets)
+    rows = [[name, *(f"{100 * value:.1f}" for value in values)] for name, values in reached.items()]
+    return markdown([f"of {len(curves)} settings", *(f"time of {budget} runs" for budget in budgets)], rows)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition(":")[0])
-    parser.add_argument("--records", required=True, help="file of --records of the study tuning")
-    parser.add_argument("--budgets", type=float, nargs="+", default=[3, 5, 10, 20], help="in lengths of a trial")
-    parser.add_argument("--start", type=int, default=START, help="steps that the start of a process is worth")
-    parser.add_argument("--seeds", type=int, default=100, help="replays of each search")
+    parser.add_argument("records", nargs="+", help="files of --records of studies")
+    parser.add_argument("--steps", type=int, default=400, help="length of the runs that count")
+    parser.add_argument("--recipe", default=RECIPE, help="flags that tell the recipe's run")
+    parser.add_argument("--budgets", type=int, nargs="+", default=[2, 3, 5, 10, 20], help="in runs to the end")
+    parser.add_argument("--start", type=int, default=20, help="steps that the start of a process is worth")
+    parser.add_argument("--seeds", type=int, default=200, help="replays of each search")
     given = parser.parse_args()
-    curves = curves_of(given.records)
-    if not curves:
-        parser.error(f"--records={given.records} has no run of the study tuning.")
-    print(table(curves, given.budgets, given.start, given.seeds))
+    for file in given.records:
+        curves = curves_of(file, given.steps, given.recipe)
+        print(f"{file}:\n\n{table(curves, given.budgets, given.start, given.seeds)}\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """Learning curves of the settings that `tfdml.tune` chooses among: `python -m benchmarks.study tuning --seeds=0`.
 
 Trains configs/emoji.flags with the recipe for photos and with all that a search may change in it, but for crops and the
-largest images: 72 rows, each evaluated every 50 steps. With --records, the curves are what
-`python -m benchmarks.studies.searchers` replays searches on. docs/emoji.md is about the images; --data_dir says where
-they are.
+largest images: 72 rows, each evaluated every 40 steps. With --records=tuning.jsonl, the curves are what
+`python -m benchmarks.studies.searchers tuning.jsonl --steps=800 --recipe="--loss='n_pair(scale=20.0)'
+--optimizer='adam(learning_rate=0.0003)' --method=multilevel --image_size=128"` replays searches on, among them Optuna's
+own sampler. docs/emoji.md is about the images; --data_dir says where they are.
 """
 
 from benchmarks.studies.columns import BEST_AND_LAST, FINISHED
@@ -13,9 +14,8 @@ from tfdml.run.tuning.space import SPACE, draw
 
 CHOICES = {**{name: SPACE[name] for name in ("loss", "optimizer", "method")}, "image_size": SPACE["image_size"][:2]}
 FLAGS = (*CHOICES, "embedding_size", "initial_embedding")
-EVERY = 50
 FIRST = {name: f"--{name}={value}" for name, value in {**RECIPE, "lr_multipliers": ""}.items()}
-SHARED = ["--patience=0", f"--eval_every={EVERY}", "--eval_unit=steps"]
+SHARED = ["--patience=0", "--eval_every=40", "--eval_unit=steps"]
 RECIPE_ROW = "the recipe"
 CHANGES = {"": {}, **{" ".join(each.values()): each for each in draw(FIRST, [], seed=0, space=CHOICES)}}
 
