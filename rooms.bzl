@@ -25,7 +25,14 @@ ROOMS = {
     # Features to the layer that embeds them.
     "tfdml/heads": ["tfdml/layers", "tfdml/registry"],
     # What happens around the steps of training.
-    "tfdml/callbacks": ["tfdml/evaluation", "tfdml/files", "tfdml/neighbors", "tfdml/registry", "tfdml/runtime"],
+    "tfdml/callbacks": [
+        "tfdml/evaluation",
+        "tfdml/files",
+        "tfdml/layers",
+        "tfdml/neighbors",
+        "tfdml/registry",
+        "tfdml/runtime",
+    ],
     # Batches of a user's own images.
     "tfdml/data": ["pipelines"],
     "tfdml/losses": ["tfdml/callbacks", "tfdml/functional", "tfdml/layers", "tfdml/registry"],

@@ -28,6 +28,7 @@ FITTING = {
     "channels": 4,
     "classes": 4,
     "data_dir": "folder",
+    "dataset": "folder",
     "dims": (2, 4),
     "embedding_size": 8,
     "epochs": 4,
