@@ -92,7 +92,7 @@ def test_what_cannot_go_on_is_refused(tmp_path):
     refused = {
         "--epochs=1": "--epochs=2 there, --epochs=1 now",
         "--steps=50": f"has epochs of {STEPS_PER_EPOCH} steps, and --steps=50 is no multiple of them. Give --steps=60",
-        "--epochs=3 --seed=5": "holds a run with other flags (--seed=0 there, --seed=5 now",
+        "--epochs=3 --seed=5": "other flags (--epochs=2 there, --epochs=3 now; --seed=0 there, --seed=5 now",
         "--epochs=3 --steps_per_epoch=10": "--steps_per_epoch=20 there, --steps_per_epoch=10 now",
     }
     for flags, told in refused.items():

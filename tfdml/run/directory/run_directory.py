@@ -72,7 +72,7 @@ class RunDirectory:
             if len(line.splitlines()) != 1:
                 raise ValueError(f"--{name} has a line break in its value, which flags.txt cannot hold: {line!r}.")
         if self._flags.exists():
-            self._refuse_other_flags(serialized, MAY_CHANGE.union(may_change))
+            self._refuse_other_flags(serialized, set(may_change))
         elif self.path.exists() and (not self.path.is_dir() or self._holds_anything()):
             raise ValueError(f"--run_dir={self.path} exists and is no run of tfdml; give a new or empty folder.")
         nearest = next(folder for folder in (self.path, *self.path.absolute().parents) if folder.exists())
@@ -217,15 +217,15 @@ class RunDirectory:
 
     def _refuse_other_flags(self, serialized, may_change):
         _, saved = self._saved_flags()
-        different = [
-            f"{saved[name]} there, {line} now"
+        different = {
+            name: f"{saved[name]} there, {line} now"
             for name, line in serialized.items()
-            if saved[name] != line and name not in may_change
-        ]
-        if different and self.has_begun():
+            if saved[name] != line and name not in MAY_CHANGE
+        }
+        if different.keys() - may_change and self.has_begun():
             raise ValueError(
-                f"--run_dir={self.path} holds a run with other flags ({'; '.join(different)}). Give the same flags "
-                "to go on with it, or another --run_dir."
+                f"--run_dir={self.path} holds a run with other flags ({'; '.join(different.values())}). Give the same "
+                "flags to go on with it, or another --run_dir."
             )
 
     def _write(self, path, text):

@@ -38,7 +38,7 @@ def going_on(run, settings, serialized):
     if run.result() is None or longer <= earlier:
         return as_given
     # Another run is refused as that, before it is told what would make this one longer.
-    run.check_claim(kept, may_change=LENGTH)
+    run.check_claim(serialized, may_change=LENGTH)
     _check(run, run.complete_result()["step"], earlier, longer, of_epoch)
     return settings, kept, True
 
