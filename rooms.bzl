@@ -40,7 +40,7 @@ ROOMS = {
         "tfdml/registry",
         "tfdml/runtime",
     ],
-    # A run: its directory, from settings to data and devices, training, ensembles.
+    # A run: its directory, from settings to data and devices, training, ensembles, search for settings.
     "tfdml/run": [
         "pipelines",
         "tfdml/backbones",

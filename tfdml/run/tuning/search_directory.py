@@ -11,6 +11,8 @@ from tfdml.run.tuning.search_state import SearchState
 FILE, FORMAT, VERSION = "tune.json", "tfdml search of settings", 1
 # The flag of the time that a search may take.
 TIME = "minutes"
+# Letters of a flag in an error.
+LONGEST = 200
 # What a folder may have before it is a search's: a kill may leave it.
 BESIDE = (LOCK, f".writing-{FILE}")
 
@@ -72,7 +74,7 @@ class SearchDirectory:
 
 def _check_same(path, saved, flags, may_change):
     different = [
-        f"{saved.get(name, 'none')} there, {line} now"
+        f"{' '.join(saved.get(name, 'none').split())[:LONGEST]} there, {line} now"
         for name, line in flags.items()
         if saved.get(name) != line and name not in may_change
     ]
