@@ -47,7 +47,7 @@ ROOMS = {
         "tfdml/registry",
         "tfdml/runtime",
     ],
-    # A run: its directory, from settings to data and devices, training, ensembles; studies of many.
+    # A run: its directory, from settings to data and devices, training, ensembles; studies of many, and searches.
     "tfdml/run": [
         "pipelines",
         "tfdml/backbones",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tfdml.run.tuning.halving import Halving
 from tfdml.run.tuning.plan import EPOCHS, ETA, Cost
-from tfdml.run.tuning.search_directory import Measured, SearchState
+from tfdml.run.tuning.search_state import Measured, SearchState
 
 # Flags that Optuna's sampler chooses for itself, where each combination of their values was recorded.
 CHOSEN = ("loss", "optimizer", "method", "image_size")
@@ -95,7 +95,9 @@ def optuna_search(curves, budget, start, seed, pruner):
     at = min(each for each in curves[0].values if each)
     rungs = [max(at, length // ETA**rung // at * at) for rung in (2, 1, 0)]
     sampler = optuna.samplers.TPESampler(seed=seed)
-    study = optuna.create_study(direction="maximize", sampler=sampler, pruner=pruner(optuna, rungs[0], length))
+    pruner = pruner(optuna, rungs[0], length)
+    # Hyperband divides trials by the name, which would be random.
+    study = optuna.create_study(study_name=f"{seed}", direction="maximize", sampler=sampler, pruner=pruner)
     draw = _sampled(study, curves) or _one_by_one(in_order(curves, seed))
     spent, reached = 0, []
     while spent < budget:

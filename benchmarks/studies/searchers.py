@@ -11,8 +11,8 @@ import shlex
 import statistics
 
 from benchmarks.markdown import markdown
-from benchmarks.studies.records import read
 from benchmarks.studies.replays import SEARCHES, Curve
+from tfdml.run.study.records import read
 
 METRIC = "recall_at_1"
 # What docs/choosing.md says to begin with.

@@ -11,6 +11,9 @@ from tests.fuzz.hostile_texts import any_spec, change_json
 from tests.fuzz.target import JSON, LINES, ZIP, Target
 from tests.run_helpers import straight_run
 from tests.serving_fixtures import SIZE, two_learners
+from tfdml.run.tuning.plan import Cost, Plan
+from tfdml.run.tuning.search_directory import SearchDirectory
+from tfdml.run.tuning.search_state import Measured
 
 IMAGES = [np.full((SIZE, SIZE, 3), 40 * number, np.uint8) for number in range(4)]
 
@@ -77,6 +80,25 @@ def _read_weights(folder):
     return arrays, [weight.numpy().tobytes() for weight in backbone.weights]
 
 
+SEARCH = {"loss": "--loss=triplet", "minutes": "--minutes=30"}
+
+
+def _make_search(folder):
+    with SearchDirectory(folder / "search").claimed(SEARCH) as state:
+        state.seconds, state.metric, state.plan = 12.5, "recall_at_1", Plan((4, 12), 2)
+        state.changes, state.rungs = (
+            [{}, {"loss": "--loss=circle"}, {"image_size": "--image_size=96"}],
+            [[0, 1, 2], [0]],
+        )
+        state.measured, state.failed = [Measured(0, 4, 0.5, [0.4, 0.6], Cost(2.0, 0.1))], {2: "The loss is NaN."}
+        SearchDirectory(folder / "search").write(state)
+
+
+def _read_search(folder):
+    with SearchDirectory(folder / "search").claimed(SEARCH) as state:
+        return repr(state), [each.trial for each in state.ranked()]
+
+
 def _make_specs(folder):
     specs = {
         "transform": "random_resized_crop(size=8, area=(0.5, 1.0))|flip|layer('RandomHue', factor=0.2)",
@@ -130,5 +152,6 @@ TARGETS = {
         _read_weights,
         {"*.caffemodel": damage.ANY, "*.safetensors": (_change_safetensors, *damage.ANY), "*.h5": damage.ANY},
     ),
+    "search": Target(_make_search, _read_search, {"tune.json": JSON}),
     "specs": Target(_make_specs, _read_specs, {"*.spec": (_respelt,)}, named=False),
 }

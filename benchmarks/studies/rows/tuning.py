@@ -7,9 +7,9 @@ largest images: 72 rows, each evaluated every 40 steps. With --records=tuning.js
 own sampler. docs/emoji.md is about the images; --data_dir says where they are.
 """
 
-from benchmarks.studies.columns import BEST_AND_LAST, FINISHED
-from benchmarks.studies.declaration import Study
 from tfdml.console.photos import RECIPE
+from tfdml.run.study.columns import BEST_AND_LAST, FINISHED
+from tfdml.run.study.declaration import Study
 from tfdml.run.tuning.space import SPACE, draw
 
 CHOICES = {**{name: SPACE[name] for name in ("loss", "optimizer", "method")}, "image_size": SPACE["image_size"][:2]}

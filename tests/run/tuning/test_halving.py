@@ -4,10 +4,10 @@ import pytest
 
 from tfdml.run.tuning.halving import Halving, TrialFailed
 from tfdml.run.tuning.plan import Cost
-from tfdml.run.tuning.search_directory import Measured, SearchState
+from tfdml.run.tuning.search_state import Measured, SearchState
 
 EPOCH, LONGEST = 50, 900
-DRAWN = [{"loss": f"--loss={number}"} for number in range(1, 19)]
+DRAWN = [{"loss": f"--loss={number}"} for number in range(1, 41)]
 
 
 class Stub:
@@ -43,7 +43,7 @@ class Silent:
         pass
 
 
-def search(stub, state=None, seconds=900.0, drawn=DRAWN):
+def search(stub, state=None, seconds=1700.0, drawn=DRAWN):
     state = state or SearchState({})
     about = {"drawn": drawn, "epoch": EPOCH, "longest": LONGEST, "progress": Silent(stub)}
     halving = Halving(state, lambda: None, stub, seconds=seconds, clock=lambda: stub.now, **about)
@@ -55,22 +55,22 @@ def test_the_best_go_on_and_the_recipe_beside_them():
     stub = Stub()
     state = search(stub)
     assert stub.trained == [
-        *((number, 100) for number in range(19)),
-        *((number, 300) for number in (0, 18, 17, 16, 15, 14, 13)),
-        *((number, 900) for number in (0, 18, 17)),
+        *((number, 100) for number in range(41)),
+        *((number, 300) for number in (0, *range(40, 27, -1))),
+        *((number, 900) for number in (0, 40, 39, 38, 37)),
     ]
-    assert [(each.trial, each.steps) for each in state.ranked()][:4] == [(18, 900), (17, 900), (0, 900), (16, 300)]
-    assert state.seconds == stub.now <= 900
-    assert "18 for 100 steps, the best 6 for 300 steps, the best 2 for 900 steps: about 13 minutes" in stub.said[0]
+    assert [(each.trial, each.steps) for each in state.ranked()][:4] == [(40, 900), (39, 900), (38, 900), (37, 900)]
+    assert state.seconds == stub.now <= 1700
+    assert "40 for 100 steps, the best 13 for 300 steps, the best 4 for 900 steps: about 26 minutes" in stub.said[0]
 
 
 def test_what_is_bad_at_first_is_out():
     stub = Stub(score=lambda number, steps: number if steps == 100 else -number)
     search(stub)
-    assert [trial for trial, steps in stub.trained if steps > 100] == [0, *range(18, 12, -1), 0, 13, 14]
+    assert [trial for trial, steps in stub.trained if steps > 100] == [0, *range(40, 27, -1), 0, *range(28, 32)]
 
 
-@pytest.mark.parametrize("after", range(0, 29))
+@pytest.mark.parametrize("after", (0, 1, 2, 30, 41, 42, 50, 54, 55, 57, 59))
 def test_a_search_that_was_stopped_goes_on(after):
     """Nothing is trained twice, and the trials are those of a search that was not stopped."""
     whole = Stub()
@@ -87,10 +87,10 @@ def test_a_search_that_was_stopped_goes_on(after):
 
 
 def test_a_trial_that_fails_is_left_out():
-    stub = Stub(fail=(18, 9))
+    stub = Stub(fail=(40, 9))
     state = search(stub)
-    assert state.failed == {9: "the loss is NaN", 18: "the loss is NaN"}
-    assert [trial for trial, steps in stub.trained if steps > 100] == [0, 17, 16, 15, 14, 13, 0, 17]
+    assert state.failed == {9: "the loss is NaN", 40: "the loss is NaN"}
+    assert [trial for trial, steps in stub.trained if steps > 100] == [0, *range(39, 27, -1), 0, *range(39, 35, -1)]
     # It is not tried again.
     stub.fail = ()
     search(stub, state)
@@ -105,13 +105,13 @@ def test_a_recipe_that_fails_ends_the_search():
 def test_what_does_not_fit_into_the_time_is_not_begun():
     """A step of other trials takes four times as long: some are left out, and later rungs have their time."""
     stub = Stub(step=lambda number: 0.4 if number else 0.1)
-    state = search(stub, seconds=900.0)
-    assert state.plan.drawn == 18
+    state = search(stub, seconds=1700.0)
+    assert state.plan.drawn == 40
     first = [trial for trial, steps in stub.trained if steps == 100]
-    assert 1 < len(first) < 19 and state.rungs[0] == first
-    assert (0, 900) in stub.trained and len([trial for trial, steps in stub.trained if steps == 900]) == 2
-    assert state.seconds <= 900
-    assert f"No time is left for {19 - len(first)} of the trials of 100 steps." in stub.said
+    assert 1 < len(first) < 41 and state.rungs[0] == first
+    assert (0, 900) in stub.trained and len([trial for trial, steps in stub.trained if steps == 900]) >= 2
+    assert state.seconds <= 1700
+    assert f"No time is left for {41 - len(first)} of the trials of 100 steps." in stub.said
     before = list(stub.trained)
     search(stub, state)
     assert stub.trained == before

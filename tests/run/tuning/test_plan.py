@@ -32,20 +32,19 @@ def test_what_a_plan_takes():
 def test_more_time_makes_more_trials():
     assert plan(112) == Plan((100, 300), 2)
     assert plan(260) == Plan((100, 300), 7)
-    # Before there is a third rung there are 18.
-    assert plan(860) == Plan((100, 300), 25)
-    assert plan(870) == Plan((100, 300, 900), 18)
-    assert plan(2000).lengths == (100, 300, 900) and plan(2000).drawn > 40
-    counts = [plan(seconds).drawn for seconds in range(870, 4500, 50)]
+    # Before there is a third rung there are 40.
+    assert plan(1640) == Plan((100, 300), 50)
+    assert plan(1660) == Plan((100, 300, 900), 40)
+    counts = [plan(seconds).drawn for seconds in range(1660, 4500, 50)]
     assert counts == sorted(counts) and counts[-1] == 100
 
 
 def test_a_first_rung_is_not_much_shorter_than_the_start_of_a_process():
     """Of 40 seconds, 200 steps of 0.1 seconds are half, and longer ones do not fit into 2,000 steps."""
     slow = Cost(start=20.0, step=0.1)
-    assert plan(2000, slow).lengths == (200, 600, 1800)
-    assert plan(2000, Cost(start=15.0, step=0.1)).lengths == (150, 450, 1350)
-    assert plan(4000, Cost(start=40.0, step=0.1)).lengths == (200, 600, 1800)
+    assert plan(4000, slow).lengths == (200, 600, 1800)
+    assert plan(4000, Cost(start=15.0, step=0.1)).lengths == (150, 450, 1350)
+    assert plan(6000, Cost(start=40.0, step=0.1)).lengths == (200, 600, 1800)
     # Where there is no time for that it is shorter.
     assert plan(200, slow) == Plan((100, 300), 3)
 
@@ -54,7 +53,7 @@ def test_where_all_that_can_be_chosen_fits_trials_are_longer():
     assert plan(1e9) == Plan((200, 600, 1800), 100)
     assert plan(1e9, most=5) == Plan((650, 1950), 5)
     assert plan(1e9, most=1) == Plan((2000,), 1)
-    assert plan(600, most=5) == Plan((450, 1350), 5)
+    assert plan(600, most=5) == Plan((500, 1500), 5)
 
 
 def test_lengths_are_multiples_of_an_epoch_up_to_the_longest():

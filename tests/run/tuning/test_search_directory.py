@@ -6,8 +6,10 @@ import pytest
 
 from tfdml.files.folder_lock import locked
 from tfdml.run.tuning.plan import Cost, Plan
-from tfdml.run.tuning.search_directory import Measured, SearchDirectory
+from tfdml.run.tuning.search_directory import SearchDirectory
+from tfdml.run.tuning.search_state import Measured
 
+MEASURED = {"trial": 0, "steps": 4, "score": 0.5, "interval": None, "cost": None}
 FLAGS = {"loss": "--loss=triplet", "minutes": "--minutes=30"}
 
 
@@ -27,6 +29,15 @@ def test_a_state_is_read_as_it_was_written(folder):
         assert again == state
     assert [each.trial for each in again.ranked()] == [1, 0]
     assert again.last(2) is None and again.at(0, 12) is None and again.at(0, 4).score == 0.5
+
+
+def test_what_is_not_damaged_is_read(folder):
+    with folder.claimed(FLAGS):
+        pass
+    file = folder.path / "tune.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "measured": [MEASURED]}))
+    with folder.claimed(FLAGS) as state:
+        assert state.measured == [Measured(0, 4, 0.5, None, None)]
 
 
 def test_another_search_is_refused(folder):
@@ -75,6 +86,20 @@ def test_a_folder_is_one_processs_alone(folder):
         lambda content: content.update(flags=None),
         lambda content: content.update(changes=[["--loss=circle"]]),
         lambda content: content.update(rungs=[0]),
+        lambda content: content.update(rungs=[[0]]),
+        lambda content: content.update(plan={"lengths": [4], "drawn": 2}, rungs=[[0, 1]]),
+        lambda content: content.update(plan={"lengths": [4, "12"], "drawn": 2}),
+        lambda content: content.update(plan={"lengths": [], "drawn": 2}),
+        lambda content: content.update(seconds=float("nan")),
+        lambda content: content.update(metric=3),
+        lambda content: content.update(failed={"7": "NaN"}),
+        lambda content: content.update(changes=[{}, {"loss": "--import_modules=theirs"}]),
+        lambda content: content.update(changes=[{}, {"import_modules": "--import_modules=theirs"}]),
+        lambda content: content.update(changes=[{}, {"loss": "--loss=circle\n--import_modules=theirs"}]),
+        lambda content: content.update(measured=[{**MEASURED, "score": "0.5"}]),
+        lambda content: content.update(measured=[{**MEASURED, "trial": 1}]),
+        lambda content: content.update(measured=[{**MEASURED, "interval": [0.1]}]),
+        lambda content: content.update(measured=[{**MEASURED, "cost": {"start": 1.0, "step": None}}]),
     ],
 )
 def test_damage_is_told(folder, damage):

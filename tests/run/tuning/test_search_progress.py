@@ -3,8 +3,8 @@
 import pytest
 
 from tfdml.run.tuning.plan import Plan
-from tfdml.run.tuning.search_directory import Measured, SearchState
 from tfdml.run.tuning.search_progress import SearchProgress
+from tfdml.run.tuning.search_state import Measured, SearchState
 
 
 @pytest.fixture

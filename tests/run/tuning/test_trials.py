@@ -17,7 +17,8 @@ from tfdml.run.tuning import trials
 from tfdml.run.tuning.halving import TrialFailed
 from tfdml.run.tuning.plan import Cost
 from tfdml.run.tuning.search import lengths_of
-from tfdml.run.tuning.search_directory import SearchDirectory, SearchState
+from tfdml.run.tuning.search_directory import SearchDirectory
+from tfdml.run.tuning.search_state import SearchState
 from tfdml.run.tuning.trial_process import train_in_process
 from tfdml.run.tuning.trials import Trials, trial_flags
 

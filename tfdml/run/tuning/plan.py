@@ -9,9 +9,10 @@ ETA = 3
 # Epochs of the first rung at least: the first has the time that TensorFlow takes to begin in it.
 EPOCHS = 2
 # Part of the time that is planned: trials differ in what a step takes.
-PLANNED = 0.9
-# Rungs, and the fewest trials beside the first that are worth so many. Many short trials find more than few long ones.
-SHAPES = ((3, 18), (2, 2))
+PLANNED = 0.95
+# Rungs, and the fewest trials beside the first that are worth so many: `python -m benchmarks.studies.searchers` finds
+# more by many short trials than by few long ones.
+SHAPES = ((3, 40), (2, 2))
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,7 +6,7 @@ from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.tuning.halving import TrialFailed
 from tfdml.run.tuning.plan import Cost
-from tfdml.run.tuning.search_directory import Measured
+from tfdml.run.tuning.search_state import Measured
 from tfdml.run.tuning.trial_process import train_in_process
 
 # Evaluation is at the end of a rung, whose length changes, while this flag may not.
