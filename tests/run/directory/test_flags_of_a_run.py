@@ -26,6 +26,7 @@ OTHER_VALUES = {
     "meta_classes_of": "images",
     "ema": "0.999",
     "embedding_size": "7",
+    "initial_embedding": "pca",
     "image_size": "31x17",
     "train_transform": "random_resized_crop(area=(0.2, 1.0))|flip",
     "test_transform": "warp",

@@ -3,6 +3,8 @@
 import itertools
 import random
 
+from tfdml.console.photos import RECIPE
+
 # Proxies begin at random, and have to learn faster than a pretrained network.
 FASTER = {"lr_multipliers": "loss=100"}
 # Flag to its alternatives, each with the other flags that it needs.
@@ -16,7 +18,7 @@ SPACE = {
         {"loss": "soft_triple(per_class=2, scale=10.0)", **FASTER},
     ],
     "optimizer": [{"optimizer": f"adam(learning_rate={rate})"} for rate in ("0.0001", "0.0003", "0.001")],
-    "method": [{"method": method} for method in ("multilevel", "single")],
+    "method": [{"method": method} for method in (RECIPE["method"], "single")],
     "image_size": [{"image_size": side} for side in (96, 128, 160)],
     "train_transform": [
         {"train_transform": f"random_resized_crop(area=({smallest}, 1.0))|flip"} for smallest in (0.3, 0.5, 0.8)
