@@ -17,6 +17,9 @@ from tfdml.registry.annotations import StepCounter, Verbosity
 from tfdml.runtime.keras_internals import layers_of
 
 KINDS = ("pca", "pca_whitened")
+# The part of the mean variance of the components that whitening adds to each, so that what hardly varies, and in a few
+# images by chance, does not count as much as all else.
+SHRINKAGE = 0.1
 
 
 class InitialEmbedding(keras.callbacks.Callback):
@@ -31,7 +34,8 @@ class InitialEmbedding(keras.callbacks.Callback):
 
     Args:
         images: training images, preprocessed as in evaluation: batches or an array. Some thousand tell enough.
-        kind: `pca`, or `pca_whitened`: all components have the same variance.
+        kind: `pca`, or `pca_whitened`: components of variance v are divided by sqrt(v + m / 10), m the mean variance of
+            all, so that all but the smallest have about the same variance.
         count: number of images; None: all of `images`.
         step: function that returns the number of steps taken; None: the optimizer's `iterations`.
         verbose: verbosity of the pass over the images, see `tfdml.evaluation.embedder.Embedder`.
@@ -84,9 +88,12 @@ class InitialEmbedding(keras.callbacks.Callback):
         known = part.components < len(deviations)
         if not known.any():
             raise ValueError(f"{len(features)} training images have all the same features, which have no components.")
-        scales = 1 / deviations if self.kind == "pca_whitened" else np.ones_like(deviations)
+        taken = part.components[known]
         kernel = before.copy()
-        kernel[:, known] = (directions * scales)[:, part.components[known]]
+        kernel[:, known] = directions[:, taken]
+        if self.kind == "pca_whitened":
+            variances = np.square(deviations[taken])
+            kernel[:, known] /= np.sqrt(variances + SHRINKAGE * variances.mean())
         # The others vary as the last component does.
         smallest = (features @ kernel[:, known]).std(axis=0).min()
         others = (features @ before[:, ~known]).std(axis=0)

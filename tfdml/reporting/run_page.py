@@ -61,7 +61,7 @@ def state(record):
         best = record.result["best"]
         chosen = f"It was selected on {best['selected_on']} by {page.titled(best['selected_by'])}."
         complete = f"Complete: {record.step:,} steps{took}. The model shown is the best, of step {best['step']:,}."
-        return " ".join(filter(None, [told(record.result), complete, chosen]))
+        return " ".join(filter(None, [told(record.result, record.settings), complete, chosen]))
     steps = record.steps()
     of = f" of {steps:,}" if steps else ""
     going = "The run is still going on" if record.is_training() else "The run is not complete, and no process trains it"

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tfdml.console.settings import Settings
 from tfdml.evaluation.scores import Scores
 from tfdml.run.training.gain import gain_of, told
 
@@ -28,17 +29,17 @@ def test_what_is_won_in_every_class_is_certain():
         "difference": 0.5,
         "interval": [0.5, 0.5],
     }
-    assert told(found) == (
+    assert told(found, Settings()) == (
         "Training won 50.0 points of recall_at_1 over the pretrained features (95% interval 50.0 to 50.0)."
     )
 
 
 @pytest.mark.parametrize("after, step", [(0.5, 0), (0.25, 10)])
 def test_what_is_not_certain_comes_with_advice(after, step):
-    sentences = told(result(0.5, after, step))
+    sentences = told(result(0.5, after, step), Settings())
     assert f"recall_at_1 is {100 * after - 50:+.1f} points beside" in sentences
     assert ("The best model is the untrained one." in sentences) == (step == 0)
-    assert all(flag in sentences for flag in ("--method=", "--optimizer=", "--image_size"))
+    assert all(flag in sentences for flag in ("--method=", "--optimizer=", "--lr_multipliers"))
 
 
 def test_a_metric_of_queries_stands_in_for_one_that_is_none():
@@ -49,4 +50,10 @@ def test_nothing_to_tell():
     assert gain_of(scores(0.5), scores(0.5), LABELS * 0, "recall_at_1") is None
     nothing = Scores({"nmi": 0.5})
     assert gain_of(nothing, nothing, LABELS, "nmi") is None
-    assert told({"gain": None}) == told({}) == ""
+    assert told({"gain": None}, Settings()) == told({}, Settings()) == ""
+
+
+def test_what_was_tried_is_not_advised():
+    tried = Settings().replace(method="multilevel(auxiliary=())", image_size=224, lr_multipliers=["backbone=0.1"])
+    assert "Try a lower learning rate, --optimizer='adam(learning_rate=0.0001)'." in told(result(0.5, 0.5), tried)
+    assert told(result(0.5, 0.5), tried.replace(optimizer="adam(learning_rate=0.0001)")).endswith("0.0).")

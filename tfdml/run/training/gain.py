@@ -4,11 +4,14 @@ import numpy as np
 
 from tfdml.evaluation.bootstrap import bootstrap_intervals
 
-# What to try where training has won nothing.
+# What to try where training has won nothing, and what a flag says that has tried it.
 ADVICE = (
-    "Try embeddings of several depths, --method=multilevel, another learning rate, such as "
-    "--optimizer='adam(learning_rate=0.0003)', or larger images, --image_size."
+    ("method", "multilevel", "embeddings of several depths, --method='multilevel(auxiliary=())'"),
+    ("optimizer", "0.0001", "a lower learning rate, --optimizer='adam(learning_rate=0.0001)'"),
+    ("lr_multipliers", "backbone", "a backbone that learns more slowly, --lr_multipliers=backbone=0.1"),
+    ("image_size", "224", "larger images, --image_size=224"),
 )
+TRIED_AT_ONCE = 3
 
 
 def gain_of(features, best, labels, metric):
@@ -33,11 +36,12 @@ def gain_of(features, best, labels, metric):
     return {"metric": name, **about, "difference": about["best"] - about["features"], "interval": interval}
 
 
-def told(result):
+def told(result, settings):
     """Returns sentences about the gain in a result, and what to try where there is none for sure; empty without one.
 
     Args:
         result: what `result.json` holds.
+        settings: `Settings` of the run.
     """
     gain = result.get("gain")
     if not gain:
@@ -49,5 +53,11 @@ def told(result):
     kept = " The best model is the untrained one." if result["best"]["step"] == 0 else ""
     return (
         f"Training did not win anything for sure: {name} is {won:+.1f} points beside the pretrained features "
-        f"({interval}).{kept} {ADVICE}"
+        f"({interval}).{kept}{_advice(settings.values())}"
     )
+
+
+def _advice(values):
+    """Returns a sentence with the first things that flags have not tried; empty where they have tried all."""
+    left = [text for name, tried, text in ADVICE if tried not in str(values[name])][:TRIED_AT_ONCE]
+    return f" Try {', or '.join([', '.join(left[:-1]), left[-1]] if left[1:] else left)}." if left else ""

@@ -187,7 +187,7 @@ def print_result(result, run):
         final = f"final (step {result['step']})"
         before = {name: scores[name] for name in ("features", "untrained") if name in scores}
         print_table(title, {**before, best: scores["best"], final: scores["metrics"]})
-    if gain := told(result):
+    if gain := told(result, run.settings()):
         print(f"\n{gain}")
     print(f"\nRun directory: {run.path}")
 
