@@ -7,7 +7,7 @@ RECIPE = {
     "backbone": "keras_applications(name='MobileNetV2')",
     "initial_weights": "imagenet",
     "image_size": 128,
-    "method": "multilevel(auxiliary=())",
+    "method": "multilevel",
     "embedding_size": 384,
     "initial_embedding": "auto",
     "loss": "n_pair(scale=20.0)",

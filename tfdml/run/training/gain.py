@@ -6,7 +6,7 @@ from tfdml.evaluation.bootstrap import bootstrap_intervals
 
 # What to try where training has won nothing, and what a flag says that has tried it.
 ADVICE = (
-    ("method", "multilevel", "embeddings of several depths, --method='multilevel(auxiliary=())'"),
+    ("method", "multilevel", "embeddings of several depths, --method=multilevel"),
     ("optimizer", "0.0001", "a lower learning rate, --optimizer='adam(learning_rate=0.0001)'"),
     ("lr_multipliers", "backbone", "a backbone that learns more slowly, --lr_multipliers=backbone=0.1"),
     ("image_size", "224", "larger images, --image_size=224"),

@@ -1,0 +1,66 @@
+"""Recall@1 of embeddings before any training: `python -m benchmarks.studies.first_embedding --data_dir=photos`.
+
+Pools the features of a pretrained backbone, fits principal components to four fifths of the training classes of a
+folder, and measures the others, in eight divisions: the features as they are, their components, and components that
+are whitened with a part of the mean variance added to each, 0.1 of which is what `pca_whitened` adds. Prints a row of a
+Markdown table, in percent. The test classes are not looked at.
+"""
+
+import argparse
+
+import keras
+import numpy as np
+
+from benchmarks.markdown import markdown
+from pipelines.build import evaluation_batches
+from pipelines.datasets import load
+from pipelines.preprocessing import Preprocessing
+from pipelines.preprocessor import Preprocessor
+from tfdml import registry
+from tfdml.evaluation import Embedder, evaluate
+from tfdml.neighbors.principal_components import principal_components
+from tfdml.run.directory.models_on_disk import load_weights
+
+DIVISIONS, HELD_OUT = 8, 0.2
+SHRINKAGES = (0.0, 0.03, 0.1, 0.3, 1.0)
+
+
+def pooled_features(given):
+    """Features `[N, c]` of the training images, averaged over positions, and their classes `[N]`."""
+    backbone = registry.create("backbone", given.backbone)
+    load_weights(backbone, given.initial_weights)
+    split = load(given.dataset, data_dir=given.data_dir).train
+    pooled = keras.Model(backbone.input, keras.layers.GlobalAveragePooling2D()(backbone.output))
+    prepare = Preprocessor.of(Preprocessing.of(backbone, given.image_size))
+    return Embedder(pooled)(evaluation_batches(split, prepare, batch_size=128), len(split)), split.labels
+
+
+def recalls(features, labels, dims, seed):
+    """Recall@1 of each way to embed, on held-out classes of one division."""
+    classes = np.random.default_rng(seed).permutation(np.unique(labels))
+    # With one class alone every neighbor is right.
+    held_out = np.isin(labels, classes[: max(3, round(HELD_OUT * len(classes)))])
+    mean, directions, deviations = principal_components(features[~held_out], dims)
+    components, variances = (features[held_out] - mean) @ directions, np.square(deviations)
+    whitened = [components / np.sqrt(variances + shrinkage * variances.mean()) for shrinkage in SHRINKAGES]
+    embedded = [features[held_out], components, *whitened]
+    return [evaluate(each.astype(np.float32), labels[held_out])["recall_at_1"] for each in embedded]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data_dir", required=True, help="folder of photos")
+    parser.add_argument("--dataset", default="folder(test_classes=0.3)", help="its spec")
+    parser.add_argument("--backbone", default="keras_applications(name='MobileNetV2')", help="spec")
+    parser.add_argument("--initial_weights", default="imagenet", help="of the backbone")
+    parser.add_argument("--image_size", type=int, default=96, help="side of the images, pixels")
+    parser.add_argument("--dims", type=int, default=128, help="number of components")
+    given = parser.parse_args()
+    features, labels = pooled_features(given)
+    found = 100 * np.mean([recalls(features, labels, given.dims, seed) for seed in range(DIVISIONS)], axis=0)
+    heads = ["images", "features", "components", *(f"whitened, {shrinkage:g}" for shrinkage in SHRINKAGES)]
+    print(markdown(heads, [[f"{len(labels):,}", *(f"{each:.1f}" for each in found)]]))
+
+
+if __name__ == "__main__":
+    main()
