@@ -110,6 +110,17 @@ def test_it_comes_back_from_a_file_without_its_preset(hub, tmp_path):
     np.testing.assert_array_equal(tail(trunk(IMAGES)), again.backbone(IMAGES))
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_without_a_pyramid_methods_choose_among_stages(named):
+    images = keras.Input((None, None, 3), name="images")
+    first = keras.layers.Conv2D(4, 3, strides=2)(images)
+    network = keras.Model({"images": images} if named else images, keras.layers.Conv2D(4, 3, strides=2)(first))
+    backbone = Borrowed(network, "keras_hub", PREPROCESSING)
+    assert list(backbone.endpoints) == ["output"] and backbone.stage_endpoints["stage1"] is first
+    assert (backbone.method_default("branch"), backbone.method_default("levels")) == ("stage1", ("stage1", "stage2"))
+    assert Borrowed(Pyramid(), "keras_hub", PREPROCESSING).method_default("branch") == "P2"
+
+
 @pytest.mark.parametrize("package, extra", [("keras_hub", "hub"), ("keras_cv", "keras-cv")])
 def test_a_missing_package_names_the_extra(package, extra, monkeypatch, hub, tmp_path):
     backbone = Borrowed(Pyramid(), "keras_hub", PREPROCESSING)
