@@ -61,8 +61,8 @@ def leads(state, folder, changes):
 
 
 def _lead(name, other, winner, metric, folder, changes):
-    runs = ([str(folder.trial(each.trial))] for each in (other, winner))
-    found = compare_runs(*runs, metrics=[metric], bootstrap="classes", changes=changes)["metrics"][metric]
+    runs = [[str(folder.trial(each.trial))] for each in (other, winner)]
+    found = compare_runs(runs, metrics=[metric], bootstrap="classes", changes=changes)["metrics"][metric]
     return Lead(name, found["difference"], found["interval"], found["better"] == "b")
 
 
