@@ -35,8 +35,8 @@ def compared(monkeypatch):
     """Comparisons of runs that were asked for, and gave intervals that contain 0 for all but the first."""
     asked = []
 
-    def compare(first, second, **about):
-        asked.append((first, second))
+    def compare(groups, **about):
+        asked.append(tuple(groups))
         interval, better = ([0.05, 0.2], "b") if len(asked) == 1 else ([-0.1, 0.2], None)
         return {"metrics": {"recall_at_1": {"difference": 0.125, "interval": interval, "better": better}}}
 
