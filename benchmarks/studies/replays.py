@@ -128,7 +128,7 @@ def _sampled(study, curves):
 
 
 def _train_and_prune(trial, curve, rungs, spent, budget):
-    """What is spent after a trial, and its value; None where it was pruned, or the budget is spent."""
+    """Trains a trial; returns the steps spent so far and its value, None if it was pruned or the budget is spent."""
     before = 0
     for place, length in enumerate(rungs):
         spent, before = spent + length - before, length

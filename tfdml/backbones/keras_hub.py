@@ -6,7 +6,7 @@ import numpy as np
 
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
 from tfdml.registry.arguments import Text
-from tfdml.registry.image_sizes import ImageSize, sides_of
+from tfdml.registry.image_sizes import ImageSize, saved_size, sides_of
 from tfdml.registry.parts import register
 
 
@@ -39,6 +39,5 @@ def _preprocessing(network, converter):
     # The network's own size first, because it refuses any other.
     own = network.inputs[0].shape[1:3]
     height, width = own if all(own) else converter.image_size or (224, 224)
-    # As a file has it.
-    size = height if height == width else [height, width]
+    size = saved_size(height, width)
     return {"mean": (0.0 - offset / scale).tolist(), "std": (1 / scale).tolist(), "image_size": size}

@@ -30,10 +30,10 @@ def complete(values, *, any_dataset=False):
     Returns:
         Texts `--name=value` of the flags that were given values.
     """
-    root = Path(values["data_dir"].value)
-    if not root.is_dir() or not values["data_dir"].value or (values["dataset"].present and not any_dataset):
+    given = values["data_dir"].value
+    if not given or not Path(given).is_dir() or (values["dataset"].present and not any_dataset):
         return []
-    missing = {name: value for name, value in _recipe(root).items() if not values[name].present}
+    missing = {name: value for name, value in _recipe(Path(given)).items() if not values[name].present}
     for name, value in missing.items():
         values[name].value = value
     return [values[name].serialize() for name in missing]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-# The part of the largest deviation below which there is none.
+# Deviations below this part of the largest are what rounding leaves of none.
 SMALLEST = 1e-6
 
 

@@ -24,6 +24,11 @@ def sides_of(size: int | tuple[int, int]) -> Sides:
     return Sides(size, size) if isinstance(size, int) else Sides(*size)
 
 
+def saved_size(height: int, width: int) -> int | list[int]:
+    """Returns a size as files have it: the side of a square, or a list of height and width."""
+    return height if height == width else [height, width]
+
+
 def _read(value):
     if not isinstance(value, list | tuple):
         return SIDE.read(value)

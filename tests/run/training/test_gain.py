@@ -1,4 +1,4 @@
-"""What training won over the pretrained features, and how it is told."""
+"""The gain of training over the pretrained features, and how it is told."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What a search tells in the end."""
+"""The last lines of a search."""
 
 import pytest
 

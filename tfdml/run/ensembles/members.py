@@ -6,16 +6,13 @@ import sys
 import numpy as np
 
 from tfdml.console import flags
-from tfdml.console.command import STOPPED_STATUS
-from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.ensemble_directory import EnsembleDirectory
 from tfdml.run.ensembles.joining import join, print_ensemble
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.loggers.choice import check_client, log_result
 from tfdml.run.training.run_training import train
-from tfdml.run.training.stop_request import StopRequest
+from tfdml.run.training.training_process import ERROR, status_of_training
 
-ERROR = "Error: "
 AGAIN = "Give the same command with --member={number} to train it alone, or without to train all that are missing."
 
 
@@ -138,22 +135,18 @@ def run_member(arguments):
     Args:
         arguments: flags of `tfdml.train`.
     """
-    last, processes = "", []
-    # From a terminal Ctrl-C reaches it, too; SIGTERM beside it does no harm, where one more Ctrl-C would interrupt it.
-    with StopRequest(tell=lambda: [process.terminate() for process in processes]) as stop:
-        command = [sys.executable, "-m", "tfdml.train", *arguments]
-        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace") as process:
-            processes.append(process)
-            if stop.requested:
-                process.terminate()
-            for line in process.stderr:
-                last = line.strip() or last
-                # Its error is printed with the name of the member.
-                if not line.startswith(ERROR):
-                    sys.stderr.write(line)
-    status = process.returncode
-    if stop.requested or status == STOPPED_STATUS:
-        raise TrainingStopped("The ensemble stopped with this member.")
+    last = ""
+
+    def follow(process):
+        nonlocal last
+        for line in process.stderr:
+            last = line.strip() or last
+            # Its error is printed with the name of the member.
+            if not line.startswith(ERROR):
+                sys.stderr.write(line)
+
+    streams = {"stderr": subprocess.PIPE, "text": True, "errors": "replace"}
+    status = status_of_training(arguments, follow, "The ensemble stopped with this member.", **streams)
     if not status:
         return None
     return last.removeprefix(ERROR) if status > 0 and last else f"It ended by signal {-status}."

@@ -1,4 +1,4 @@
-"""What stands in the cells of tables: text for people, numbers for programs.
+"""Cells of tables: text for people, numbers for programs.
 
 A cell is a text, a number, or an object with `text()` and `numbers()`.
 """

@@ -12,7 +12,7 @@ from tfdml.run.study.searches import Search, search
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the rows of a study came to.
+    """The results of a study.
 
     Args:
         study: the `Study`.

@@ -1,4 +1,4 @@
-"""What training has won over the features of the pretrained network."""
+"""The gain of training over the features of the pretrained network."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ ADVICE = (
     ("lr_multipliers", "backbone", "a backbone that learns more slowly, --lr_multipliers=backbone=0.1"),
     ("image_size", "224", "larger images, --image_size=224"),
 )
-TRIED_AT_ONCE = 3
+ADVISED = 3
 
 
 def gain_of(features, best, labels, metric):
@@ -59,5 +59,5 @@ def told(result, settings):
 
 def _advice(values):
     """Returns a sentence with the first things that flags have not tried; empty where they have tried all."""
-    left = [text for name, tried, text in ADVICE if tried not in str(values[name])][:TRIED_AT_ONCE]
+    left = [text for name, tried, text in ADVICE if tried not in str(values[name])][:ADVISED]
     return f" Try {', or '.join([', '.join(left[:-1]), left[-1]] if left[1:] else left)}." if left else ""

@@ -3,6 +3,7 @@
 import keras
 
 from tfdml.backbones.borrowed import Borrowed
+from tfdml.registry.image_sizes import saved_size
 
 # Layers of Keras that scale pixels: a network that begins with one takes pixels from 0 to 255.
 SCALING = (keras.layers.Rescaling, keras.layers.Normalization)
@@ -41,9 +42,7 @@ def _scaling(network):
     height, width = network.input_shape[1:3]
     if not (height and width):
         raise ValueError("it does not say for images of which size it is")
-    # As a file has it.
-    size = height if height == width else [height, width]
-    return {"mean": (0.0,) * 3, "std": (1.0,) * 3, "channels": "rgb", "image_size": size}
+    return {"mean": (0.0,) * 3, "std": (1.0,) * 3, "channels": "rgb", "image_size": saved_size(height, width)}
 
 
 def _scaling_of(preprocessing):

@@ -51,8 +51,8 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
     else:
         watched = {selected_on: _watched(experiment, model, evaluation, step)}
         if pretrained:
-            of_watched = _features(experiment, begun, experiment.splits.evaluation)
-            watched[selected_on]["features"] = of_watched.summary()
+            split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
+            watched[selected_on]["features"] = _features(experiment, begun, split, metrics).summary()
         chosen = begun
         for initial in initial_embedding(experiment, chosen):
             initial.apply(chosen)
@@ -82,11 +82,11 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
     }
 
 
-def _features(experiment, model, split):
-    """Returns the `Scores` of the pooled features of a model's backbone."""
+def _features(experiment, model, split, metrics=None):
+    """Returns the `Scores` of the pooled features of a model's backbone; `metrics` as of `Experiment.measure`."""
     with experiment.strategy.scope():
         features = Features(model.backbone)
-    return experiment.scores(experiment.embed(features, split), split)
+    return experiment.scores(experiment.embed(features, split), split, metrics)
 
 
 def _intervals(scores, labels):

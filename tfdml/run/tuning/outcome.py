@@ -1,4 +1,4 @@
-"""What a search has found: a table, the flags that won, and how sure that is."""
+"""The outcome of a search: a table, the flags that won, and how sure that is."""
 
 import dataclasses
 

@@ -17,7 +17,7 @@ SHAPES = ((3, 40), (2, 2))
 
 @dataclasses.dataclass(frozen=True)
 class Cost:
-    """What a trial takes.
+    """The time of a trial.
 
     Args:
         start: seconds of a process beside its steps: imports, the dataset, evaluation.

@@ -1,4 +1,4 @@
-"""What a search has come to so far."""
+"""The state of a search, which goes on from it."""
 
 import dataclasses
 import math
@@ -12,7 +12,7 @@ NAMES = {name for choices in SPACE.values() for choice in choices for name in ch
 
 @dataclasses.dataclass(frozen=True)
 class Measured:
-    """What a trial has come to at the end of a rung.
+    """The score of a trial at the end of a rung.
 
     Args:
         trial: number of the trial, from 0.
@@ -31,7 +31,7 @@ class Measured:
 
 @dataclasses.dataclass
 class SearchState:
-    """What `tune.json` says.
+    """The content of `tune.json`.
 
     Args:
         flags: flags of the first trial and of the search, `{name: "--name=value"}`: they tell it from others.

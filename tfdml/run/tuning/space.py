@@ -1,4 +1,4 @@
-"""The settings that a search tries: what docs/choosing.md names."""
+"""The settings that a search tries, those of docs/choosing.md."""
 
 import itertools
 import random

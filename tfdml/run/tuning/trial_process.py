@@ -1,13 +1,9 @@
 """Trains a trial in a process of its own."""
 
 import subprocess
-import sys
 
-from tfdml.console.command import STOPPED_STATUS
-from tfdml.console.training_stopped import TrainingStopped
-from tfdml.run.training.stop_request import StopRequest
+from tfdml.run.training.training_process import ERROR, status_of_training
 
-ERROR = "Error: "
 # Seconds after which the time that a search has taken is saved.
 TICK = 5.0
 
@@ -21,18 +17,15 @@ def train_in_process(arguments, log, tick, every=TICK):
         tick: function without arguments that is called while it trains.
         every: seconds from one call to the next.
     """
-    processes = []
-    with open(log, "ab") as output, StopRequest(tell=lambda: [each.terminate() for each in processes]) as stop:
-        command = [sys.executable, "-m", "tfdml.train", *arguments]
-        with subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT) as process:
-            processes.append(process)
-            if stop.requested:
-                process.terminate()
-            while _runs(process, every):
-                tick()
-    if stop.requested or process.returncode == STOPPED_STATUS:
-        raise TrainingStopped("The search stopped with this trial.")
-    return _reason(process.returncode, log) if process.returncode else None
+
+    def follow(process):
+        while _runs(process, every):
+            tick()
+
+    with open(log, "ab") as output:
+        streams = {"stdout": output, "stderr": subprocess.STDOUT}
+        status = status_of_training(arguments, follow, "The search stopped with this trial.", **streams)
+    return _reason(status, log) if status else None
 
 
 def _runs(process, seconds):
