@@ -10,10 +10,12 @@ from tests.commands import run
 from tests.run_helpers import result, train_flags
 from tfdml.callbacks import InitialEmbedding, RetrievalEvaluation, WeightAverage
 from tfdml.evaluation.metrics.unit_length import unit_length
+from tfdml.neighbors.linear_discriminants import linear_discriminants
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.training.gain import told
 
 ROWS, WIDTH = 60, 12
+LABELS = np.arange(ROWS) // 10
 
 
 @pytest.fixture
@@ -29,7 +31,7 @@ def backbone():
 
 def begun(model, images, kind):
     model(images[:1])
-    InitialEmbedding(images, kind).apply(model)
+    InitialEmbedding(images, LABELS, kind=kind).apply(model)
     return model.predict(images, verbose=0)
 
 
@@ -54,6 +56,40 @@ def test_one_embedding(images, kind):
     features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
     expected = components(features, np.arange(5), whiten=kind == "pca_whitened")
     np.testing.assert_allclose(cosines(found), cosines(expected), atol=1e-4)
+
+
+def discriminants(features, places):
+    return (features - features.mean(axis=0)) @ linear_discriminants(features, LABELS, WIDTH)[:, places]
+
+
+def test_discriminants(images):
+    model = tfdml.Single(backbone(), embedding_size=5)
+    found = begun(model, images, "lda")
+    features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
+    np.testing.assert_allclose(cosines(found), cosines(discriminants(features, np.arange(5))), atol=1e-4)
+
+
+def test_learners_share_discriminants_out(images):
+    model = tfdml.DivideAndConquer(backbone(), embedding_size=8, learners=2)
+    begun(model, images, "lda")
+    learners = model(images, merged=False).numpy()
+    features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
+    for k in range(2):
+        expected = discriminants(features, np.arange(k, 8, 2))
+        np.testing.assert_allclose(cosines(learners[:, k]), cosines(expected), atol=1e-4)
+
+
+def test_an_image_of_several_learners_has_its_class(images):
+    model = tfdml.AttentionEnsemble(backbone(), embedding_size=8, learners=2, branch="stage1", attention_depth=1)
+    begun(model, images, "lda")
+    features = model.learner_features(images)
+    seen = model.seconds[0](tf.reshape(features, (-1, *features.shape[2:]))).numpy().mean(axis=(1, 2))
+    kernel = linear_discriminants(seen, LABELS.repeat(2), 4)
+    rows = unit_length((seen - seen.mean(axis=0)) @ kernel).reshape(ROWS, 2, 4)
+    found = model(images, merged=False).numpy()
+    np.testing.assert_allclose(
+        np.einsum("ikd,jkd->ijk", found, found), np.einsum("ikd,jkd->ijk", rows, rows), atol=1e-4
+    )
 
 
 def test_weights_are_as_large_as_before(images):
@@ -107,7 +143,7 @@ def test_dimensions_beyond_the_features_stay_random(images):
     model = tfdml.Single(backbone(), embedding_size=8)
     model(images[:1])
     before = model.head.projection.kernel.numpy()
-    InitialEmbedding(images[:6], "pca_whitened").apply(model)
+    InitialEmbedding(images[:6], kind="pca_whitened").apply(model)
     kernel = model.head.projection.kernel.numpy()
     ratios = kernel[:, 5:] / before[:, 5:]
     np.testing.assert_allclose(ratios, ratios[:1].repeat(len(ratios), axis=0), rtol=1e-4)
@@ -117,13 +153,12 @@ def test_dimensions_beyond_the_features_stay_random(images):
 
 
 def test_training_begins_with_it_and_goes_on_without(images):
-    labels = np.arange(ROWS) // 10
     model = tfdml.Single(backbone(), embedding_size=5, freeze_batch_norm="statistics")
     model(images[:1])
     model.compile(keras.optimizers.SGD(0.0), loss="triplet")
-    average, evaluation = WeightAverage(0.9), RetrievalEvaluation(images, labels)
+    average, evaluation = WeightAverage(0.9), RetrievalEvaluation(images, LABELS)
     average.make(model)
-    model.fit(images, labels, batch_size=30, verbose=0, callbacks=[InitialEmbedding(images), average, evaluation])
+    model.fit(images, LABELS, batch_size=30, verbose=0, callbacks=[InitialEmbedding(images), average, evaluation])
     begins = model.head.projection.kernel.numpy()
     other = tfdml.Single(model.backbone, embedding_size=5)
     np.testing.assert_allclose(
@@ -132,7 +167,7 @@ def test_training_begins_with_it_and_goes_on_without(images):
     with average.applied():
         np.testing.assert_array_equal(model.head.projection.kernel, begins)
     model.head.projection.kernel.assign(begins * 2 + 1)
-    model.fit(images, labels, batch_size=30, verbose=0, callbacks=[InitialEmbedding(images)])
+    model.fit(images, LABELS, batch_size=30, verbose=0, callbacks=[InitialEmbedding(images)])
     np.testing.assert_array_equal(model.head.projection.kernel, begins * 2 + 1)
 
 
@@ -147,8 +182,10 @@ def test_the_same_under_a_strategy(images):
 
 
 def test_what_does_not_fit_is_told(images):
-    with pytest.raises(ValueError, match="kind to be one of pca, pca_whitened; received 'ica'"):
-        InitialEmbedding(images, "ica")
+    with pytest.raises(ValueError, match="kind to be one of pca, pca_whitened, lda; received 'ica'"):
+        InitialEmbedding(images, kind="ica")
+    with pytest.raises(ValueError, match="tells classes apart: give the labels"):
+        InitialEmbedding(images, kind="lda")
     with pytest.raises(ValueError, match="needs a model with weights"):
         InitialEmbedding(images).apply(tfdml.Single(backbone(), embedding_size=5))
     features = tfdml.methods.Features(backbone())
@@ -174,7 +211,7 @@ def test_a_run_tells_what_it_won(tmp_path):
         "--steps_per_epoch=2",
     ]
     done = run("tfdml.train", *train_flags(tmp_path / "run", *flags))
-    assert "--initial_embedding=pca_whitened" in done.stdout, done.stderr
+    assert "--initial_embedding=lda" in done.stdout, done.stderr
     found = result(tmp_path / "run")
     assert found["features"].keys() == found["untrained"].keys() == found["metrics"].keys()
     assert found["untrained"] == found["metrics"] == {name: found["best"][name] for name in found["metrics"]}

@@ -24,7 +24,7 @@ evaluation = callbacks.RetrievalEvaluation(
     on_evaluation=lambda step, metrics, is_best, seconds: print(step, metrics["recall_at_1"], is_best, seconds),
     average=average,
 )
-initial = callbacks.InitialEmbedding(images, "pca", count=64, verbose=1)
+initial = callbacks.InitialEmbedding(images, labels, kind="lda", count=64, verbose=1)
 initial.apply(model)
 batches = tfdml.data.in_order(images, transform=None)
 proxies = callbacks.ImageProxies(batches, labels, seed=1, count=64)

@@ -1,4 +1,4 @@
-"""`InitialEmbedding`: training begins with principal components of the features."""
+"""`InitialEmbedding`: training begins with the directions in which features tell images apart."""
 
 import contextlib
 import dataclasses
@@ -12,31 +12,35 @@ from tfdml.callbacks.steps_taken import steps_taken
 from tfdml.evaluation.embedder import Embedder, ImageBatches
 from tfdml.layers.feature_embedding import FeatureEmbedding
 from tfdml.neighbors.clustering import check_finite
+from tfdml.neighbors.linear_discriminants import linear_discriminants
 from tfdml.neighbors.principal_components import principal_components
-from tfdml.registry.annotations import StepCounter, Verbosity
+from tfdml.registry.annotations import Labels, StepCounter, Verbosity
 from tfdml.runtime.keras_internals import layers_of
 
-KINDS = ("pca", "pca_whitened")
+KINDS = ("pca", "pca_whitened", "lda")
 # The part of the mean variance of the components that whitening adds to each, so that what hardly varies, and in a few
 # images by chance, does not count as much as all else.
 SHRINKAGE = 0.1
 
 
 class InitialEmbedding(keras.callbacks.Callback):
-    """Gives the linear layers of an embedding the principal components of the features, before the first step.
+    """Gives the linear layers of an embedding principal components or discriminants of features, before the first step.
 
     The untrained model then embeds images as the pretrained network tells them apart, in place of random directions.
-    Several heads on the same features share the components out in turns, so that each learner has others; each level
+    Several heads on the same features share the directions out in turns, so that each learner has others; each level
     of a network has its own. Where features vary in fewer dimensions than the embedding has, the other dimensions keep
     their random directions. Weights are as large as they were, so that the learning rate means the same.
 
-    Example: `model.fit(batches, callbacks=[InitialEmbedding(images), RetrievalEvaluation(images, labels)])`.
+    Example: `model.fit(batches, callbacks=[InitialEmbedding(images, labels, kind="lda")])`.
 
     Args:
         images: training images, preprocessed as in evaluation: batches or an array. Some thousand tell enough.
-        kind: `pca`, or `pca_whitened`: components of variance v are divided by sqrt(v + m / 10), m the mean variance of
-            all, so that all but the smallest have about the same variance.
-        count: number of images; None: all of `images`.
+        labels: `[N]` class numbers of the images, for `lda`.
+        kind: `pca`; or `pca_whitened`: components of variance v are divided by sqrt(v + m / 10), m the mean variance of
+            all, so that all but the smallest have about the same variance; or `lda`, linear discriminant analysis:
+            directions in which classes differ most beside how much images of a class do, where a variance v within
+            classes counts as v + m, m the mean of these in all directions.
+        count: number of images; None: as many as `labels`, or all of `images`.
         step: function that returns the number of steps taken; None: the optimizer's `iterations`.
         verbose: verbosity of the pass over the images, see `tfdml.evaluation.embedder.Embedder`.
     """
@@ -44,16 +48,20 @@ class InitialEmbedding(keras.callbacks.Callback):
     def __init__(
         self,
         images: ImageBatches,
-        kind: Literal["pca", "pca_whitened"] = "pca_whitened",
-        count: int | None = None,
+        labels: Labels | None = None,
         *,
+        kind: Literal["pca", "pca_whitened", "lda"] = "pca_whitened",
+        count: int | None = None,
         step: StepCounter | None = None,
         verbose: Verbosity = 0,
     ):
         super().__init__()
         if kind not in KINDS:
             raise ValueError(f"Expected kind to be one of {', '.join(KINDS)}; received {kind!r}.")
-        self.images, self.kind, self.count, self.verbose = images, kind, count, verbose
+        if kind == "lda" and labels is None:
+            raise ValueError("InitialEmbedding(kind='lda') tells classes apart: give the labels of the images.")
+        self.images, self.labels, self.kind, self.verbose = images, labels, kind, verbose
+        self.count = len(labels) if count is None and labels is not None else count
         self._step = step or (lambda: steps_taken(self.model))
 
     @staticmethod
@@ -84,21 +92,31 @@ class InitialEmbedding(keras.callbacks.Callback):
     def _kernel(self, features, part):
         """The kernel `[c, d]` of a linear layer for its inputs `[N, c]`."""
         before = ops.convert_to_numpy(part.kernel.value).astype(np.float32)
-        _, directions, deviations = principal_components(features, max(part.components) + 1)
-        known = part.components < len(deviations)
-        if not known.any():
-            raise ValueError(f"{len(features)} training images have all the same features, which have no components.")
-        taken = part.components[known]
+        directions = self._directions(features, part.components)
+        known = part.components < directions.shape[1]
         kernel = before.copy()
-        kernel[:, known] = directions[:, taken]
-        if self.kind == "pca_whitened":
-            variances = np.square(deviations[taken])
-            kernel[:, known] /= np.sqrt(variances + SHRINKAGE * variances.mean())
+        kernel[:, known] = directions[:, part.components[known]]
         # The others vary as the last component does.
         smallest = (features @ kernel[:, known]).std(axis=0).min()
         others = (features @ before[:, ~known]).std(axis=0)
         kernel[:, ~known] *= smallest / np.maximum(others, np.finfo(np.float32).tiny)
         return kernel * np.sqrt(np.square(before).sum() / np.square(kernel).sum())
+
+    def _directions(self, features, components):
+        """Directions `[c, n]`, of which a layer takes those at `components`; features may vary in fewer."""
+        count = max(components) + 1
+        if self.kind == "lda":
+            # Inputs of one layer for several learners are as many to an image.
+            labels = np.repeat(self.labels[: self.count], len(features) // self.count)
+            return linear_discriminants(features, labels, count)
+        _, directions, deviations = principal_components(features, count)
+        if not len(deviations):
+            raise ValueError(f"{len(features)} training images have all the same features, which have no components.")
+        if self.kind == "pca":
+            return directions
+        variances = np.square(deviations)
+        mean = variances[components[components < len(deviations)]].mean()
+        return directions / np.sqrt(variances + SHRINKAGE * mean)
 
 
 class _LinearInputs(keras.Model):

@@ -80,11 +80,11 @@ class NetworkSettings:
     method: str = flag("single", "Method spec: how images become learner embeddings.")
     head: str = flag("linear", "Head spec: the layers before the linear layer, such as linear(pooling='gem').")
     embedding_size: int = flag(128, "Dimensions of the embedding.", lower_bound=1)
-    initial_embedding: Literal["auto", "random", "pca", "pca_whitened"] = flag(
+    initial_embedding: Literal["auto", "random", "pca", "pca_whitened", "lda"] = flag(
         "random",
-        "How the embedding layer begins: at random, or as principal components of the training images' features, which "
-        "with pca_whitened have the same variance; auto: pca_whitened if the backbone is pretrained, without "
-        "--initial_model.",
+        "How the embedding layer begins: at random; as principal components of the training images' features, which "
+        "with pca_whitened have the same variance; as linear discriminants of the classes. auto: lda if the backbone is "
+        "pretrained, without --initial_model.",
     )
 
     @property

@@ -16,7 +16,7 @@ def without_auto(settings, backbone):
     chosen = {
         "optimizer": OPTIMIZERS[pretrained],
         "freeze_batch_norm": frozen,
-        "initial_embedding": "pca_whitened" if pretrained else "random",
+        "initial_embedding": "lda" if pretrained else "random",
     }
     given = settings.values()
     return settings.replace(**{name: value for name, value in chosen.items() if given[name] == "auto"})

@@ -6,8 +6,10 @@ from tfdml.callbacks import InitialEmbedding
 from tfdml.console.progress_bar import verbosity
 from tfdml.run.training.fine_tuning import without_auto
 
-# Training images whose features tell the principal components well enough.
+# Training images whose features tell the directions well enough.
 MOST = 10_000
+# Images of a class, below which fewer classes are taken.
+OF_A_CLASS = 10
 
 
 def initial_embedding(experiment, model, step=None):
@@ -26,6 +28,17 @@ def initial_embedding(experiment, model, step=None):
         return []
     train, seed = experiment.splits.train, experiment.settings.run.seed
     if len(train) > MOST:
-        train = train.where(np.sort(np.random.default_rng(seed).permutation(len(train))[:MOST]))
+        train = train.where(_some(train.labels, np.random.default_rng(seed)))
     images = experiment.images.evaluation(train, model, tolerant=True)
-    return [InitialEmbedding(images, kind, len(train), step=step, verbose=verbosity(experiment.chief))]
+    return [InitialEmbedding(images, train.labels, kind=kind, step=step, verbose=verbosity(experiment.chief))]
+
+
+def _some(labels, random):
+    """Rows of at most `MOST` images, sorted: as many of each class as may be, but few classes before few images."""
+    rows = random.permutation(len(labels))
+    classes, sizes = np.unique(labels, return_counts=True)
+    by_class = rows[np.argsort(labels[rows], kind="stable")]
+    place = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    kept = by_class[place < max(MOST // len(classes), OF_A_CLASS)]
+    turn = np.argsort(random.permutation(len(classes)))[np.searchsorted(classes, labels[kept])]
+    return np.sort(kept[np.argsort(turn, kind="stable")][:MOST])
