@@ -13,6 +13,7 @@ RECIPE = {
     "loss": "n_pair(scale=20.0)",
     "sampler": "auto",
     "optimizer": "adam(learning_rate=0.0003)",
+    "blend": True,
     "evaluate_on": "validation",
 }
 TEST_CLASSES = 0.3

@@ -129,6 +129,11 @@ class OptimizationSettings:
         lower_bound=0.0,
         upper_bound=0.999999,
     )
+    blend: bool = flag(
+        False,
+        "At the end of a run from pretrained weights, try means of the first and the final weights, and take the best "
+        "one as the best model if it beats all others.",
+    )
 
 
 @dataclasses.dataclass(frozen=True)

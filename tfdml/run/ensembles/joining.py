@@ -140,7 +140,8 @@ def _embedded(experiment, split, members, changes):
     """The `Embedded` images of a split."""
     finals = _embeddings(experiment, [member.run for member in members], "final", split, changes)
     # The last step's model is the best one, too, where no other is better.
-    earlier = [place for place, (_, result, _) in enumerate(members) if result["best"]["step"] != result["step"]]
+    others = [result["best"]["step"] != result["step"] or "blend" in result["best"] for _, result, _ in members]
+    earlier = [place for place, other in enumerate(others) if other]
     bests = _embeddings(experiment, [members[place].run for place in earlier], "best", split, changes)
     replaced = dict(zip(earlier, bests, strict=True))
     return Embedded(finals, [replaced.get(place, final) for place, final in enumerate(finals)])

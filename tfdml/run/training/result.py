@@ -9,6 +9,7 @@ from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.methods import Features
 from tfdml.run.directory.models_on_disk import save_model
 from tfdml.run.experiment.embedded_clusters import clusters_of
+from tfdml.run.training.blend import Blend, between, set_aside
 from tfdml.run.training.fine_tuning import is_pretrained
 from tfdml.run.training.first_embedding import initial_embedding
 from tfdml.run.training.gain import gain_of, told
@@ -44,22 +45,28 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         if shown:
             write_projector(experiment, embeddings, run, model.learner_count, clusters)
     pretrained = is_pretrained(experiment.settings, model.backbone)
+    blends = pretrained and experiment.settings.optimization.blend
     begun = build_untrained() if pretrained or selected_on != "test" else None
     features = _features(experiment, begun, test) if pretrained else None
+    if blends or selected_on != "test":
+        for initial in initial_embedding(experiment, begun):
+            initial.apply(begun)
     if selected_on == "test":
-        chosen, untrained, watched = model, evaluation.history[0]["metrics"], {}
+        untrained, watched = evaluation.history[0]["metrics"], {}
     else:
         watched = {selected_on: _watched(experiment, model, evaluation, step)}
         if pretrained:
             split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
             watched[selected_on]["features"] = _features(experiment, begun, split, metrics).summary()
-        chosen = begun
-        for initial in initial_embedding(experiment, chosen):
-            initial.apply(chosen)
-        untrained = experiment.measure(experiment.embed(chosen, test), test)
-    if evaluation.best["step"] != step:
-        chosen.load_weights(run.model)
-        embeddings = experiment.embed(chosen, test)
+        untrained = experiment.measure(experiment.embed(begun, test), test)
+    blend = _blend(experiment, run, model, begun, evaluation) if blends else None
+    if blend:
+        for selected in watched.values():
+            selected["best"] = blend.metrics
+    elif evaluation.best["step"] != step:
+        model.load_weights(run.model)
+    if blend or evaluation.best["step"] != step:
+        embeddings = experiment.embed(model, test)
     best = experiment.scores(embeddings, test)
     index = experiment.splits.protocol.index
     return {
@@ -69,7 +76,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         "metrics": final,
         "best": {
             **best.summary(),
-            "step": evaluation.best["step"],
+            **({"step": step, "blend": blend.share} if blend else {"step": evaluation.best["step"]}),
             "selected_on": selected_on,
             "selected_by": evaluation.monitor,
         },
@@ -78,8 +85,21 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         **watched,
         "selected_on": selected_on,
         "step": step,
-        **learners_of(experiment, chosen, embeddings, model.learner_count),
+        **learners_of(experiment, model, embeddings, model.learner_count),
     }
+
+
+def _blend(experiment, run, model, begun, evaluation):
+    """Gives a model, and the file of the best one, the best `Blend`, and returns it; None if a step's is as good."""
+    first, monitor = begun.get_weights(), evaluation.monitor
+    blend = Blend.best(experiment, model, first, monitor)
+    if blend.metrics[monitor] <= evaluation.best["metrics"][monitor]:
+        return None
+    model.set_weights(between(first, model.get_weights(), blend.share))
+    if experiment.chief:
+        set_aside(run)
+        save_model(model, run.model)
+    return blend
 
 
 def _features(experiment, model, split, metrics=None):
@@ -183,7 +203,8 @@ def print_result(result, run):
     # Of the test alone it needs no name.
     parts = {selected_on: result[selected_on], "test": result} if selected_on in result else {"": result}
     for title, scores in parts.items():
-        best = f"best on {selected_on} (step {result['best']['step']})"
+        share = f", blend {result['best']['blend']}" if "blend" in result["best"] else ""
+        best = f"best on {selected_on} (step {result['best']['step']}{share})"
         final = f"final (step {result['step']})"
         before = {name: scores[name] for name in ("features", "untrained") if name in scores}
         print_table(title, {**before, best: scores["best"], final: scores["metrics"]})

@@ -16,6 +16,7 @@ from tfdml.run.experiment.length import late_rise
 from tfdml.run.experiment.splits import check_images, to_record
 from tfdml.run.experiment.tensorflow_setup import set_up
 from tfdml.run.loggers.choice import check_client, log_result
+from tfdml.run.training.blend import put_back
 from tfdml.run.training.initial_model import check_initial_model, initial_model_record
 from tfdml.run.training.longer_run import LENGTH, changes_of_schedules, going_on
 from tfdml.run.training.model import build_model
@@ -102,6 +103,8 @@ def _train(experiment, run, serialized, stop, longer):
     with stop:
         callbacks = RunCallbacks.of(experiment, model, sampler, batches, progress, length, run, stop)
         evaluation = callbacks.evaluation
+        if chief:
+            put_back(run)
         if callbacks.checkpoint.resume(model, logging.warning) and chief:
             print(f"Going on with {run.path} after step {progress.step}.", flush=True)
             schedule = settings.optimization.schedule
