@@ -34,12 +34,18 @@ def test_what_is_won_in_every_class_is_certain():
     )
 
 
+def test_an_embedding_that_no_step_made_better_is_not_what_training_won():
+    sentences = told(result(0.25, 0.75, step=0), Settings())
+    assert sentences.startswith("The embedding before training wins 50.0 points of recall_at_1 over the pretrained")
+    assert "No step made it better. Try a mean of the first and the final weights, --blend" in sentences
+
+
 @pytest.mark.parametrize("after, step", [(0.5, 0), (0.25, 10)])
 def test_what_is_not_certain_comes_with_advice(after, step):
     sentences = told(result(0.5, after, step), Settings())
     assert f"recall_at_1 is {100 * after - 50:+.1f} points beside" in sentences
     assert ("The best model is the untrained one." in sentences) == (step == 0)
-    assert all(flag in sentences for flag in ("--method=", "--optimizer=", "--lr_multipliers"))
+    assert all(flag in sentences for flag in ("--blend", "--method=", "--optimizer="))
 
 
 def test_a_metric_of_queries_stands_in_for_one_that_is_none():
@@ -54,6 +60,6 @@ def test_nothing_to_tell():
 
 
 def test_what_was_tried_is_not_advised():
-    tried = Settings().replace(method="multilevel(auxiliary=())", image_size=224, lr_multipliers=["backbone=0.1"])
+    tried = Settings().replace(blend=True, method="multilevel(auxiliary=())", image_size=224, lr_multipliers=["backbone=0.1"])
     assert "Try a lower learning rate, --optimizer='adam(learning_rate=0.0001)'." in told(result(0.5, 0.5), tried)
     assert told(result(0.5, 0.5), tried.replace(optimizer="adam(learning_rate=0.0001)")).endswith("0.0).")

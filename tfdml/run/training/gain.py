@@ -6,6 +6,7 @@ from tfdml.evaluation.bootstrap import bootstrap_intervals
 
 # What to try where training has won nothing, and what a flag says that has tried it.
 ADVICE = (
+    ("blend", "True", "a mean of the first and the final weights, --blend"),
     ("method", "multilevel", "embeddings of several depths, --method=multilevel"),
     ("optimizer", "0.0001", "a lower learning rate, --optimizer='adam(learning_rate=0.0001)'"),
     ("lr_multipliers", "backbone", "a backbone that learns more slowly, --lr_multipliers=backbone=0.1"),
@@ -48,9 +49,12 @@ def told(result, settings):
         return ""
     low, high = (f"{100 * bound:.1f}" for bound in gain["interval"])
     won, name, interval = 100 * gain["difference"], gain["metric"], f"95% interval {low} to {high}"
+    untrained = result["best"]["step"] == 0
     if gain["interval"][0] > 0:
-        return f"Training won {won:.1f} points of {name} over the pretrained features ({interval})."
-    kept = " The best model is the untrained one." if result["best"]["step"] == 0 else ""
+        winner = "The embedding before training wins" if untrained else "Training won"
+        nothing = f" No step made it better.{_advice(settings.values())}" if untrained else ""
+        return f"{winner} {won:.1f} points of {name} over the pretrained features ({interval}).{nothing}"
+    kept = " The best model is the untrained one." if untrained else ""
     return (
         f"Training did not win anything for sure: {name} is {won:+.1f} points beside the pretrained features "
         f"({interval}).{kept}{_advice(settings.values())}"

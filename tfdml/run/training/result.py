@@ -47,7 +47,8 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
     pretrained = is_pretrained(experiment.settings, model.backbone)
     blends = pretrained and experiment.settings.optimization.blend
     begun = build_untrained() if pretrained or selected_on != "test" else None
-    features = _features(experiment, begun, test) if pretrained else None
+    bare = _features_alone(experiment, begun) if pretrained else None
+    features = experiment.scores(experiment.embed(bare, test), test) if pretrained else None
     if blends or selected_on != "test":
         for initial in initial_embedding(experiment, begun):
             initial.apply(begun)
@@ -57,7 +58,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
         watched = {selected_on: _watched(experiment, model, evaluation, step)}
         if pretrained:
             split, metrics = experiment.splits.evaluation, experiment.splits.protocol.while_training
-            watched[selected_on]["features"] = _features(experiment, begun, split, metrics).summary()
+            watched[selected_on]["features"] = experiment.measure(experiment.embed(bare, split), split, metrics)
         untrained = experiment.measure(experiment.embed(begun, test), test)
     blend = _blend(experiment, run, model, begun, evaluation) if blends else None
     if blend:
@@ -102,11 +103,10 @@ def _blend(experiment, run, model, begun, evaluation):
     return blend
 
 
-def _features(experiment, model, split, metrics=None):
-    """Returns the `Scores` of the pooled features of a model's backbone; `metrics` as of `Experiment.measure`."""
+def _features_alone(experiment, model):
+    """Returns a model of the pooled features of a model's backbone."""
     with experiment.strategy.scope():
-        features = Features(model.backbone)
-    return experiment.scores(experiment.embed(features, split), split, metrics)
+        return Features(model.backbone)
 
 
 def _intervals(scores, labels):

@@ -1,0 +1,53 @@
+"""Runs whose best model is a mean of their first and their final weights."""
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from tests.run_helpers import assert_same_run, assert_went_on, result, saved_model, train
+
+FLAGS = [
+    "--backbone=small(width=16)",
+    "--initial_weights=toycars",
+    "--blend",
+    "--evaluate_on=validation",
+    "--validation_classes=0.5",
+    "--steps_per_epoch=8",
+    "--optimizer=adam(learning_rate=0.001)",
+    "--seed=1",
+]
+
+
+@pytest.mark.slow
+def test_the_best_model_is_between_the_pretrained_and_the_final_one(tmp_path):
+    run_dir = tmp_path / "run"
+    done = train(run_dir, *FLAGS, "--epochs=1")
+    found = result(run_dir)
+    share = found["best"]["blend"]
+    assert found["best"]["step"] == found["step"] == 8
+    assert f"best on validation (step 8, blend {share})" in done.stdout
+    watched = found["validation"]
+    others = [event["metrics"]["recall_at_1"] for event in (watched, {"metrics": watched["untrained"]})]
+    assert watched["best"]["recall_at_1"] > max(others)
+    best, final = (tfdml.load(run_dir / f"{name}.keras").model for name in ("model", "final"))
+    pretrained = tfdml.backbones.Small(width=16)
+    pretrained(keras.KerasTensor((None, 24, 24, 3)))
+    pretrained.load_weights(pretrained.shipped_weights["toycars"])
+    sides = (each.get_weights() for each in (best.backbone, final.backbone, pretrained))
+    for blended, last, first in zip(*sides, strict=True):
+        np.testing.assert_allclose(blended, share * last + (1 - share) * first, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_the_result_is_made_anew_and_a_longer_run_has_the_same_bits(tmp_path):
+    straight, longer = tmp_path / "straight", tmp_path / "longer"
+    assert train(straight, *FLAGS, "--epochs=2").returncode == 0
+    assert train(longer, *FLAGS, "--epochs=1").returncode == 0
+    before, models = result(longer), saved_model(longer / "model.keras")
+    assert "blend" in before["best"]
+    (longer / "result.json").unlink()
+    assert_went_on(longer, train(longer, *FLAGS, "--epochs=1"))
+    assert result(longer) == before and saved_model(longer / "model.keras") == models
+    assert_went_on(longer, train(longer, *FLAGS, "--epochs=2"))
+    assert_same_run(longer, straight)
