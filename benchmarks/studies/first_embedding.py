@@ -1,9 +1,9 @@
 """Recall@1 of embeddings before any training: `python -m benchmarks.studies.first_embedding --data_dir=photos`.
 
-Pools the features of a pretrained backbone, fits principal components to four fifths of the training classes of a
-folder, and measures the others, in eight divisions: the features as they are, their components, and components that
-are whitened with a part of the mean variance added to each, 0.1 of which is what `pca_whitened` adds. Prints a row of a
-Markdown table, in percent. The test classes are not looked at.
+Pools the features of a pretrained backbone, fits directions to four fifths of the training classes of a folder, and
+measures the others, in eight divisions: the features as they are, principal components, as they are and whitened, and
+linear discriminants, with several parts of the mean variance added to each, 0.1 of which is what `pca_whitened` adds,
+and 1 what `lda` does. Prints a row of a Markdown table, in percent. The test classes are not looked at.
 """
 
 import argparse
@@ -18,11 +18,12 @@ from pipelines.preprocessing import Preprocessing
 from pipelines.preprocessor import Preprocessor
 from tfdml import registry
 from tfdml.evaluation import Embedder, evaluate
+from tfdml.neighbors.linear_discriminants import linear_discriminants
 from tfdml.neighbors.principal_components import principal_components
 from tfdml.run.directory.models_on_disk import load_weights
 
 DIVISIONS, HELD_OUT = 8, 0.2
-SHRINKAGES = (0.0, 0.03, 0.1, 0.3, 1.0)
+SHRINKAGES = {"whitened": (0.0, 0.1, 1.0), "discriminants": (0.1, 0.3, 1.0, 3.0)}
 
 
 def pooled_features(given):
@@ -42,8 +43,12 @@ def recalls(features, labels, dims, seed):
     held_out = np.isin(labels, classes[: max(3, round(HELD_OUT * len(classes)))])
     mean, directions, deviations = principal_components(features[~held_out], dims)
     components, variances = (features[held_out] - mean) @ directions, np.square(deviations)
-    whitened = [components / np.sqrt(variances + shrinkage * variances.mean()) for shrinkage in SHRINKAGES]
-    embedded = [features[held_out], components, *whitened]
+    mean_variance = variances.mean()
+    whitened = [components / np.sqrt(variances + part * mean_variance) for part in SHRINKAGES["whitened"]]
+    fitted = features[~held_out], labels[~held_out]
+    kernels = [linear_discriminants(*fitted, dims, part) for part in SHRINKAGES["discriminants"]]
+    discriminants = [(features[held_out] - mean) @ kernel for kernel in kernels]
+    embedded = [features[held_out], components, *whitened, *discriminants]
     return [evaluate(each.astype(np.float32), labels[held_out])["recall_at_1"] for each in embedded]
 
 
@@ -58,7 +63,8 @@ def main():
     given = parser.parse_args()
     features, labels = pooled_features(given)
     found = 100 * np.mean([recalls(features, labels, given.dims, seed) for seed in range(DIVISIONS)], axis=0)
-    heads = ["images", "features", "components", *(f"whitened, {shrinkage:g}" for shrinkage in SHRINKAGES)]
+    parts = [f"{kind}, {part:g}" for kind, each in SHRINKAGES.items() for part in each]
+    heads = ["images", "features", "components", *parts]
     print(markdown(heads, [[f"{len(labels):,}", *(f"{each:.1f}" for each in found)]]))
 
 

@@ -83,8 +83,8 @@ class NetworkSettings:
     initial_embedding: Literal["auto", "random", "pca", "pca_whitened", "lda"] = flag(
         "random",
         "How the embedding layer begins: at random; as principal components of the training images' features, which "
-        "with pca_whitened have the same variance; as linear discriminants of the classes. auto: lda if the backbone is "
-        "pretrained, without --initial_model.",
+        "with pca_whitened have the same variance; as linear discriminants of the classes, lda. auto: lda if the "
+        "backbone is pretrained, without --initial_model.",
     )
 
     @property

@@ -9,7 +9,7 @@ SHRINKAGE = 1.0
 SMALLEST = 1e-10
 
 
-def linear_discriminants(vectors, labels, count):
+def linear_discriminants(vectors, labels, count, shrinkage=SHRINKAGE):
     """Returns the directions in which classes differ most beside how much their members do, the strongest first.
 
     Vectors projected on them vary within their classes alike in all directions, but for the shrinkage.
@@ -18,6 +18,7 @@ def linear_discriminants(vectors, labels, count):
         vectors: `[N, D]` array.
         labels: `[N]` class numbers; at least one class has two vectors that differ.
         count: number of discriminants; fewer are returned where vectors vary in fewer dimensions.
+        shrinkage: the part of the mean variance within classes that is added in every direction.
 
     Returns:
         The directions `[D, n]`, n at most `count`.
@@ -36,7 +37,7 @@ def linear_discriminants(vectors, labels, count):
             "classes without one. Discriminants need them; principal components do not."
         )
     variances, axes = np.linalg.eigh(within)
-    whiten = axes / np.sqrt(np.maximum(variances, 0.0) + SHRINKAGE * mean_variance)
+    whiten = axes / np.sqrt(np.maximum(variances, 0.0) + shrinkage * mean_variance)
     centered = (vectors - vectors.mean(axis=0)) @ whiten
     strengths, turns = np.linalg.eigh(centered.T @ centered)
     known = np.flatnonzero(strengths > SMALLEST * strengths[-1])[::-1][:count]

@@ -60,6 +60,7 @@ def test_nothing_to_tell():
 
 
 def test_what_was_tried_is_not_advised():
-    tried = Settings().replace(blend=True, method="multilevel(auxiliary=())", image_size=224, lr_multipliers=["backbone=0.1"])
+    given = {"blend": True, "method": "multilevel(auxiliary=())", "image_size": 224, "lr_multipliers": ["backbone=0.1"]}
+    tried = Settings().replace(**given)
     assert "Try a lower learning rate, --optimizer='adam(learning_rate=0.0001)'." in told(result(0.5, 0.5), tried)
     assert told(result(0.5, 0.5), tried.replace(optimizer="adam(learning_rate=0.0001)")).endswith("0.0).")
