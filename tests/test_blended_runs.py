@@ -51,3 +51,10 @@ def test_the_result_is_made_anew_and_a_longer_run_has_the_same_bits(tmp_path):
     assert result(longer) == before and saved_model(longer / "model.keras") == models
     assert_went_on(longer, train(longer, *FLAGS, "--epochs=2"))
     assert_same_run(longer, straight)
+
+
+@pytest.mark.slow
+def test_no_effect_without_pretrained_weights(tmp_path):
+    done = train(tmp_path / "run", *FLAGS, "--epochs=1", "--initial_weights=")
+    assert done.returncode == 0, done.stderr
+    assert "--blend has no effect" in done.stdout and "blend" not in result(tmp_path / "run")["best"]

@@ -7,7 +7,7 @@ from tfdml import registry
 from tfdml.console.settings import NetworkSettings
 from tfdml.registry.image_sizes import sides_of
 from tfdml.run.training.batch_pairs import check_pairs
-from tfdml.run.training.fine_tuning import without_auto
+from tfdml.run.training.fine_tuning import is_pretrained, without_auto
 from tfdml.run.training.initial_backbone import check_takes, initial_backbone
 from tfdml.run.training.initial_model import InitialModel
 from tfdml.run.training.optimizer import check_loss, make_optimizer
@@ -56,11 +56,13 @@ def build_model(experiment, sampler, *, tell=True):
 
 
 def _settings_for(backbone, experiment, tell):
-    """The settings without `auto`; prints what took its place."""
+    """The settings without `auto`; prints what took its place, and what has no effect."""
     before, after = experiment.settings.values(), without_auto(experiment.settings, backbone)
     chosen = [f"--{name}={value}" for name, value in after.values().items() if value != before[name]]
     if chosen and tell:
         print(f"Defaults for this backbone: {' '.join(chosen)}", flush=True)
+    if tell and after.optimization.blend and not is_pretrained(after, backbone):
+        print("--blend has no effect: it takes back what pretrained weights knew, and this backbone begins at random.")
     return after
 
 
