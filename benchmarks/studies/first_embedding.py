@@ -3,7 +3,7 @@
 Pools the features of a pretrained backbone, fits directions to four fifths of the training classes of a folder, and
 measures the others, in eight divisions: the features as they are, principal components, as they are and whitened, and
 linear discriminants, with several parts of the mean variance added to each, 0.1 of which is what `pca_whitened` adds,
-and 1 what `lda` does. Prints a row of a Markdown table, in percent. The test classes are not looked at.
+and 0.3 what `lda` does. Prints a row of a Markdown table, in percent. The test classes are not looked at.
 """
 
 import argparse

@@ -39,7 +39,7 @@ class InitialEmbedding(keras.callbacks.Callback):
         kind: `pca`; or `pca_whitened`: components of variance v are divided by sqrt(v + m / 10), m the mean variance of
             all, so that all but the smallest have about the same variance; or `lda`, linear discriminant analysis:
             directions in which classes differ most beside how much images of a class do, where a variance v within
-            classes counts as v + m, m the mean of these in all directions.
+            classes counts as v + 0.3 m, m the mean of these in all directions.
         count: number of images; None: as many as `labels`, or all of `images`.
         step: function that returns the number of steps taken; None: the optimizer's `iterations`.
         verbose: verbosity of the pass over the images, see `tfdml.evaluation.embedder.Embedder`.

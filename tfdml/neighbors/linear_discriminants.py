@@ -4,7 +4,7 @@ import numpy as np
 
 # The part of the mean variance within classes that is added in every direction, so that directions in which few images
 # hardly vary by chance do not count more than all else.
-SHRINKAGE = 1.0
+SHRINKAGE = 0.3
 # Variances below this part of the largest are what rounding leaves of none.
 SMALLEST = 1e-10
 
