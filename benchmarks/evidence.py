@@ -1,0 +1,52 @@
+"""Writes the pages of docs/evidence from the records of studies: `python -m benchmarks.evidence`.
+
+A page has a template in benchmarks/pages/templates, whose numbers come from docs/records. A sentence that claims more
+than the records hold is an error. `python -m benchmarks.evidence emoji_losses` writes one page. Nothing is trained.
+"""
+
+import argparse
+import tempfile
+from pathlib import Path
+
+from benchmarks.pages.blocks import Blocks
+from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.recorded import ROOT, Recorded
+from benchmarks.pages.template import filled
+
+FOLDER = ROOT / "docs/evidence"
+TEMPLATES = ROOT / "benchmarks/pages/templates"
+WRITTEN = "<!-- This page is written by `python -m benchmarks.evidence` from benchmarks/pages/templates/{}.md. -->"
+
+
+def written(name, recorded):
+    """Returns the texts of a page and of its pictures, by their names in docs/evidence.
+
+    Args:
+        name: of the page, in `PAGES`.
+        recorded: its `Recorded` study.
+    """
+    blocks = Blocks(name, recorded)
+    template = (TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
+    try:
+        page = filled(template, recorded, blocks.by_name)
+    except ValueError as error:
+        raise ValueError(f"{TEMPLATES.relative_to(ROOT) / name}.md: {error}") from None
+    return {f"{name}.md": f"{WRITTEN.format(name)}\n\n{page}", **blocks.pictures}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"pages; all if none: {', '.join(PAGES)}")
+    names = parser.parse_args().names or list(PAGES)
+    unknown = set(names) - set(PAGES)
+    if unknown:
+        parser.error(f"expected names of pages, received {', '.join(sorted(unknown))}")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names:
+            for file, text in written(name, Recorded(PAGES[name], Path(folder))).items():
+                (FOLDER / file).write_text(text, encoding="utf-8")
+                print(f"Wrote {FOLDER.relative_to(ROOT) / file}")
+
+
+if __name__ == "__main__":
+    main()
