@@ -5,9 +5,10 @@ than the records hold is an error. `python -m benchmarks.evidence emoji_losses` 
 """
 
 import argparse
+import functools
 import tempfile
-from pathlib import Path
 
+from benchmarks.pages import effects
 from benchmarks.pages.blocks import Blocks
 from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.recorded import ROOT, Recorded
@@ -34,6 +35,32 @@ def written(name, recorded):
     return {f"{name}.md": f"{WRITTEN.format(name)}\n\n{page}", **blocks.pictures}
 
 
+def first_page(recorded_of):
+    """Returns the texts of the page with all effects and of its picture, by their names in docs/evidence.
+
+    Args:
+        recorded_of: function of a page's name that gives its `Recorded` study.
+    """
+    found = effects.found_by(recorded_of)
+    template = (TEMPLATES / "README.md").read_text(encoding="utf-8")
+    page = template.replace("{table}", effects.table(found))
+    return {"README.md": f"{WRITTEN.format('README')}\n\n{page}", "effects.svg": effects.picture(found)}
+
+
+def all_texts(names, folder):
+    """Yields the name and the text of every file of some pages, and of the first one if there are all.
+
+    Args:
+        names: of pages, in `PAGES`.
+        folder: what `Recorded` takes.
+    """
+    recorded_of = functools.cache(lambda name: Recorded(PAGES[name], folder))
+    for name in names:
+        yield from written(name, recorded_of(name)).items()
+    if len(names) == len(PAGES):
+        yield from first_page(recorded_of).items()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"pages; all if none: {', '.join(PAGES)}")
@@ -42,10 +69,9 @@ def main():
     if unknown:
         parser.error(f"expected names of pages, received {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as folder:
-        for name in names:
-            for file, text in written(name, Recorded(PAGES[name], Path(folder))).items():
-                (FOLDER / file).write_text(text, encoding="utf-8")
-                print(f"Wrote {FOLDER.relative_to(ROOT) / file}")
+        for file, text in all_texts(names, folder):
+            (FOLDER / file).write_text(text, encoding="utf-8")
+            print(f"Wrote {FOLDER.relative_to(ROOT) / file}")
 
 
 if __name__ == "__main__":

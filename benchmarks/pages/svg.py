@@ -45,6 +45,12 @@ def dot(x, y, is_full):
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" class="{"full" if is_full else "hollow"}"/>'
 
 
+def arrow(x, y, direction):
+    """The end of a line that goes on, to the right with direction 1 and to the left with -1."""
+    points = f"{x - 7 * direction:.1f},{y - 5:.1f} {x:.1f},{y:.1f} {x - 7 * direction:.1f},{y + 5:.1f}"
+    return f'<polyline points="{points}" class="line"/>'
+
+
 def path(points, dashes=""):
     """A line through points, with dashes such as `6 3`."""
     to = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
