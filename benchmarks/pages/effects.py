@@ -8,7 +8,7 @@ from benchmarks.pages.svg import WIDTH, arrow, dot, line, svg, text
 LEFT, GAP = 16, 16
 COLUMN = (WIDTH - 2 * LEFT - GAP * (len(SETS) - 1)) / len(SETS)
 # Points at the ends of each axis; what is farther has an arrow.
-MOST = 12
+MOST = 16
 HEAD, ROW = 46, 42
 TITLE = "The papers' effects on three sets: points of Recall@1 with 95 % intervals, full where seen."
 
@@ -33,7 +33,8 @@ def picture(found):
     parts, y = [], 4.0
     for paper, effects in found.items():
         parts.append(text(LEFT, y + 20, paper, "head"))
-        parts += [text(_middle(number), y + 38, name, "small", "soft", "middle") for number, name in enumerate(SETS.values())]
+        for number, name in enumerate(SETS.values()):
+            parts.append(text(_middle(number), y + 38, name, "small", "soft", "middle"))
         y += HEAD
         for effect, differences in effects:
             parts.append(text(LEFT, y + 14, effect.text))
@@ -64,7 +65,7 @@ def _cell(number, y, difference):
     """The axis of a set, and on it the difference."""
     left, right, zero = (_middle(number) + side * COLUMN / 2 for side in (-1, 1, 0))
     if difference is None:
-        return [text(zero, y + 4, "not run", "small", "soft", "middle")]
+        return [text(zero, y + 4, "no records", "small", "soft", "middle")]
     parts = [line(left, y, right, y, "grid"), line(zero, y - 7, zero, y + 7, "zero")]
 
     def at(value):

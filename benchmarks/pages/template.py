@@ -73,10 +73,8 @@ def _with_numbers(text, recorded):
 
 def _sentence(text, marker):
     """The sentence in which a marker stands."""
-    for part in SENTENCE.split(text):
-        if marker[0] in part:
-            return " ".join(part.split())
-    return marker[0]
+    before, after = SENTENCE.split(text[: marker.start()])[-1], SENTENCE.split(text[marker.end() :])[0]
+    return " ".join(f"{before}{marker[0]}{after}".split())
 
 
 def _number(verb, given, recorded):
