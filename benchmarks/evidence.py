@@ -6,6 +6,7 @@ than the records hold is an error. `python -m benchmarks.evidence emoji_losses` 
 
 import argparse
 import functools
+import sys
 import tempfile
 
 from benchmarks.pages import effects
@@ -69,9 +70,12 @@ def main():
     if unknown:
         parser.error(f"expected names of pages, received {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory() as folder:
-        for file, text in all_texts(names, folder):
-            (FOLDER / file).write_text(text, encoding="utf-8")
-            print(f"Wrote {FOLDER.relative_to(ROOT) / file}")
+        try:
+            for file, text in all_texts(names, folder):
+                (FOLDER / file).write_text(text, encoding="utf-8")
+                print(f"Wrote {FOLDER.relative_to(ROOT) / file}")
+        except ValueError as error:
+            sys.exit(str(error))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from benchmarks.pages.template import matching
 LEFT_OUT = ("negatives within, between",)
 # Flags that say what was run, and what the table calls them.
 ABOUT = {
-    "dataset": "images",
+    "dataset": "its spec",
     "image_size": "pixels a side",
     "backbone": "network",
     "initial_weights": "its first weights",
@@ -27,6 +27,12 @@ ABOUT = {
 }
 
 
+# Where the pages of data sets are, by the names of records.
+SETS = {
+    "emoji": "the [emoji set](../emoji.md)",
+    "omniglot": "the [Omniglot set](../omniglot.md)",
+    "toycars": "the built-in [toy cars](../data.md)",
+}
 # What does nothing.
 UNTOLD = ("", "0", "constant")
 
@@ -62,6 +68,7 @@ class Blocks:
             for flag, told in ABOUT.items()
             if common[flag][0] not in UNTOLD and 2 * common[flag][1] > len(rows)
         ]
+        about.insert(0, ("dataset", SETS.get(source.records, SETS["toycars"])))
         measured = records[rows[0]][0]["measured"]
         about.append(("test", f"{len(measured['queries'])} classes, {sum(measured['queries']):,} images"))
         about.append(("seeds", ", ".join(map(str, source.seeds))))
@@ -93,15 +100,16 @@ class Blocks:
         return markdown(["", *(heads[place] for place in filled)], told)
 
     def _settings(self, given):
-        """The setting of each row that validation chose, and what it and the worst one reached."""
+        """What validation chose for each row of what differs among its settings, what it reached, and what the worst."""
         rows = []
         for name, tried in self._recorded.search.tried.items():
             values = [f"{100 * value:.1f}" for _, value in tried]
             chosen = self._recorded.search.setting(name)
             place = next(place for place, (flags, _) in enumerate(tried) if flags is chosen)
-            told = " ".join(f"`{flag}`" for flag in chosen) or "as it is"
-            rows.append([_escaped(name), _escaped(told), values[place], min(values, key=float)])
-        return markdown(["", "chosen", "Recall@1 on validation classes", "the worst setting"], rows)
+            told = " ".join(f"`{flag}`" for flag in chosen if any(flag not in flags for flags, _ in tried))
+            rows.append([_escaped(name), _escaped(told or "as it is"), values[place], min(values, key=float)])
+        told = markdown(["", "chosen", "Recall@1 on validation classes", "the worst setting"], rows)
+        return f"What validation chose for each row:\n\n{told}"
 
     def _forest(self, given):
         """Differences: a title in the first line, then `A minus B | label`, `* minus B`, or `# heading`."""
@@ -131,7 +139,7 @@ class Blocks:
         number = sum(f"_{kind}" in name for name in self.pictures)
         name = f"{self._name}_{kind}{number + 1 if number else ''}.svg"
         self.pictures[name] = drawing
-        return f"![{alternative}]({name})"
+        return f"![{alternative}]({name})\n\n*{alternative}*"
 
 
 def _flags(record):

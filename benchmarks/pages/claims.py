@@ -72,7 +72,7 @@ def claimed(claim, found):
 
 def text_of(found):
     """Returns a difference with its sign and its interval."""
-    return f"{found.mean:+.1f} ({_number(found.low)} to {_number(found.high)})"
+    return f"{round(found.mean, 1) + 0.0:+.1f} ({_number(found.low)} to {_number(found.high)})"
 
 
 def _number(value):

@@ -3,9 +3,12 @@
 A marker is `{verb: arguments}`:
 
 - `{better: A minus B}`, `{worse: ...}` and `{alike: ...}` give how many points A is better than B, with the 95 %
-  interval, and claim that this is so by more than chance, or not. `{just better: ...}` gives the number alone.
+  interval, and claim that this is so by more than chance, or not. `{just better: ...}` gives the number alone, and
+  `{so better: ...}` nothing: it checks what words say.
 - `{recall: A}`, `{spread: A}` and `{before: A}` give Recall@1: the mean, with its deviation, and before training.
 - `{value: HEAD; A}` gives the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
+
+- `{tried: A; FLAG}` gives what the best setting with a part of a flag reached on validation classes.
 
 Names of rows may have `*`. A marker that is a paragraph of its own is a block, see `blocks`.
 """
@@ -78,10 +81,13 @@ def _sentence(text, marker):
 
 
 def _number(verb, given, recorded):
-    claim = verb.removeprefix("just ")
-    if claim in CLAIMS:
-        mean, interval = claimed(claim, difference_of(recorded, given))
-        return mean if claim != verb else f"{mean} points {interval}"
+    how, _, claim = verb.rpartition(" ")
+    if claim in CLAIMS and how in ("", "just", "so"):
+        found = difference_of(recorded, given)
+        # Words that say that two rows are alike have no direction.
+        turns = how == "so" and claim == "alike" and found.mean < 0
+        mean, interval = claimed(claim, found.turned() if turns else found)
+        return {"": f"{mean} points {interval}", "just": mean, "so": ""}[how]
     if verb in OTHERS:
         return OTHERS[verb](recorded, [part.strip() for part in given.split(";")])
     raise ValueError(f"Expected one of {', '.join([*CLAIMS, *OTHERS])}, received {verb!r}.")
@@ -105,6 +111,15 @@ def _value(recorded, given):
     return _mean(_cell(recorded, head, row))
 
 
+def _tried(recorded, given):
+    row, flag = given
+    (name,) = matching([row], recorded.rows)
+    values = [value for flags, value in recorded.search.tried[name] if any(flag in each for each in flags)]
+    if not values:
+        raise ValueError(f"Expected a part of a flag that was tried of {name}, received {flag!r}.")
+    return f"{100 * max(values):.1f}"
+
+
 def _range(recorded, given):
     head, *patterns = given
     left_out = [pattern.removeprefix("not ") for pattern in patterns if pattern.startswith("not ")]
@@ -126,4 +141,4 @@ def _mean(cell):
     return cell.partition(" ±")[0]
 
 
-OTHERS = {"recall": _recall, "spread": _spread, "before": _before, "value": _value, "range": _range}
+OTHERS = {"recall": _recall, "spread": _spread, "before": _before, "value": _value, "tried": _tried, "range": _range}

@@ -74,6 +74,7 @@ def test_numbers_of_sentences_are_filled_in():
         "B is 3.0 points (1.0 to 5.0) better, 3.0.\n"
     )
     assert text_of("A is {worse: A minus B} behind.") == "A is 3.0 points (1.0 to 5.0) behind.\n"
+    assert text_of("As good{so alike: A minus B [5 seeds]}{so alike: B minus A [5 seeds]}.") == "As good.\n"
     assert text_of("With {alike: B minus A [5 seeds]}.") == "With 1.0 points (-1.0 to 3.0).\n"
     assert text_of("{recall: A}, {spread: A}, {before: A}") == "40.5, 40.5 ± 1.0, 25.0\n"
     assert text_of("{value: steps; B, long} {range: Recall@1; *}") == "1,000 40.5 to 1,000\n"
@@ -109,6 +110,11 @@ def test_a_claim_that_the_interval_does_not_hold_is_named_with_its_sentence():
 def test_claims_are_checked(claim, found):
     with pytest.raises(ValueError, match="the records have"):
         claimed(claim, Difference(*found))
+
+
+def test_words_without_numbers_are_checked():
+    with pytest.raises(ValueError, match="Expected an interval around 0, and a mean of 0 or more, the records have"):
+        text_of("A is as good as B{so alike: A minus B}.")
 
 
 @pytest.mark.parametrize(
