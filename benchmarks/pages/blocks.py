@@ -100,7 +100,7 @@ class Blocks:
         return markdown(["", *(heads[place] for place in filled)], told)
 
     def _settings(self, given):
-        """What validation chose for each row of what differs among its settings, what it reached, and what the worst."""
+        """What validation chose for each row among its settings, what it reached there, and what the worst one did."""
         rows = []
         for name, tried in self._recorded.search.tried.items():
             values = [f"{100 * value:.1f}" for _, value in tried]

@@ -1,5 +1,6 @@
 """Pages of evidence are what the records say, and claim no more than their intervals hold."""
 
+import dataclasses
 import functools
 from types import SimpleNamespace
 from xml.etree import ElementTree
@@ -7,11 +8,11 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import evidence
-from benchmarks.pages import effects
+from benchmarks.pages import effects, recorded
 from benchmarks.pages.catalog import PAGES
 from benchmarks.pages.claims import Difference, claimed
 from benchmarks.pages.forest import forest
-from benchmarks.pages.learning_curves import _apart
+from benchmarks.pages.learning_curves import _apart, learning_curves
 from benchmarks.pages.papers import PAPERS, SETS
 from benchmarks.pages.recorded import Recorded
 from benchmarks.pages.svg import ticks
@@ -159,6 +160,36 @@ def test_effects_name_pages_and_sets():
     shown = [effect.shown for several in PAPERS.values() for effect in several]
     assert len(shown) >= 20 and {name for each in shown for name in each} <= SETS.keys()
     assert {page for each in shown for page, _ in each.values()} <= PAGES.keys()
+
+
+def test_records_that_are_not_there_or_of_other_flags_are_refused(tmp_path, monkeypatch):
+    source = PAGES["lifted"]
+    several = Recorded(source, tmp_path)
+    assert several.rows and not Recorded(dataclasses.replace(source, seeds=(1, 9)), tmp_path).rows
+    with pytest.raises(ValueError, match=r"docs/records/lifted.jsonl has no run toycars_lifted-.*-seed9"):
+        several.records("lifted", seeds=(9,))
+    changed = {"margin": "--loss=lifted_structure(margin=2.0)"}
+    monkeypatch.setattr(recorded, "resolved", lambda flags: changed)
+    with pytest.raises(ValueError, match="is of a run with --.*, which its row no longer has"):
+        several.records("lifted")
+
+
+def test_more_curves_than_can_be_told_apart_are_refused():
+    with pytest.raises(ValueError, match="Expected at most 6 curves, .*received 7"):
+        learning_curves("title", dict.fromkeys("abcdefg", []))
+
+
+def test_the_command_writes_named_pages_and_tells_what_is_wrong(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["evidence", "no_page"])
+    with pytest.raises(SystemExit):
+        evidence.main()
+    assert "expected names of pages, received no_page" in capsys.readouterr().err
+    (tmp_path / "lifted.md").write_text("It is {worse: lifted minus lifted, random negatives} behind.")
+    monkeypatch.setattr(evidence, "TEMPLATES", tmp_path)
+    monkeypatch.setattr(evidence, "ROOT", tmp_path)
+    monkeypatch.setattr("sys.argv", ["evidence", "lifted"])
+    with pytest.raises(SystemExit, match="lifted.md: 'It is .* behind.': Expected an interval below 0"):
+        evidence.main()
 
 
 def test_axes_have_round_numbers_and_letters_are_apart():
