@@ -7,7 +7,7 @@ from benchmarks.pages.svg import WIDTH, dot, line, svg, text, ticks
 
 LEFT, RIGHT = 16, WIDTH - 16
 # Characters of a label that have room beside the numbers.
-ROOM = 46
+ROOM = 34
 LINE, BAR, HEAD = 18, 20, 34
 
 

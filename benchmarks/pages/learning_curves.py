@@ -5,7 +5,7 @@ import statistics
 from benchmarks.pages.svg import WIDTH, line, path, svg, text, ticks
 from tfdml.run.study.runs import curve
 
-LEFT, TOP, BOTTOM, HEIGHT = 40, 12, 40, 320
+LEFT, TOP, BOTTOM, HEIGHT, NAMES = 40, 12, 40, 300, 12
 APART = 12
 DASHES = ("", "7 4", "2 3", "12 3 2 3", "1 5", "14 6")
 
@@ -41,8 +41,8 @@ def learning_curves(title, run_dirs, metric="recall_at_1"):
         parts.append(_letter(number, across(points[-1][0]), ends[number]))
     for number, (name, dashes) in enumerate(zip(curves, DASHES, strict=False)):
         y = HEIGHT + 14 + 22 * number
-        parts += [path([(LEFT, y), (LEFT + 52, y)], dashes), _letter(number, LEFT + 52, y)]
-        parts.append(text(LEFT + 74, y + 5, name))
+        parts += [path([(NAMES, y), (NAMES + 46, y)], dashes), _letter(number, NAMES + 46, y)]
+        parts.append(text(NAMES + 66, y + 5, name, "small"))
     return svg(HEIGHT + 14 + 22 * len(curves), title, parts)
 
 

@@ -2,8 +2,8 @@
 
 from xml.sax.saxutils import escape
 
-# What a picture is wide; a phone shows it at three quarters of that.
-WIDTH = 480
+# About what a phone is wide, so that texts stay as large there.
+WIDTH = 400
 # The background is drawn, so that a picture is readable beside any other one.
 STYLE = """
 text{font:14px system-ui,sans-serif;fill:#1f2328;stroke:#fff;stroke-width:3px;paint-order:stroke}
@@ -42,7 +42,7 @@ def line(x1, y1, x2, y2, kind="line"):
 
 
 def dot(x, y, is_full):
-    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" class="{"full" if is_full else "hollow"}"/>'
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4" class="{"full" if is_full else "hollow"}"/>'
 
 
 def arrow(x, y, direction):
