@@ -17,7 +17,8 @@ from tfdml import registry
 from tfdml.backbones.weights import SOURCES
 
 REPOSITORY = Path(__file__).parents[1]
-PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("**/*.md"))]
+EVIDENCE = Path("evidence/README.md")
 
 
 def run_examples(page):
@@ -229,7 +230,11 @@ def test_links_lead_somewhere(page):
 
 def test_every_page_is_linked_from_the_readme():
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert all(f"docs/{page.name}" in readme for page in PAGES[1:])
+    pages = [page for page in PAGES[1:] if page.parent.name == "docs"]
+    assert pages and all(f"docs/{page.name}" in readme for page in pages) and f"docs/{EVIDENCE}" in readme
+    evidence = (REPOSITORY / "docs" / EVIDENCE).read_text(encoding="utf-8")
+    studies = {page.name for page in PAGES if page.parent.name == EVIDENCE.parent.name} - {EVIDENCE.name}
+    assert studies and all(f"]({name})" in evidence for name in studies)
 
 
 def test_the_examples_of_the_page_on_backbones_run():

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PLACES = ("README.md", "docs/*.md", "configs/*.flags", "benchmarks/**/*.py", "tfdml/**/*.py")
+PLACES = ("README.md", "docs/**/*.md", "configs/*.flags", "benchmarks/**/*.py", "tfdml/**/*.py")
 COMMAND = re.compile(r"python -m\s+(?:# )?(benchmarks[\w.]*)(?: (\w+)(?![\w/.]))?")
 
 

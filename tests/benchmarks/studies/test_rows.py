@@ -4,7 +4,6 @@ import functools
 import importlib
 import json
 import pkgutil
-import re
 
 import pytest
 
@@ -33,8 +32,7 @@ def settings_of(study, name):
     return study.settings[name] if study.settings else [[]]
 
 
-# Those whose rows have other names in the docs.
-RENAMED = ("edms_variants", "emoji_edms")
+OF_MEMBERS = ("edms_variants", "emoji_edms")
 # As users give them behind a study's command.
 MORE = ["--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))", "--patience=5"]
 
@@ -122,20 +120,7 @@ def test_differences_are_between_rows(study):
     assert {name for pair in study.differences for name in pair} <= study.rows.keys()
 
 
-def test_tables_of_the_docs_compare_with_the_row_that_the_command_prints_first(request):
-    page = (request.config.rootpath / "docs/methods.md").read_text(encoding="utf-8")
-    # Of a command the first table with differences, and the name in its head or in its first row.
-    table = r"\| difference from ([^|]*) \|\n\|[-| ]*\n\| ([^|]*) \|"
-    table = rf"python -m benchmarks\.study (\w+) (?:(?!\n##|python -m).)*?{table}"
-    found = {name: (head, first) for name, head, first in re.findall(table, page, re.DOTALL)}
-    compared = STUDIES.keys() - set(RENAMED)
-    assert len(found.keys() & compared) >= 8
-    for name in found.keys() & compared:
-        head, first = found[name]
-        assert next(iter(STUDIES[name].rows)) == (first if head == "the first row" else head), name
-
-
-@pytest.mark.parametrize("name", RENAMED)
+@pytest.mark.parametrize("name", OF_MEMBERS)
 def test_a_member_alone_is_the_mean_of_the_members(name, tmp_path):
     alone, together = ([{"recall_at_1": recall} for recall in recalls] for recalls in ((0.5, 0.3), (0.5, 0.6)))
     learners = {"alone": alone, "first": together, "correlation": 0.125}

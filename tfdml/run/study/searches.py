@@ -48,16 +48,25 @@ def search(rows, settings, folder, searching=(), records=None, which="best"):
     for name, flags in rows.items():
         if resolved([*flags, *searching])["evaluate_on"] != "--evaluate_on=validation":
             raise ValueError(f"The row {name!r} needs --evaluate_on=validation: settings are not chosen on the test.")
-    planned = [(name, setting) for name in rows for setting in settings[name]]
+    planned = trials_of(rows, settings, searching)
+    results = complete([runs_of(flags, [SEED], folder)[0] for _, _, flags in planned], records)
+    tried = {name: [] for name in rows}
+    for (name, setting, _), result in zip(planned, results, strict=True):
+        tried[name].append((setting, reached(result, which)))
+    return Search(tried, list(searching))
+
+
+def trials_of(rows, settings, searching):
+    """Returns the runs of a search, each as the name of its row, its setting and all its flags; see `search`."""
     # Rows that differ in such a flag alone share the runs of their search.
     replaced = {_name(flag) for flag in searching}
     kept = {name: [flag for flag in flags if _name(flag) not in replaced] for name, flags in rows.items()}
-    flags_of = [[*kept[name], *setting, *searching] for name, setting in planned]
-    runs = [runs_of(flags, [SEED], folder)[0] for flags in flags_of]
-    tried = {name: [] for name in rows}
-    for (name, setting), result in zip(planned, complete(runs, records), strict=True):
-        tried[name].append((setting, result["validation"]["best" if which == "best" else "metrics"][METRIC]))
-    return Search(tried, list(searching))
+    return [(name, setting, [*kept[name], *setting, *searching]) for name in rows for setting in settings[name]]
+
+
+def reached(result, which):
+    """Returns what the result of a run reached on validation classes, by which a search chooses."""
+    return result["validation"]["best" if which == "best" else "metrics"][METRIC]
 
 
 def _name(flag):

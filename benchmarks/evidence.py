@@ -1,0 +1,82 @@
+"""Writes the pages of docs/evidence from the records of studies: `python -m benchmarks.evidence`.
+
+A page has a template in benchmarks/pages/templates, whose numbers come from docs/records. A sentence that claims more
+than the records hold is an error. `python -m benchmarks.evidence emoji_losses` writes one page. Nothing is trained.
+"""
+
+import argparse
+import functools
+import sys
+import tempfile
+
+from benchmarks.pages import effects
+from benchmarks.pages.blocks import Blocks
+from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.recorded import ROOT, Recorded
+from benchmarks.pages.template import filled
+
+FOLDER = ROOT / "docs/evidence"
+TEMPLATES = ROOT / "benchmarks/pages/templates"
+WRITTEN = "<!-- This page is written by `python -m benchmarks.evidence` from benchmarks/pages/templates/{}.md. -->"
+
+
+def written(name, recorded):
+    """Returns the texts of a page and of its pictures, by their names in docs/evidence.
+
+    Args:
+        name: of the page, in `PAGES`.
+        recorded: its `Recorded` study.
+    """
+    blocks = Blocks(name, recorded)
+    template = (TEMPLATES / f"{name}.md").read_text(encoding="utf-8")
+    try:
+        page = filled(template, recorded, blocks.by_name)
+    except ValueError as error:
+        raise ValueError(f"{TEMPLATES.relative_to(ROOT) / name}.md: {error}") from None
+    return {f"{name}.md": f"{WRITTEN.format(name)}\n\n{page}", **blocks.pictures}
+
+
+def first_page(recorded_of):
+    """Returns the texts of the page with all effects and of its picture, by their names in docs/evidence.
+
+    Args:
+        recorded_of: function of a page's name that gives its `Recorded` study.
+    """
+    found = effects.found_by(recorded_of)
+    template = (TEMPLATES / "README.md").read_text(encoding="utf-8")
+    page = template.replace("{table}", effects.table(found))
+    return {"README.md": f"{WRITTEN.format('README')}\n\n{page}", "effects.svg": effects.picture(found)}
+
+
+def all_texts(names, folder):
+    """Yields the name and the text of every file of some pages, and of the first one if there are all.
+
+    Args:
+        names: of pages, in `PAGES`.
+        folder: what `Recorded` takes.
+    """
+    recorded_of = functools.cache(lambda name: Recorded(PAGES[name], folder))
+    for name in names:
+        yield from written(name, recorded_of(name)).items()
+    if len(names) == len(PAGES):
+        yield from first_page(recorded_of).items()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"pages; all if none: {', '.join(PAGES)}")
+    names = parser.parse_args().names or list(PAGES)
+    unknown = set(names) - set(PAGES)
+    if unknown:
+        parser.error(f"expected names of pages, received {', '.join(sorted(unknown))}")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            for file, text in all_texts(names, folder):
+                (FOLDER / file).write_text(text, encoding="utf-8")
+                print(f"Wrote {FOLDER.relative_to(ROOT) / file}")
+        except ValueError as error:
+            sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

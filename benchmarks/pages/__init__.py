@@ -1,0 +1,1 @@
+"""Pages of evidence: what studies found, written from their records."""

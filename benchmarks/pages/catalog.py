@@ -1,0 +1,58 @@
+"""The pages of docs/evidence, and the records that each is written from."""
+
+from dataclasses import dataclass
+
+ON_EMOJI = ("--data_dir=data/emoji",)
+# As the studies on toy cars were run that have longer ones in their records.
+LONGER = ("--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))")
+ON_SMALL_IMAGES = ("--image_size=32", "--epochs=32", "--eval_every=8", "--schedule=step(at=(20,))")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where the numbers of a page come from.
+
+    Args:
+        study: name of the study, a module of `benchmarks.studies.rows`.
+        records: name of the file in docs/records.
+        flags: flags of training for all rows.
+        seeds: seeds of every row.
+        rows: names of the rows; empty: all.
+    """
+
+    study: str
+    records: str
+    flags: tuple = ()
+    seeds: tuple = (0, 1, 2)
+    rows: tuple = ()
+
+
+GROUPED = (
+    "one embedding",
+    "K = 4",
+    "K = 4, turns on all data",
+    "K = 4, random clusters",
+    "K = 4, clusters of classes",
+    "K = 4, every slice on every batch",
+)
+# Name of the page to its source; the template has the same name.
+PAGES = {
+    "emoji_losses": Source("emoji_losses", "emoji", ON_EMOJI),
+    "emoji_training": Source("emoji_training", "emoji", ON_EMOJI),
+    "emoji_divide": Source("emoji_divide", "emoji", ON_EMOJI),
+    "emoji_ensembles": Source("emoji_ensembles", "emoji", ON_EMOJI),
+    "emoji_ranked_list": Source("emoji_ranked_list", "emoji", ON_EMOJI),
+    "emoji_lifted": Source("emoji_lifted", "emoji", ON_EMOJI),
+    "emoji_edms": Source("emoji_edms", "emoji", ON_EMOJI),
+    "omniglot": Source("omniglot", "omniglot", ("--data_dir=data/omniglot",)),
+    "divide_and_conquer": Source("divide_and_conquer", "toycars_dnc"),
+    "divide_and_conquer_tuned": Source("divide_and_conquer_tuned", "toycars_dnc"),
+    "divide_and_conquer_grouped": Source(
+        "divide_and_conquer", "toycars_grouped", ("--dataset=toycars(grouped=True)",), rows=GROUPED
+    ),
+    "ranked_list": Source("ranked_list", "ranked_list", LONGER, seeds=(1, 2)),
+    "ranked_list_boundaries": Source("ranked_list_boundaries", "ranked_list_boundaries", ON_SMALL_IMAGES),
+    "ranked_list_losses": Source("ranked_list_losses", "ranked_list_losses", ON_SMALL_IMAGES),
+    "lifted": Source("lifted", "lifted", LONGER, seeds=(1, 2)),
+    "edms_variants": Source("edms_variants", "edms"),
+}

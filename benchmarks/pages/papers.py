@@ -1,0 +1,198 @@
+"""The effects that papers name, and the differences between rows that would show them."""
+
+from typing import NamedTuple
+
+SETS = {"toy cars": "toy cars", "emoji": "emoji", "omniglot": "Omniglot"}
+
+
+class Effect(NamedTuple):
+    """An effect of a paper.
+
+    Args:
+        text: what the paper says is better.
+        shown: set to a pair of the page and of `A minus B`, which is above 0 if the effect is seen.
+    """
+
+    text: str
+    shown: dict
+
+
+LONG = ", four times the steps"
+BY_IMAGES = f"K = 4, in proportion to images{LONG}"
+FULL, N_PAIR = "EDMS (RW, P*)", "EDMS (w/o), P×K batches"
+TWO = f"{N_PAIR}, 272 meta-classes"
+FIRST = "α = 1.2, m = 0.4, T_n = 10"
+RANKED = "ranked list, simpler minus"
+# Name of a paper to its effects; the longest runs of a set count.
+PAPERS = {
+    "Divide and Conquer": [
+        Effect(
+            "Dividing beats one embedding",
+            {
+                "toy cars": ("divide_and_conquer", f"{BY_IMAGES} minus one embedding{LONG}"),
+                "emoji": ("emoji_divide", f"K = 4{LONG} minus one embedding{LONG}"),
+                "omniglot": ("omniglot", "K = 4 minus triplet, semi-hard"),
+            },
+        ),
+        Effect(
+            "Clusters beat turns on all data",
+            {
+                "toy cars": ("divide_and_conquer", f"K = 4{LONG} minus K = 4, turns on all data{LONG}"),
+                "emoji": ("emoji_divide", f"K = 4{LONG} minus K = 4, turns on all data{LONG}"),
+                "omniglot": ("omniglot", "K = 4 minus K = 4, turns on all data"),
+            },
+        ),
+        Effect(
+            "Clusters beat a random division",
+            {
+                "toy cars": (
+                    "divide_and_conquer",
+                    "K = 4, in proportion to images minus K = 4, random clusters, in proportion to images",
+                ),
+                "emoji": ("emoji_divide", "K = 4 minus K = 4, random images"),
+            },
+        ),
+        Effect(
+            "Splitting the embedding helps",
+            {
+                "toy cars": ("divide_and_conquer", "K = 4 minus K = 4, embedding not split"),
+                "emoji": ("emoji_divide", "K = 4 minus K = 4, embedding not split [5 seeds]"),
+                "omniglot": ("omniglot", "K = 4 minus K = 4, embedding not split"),
+            },
+        ),
+    ],
+    "Attention-based Ensemble": [
+        Effect(
+            "Several learners beat one: ABE-4, ABE-1",
+            {
+                "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus ABE-1{LONG}"),
+                "omniglot": ("omniglot", "ABE-4 minus ABE-1"),
+            },
+        ),
+        Effect(
+            "The divergence loss helps",
+            {"emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus ABE-4 without divergence{LONG}")},
+        ),
+        Effect(
+            "Attention beats heads: ABE-4, 4-heads",
+            {
+                "emoji": ("emoji_ensembles", f"ABE-4, λ = 1{LONG} minus 4-heads{LONG}"),
+                "omniglot": ("omniglot", "ABE-4 minus 4-heads"),
+            },
+        ),
+        Effect(
+            "Attention helps heads",
+            {
+                "emoji": ("emoji_ensembles", f"4-heads+att{LONG} minus 4-heads{LONG}"),
+                "omniglot": ("omniglot", "4-heads+att minus 4-heads"),
+            },
+        ),
+    ],
+    "EDMS": [
+        Effect(
+            "More members beat two",
+            {
+                "toy cars": ("edms_variants", f"{FULL}, 10 members minus {FULL}"),
+                "emoji": ("emoji_edms", f"{TWO}, 5 members minus {TWO}"),
+            },
+        ),
+        Effect(
+            "Walks within a batch cost something",
+            {
+                "toy cars": ("edms_variants", "EDMS (w/o) minus EDMS (RW)"),
+                "emoji": ("emoji_edms", "EDMS (w/o) minus EDMS (RW)"),
+            },
+        ),
+        Effect(
+            "Proxies that are images help",
+            {
+                "toy cars": ("edms_variants", "EDMS (RW, P) minus EDMS (RW)"),
+                "emoji": ("emoji_edms", "EDMS (RW, P) minus EDMS (RW)"),
+            },
+        ),
+        Effect(
+            "Hard proxies help",
+            {
+                "toy cars": ("edms_variants", f"{FULL} minus EDMS (RW, P)"),
+                "emoji": ("emoji_edms", f"{FULL} minus EDMS (RW, P)"),
+            },
+        ),
+        Effect(
+            "The contextual loss beats the intrinsic one",
+            {"toy cars": ("edms_variants", f"{FULL} minus EDMS (RW-int, P*)")},
+        ),
+        Effect(
+            "Fewer meta-classes than classes are best",
+            {
+                "toy cars": ("edms_variants", f"{FULL} minus {FULL}, K = 100"),
+                "emoji": ("emoji_edms", f"{N_PAIR} minus {TWO}"),
+            },
+        ),
+    ],
+    "Ranked List Loss": [
+        Effect(
+            "It beats N-pair loss",
+            {
+                "toy cars": ("ranked_list_losses", f"{RANKED} N-pair"),
+                "emoji": ("emoji_losses", "ranked list minus N-pair"),
+            },
+        ),
+        Effect(
+            "It beats triplets",
+            {
+                "toy cars": ("ranked_list_losses", f"{RANKED} triplet, semi-hard"),
+                "emoji": ("emoji_losses", "ranked list minus triplet, semi-hard"),
+                "omniglot": ("omniglot", "H minus triplet, semi-hard"),
+            },
+        ),
+        Effect(
+            "Three levels beat one",
+            {
+                "toy cars": ("ranked_list", "L, M, H minus H"),
+                "emoji": ("emoji_ranked_list", "L, M, H minus H"),
+                "omniglot": ("omniglot", "L, M, H minus H"),
+            },
+        ),
+        Effect(
+            "Three levels beat two",
+            {
+                "toy cars": ("ranked_list", "L, M, H minus L, H"),
+                "emoji": ("emoji_ranked_list", "L, M, H minus L, H"),
+            },
+        ),
+        Effect(
+            "A class needs a margin to others",
+            {
+                "toy cars": ("ranked_list_boundaries", f"{FIRST} minus m = 0.0"),
+                "emoji": ("emoji_ranked_list", "H minus H, no margin"),
+            },
+        ),
+        Effect(
+            "A class needs a diameter",
+            {
+                "toy cars": ("ranked_list_boundaries", f"{FIRST} minus m = 1.2"),
+                "emoji": ("emoji_ranked_list", "H minus H, no diameter"),
+            },
+        ),
+        Effect(
+            "Weights of negatives help",
+            {
+                "toy cars": ("ranked_list_boundaries", f"{FIRST} minus T_n = 0"),
+                "emoji": ("emoji_ranked_list", "H minus H, negatives weighted equally"),
+            },
+        ),
+    ],
+    "Lifted Structure": [
+        Effect(
+            "Hard neighbors beat random negatives",
+            {
+                "toy cars": ("lifted", "lifted minus lifted, random negatives"),
+                "emoji": ("emoji_lifted", "hard neighbors minus random negatives"),
+            },
+        ),
+        Effect(
+            "The smooth bound beats the hardest negative",
+            {"toy cars": ("lifted", "lifted minus lifted, the hardest negative only")},
+        ),
+    ],
+}

@@ -1,0 +1,104 @@
+"""A study as its records have it, without training and without models."""
+
+import functools
+import importlib
+import json
+from pathlib import Path
+
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.study.cells import text_of
+from tfdml.run.study.measured import FILE, interval
+from tfdml.run.study.records import PLACES, read
+from tfdml.run.study.runs import resolved, run_name
+from tfdml.run.study.searches import SEED, Search, reached, trials_of
+
+ROOT = Path(__file__).resolve().parents[2]
+read_once = functools.cache(read)
+
+
+class Recorded:
+    """The runs of a study in a file of records.
+
+    Args:
+        source: the `Source`.
+        folder: folder that gets what columns of tables read of each run.
+    """
+
+    def __init__(self, source, folder):
+        self.source, self._folder = source, Path(folder)
+        self.study = importlib.import_module(f"benchmarks.studies.rows.{source.study}").STUDY
+        self._checked, self._intervals = {}, {}
+        self._records = read_once(ROOT / f"docs/records/{source.records}.jsonl")
+        flags = {name: [*self.study.flags(name), *source.flags] for name in source.rows or self.study.rows}
+        self.search = self._search(flags) if self.study.settings else None
+        self._flags = {name: [*row, *self._setting(name)] for name, row in flags.items()}
+
+    @property
+    def rows(self):
+        """Names of the rows that the records have with every seed."""
+        return [name for name in self._flags if all(self._name(name, seed) in self._records for seed in self.seeds)]
+
+    @property
+    def seeds(self):
+        return self.source.seeds
+
+    def records(self, name, seeds=()):
+        """The records of a row, one for each seed."""
+        return [self._record(self._flags[name], seed) for seed in seeds or self.seeds]
+
+    def results(self, name):
+        """The results of a row, one for each seed."""
+        return [record["result"] for record in self.records(name)]
+
+    def cell(self, name, head):
+        """The text of a cell: of a row, and of a column of the study."""
+        return text_of(self.study.columns[head](self.results(name), self.run_dirs(name)))
+
+    def difference(self, first, second, seeds=()):
+        """How much higher Recall@1 of the second row is, and the ends of its 95 % interval, in points."""
+        key = first, second, tuple(seeds)
+        if key not in self._intervals:
+            found = interval(self.run_dirs(first, seeds), self.run_dirs(second, seeds))
+            self._intervals[key] = tuple(100 * float(each) for each in found)
+        return self._intervals[key]
+
+    def run_dirs(self, name, seeds=()):
+        """A folder for each seed, with the run's measures and its learning curve."""
+        return [self._directory(record) for record in self.records(name, seeds)]
+
+    def _directory(self, record):
+        path = self._folder / record["run"]
+        if not path.exists():
+            path.mkdir(parents=True)
+            lines = "".join(json.dumps(event) + "\n" for event in record["curve"])
+            RunDirectory(path).metrics.write_text(lines, encoding="utf-8")
+            (path / FILE).write_text(json.dumps(record["measured"]), encoding="utf-8")
+        return path
+
+    def _search(self, flags):
+        searched = {self.study.follow.get(name, name): [] for name in flags}
+        searched = {name: [*self.study.flags(name), *self.source.flags] for name in searched}
+        tried = {name: [] for name in searched}
+        for name, setting, trial in trials_of(searched, self.study.settings, self.study.searching):
+            result = self._record(trial, SEED)["result"]
+            tried[name].append((setting, reached(result, self.study.which)))
+        return Search(tried, list(self.study.searching))
+
+    def _setting(self, name):
+        return self.search.setting(self.study.follow.get(name, name)) if self.search else []
+
+    def _name(self, name, seed):
+        return f"{run_name(self._flags[name])}-seed{seed}"
+
+    def _record(self, flags, seed):
+        """The record of a run; one whose flagfile has changed since is refused."""
+        name = f"{run_name(flags)}-seed{seed}"
+        if name not in self._checked:
+            if name not in self._records:
+                raise ValueError(f"docs/records/{self.source.records}.jsonl has no run {name}.")
+            now = resolved([*flags, f"--seed={seed}"]).values()
+            for flag in self._records[name]["flags"]:
+                if not flag.startswith(PLACES) and flag not in now:
+                    raise ValueError(f"The record of {name} is of a run with {flag}, which its row no longer has.")
+            self._checked[name] = self._records[name]
+        return self._checked[name]

@@ -1,0 +1,144 @@
+"""Fills the templates of pages: sentences are written by hand, their numbers come from records.
+
+A marker is `{verb: arguments}`:
+
+- `{better: A minus B}`, `{worse: ...}` and `{alike: ...}` give how many points A is better than B, with the 95 %
+  interval, and claim that this is so by more than chance, or not. `{just better: ...}` gives the number alone, and
+  `{so better: ...}` nothing: it checks what words say.
+- `{recall: A}`, `{spread: A}` and `{before: A}` give Recall@1: the mean, with its deviation, and before training.
+- `{value: HEAD; A}` gives the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
+
+- `{tried: A; FLAG}` gives what the best setting with a part of a flag reached on validation classes.
+
+Names of rows may have `*`. A marker that is a paragraph of its own is a block, see `blocks`.
+"""
+
+import fnmatch
+import re
+import textwrap
+
+from benchmarks.pages.claims import CLAIMS, claimed, difference_of
+
+WIDTH = 120
+MARKER = re.compile(r"\{([a-z]+(?: [a-z]+)*)(?::\s([^{}]*))?\}")
+SENTENCE = re.compile(r"(?<=[.:?!])\s+")
+
+
+def filled(template, recorded, blocks):
+    """Returns the text of a page.
+
+    Args:
+        template: text with markers.
+        recorded: the `Recorded` study.
+        blocks: name of a block to a function of its arguments, which returns its text.
+    """
+    paragraphs = re.split(r"\n\s*\n", template.strip())
+    return "\n\n".join(_paragraph(each, recorded, blocks) for each in paragraphs) + "\n"
+
+
+def matching(patterns, names):
+    """Returns the names that patterns name, in the order of the patterns; one that names none is an error."""
+    found = {}
+    for pattern in patterns:
+        several = [pattern] if pattern in names else fnmatch.filter(names, pattern.replace("[", "[[]"))
+        if not several:
+            raise ValueError(f"Expected the name of a row that the records have, received {pattern!r}.")
+        found |= dict.fromkeys(several)
+    return list(found)
+
+
+def _paragraph(text, recorded, blocks):
+    block = MARKER.fullmatch(text.strip())
+    if block and block[1] in blocks:
+        return blocks[block[1]](block[2] or "")
+    items = re.split(r"\n(?=- )", text)
+    return "\n".join(_wrapped(_with_numbers(item, recorded)) for item in items)
+
+
+def _wrapped(text):
+    if text.startswith(("#", "|", "```", "!", "<!--")):
+        return text
+    more = "  " if text.startswith("- ") else ""
+    return textwrap.fill(
+        " ".join(text.split()), WIDTH, subsequent_indent=more, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _with_numbers(text, recorded):
+    def number(marker):
+        try:
+            return _number(marker[1], " ".join((marker[2] or "").split()), recorded)
+        except ValueError as error:
+            raise ValueError(f"{_sentence(text, marker)!r}: {error}") from None
+
+    return MARKER.sub(number, text)
+
+
+def _sentence(text, marker):
+    """The sentence in which a marker stands."""
+    before, after = SENTENCE.split(text[: marker.start()])[-1], SENTENCE.split(text[marker.end() :])[0]
+    return " ".join(f"{before}{marker[0]}{after}".split())
+
+
+def _number(verb, given, recorded):
+    how, _, claim = verb.rpartition(" ")
+    if claim in CLAIMS and how in ("", "just", "so"):
+        found = difference_of(recorded, given)
+        # Words that say that two rows are alike have no direction.
+        turns = how == "so" and claim == "alike" and found.mean < 0
+        mean, interval = claimed(claim, found.turned() if turns else found)
+        return {"": f"{mean} points {interval}", "just": mean, "so": ""}[how]
+    if verb in OTHERS:
+        return OTHERS[verb](recorded, [part.strip() for part in given.split(";")])
+    raise ValueError(f"Expected one of {', '.join([*CLAIMS, *OTHERS])}, received {verb!r}.")
+
+
+def _recall(recorded, given):
+    return _mean(_cell(recorded, next(iter(recorded.study.columns)), given[0]))
+
+
+def _spread(recorded, given):
+    return _cell(recorded, next(iter(recorded.study.columns)), given[0])
+
+
+def _before(recorded, given):
+    (row,) = matching(given, recorded.rows)
+    return f"{100 * recorded.results(row)[0]['untrained']['recall_at_1']:.1f}"
+
+
+def _value(recorded, given):
+    head, row = given
+    return _mean(_cell(recorded, head, row))
+
+
+def _tried(recorded, given):
+    row, flag = given
+    (name,) = matching([row], recorded.rows)
+    values = [value for flags, value in recorded.search.tried[name] if any(flag in each for each in flags)]
+    if not values:
+        raise ValueError(f"Expected a part of a flag that was tried of {name}, received {flag!r}.")
+    return f"{100 * max(values):.1f}"
+
+
+def _range(recorded, given):
+    head, *patterns = given
+    left_out = [pattern.removeprefix("not ") for pattern in patterns if pattern.startswith("not ")]
+    rows = matching([pattern for pattern in patterns if not pattern.startswith("not ")], recorded.rows)
+    out = matching(left_out, recorded.rows)
+    means = [_mean(recorded.cell(row, head)) for row in rows if row not in out]
+    means.sort(key=lambda text: float(text.replace(",", "")))
+    return f"{means[0]} to {means[-1]}"
+
+
+def _cell(recorded, head, row):
+    (name,) = matching([row], recorded.rows)
+    if head not in recorded.study.columns:
+        raise ValueError(f"Expected one of {', '.join(recorded.study.columns)}, received {head!r}.")
+    return recorded.cell(name, head)
+
+
+def _mean(cell):
+    return cell.partition(" ±")[0]
+
+
+OTHERS = {"recall": _recall, "spread": _spread, "before": _before, "value": _value, "tried": _tried, "range": _range}

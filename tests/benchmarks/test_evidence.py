@@ -1,0 +1,197 @@
+"""Pages of evidence are what the records say, and claim no more than their intervals hold."""
+
+import dataclasses
+import functools
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import pytest
+
+from benchmarks import evidence
+from benchmarks.pages import effects, recorded
+from benchmarks.pages.catalog import PAGES
+from benchmarks.pages.claims import Difference, claimed
+from benchmarks.pages.forest import forest
+from benchmarks.pages.learning_curves import _apart, learning_curves
+from benchmarks.pages.papers import PAPERS, SETS
+from benchmarks.pages.recorded import Recorded
+from benchmarks.pages.svg import ticks
+from benchmarks.pages.template import filled, matching
+
+BY_HAND = {"edms_first_trials.md", "ensembles.md"}
+
+
+class Study:
+    """A study of two rows, of which B is better than A by 3 points or, with five seeds, by one that is not seen."""
+
+    rows = ["A", "B, long", "B"]
+    study = SimpleNamespace(columns={"Recall@1": None, "steps": None})
+
+    def difference(self, first, second, seeds=()):
+        found = (1.0, -1.0, 3.04) if seeds else (3.0, 1.0, 5.0)
+        return found if (first, second) == ("A", "B") else Difference(*found).turned()
+
+    def cell(self, row, head):
+        return {"A": "40.5 ± 1.0", "B": "43.5 ± 0.5", "B, long": "1,000"}[row]
+
+    def results(self, row):
+        return [{"untrained": {"recall_at_1": 0.25}}]
+
+
+@pytest.fixture(scope="module")
+def recorded_of(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return functools.cache(lambda name: Recorded(PAGES[name], folder))
+
+
+def committed(name):
+    return (evidence.FOLDER / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_and_its_pictures_are_written_anew(name, recorded_of):
+    for file, text in evidence.written(name, recorded_of(name)).items():
+        assert committed(file) == text, f"run: python -m benchmarks.evidence {name}"
+        if file.endswith(".svg"):
+            ElementTree.fromstring(text)
+
+
+def test_the_page_of_all_effects_is_written_anew(recorded_of):
+    texts = evidence.first_page(recorded_of)
+    assert all(committed(file) == text for file, text in texts.items()), "run: python -m benchmarks.evidence"
+    files = {path.name for path in evidence.FOLDER.iterdir()} - BY_HAND - texts.keys()
+    names = {file for file in files if file.removesuffix(".md") in PAGES}
+    assert len(names) == len(PAGES) and all(file in texts["README.md"] for file in {*names, *BY_HAND})
+    pictures = {file for name in names for file in files if f"]({file})" in committed(name)}
+    assert names | pictures == files
+
+
+def text_of(template):
+    return filled(template, Study(), {"table": lambda given: f"rows of {given}"})
+
+
+def test_numbers_of_sentences_are_filled_in():
+    assert text_of("B is {better: B minus A} better, {just better: B minus A}.") == (
+        "B is 3.0 points (1.0 to 5.0) better, 3.0.\n"
+    )
+    assert text_of("A is {worse: A minus B} behind.") == "A is 3.0 points (1.0 to 5.0) behind.\n"
+    assert text_of("As good{so alike: A minus B [5 seeds]}{so alike: B minus A [5 seeds]}.") == "As good.\n"
+    assert text_of("With {alike: B minus A [5 seeds]}.") == "With 1.0 points (-1.0 to 3.0).\n"
+    assert text_of("{recall: A}, {spread: A}, {before: A}") == "40.5, 40.5 ± 1.0, 25.0\n"
+    assert text_of("{value: steps; B, long} {range: Recall@1; *}") == "1,000 40.5 to 1,000\n"
+    assert text_of("{range: Recall@1; *; not B, long}") == "40.5 to 43.5\n"
+
+
+def test_paragraphs_are_wrapped_and_blocks_stay():
+    words = "word " * 40
+    page = text_of(f"# {words}\n\n{{table: Recall@1\nA}}\n\n- {words}\n- {words}")
+    assert page.startswith(f"# {words.strip()}") and "\n\nrows of Recall@1\nA\n\n- word" in page
+    lines = page.splitlines()[5:]
+    assert max(map(len, lines)) <= 120 and [line[:2] for line in lines] == ["- ", "  ", "- ", "  "]
+
+
+def test_a_claim_that_the_interval_does_not_hold_is_named_with_its_sentence():
+    sentence = (
+        r"'It is \{better: B minus A \[5 seeds\]\} ahead\.': Expected an interval above 0, the records have \+1.0 "
+    )
+    with pytest.raises(ValueError, match=sentence + r"\(-1.0 to 3.0\)"):
+        text_of("First. It is {better: B minus A [5 seeds]} ahead. Last.")
+
+
+@pytest.mark.parametrize(
+    ("claim", "found"),
+    [
+        ("better", (1.0, 0.0, 2.0)),
+        ("better", (-2.0, -3.0, -1.0)),
+        ("worse", (-1.0, -2.0, 0.0)),
+        ("alike", (1.0, 0.1, 2.0)),
+        ("alike", (-1.0, -2.0, 0.5)),
+    ],
+)
+def test_claims_are_checked(claim, found):
+    with pytest.raises(ValueError, match="the records have"):
+        claimed(claim, Difference(*found))
+
+
+def test_words_without_numbers_are_checked():
+    with pytest.raises(ValueError, match="Expected an interval around 0, and a mean of 0 or more, the records have"):
+        text_of("A is as good as B{so alike: A minus B}.")
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("{better: B}", "Expected `A minus B`"),
+        ("{worse: C minus A}", "received 'C minus A'"),
+        ("{recall: C}", "received 'C'"),
+        ("{value: NMI; A}", "Expected one of Recall@1, steps, received 'NMI'"),
+        ("{best: A}", "Expected one of better"),
+    ],
+)
+def test_what_a_marker_cannot_be_is_told(template, message):
+    with pytest.raises(ValueError, match=message):
+        text_of(template)
+
+
+def test_names_of_rows_may_have_stars():
+    names = ["EDMS (RW, P*)", "EDMS (RW, P*), 10 members", "a [1]"]
+    assert matching(["EDMS (RW, P*)"], names) == names[:1]
+    assert matching(["*members", "EDMS*", "a [*]"], names) == [names[1], names[0], names[2]]
+
+
+def test_pictures_of_differences_have_full_dots_where_something_is_seen():
+    found = {"seen": (2, 1, 3), "not seen": (1, -1, 2), "behind & seen": (-2, -3, -1)}
+    drawn = forest("title", [("heading", None), *((name, Difference(*each)) for name, each in found.items())])
+    kinds = [each.get("class") for each in ElementTree.fromstring(drawn).iter() if each.tag.endswith("circle")]
+    assert kinds == ["full", "hollow", "full"] and "+1.0 (-1.0 to 2.0)" in drawn and "behind &amp; seen" in drawn
+
+
+def test_effects_are_full_only_where_the_paper_is_right():
+    found = {"A paper": [(PAPERS["EDMS"][0], {"emoji": Difference(-20, -30, -10), "toy cars": Difference(2, 1, 3)})]}
+    drawn = ElementTree.fromstring(effects.picture(found))
+    dots = [each for each in drawn.iter() if each.tag.endswith("circle")]
+    # That of emoji is farther than the axis.
+    assert [each.get("class") for each in dots] == ["full"]
+    assert "[-20.0 (-30.0 to -10.0)](emoji_edms.md)" in effects.table(found)
+    assert effects.picture(found).count("no records") == 1
+
+
+def test_effects_name_pages_and_sets():
+    shown = [effect.shown for several in PAPERS.values() for effect in several]
+    assert len(shown) >= 20 and {name for each in shown for name in each} <= SETS.keys()
+    assert {page for each in shown for page, _ in each.values()} <= PAGES.keys()
+
+
+def test_records_that_are_not_there_or_of_other_flags_are_refused(tmp_path, monkeypatch):
+    source = PAGES["lifted"]
+    several = Recorded(source, tmp_path)
+    assert several.rows and not Recorded(dataclasses.replace(source, seeds=(1, 9)), tmp_path).rows
+    with pytest.raises(ValueError, match=r"docs/records/lifted.jsonl has no run toycars_lifted-.*-seed9"):
+        several.records("lifted", seeds=(9,))
+    changed = {"margin": "--loss=lifted_structure(margin=2.0)"}
+    monkeypatch.setattr(recorded, "resolved", lambda flags: changed)
+    with pytest.raises(ValueError, match="is of a run with --.*, which its row no longer has"):
+        several.records("lifted")
+
+
+def test_more_curves_than_can_be_told_apart_are_refused():
+    with pytest.raises(ValueError, match="Expected at most 6 curves, .*received 7"):
+        learning_curves("title", dict.fromkeys("abcdefg", []))
+
+
+def test_the_command_writes_named_pages_and_tells_what_is_wrong(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["evidence", "no_page"])
+    with pytest.raises(SystemExit):
+        evidence.main()
+    assert "expected names of pages, received no_page" in capsys.readouterr().err
+    (tmp_path / "lifted.md").write_text("It is {worse: lifted minus lifted, random negatives} behind.")
+    monkeypatch.setattr(evidence, "TEMPLATES", tmp_path)
+    monkeypatch.setattr(evidence, "ROOT", tmp_path)
+    monkeypatch.setattr("sys.argv", ["evidence", "lifted"])
+    with pytest.raises(SystemExit, match="lifted.md: 'It is .* behind.': Expected an interval below 0"):
+        evidence.main()
+
+
+def test_axes_have_round_numbers_and_letters_are_apart():
+    assert ticks(-1.2, 3.4) == [-2, -1, 0, 1, 2, 3, 4] and ticks(0, 800) == [0, 200, 400, 600, 800]
+    assert _apart([10, 50, 12]) == [10, 50, 22]
