@@ -57,6 +57,7 @@ OTHER_VALUES = {
     "devices": "cpu:2",
     "deterministic": "False",
     "pieces": "4",
+    "blend": "True",
     "jit_compile": "True",
     "checkpoint_every": "6",
     "keep_checkpoints": "1",

@@ -29,9 +29,9 @@ FINE, COARSE = "adam(learning_rate=0.0001)", "adam(learning_rate=0.001)"
     "arguments, expected",
     [
         ({}, (COARSE, "none", "random")),
-        ({"flags": "--initial_weights=imagenet\n--initial_embedding=auto"}, (FINE, "statistics", "pca_whitened")),
-        ({"pretrained": True}, (FINE, "statistics", "pca_whitened")),
-        ({"pretrained": True, "norm": False}, (FINE, "none", "pca_whitened")),
+        ({"flags": "--initial_weights=imagenet\n--initial_embedding=auto"}, (FINE, "statistics", "lda")),
+        ({"pretrained": True}, (FINE, "statistics", "lda")),
+        ({"pretrained": True, "norm": False}, (FINE, "none", "lda")),
     ],
 )
 def test_what_is_chosen(arguments, expected):
