@@ -93,6 +93,13 @@ LITE = [
     "ai-edge-litert",
 ]
 
+SHARE = [
+    # Presets on the Hugging Face Hub. The four functions used are old and stable.
+    "huggingface-hub>=0.20",
+    # Presets on Kaggle. 1.0.1 does not import without packages that it does not require.
+    "kagglehub>=0.3,!=1.0.1",
+]
+
 MLFLOW = [
     # `--logger=mlflow`: curves in MLflow. mlflow-skinny lacks the local store. Tested with 3.17; the calls are old.
     "mlflow>=2.14",
@@ -246,6 +253,7 @@ setup(
         "onnx": ONNX,
         "lite": LITE,
         "beam": BEAM,
+        "share": SHARE,
         "mlflow": MLFLOW,
         "wandb": WANDB,
         "serve": SERVE,
