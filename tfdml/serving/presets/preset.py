@@ -55,7 +55,7 @@ def check_new(folder):
 
 @expects()
 def from_preset(address: FilePath) -> ImageEmbedder:
-    """Loads the model of a preset with its preprocessing, to embed images; its file must have the checksum of the preset.
+    """Loads the model of a preset with its preprocessing, to embed images, after comparing its file with its checksum.
 
     Args:
         address: a folder that `save_to_preset` wrote, `hf://owner/name` or `hf://owner/name@revision` on the Hugging

@@ -22,7 +22,7 @@ def readme(facts, name):
     rows["versions"] = ", ".join(f"{package} {version}" for package, version in facts["versions"].items())
     parts = [
         front_matter(facts, name) + f"\n# {name}",
-        "This model maps images to embeddings: similar images have similar embeddings. Its preprocessing is part of it.",
+        "This model maps images to embeddings: similar images have similar embeddings. Its preprocessing is included.",
         f'```python\nimport tfdml\n\nembedder = tfdml.from_preset("{facts.get("address") or PLACE}")\n'
         'embeddings = embedder.embed(["one.jpg", "other.jpg"])\n```',
         table_of(rows),
