@@ -87,9 +87,7 @@ def test_a_wheel_with_other_metadata_is_refused(release, tmp_path):
 def clone(tmp_path):
     """A repository with the files of this one, in one commit."""
     folder = tmp_path / "clone"
-    skipped = shutil.ignore_patterns(
-        ".venv*", ".git", ".*_cache", "bazel-*", "build", "dist", "runs", "records", "images"
-    )
+    skipped = shutil.ignore_patterns(".venv*", ".git", ".*_cache", "bazel-*", "build", "dist", "runs", "records")
     shutil.copytree(ROOT, folder, ignore=skipped)
     for command in (["init"], ["add", "--all"], ["commit", "--message=All"]):
         git(folder, *command)

@@ -129,7 +129,5 @@ def test_what_is_not_prepared_is_not_downloaded(tmp_path):
 
 def test_the_package_is_an_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
-    with pytest.raises(
-        ImportError, match=r"^The dataset tfds needs tensorflow_datasets: pip install 'tfdml\[tfds\]'\.$"
-    ):
+    with pytest.raises(ImportError, match=r"^The dataset tfds needs .*: pip install 'tfdml\[tfds\]'\.$"):
         tfds("birds", str(tmp_path))
