@@ -7,7 +7,7 @@ import pytest
 from tests.rooms import ROOT
 
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
-SMALL = {"CLASSES": 12, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 2}
+SMALL = {"CLASSES": 24, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 2}
 LAST = {
     "similar_photos": r"Most similar to photos/.*\n(\d\.\d{3}  photos/.*\n){5}$",
     "own_model": r"Recall@1 of new classes: 0\.\d+ untrained, 0\.\d+ trained\n$",
@@ -26,6 +26,7 @@ def small(text):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_runs(path, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     exec(compile(small(path.read_text(encoding="utf-8")), str(path), "exec"), {})
     assert re.search(LAST[path.stem], capsys.readouterr().out)
 
