@@ -9,6 +9,7 @@
 #   make test-beam    bulk embedding on Apache Beam, which it installs into .venv
 #   make test-keras-next  whether Keras' nightly still has the private names that are used
 #   make lint         style and format, and what a type checker says of the docs' examples
+#   make release      builds and checks a release in dist/; RELEASE_ARGS=--tag also tags it
 #   make clean        removes .venv, .venv-gpu and build files; keeps runs/
 #
 # Another interpreter: make test PYTHON=/path/to/python3.12
@@ -26,7 +27,7 @@ TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
 BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-slow test-nightly test-all test-oracles test-gpu test-beam test-keras-next lint clean
+.PHONY: quickstart test test-slow test-nightly test-all test-oracles test-gpu test-beam test-keras-next lint release clean
 
 quickstart: .venv/.cpu-installed
 	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
@@ -61,6 +62,9 @@ lint: .venv/.test-installed
 	.venv/bin/ruff check
 	.venv/bin/ruff format --check
 	.venv/bin/python -m tests.typing.check
+
+release: .venv/.test-installed
+	.venv/bin/python .ci/release.py $(RELEASE_ARGS)
 
 clean:
 	rm -rf .venv .venv-gpu build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -35,9 +35,7 @@ REQUIRES = [
     "absl-py",
     # Curves and the projector. TensorFlow 2.21 does not install it; its version is that of its TensorFlow.
     "tensorboard~=2.21",
-    # Reads prepared CUB, Cars196 and SOP. 4.9.10 is known to import with protobuf 7.
-    "tensorflow-datasets>=4.9.10",
-    # Reads Parquet tables of embeddings. Unbounded: tensorflow-datasets requires it, and the functions used are old.
+    # Reads Parquet tables of embeddings. Unbounded: the functions used are old.
     "pyarrow",
     # Reads weights of Caffe. TensorFlow 2.21's own bounds: tensorflow-metadata requires less than it needs and would
     # accept an older one.
@@ -93,6 +91,18 @@ LITE = [
     "ai-edge-litert",
 ]
 
+TFDS = [
+    # `--dataset="tfds(...)"`: what TensorFlow Datasets has prepared. 4.9.10 is known to import with protobuf 7.
+    "tensorflow-datasets>=4.9.10",
+]
+
+SHARE = [
+    # Presets on the Hugging Face Hub. The four functions used are old and stable.
+    "huggingface-hub>=0.20",
+    # Presets on Kaggle. 1.0.1 does not import without packages that it does not require.
+    "kagglehub>=0.3,!=1.0.1",
+]
+
 MLFLOW = [
     # `--logger=mlflow`: curves in MLflow. mlflow-skinny lacks the local store. Tested with 3.17; the calls are old.
     "mlflow>=2.14",
@@ -126,6 +136,10 @@ TEST = [
     "onnxruntime",
     # They run those of LiteRT, too.
     *LITE,
+    # They prepare small datasets.
+    *TFDS,
+    # Reads the front matter of cards, and the files of hosts. Unbounded: the function used is its oldest.
+    "pyyaml",
     # The client of Starlette's tests, which FastAPI's are. Its interface is stable within a major release.
     "httpx2~=2.16",
     # Sends the service what its description in OpenAPI allows, and what it does not. A minor release may check more.
@@ -213,7 +227,7 @@ setup(
         "Development Status :: 3 - Alpha",
         "Intended Audience :: Developers",
         "Intended Audience :: Science/Research",
-        # Windows has no fcntl, which locks folders.
+        # Windows has no fcntl, with which commands lock folders.
         "Operating System :: POSIX :: Linux",
         "Operating System :: MacOS",
         "Programming Language :: Python :: 3",
@@ -246,6 +260,8 @@ setup(
         "onnx": ONNX,
         "lite": LITE,
         "beam": BEAM,
+        "share": SHARE,
+        "tfds": TFDS,
         "mlflow": MLFLOW,
         "wandb": WANDB,
         "serve": SERVE,

@@ -42,6 +42,12 @@ def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
     assert (names["same"].predict(names["images"], verbose=0) == names["embeddings"]).all()
 
 
+def test_the_example_of_the_page_on_sharing_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    count, names = run_examples("sharing.md")
+    assert count == 1 and names["embeddings"].shape == (2, 16) and (tmp_path / "presets/small/README.md").is_file()
+
+
 @pytest.mark.slow
 def test_the_example_of_the_page_on_optimisation_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

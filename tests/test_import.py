@@ -24,6 +24,17 @@ import tfdml
 print(json.dumps(sorted({name.split(".")[0] for name in set(sys.modules) - before})))
 """
 
+WITHOUT_LOCKS = """
+import sys
+import tfdml
+from tfdml.files.checked_files import open_locked
+print(tfdml.losses.Triplet(margin=0.2).margin)
+try:
+    open_locked(sys.argv[0] + ".lock")
+except OSError as error:
+    print(error)
+"""
+
 LOSSES_ON_JAX = """
 import json, sys
 import keras
@@ -65,6 +76,31 @@ def test_import_adds_no_heavy_module():
     added = set(json.loads(done.stdout))
     assert "tfdml" in added
     assert not added & HEAVY
+
+
+@pytest.fixture
+def without_fcntl(tmp_path):
+    """Environment of a Python that has no fcntl, as on Windows."""
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['fcntl'] = None\n")
+    return {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+
+
+@pytest.mark.slow
+def test_import_needs_no_locks(without_fcntl):
+    done = python(WITHOUT_LOCKS, **without_fcntl)
+    assert (done.returncode, done.stderr) == (0, "")
+    told = "-c.lock cannot be locked: this Python has no fcntl. Use Linux, macOS, or WSL on Windows."
+    assert done.stdout.splitlines() == ["0.2", told]
+
+
+def test_commands_say_at_once_that_they_need_locks(without_fcntl):
+    environment = os.environ | without_fcntl
+    command = [sys.executable, "-m", "tfdml.train", "--data_dir=photos"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    told = (
+        f"Error: tfdml's commands lock folders with fcntl, which Python on {sys.platform} lacks. Use Linux, macOS, or"
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"{told} WSL on Windows.\n")
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import re
 import sys
 from pathlib import Path
 
-COMMANDS = ("train", "tune", "evaluate", "report", "compare", "study", "ensemble", "export", "embed", "index")
-COMMANDS += ("search", "serve", "cluster", "convert_weights", "show")
+COMMANDS = ("train", "tune", "evaluate", "report", "compare", "study", "ensemble", "export", "share", "embed")
+COMMANDS += ("index", "search", "serve", "cluster", "convert_weights", "show")
 ASKING = ((), ("--help",), ("-h",), ("help",))
 
 

@@ -30,9 +30,11 @@ def tfds(name: Text, data_dir: FilePath | None = None, image: str = "image", lab
         image: the feature that holds the image.
         label: the feature that holds the class. Default: `label` or `class_id`.
     """
-    # Slow to import, and only this dataset needs it.
-    import tensorflow_datasets
-
+    try:
+        # Slow to import, and only this dataset needs it.
+        import tensorflow_datasets
+    except ImportError as error:
+        raise ImportError(f"The dataset tfds needs {error.name}: pip install 'tfdml[tfds]'.") from error
     folder = _prepared(Path(data_dir or "~/tensorflow_datasets").expanduser(), name)
     builder = tensorflow_datasets.builder_from_directory(folder)
     features = builder.info.features

@@ -1,6 +1,7 @@
 """Datasets of TensorFlow Datasets are read, small ones that the tests prepare."""
 
 import io
+import sys
 
 import numpy as np
 import pytest
@@ -124,3 +125,9 @@ def test_what_is_not_prepared_is_not_downloaded(tmp_path):
         tfds("cars196", str(tmp_path))
     assert f"there is no {tmp_path}/cars196/<version>/dataset_info.json" in str(error.value)
     assert "python -m pipelines.check" in str(error.value) and not list(tmp_path.iterdir())
+
+
+def test_the_package_is_an_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorflow_datasets", None)
+    with pytest.raises(ImportError, match=r"^The dataset tfds needs .*: pip install 'tfdml\[tfds\]'\.$"):
+        tfds("birds", str(tmp_path))

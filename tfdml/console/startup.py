@@ -32,6 +32,8 @@ def begin():
         _postponed = any(name == known or name.startswith(f"{known}.") for known in COMMAND_LINES)
         try:
             _check_pipelines()
+            if _postponed:
+                _check_system()
         except ImportError as error:
             if _postponed:
                 sys.exit(f"Error: {error}")
@@ -50,6 +52,15 @@ def _check_pipelines():
         raise ImportError(
             f"tfdml needs its own package pipelines, {own}, and Python finds {folders[0] if folders else 'none'}. "
             "Rename that one, or start Python in another folder."
+        )
+
+
+def _check_system():
+    """Raises an ImportError where commands would fail later, when they lock a folder; `import tfdml` needs no locks."""
+    if importlib.util.find_spec("fcntl") is None:
+        raise ImportError(
+            f"tfdml's commands lock folders with fcntl, which Python on {sys.platform} lacks. Use Linux, macOS, or WSL "
+            "on Windows."
         )
 
 

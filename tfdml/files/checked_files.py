@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import json
 import os
@@ -104,6 +103,13 @@ def open_locked(path, wait=False):
         path: the file, which is made if it is missing and never changed.
         wait: whether to wait for the other process instead.
     """
+    try:
+        # Windows lacks it. Losses and models need no locks.
+        import fcntl
+    except ImportError:
+        raise OSError(
+            f"{path} cannot be locked: this Python has no fcntl. Use Linux, macOS, or WSL on Windows."
+        ) from None
     file = os.fdopen(open_unlinked(path, os.O_RDWR | os.O_CREAT))
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

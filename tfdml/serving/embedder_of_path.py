@@ -4,14 +4,17 @@ from pathlib import Path
 
 from tfdml.run.model_loading import load
 from tfdml.serving.exported.exported_model import ExportedModel
+from tfdml.serving.presets.preset import from_preset, is_preset
 
 
 def embedder_of(model):
-    """Returns the `ImageEmbedder` of a `.keras` file or a run, or the `ExportedModel` of a SavedModel.
+    """Returns the `ImageEmbedder` of a `.keras` file, a run or a preset, or the `ExportedModel` of a SavedModel.
 
     Args:
-        model: its path, as `--model` gives it.
+        model: its path or address, as `--model` gives it.
     """
+    if is_preset(model):
+        return from_preset(model)
     if Path(model).is_file() or (Path(model) / "flags.txt").is_file():
         return load(model)
     try:

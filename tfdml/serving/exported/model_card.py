@@ -43,22 +43,13 @@ def read_card(path):
 
 def readme(facts):
     """Returns the text of README.md."""
-    embedding, images = facts["embedding"], facts["images"]
-    height, width = sides_of(images["image_size"])
     rows = {
-        "method": f"`{facts['method']}`",
-        "backbone": f"`{facts['backbone']}`",
-        "head": f"`{facts['head']}`",
-        "initial weights": facts["weights"],
-        "licence of the initial weights": facts["weights_licence"],
-        "embedding": f"{embedding['dimension']} dimensions, compared by {MEASURES[embedding['metric']]}",
-        "learners": embedding["learners"],
-        "projection": embedding["projection"] or "none",
-        "images": f"{height} × {width} pixels by `{images['transform']}`",
+        **rows_of_network(facts),
+        **rows_of_embedding(facts),
+        "projection": facts["embedding"]["projection"] or "none",
         "files that cannot be read": "are marked in the output `valid`" if facts["tolerant"] else "are an error",
         **({"`model.tflite`": f"`embed_images` for LiteRT, weights in {facts['lite']}"} if facts["lite"] else {}),
         **({"`model.onnx`": "`embed_images` for ONNX Runtime"} if facts["onnx"] else {}),
-        "trained on": _trained_on(facts["data"]),
         "SHA-256 of the model": f"`{facts['sha256']}`",
         "versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }
@@ -66,8 +57,8 @@ def readme(facts):
         "# Model card",
         "This SavedModel maps images to embeddings; similar images have similar embeddings. tfdml exported "
         "it; it runs with TensorFlow alone. `metadata.json` says the same to programs.",
-        "\n".join(["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows.items())]),
-        *_scores(facts),
+        table_of(rows),
+        *scores_of(facts),
         "\n".join(
             ["## Signatures", "", "| name | inputs | outputs |", "|---|---|---|"]
             + [
@@ -77,6 +68,34 @@ def readme(facts):
         ),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def rows_of_network(facts):
+    """Returns the rows of a table, name to value, that say what was trained, and on what."""
+    return {
+        "method": f"`{facts['method']}`",
+        "backbone": f"`{facts['backbone']}`",
+        "head": f"`{facts['head']}`",
+        "initial weights": facts["weights"],
+        "licence of the initial weights": facts["weights_licence"],
+        "trained on": _trained_on(facts["data"]),
+    }
+
+
+def rows_of_embedding(facts):
+    """Returns the rows of a table, name to value, that say what goes in and what comes out."""
+    embedding, images = facts["embedding"], facts["images"]
+    height, width = sides_of(images["image_size"])
+    return {
+        "embedding": f"{embedding['dimension']} dimensions, compared by {MEASURES[embedding['metric']]}",
+        "learners": embedding["learners"],
+        "images": f"{height} × {width} pixels by `{images['transform']}`",
+    }
+
+
+def table_of(rows):
+    """Returns a table in Markdown of rows, name to value."""
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {_cell(value)} |" for name, value in rows.items())])
 
 
 def signatures(facts):
@@ -102,7 +121,8 @@ def _trained_on(data):
     return f"not trained on any dataset: the backbone has its initial weights{fitted}"
 
 
-def _scores(facts):
+def scores_of(facts):
+    """Returns the parts of a card about its scores, with their intervals; none where there are no scores."""
     scores, data = facts["scores"], facts["data"]
     if not scores:
         return []

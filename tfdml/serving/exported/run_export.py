@@ -30,7 +30,7 @@ def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **forma
     """
     model = trained_model(run_dir, which, changes)
     projection = _projection(model, run_dir, which, dims, whiten, changes) if dims else None
-    write_export(model, out, _of_run(RunDirectory(run_dir), which, model), projection=projection, **formats)
+    write_export(model, out, facts_of_run(RunDirectory(run_dir), which, model), projection=projection, **formats)
 
 
 def _projection(model, run_dir, which, dims, whiten, changes):
@@ -54,8 +54,14 @@ def _nested_dims(model, run_dir):
     return hooks_of(registry.create("loss", RunDirectory(run_dir).settings().batches.loss, classes=2)).nested_dims
 
 
-def _of_run(run, which, model):
-    """Returns the facts of a card that the run says."""
+def facts_of_run(run, which, model):
+    """Returns the facts of a card that the run says.
+
+    Args:
+        run: `RunDirectory`.
+        which: `best` or `final`.
+        model: that model.
+    """
     settings, result = run.settings(), run.result() or {}
     found = result.get("best" if which == "best" else "metrics", {})
     scores = {name: value for name, value in found.items() if isinstance(value, float) and name not in NO_SCORES}

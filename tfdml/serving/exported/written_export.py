@@ -39,7 +39,7 @@ def write_export(model, out, about, *, projection=None, tolerant=False, lite=Non
         if onnx:
             write_onnx(unfinished)
         written = {"sha256": model_hash(unfinished), "tolerant": tolerant, "lite": lite, "onnx": onnx}
-        write_card(unfinished, {**written, **_of_model(model, projection), **about})
+        write_card(unfinished, {**written, **facts_of_model(model, projection), **about})
         flush(unfinished)
         unfinished.rename(out)
 
@@ -70,8 +70,8 @@ def weights_of(network, backbone):
     return Path(initial).name, unknown
 
 
-def _of_model(model, projection):
-    """Returns the facts of a card that the model says."""
+def facts_of_model(model, projection=None):
+    """Returns the facts of a card that the model says; its embedding may be projected."""
     dimension = dimension_of(model)
     return {
         "embedding": {

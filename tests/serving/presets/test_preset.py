@@ -1,0 +1,266 @@
+"""A preset brings back a model with its preprocessing, from a folder or a hub, and tells damage."""
+
+import hashlib
+import json
+import re
+import shutil
+import sys
+
+import keras
+import numpy as np
+import pytest
+import yaml
+
+import tfdml
+from tests.commands import assert_one_error, run
+from tests.run_helpers import result, straight_run
+from tests.serving.presets import stub_clients
+from tests.serving_fixtures import picture
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.serving.embedder_of_path import embedder_of
+from tfdml.serving.exported.run_export import facts_of_run
+from tfdml.serving.presets import run_preset
+from tfdml.serving.presets.preset import FILES, save_preset
+
+IMAGES = [picture(0), picture(1, 24, 60, "JPEG")]
+METHODS = [
+    "single",
+    "single(normalize=False)",
+    "attention_ensemble(learners=2, branch='stage1', attention_depth=1)",
+    "multi_head(learners=2, branch='stage1')",
+    "multi_tail(learners=2, branch='stage1')",
+    "divide_and_conquer(learners=2)",
+    "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8)",
+    "features",
+]
+
+
+def made(method="single"):
+    keras.utils.set_random_seed(0)
+    backbone = tfdml.backbones.Small(width=8, stages=2)
+    sizes = {} if method == "features" else {"embedding_size": 16}
+    model = tfdml.registry.create("method", method, backbone=backbone, **sizes)
+    model.preprocessing = tfdml.Preprocessing.of(model, 24, transform="resize_short(size=30)|center_crop")
+    return model
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("presets") / "cars"
+    made().save_to_preset(folder, licence="apache-2.0")
+    return folder
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    """The calls of both clients, which keep what is uploaded."""
+    calls = []
+    monkeypatch.setitem(sys.modules, "huggingface_hub", stub_clients.hugging_face(tmp_path / "hf", calls))
+    monkeypatch.setitem(sys.modules, "kagglehub", stub_clients.kaggle(tmp_path / "kaggle", calls))
+    return calls
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_comes_back_with_its_preprocessing(method, tmp_path):
+    model = made(method)
+    model.save_to_preset(tmp_path / "preset")
+    loaded = tfdml.from_preset(tmp_path / "preset")
+    assert type(loaded.model) is type(model) and loaded.preprocessing == model.preprocessing
+    np.testing.assert_array_equal(loaded.embed(IMAGES), tfdml.ImageEmbedder(model).embed(IMAGES))
+    assert sorted(path.name for path in (tmp_path / "preset").iterdir()) == sorted(FILES)
+
+
+def test_the_manifest_says_what_programs_need(preset):
+    found = json.loads((preset / "config.json").read_text())
+    content = (preset / "model.keras").read_bytes()
+    assert found["files"] == {"model.keras": {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}}
+    assert (found["format"], found["version"], found["class"]) == ("tfdml preset", 1, "Single")
+    assert found["embedding"] | {"learner_dimension": 16, "projection": ""} == found["embedding"]
+    assert (found["embedding"]["dimension"], found["embedding"]["metric"]) == (16, "cosine")
+    assert found["images"]["image_size"] == 24 and found["versions"]["tfdml"] == tfdml.__version__
+
+
+def front_matter(preset):
+    return yaml.safe_load(re.match(r"---\n(.*?\n)---\n\n# ", (preset / "README.md").read_text(), re.DOTALL)[1])
+
+
+def test_the_card_has_what_hubs_read(preset):
+    found = front_matter(preset)
+    assert (found["library_name"], found["pipeline_tag"]) == ("tfdml", "image-feature-extraction")
+    assert found["license"] == "apache-2.0" and "keras" in found["tags"] and "model-index" not in found
+    assert "| embedding | 16 dimensions, compared by cosine similarity |" in (preset / "README.md").read_text()
+
+
+def test_a_compiled_model_is_saved_without_its_optimizer_and_loss(tmp_path, preset):
+    model = made()
+    model.compile("adam", tfdml.losses.ProxyAnchor(classes=50))
+    images = np.random.default_rng(0).uniform(-1, 1, (8, 24, 24, 3)).astype(np.float32)
+    model.fit(images, np.repeat(np.arange(4), 2), verbose=0)
+    model.save_to_preset(tmp_path / "compiled")
+    loaded = tfdml.from_preset(tmp_path / "compiled")
+    np.testing.assert_allclose(loaded.embed(IMAGES), tfdml.ImageEmbedder(model).embed(IMAGES), atol=1e-6)
+    sizes = [(folder / "model.keras").stat().st_size for folder in (tmp_path / "compiled", preset)]
+    assert sizes[0] == pytest.approx(sizes[1], rel=0.01)
+
+
+def test_a_model_without_preprocessing_is_no_preset(tmp_path):
+    model = made()
+    model.preprocessing = None
+    with pytest.raises(ValueError, match=r"has no preprocessing\. Set model\.preprocessing before saving"):
+        model.save_to_preset(tmp_path / "preset")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_overwritten(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(ValueError, match="exists and is not empty; give a new folder"):
+        made().save_to_preset(tmp_path)
+
+
+@pytest.mark.parametrize("address", ["hf://owner/cars", "hf://owner/cars@v1.2", "kaggle://owner/cars/keras/small"])
+def test_a_preset_comes_back_from_a_hub(address, preset, hub):
+    tfdml.upload_preset(address.partition("@")[0], preset)
+    loaded = tfdml.from_preset(address)
+    np.testing.assert_array_equal(loaded.embed(IMAGES), tfdml.from_preset(preset).embed(IMAGES))
+    assert loaded.source == address
+    downloads = {"h": ("snapshot_download", "owner/cars", "v1.2" if "@" in address else None)}
+    assert hub[-1] == downloads.get(address[0], ("model_download", "owner/cars/keras/small"))
+    # As `--model` of tfdml.evaluate takes it.
+    assert embedder_of(address).source == address and embedder_of(str(preset)).source == str(preset)
+
+
+def test_only_the_files_of_a_preset_are_uploaded(preset, hub, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(preset, folder)
+    (folder / "secret.txt").write_text("")
+    tfdml.upload_preset("hf://owner/cars", folder)
+    tfdml.upload_preset("kaggle://owner/cars/keras/small", folder)
+    assert hub == [("create_repo", "owner/cars", True)]
+    for there in ("hf/blobs/owner/cars", "kaggle/owner/cars/keras/small"):
+        assert sorted(path.name for path in (tmp_path / there).iterdir()) == sorted(FILES)
+
+
+def damaged(preset, folder):
+    folder.mkdir()
+    for name in FILES:
+        (folder / name).write_bytes((preset / name).read_bytes())
+    content = bytearray((preset / "model.keras").read_bytes())
+    content[len(content) // 2] ^= 1
+    (folder / "model.keras").write_bytes(content)
+    return folder, hashlib.sha256(content).hexdigest()
+
+
+def test_damage_is_told_with_its_checksum(preset, tmp_path, hub):
+    folder, found = damaged(preset, tmp_path / "damaged")
+    expected = json.loads((preset / "config.json").read_text())["files"]["model.keras"]["sha256"]
+    told = f"model.keras is damaged: its SHA-256 is {found}, expected {expected}"
+    with pytest.raises(ValueError, match=told):
+        tfdml.from_preset(folder)
+    with pytest.raises(ValueError, match=told):
+        tfdml.upload_preset("hf://owner/cars", folder)
+    assert hub == []
+
+
+def test_a_folder_that_is_no_preset(tmp_path, preset):
+    with pytest.raises(ValueError, match=r"is no tfdml preset: it has no config\.json"):
+        tfdml.from_preset(tmp_path)
+    with pytest.raises(ValueError, match=r"none is no tfdml preset: it has no config\.json"):
+        tfdml.from_preset(tmp_path / "none")
+    (tmp_path / "config.json").write_text('{"model_type": "vit"}')
+    with pytest.raises(ValueError, match=r"config\.json is no manifest of a tfdml preset"):
+        tfdml.from_preset(tmp_path)
+    (tmp_path / "config.json").write_text('{"format": "tfdml preset", "version": 1, "files": ["model.keras"]}')
+    with pytest.raises(ValueError, match=r"config\.json is damaged \(the checksum of model\.keras is missing\)"):
+        tfdml.from_preset(tmp_path)
+    (tmp_path / "config.json").write_bytes((preset / "config.json").read_bytes())
+    with pytest.raises(ValueError, match=r"model\.keras is missing; get the preset again"):
+        tfdml.from_preset(tmp_path)
+    (tmp_path / "model.keras").symlink_to(preset / "model.keras")
+    with pytest.raises(ValueError, match=r"model\.keras is a link; do not use it"):
+        tfdml.from_preset(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "address, told",
+    [
+        ("s3://bucket/cars", "s3://bucket/cars begins with an unknown scheme; expected a folder, hf://owner/name"),
+        ("hf://cars", "hf://cars is incomplete or has too much; expected a folder, hf://owner/name"),
+        ("kaggle://owner/cars", "kaggle://owner/cars is incomplete or has too much"),
+        ("hf://owner/../cars", "is incomplete or has too much"),
+        ("hf://owner/none", "hf://owner/none cannot be downloaded: 404 Client Error. Repository Not Found for owner/n"),
+    ],
+)
+def test_an_address_that_leads_nowhere(address, told, hub):
+    with pytest.raises((ValueError, OSError), match=told) as caught:
+        tfdml.from_preset(address)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address, told",
+    [
+        ("folder", "Expected hf://owner/name or kaggle://owner/model/keras/variation; received folder"),
+        ("hf://owner/cars@v1", "hf://owner/cars@v1 names a version. Leave it out"),
+        ("kaggle://owner/cars/keras/small/3", "names a version. Leave it out"),
+    ],
+)
+def test_an_address_to_which_nothing_can_be_uploaded(address, told, hub, preset):
+    with pytest.raises(ValueError, match=told):
+        tfdml.upload_preset(address, preset)
+
+
+@pytest.mark.parametrize(
+    "address, client", [("hf://owner/cars", "huggingface_hub"), ("kaggle://owner/cars/keras/small", "kagglehub")]
+)
+def test_a_client_that_is_not_installed(address, client, monkeypatch, preset):
+    monkeypatch.setitem(sys.modules, client, None)
+    for use in (lambda: tfdml.from_preset(address), lambda: tfdml.upload_preset(address, preset)):
+        with pytest.raises(ImportError, match=rf"^{address} needs {client}: pip install 'tfdml\[share\]'\.$"):
+            use()
+
+
+@pytest.mark.slow
+def test_the_card_of_a_run_has_its_scores_with_intervals(tmp_path):
+    model = tfdml.load(straight_run()).model
+    save_preset(model, tmp_path / "cars", facts_of_run(RunDirectory(straight_run()), "best", model))
+    best, intervals = result(straight_run())["best"], result(straight_run())["intervals"]
+    (index,) = front_matter(tmp_path / "cars")["model-index"]
+    (found,) = index["results"]
+    assert found["dataset"]["type"] == "toycars" and found["dataset"]["name"].startswith("toycars(classes=16")
+    metrics = {each["type"]: each for each in found["metrics"]}
+    assert metrics["recall_at_1"]["value"] == best["recall_at_1"]
+    assert metrics["recall_at_1"]["args"]["interval_95"] == intervals["recall_at_1"]
+    low, high = intervals["recall_at_1"]
+    text = (tmp_path / "cars" / "README.md").read_text()
+    assert f"| recall_at_1 | {best['recall_at_1']:.4f} (95%: {low:.4f} to {high:.4f}) |" in text
+    assert "| trained on | `toycars(classes=16" in text and "| licence | not stated |" in text
+
+
+@pytest.mark.slow
+def test_a_run_is_uploaded_with_its_address_in_the_card(tmp_path, hub, monkeypatch):
+    # Which would make this process deterministic.
+    monkeypatch.setattr(run_preset, "trained_model", lambda run, which, _: tfdml.load(run, model=which).model)
+    run_preset.share_run(straight_run(), "final", tmp_path / "cars", upload="hf://owner/cars")
+    assert 'tfdml.from_preset("hf://owner/cars")' in (tmp_path / "cars" / "README.md").read_text()
+    expected = tfdml.load(straight_run(), model="final").embed(IMAGES)
+    np.testing.assert_array_equal(tfdml.from_preset("hf://owner/cars").embed(IMAGES), expected)
+
+
+@pytest.mark.slow
+def test_the_command_shares_a_run(tmp_path):
+    out = tmp_path / "cars"
+    done = run("tfdml.share", f"--run_dir={straight_run()}", f"--out={out}", "--licence=mit")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"Wrote the preset {out}: tfdml.from_preset('{out}') loads it.\n"
+    expected = tfdml.load(straight_run()).embed(IMAGES)
+    np.testing.assert_array_equal(tfdml.from_preset(out).embed(IMAGES), expected)
+    assert front_matter(out)["license"] == "mit"
+    again = run("tfdml.share", f"--run_dir={straight_run()}", f"--out={out}")
+    assert_one_error(again, f"{out} exists and is not empty; give a new folder.")
+    for flags, told in (
+        ([f"--run_dir={straight_run()}"], "--out is missing: the folder for the preset."),
+        ([f"--out={tmp_path}/new"], "--run_dir is missing: the folder of a run."),
+        ([f"--out={tmp_path}/new", "--upload=cars"], "Expected hf://owner/name or kaggle://owner/model/keras/variati"),
+    ):
+        assert_one_error(run("tfdml.share", *flags), told)
+    assert [path.name for path in tmp_path.iterdir()] == ["cars"]

@@ -1,0 +1,1 @@
+"""Presets: models to share, in folders and on hubs."""

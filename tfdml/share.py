@@ -1,0 +1,35 @@
+"""Writes a preset of a run: the model, its checksum and a model card, in a folder to share or to upload.
+
+python -m tfdml.share --run_dir=runs/quickstart --out=presets/cars
+python -m tfdml.share --run_dir=runs/quickstart --out=presets/cars --licence=apache-2.0 --upload=hf://owner/cars
+"""
+
+from absl import flags
+
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
+
+tfdml_flags.define_run_dir("Folder of a run.")
+tfdml_flags.define_which()
+tfdml_flags.define_debug()
+flags.DEFINE_string("out", "", "Folder for the preset; must be empty or not exist.")
+flags.DEFINE_string("licence", "", "The model's licence as hubs name it, such as apache-2.0; empty: the card has none.")
+flags.DEFINE_string("upload", "", "Upload it, too: hf://owner/name or kaggle://owner/model/keras/variation.")
+flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
+
+
+def main():
+    from tfdml.serving.presets.run_preset import share_run
+
+    given = flags.FLAGS
+    if not given.out:
+        raise ValueError("--out is missing: the folder for the preset.")
+    about = {"licence": given.licence or None, "changes": command.given("import_modules")}
+    share_run(given.run_dir, given.which, given.out, upload=given.upload, **about)
+    print(f"Wrote the preset {given.out}: tfdml.from_preset({given.out!r}) loads it.")
+    if given.upload:
+        print(f"Uploaded it: tfdml.from_preset({given.upload!r}) loads it.")
+
+
+if __name__ == "__main__":
+    command.run(main)
