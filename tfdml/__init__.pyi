@@ -26,3 +26,4 @@ from tfdml.methods import Single as Single
 from tfdml.methods import memories as memories
 from tfdml.run.image_embedder import ImageEmbedder as ImageEmbedder
 from tfdml.run.model_loading import load as load
+from tfdml.serving.index.index import Index as Index
