@@ -38,8 +38,8 @@ flags.DEFINE_string(
 flags.DEFINE_bool(
     "compact",
     None,
-    "Erase deleted images from all files, which builds the index anew. Default: with --delete; with --nocompact it only "
-    "marks them, which takes no time, and they are erased when a fifth is deleted.",
+    "Erase deleted images from all files, which builds the index anew. Default: with --delete. With --nocompact it "
+    "only marks them, which takes no time, and they are erased when a fifth is deleted.",
 )
 flags.DEFINE_list("delete", [], "Paths of images to delete from the index.")
 flags.DEFINE_integer(

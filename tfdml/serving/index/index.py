@@ -147,7 +147,8 @@ class Index:
             ids: what `add` returned, or the `id` of a `Neighbor`.
             compact: whether they are erased from the files at once, which builds the index anew.
         """
-        self._store.delete(set(new_ids(np.atleast_1d(np.asarray(ids))).tolist()), compact)
+        given = list(ids) if isinstance(ids, Iterable) else [ids]
+        self._store.delete(set(new_ids(given).tolist()) if given else set(), compact)
 
     def compact(self) -> None:
         """Erases images that are deleted from the files."""

@@ -91,10 +91,15 @@ def _columns(shards):
 
 def _deleted(columns, rows):
     """Returns a mask `[N]` of the rows that are deleted, or whose image has a later row."""
-    gone = set() if rows is None else set(rows.ids[rows.deleted].tolist())
-    last = {path: place for place, path in enumerate(columns["path"])}
-    pairs = enumerate(zip(columns["id"], columns["path"], strict=True))
-    return np.array([id in gone or last[path] != place for place, (id, path) in pairs])
+    ids, paths = np.array(columns["id"]), columns["path"]
+    if rows is None:
+        return np.zeros(len(ids), bool)
+    deleted = np.isin(ids, rows.ids[rows.deleted])
+    # Only a row that is new takes the place of another one.
+    last = {paths[place]: place for place in np.flatnonzero(~np.isin(ids, rows.ids)).tolist()}
+    for place, path in enumerate(paths if last else ()):
+        deleted[place] |= last.get(path, place) != place
+    return deleted
 
 
 def _can_grow(manifest, rows, ids, deleted):
