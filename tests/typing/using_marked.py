@@ -29,7 +29,7 @@ index = tfdml.Index("exported/1", metric="l1")  # marked
 index = tfdml.Index("exported/1")
 index.add("photos", label=["a"])  # marked
 index.search("query.jpg", filter="price < 2")  # marked
-index.search("query.jpg")[0].label  # marked
+print(index.search("query.jpg")[0].label)  # marked
 index.remove(3)  # marked
 
 tfdml.reporting.similarity_map(loaded.model, np.zeros((32, 32, 3)))  # marked

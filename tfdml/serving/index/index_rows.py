@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -23,21 +24,21 @@ class IndexRows:
     """
 
     ids: np.ndarray
-    paths: list
-    labels: list
+    paths: list[str]
+    labels: list[str | None]
     table: Any
     deleted: np.ndarray
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.ids)
 
     @functools.cached_property
-    def kinds(self):
+    def kinds(self) -> dict[str, str]:
         """Name of a column to `text`, `number`, `boolean` or `time`."""
         # Labels may be missing in all rows, and then have no type.
         return {name: OWN.get(name) or kind_of(name, self.table[name].type) for name in self.table.column_names}
 
-    def selected(self, where=None, hidden=()):
+    def selected(self, where: str | None = None, hidden: Collection[str] = ()) -> np.ndarray:
         """Returns a mask `[N]` of the rows that are there and that a filter takes.
 
         Args:

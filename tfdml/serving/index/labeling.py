@@ -5,6 +5,7 @@ import filecmp
 import math
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -106,7 +107,7 @@ class Labeled:
     label: str | None
     similarity: float | None
 
-    def in_json(self):
+    def in_json(self) -> dict[str, Any]:
         """Returns a dictionary for JSON, which has no -inf: None takes its place."""
         return dataclasses.asdict(self) | {"similarity": None if self.similarity == -np.inf else self.similarity}
 

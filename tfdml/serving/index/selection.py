@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from typing import Any, Self
 
 import numpy as np
 
@@ -27,17 +28,17 @@ class Selection:
     total: int
 
     @classmethod
-    def of(cls, mask):
+    def of(cls, mask: np.ndarray) -> Self:
         """Returns the selection of a mask `[N]`."""
         count = int(np.count_nonzero(mask))
         return cls(None if count == len(mask) else mask, count, len(mask))
 
     @property
-    def is_few(self):
+    def is_few(self) -> bool:
         """Whether a query is compared with all of them."""
         return self.mask is not None and self.count <= max(FEW * self.total, ROWS)
 
-    def is_exact(self, index):
+    def is_exact(self, index: Any) -> bool:
         """Whether a search finds the nearest of them for sure.
 
         Args:
@@ -47,7 +48,7 @@ class Selection:
         is_compressed = isinstance(index, faiss.IndexIVFPQ)
         return isinstance(index, faiss.IndexFlat) or self.is_few and not is_compressed
 
-    def search(self, index, vectors, k):
+    def search(self, index: Any, vectors: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns similarities or distances `[Q, k]`, and rows `[Q, k]`, -1 where none was found; k may become less.
 
         Args:
