@@ -49,53 +49,28 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from tfdml.files.embedding_shards import EmbeddingShards
-    from tfdml.serving.embedding.image_list import ImageList
-    from tfdml.serving.index.attributes import read_attributes
-    from tfdml.serving.index.deleting import compact_index, delete_images
-    from tfdml.serving.index.indexing import index_embeddings, index_images
+    from tfdml.serving.index import index_command
 
     given = flags.FLAGS
     if not given.out:
         raise ValueError("--out is missing: the folder of the index.")
     sources = sum(map(bool, (given.images, given.embeddings, given.delete)))
-    if given.compact and not sources:
-        print(f"{given.out} has {compact_index(given.out):,} images.")
-        return
-    if sources != 1:
+    if sources != 1 and not (given.compact and not sources):
         raise ValueError("Expected one of --images, the images to index, --embeddings, --delete, and --compact.")
-    if given.update and not given.add:
-        raise ValueError("--update goes with --add, which goes on with an index.")
     if given.embeddings and (given.add or not given.model):
         raise ValueError("--embeddings makes a new index, with --model, which computed them, and without --add.")
+    if given.update and not given.add:
+        raise ValueError("--update goes with --add, which goes on with an index.")
     if given.add:
         command.refuse_unused(["kind"], "--add goes on with the index that is there")
-    if given.delete:
-        command.refuse_unused(["attributes"], "--delete takes paths alone")
-        deleted, left = delete_images(given.out, given.delete, compact=given.compact is not False)
-        print(f"Deleted {deleted:,} images from {given.out}; it has {left:,} images.")
-        return
-    command.refuse_unused(["compact"], "it goes with --delete, or alone")
-    # TensorFlow logs how it reads the model.
-    logging.set_verbosity(logging.WARNING)
-    about = {"model": given.model, "kind": given.kind}
-    if given.embeddings:
-        if given.attributes:
-            about["attributes"] = read_attributes(given.attributes, sorted(EmbeddingShards(given.embeddings).paths()))
-        count, bad = index_embeddings(given.out, given.embeddings, **about)
+    if given.images or given.embeddings:
+        command.refuse_unused(["compact"], "--images and --embeddings add to an index")
+        # TensorFlow logs how it reads the model.
+        logging.set_verbosity(logging.WARNING)
+        index_command.add(given)
     else:
-        if not ImageList.is_dataset(given.images):
-            command.refuse_unused(["data_dir", "split"], "--images reads files from the working folder")
-        images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
-        if given.attributes:
-            about["attributes"] = read_attributes(given.attributes, images.paths)
-        about |= {"add": given.add, "update": given.update}
-        count, bad = index_images(given.out, images, batch_size=given.batch_size, **about)
-    if bad:
-        path, reason = min(bad.items())
-        print(f"{len(bad):,} of {count + len(bad):,} images cannot be read and are left out, first {path}: {reason}")
-        print(f"All are listed in {given.out}/bad_images.jsonl")
-    print(f"Indexed {count:,} images in {given.out}.")
+        command.refuse_unused(["attributes"], "--delete and --compact add nothing")
+        index_command.delete(given)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,7 @@ flags.DEFINE_bool(
     "duplicates", False, "List the pairs of images in the index with at least the similarity --threshold."
 )
 flags.DEFINE_bool("groups", False, "With --duplicates: list groups of images that such pairs connect.")
-flags.DEFINE_string(
-    "where", "", "Filter of the neighbors of queries by columns of the index, such as price < 20; empty: none."
-)
+flags.DEFINE_string("where", "", "Filter of neighbors by columns of the index, such as price < 20; empty: none.")
 flags.DEFINE_float(
     "threshold",
     None,
@@ -50,10 +48,9 @@ def main(queries):
     if given.label and (given.threshold is None) == (not given.validation):
         raise ValueError("--label needs --threshold, or --validation, a folder of images with labels.")
     if not queries:
-        command.refuse_unused(["picture"], "--duplicates and --label print a list")
-        command.refuse_unused(["where"], "it is a filter of the neighbors of queries")
+        command.refuse_unused(["picture", "where"], "--duplicates and --label print a list")
     if not given.duplicates:
-        command.refuse_unused(["groups"], "it goes with --duplicates")
+        command.refuse_unused(["groups"], "This searches without --duplicates")
     command.check_file("picture")
     _check_picture(given.picture)
     command.import_package()

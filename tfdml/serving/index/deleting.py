@@ -25,13 +25,14 @@ def delete_images(out, paths, compact=True):
     folder.manifest()
     with naming(folder.path), locked(folder.path, "index"):
         earlier = finish_deletion(folder)
-        present = _present(folder)
+        rows = folder.read_rows(folder.manifest())
+        present = _present(folder, rows, compact)
         there = present | earlier
         names = {_name_of(path, out, there) for path in paths}
         unknown = sorted(names - there)
         if unknown:
             raise ValueError(f"{unknown[0]} is not in the index {out}, and nothing is deleted.")
-        _delete(folder, names & present, present, compact)
+        _delete(folder, rows, names & present, present, compact)
         return len(names), len(present - names)
 
 
@@ -51,7 +52,7 @@ def delete_ids(folder, ids, compact=False):
         if unknown:
             raise ValueError(f"{unknown[0]} is not in the index {folder.path}, and nothing is deleted.")
         chosen = np.flatnonzero(live & np.isin(rows.ids, list(ids)))
-        _delete(folder, {rows.paths[row] for row in chosen}, _present(folder), compact)
+        _delete(folder, rows, {rows.paths[row] for row in chosen}, _present(folder, rows, compact), compact)
 
 
 def compact_index(out):
@@ -82,14 +83,15 @@ def finish_deletion(folder):
     return names
 
 
-def _present(folder):
-    """Returns the set of the paths of all images, also of those that an interrupted command has only embedded."""
-    rows = folder.read_rows(folder.manifest())
-    embedded = EmbeddingShards(folder.embeddings).paths(without=set(rows.ids[rows.deleted].tolist()))
-    return embedded | {rows.paths[row] for row in np.flatnonzero(~rows.deleted)}
+def _present(folder, rows, compact):
+    """Returns the set of the paths of all images; where files are read anyway, also of those that are only embedded."""
+    there = {rows.paths[row] for row in np.flatnonzero(~rows.deleted)}
+    if not compact:
+        return there
+    return there | EmbeddingShards(folder.embeddings).paths(without=set(rows.ids[rows.deleted].tolist()))
 
 
-def _delete(folder, names, present, compact):
+def _delete(folder, rows, names, present, compact):
     left = len(present - names)
     if not left:
         raise ValueError(f"These are all images of the index {folder.path}; remove the folder instead.")
@@ -100,27 +102,27 @@ def _delete(folder, names, present, compact):
         folder.begin_deletion(names)
         finish_deletion(folder)
         return
-    rows = _mark(folder, names)
+    deleted = _mark(folder, rows, names)
     for file in _files(folder, names):
         file.unlink(missing_ok=True)
-    if np.mean(rows.deleted) >= GONE and _is_enough(folder.manifest()["spec"], left):
+    if np.mean(deleted) >= GONE and _is_enough(folder.manifest()["spec"], left):
         _erase(folder, set())
 
 
-def _mark(folder, names):
-    """Marks the rows with these paths as deleted, and returns the `IndexRows`."""
-    rows = folder.read_rows(folder.manifest())
-    chosen = np.array([path in names for path in rows.paths])
-    if (chosen & ~rows.deleted).any():
-        folder.mark_deleted(rows.deleted | chosen)
-    return folder.read_rows(folder.manifest())
+def _mark(folder, rows, names):
+    """Marks the rows with these paths as deleted, and returns the mask `[N]` of all that are."""
+    deleted = rows.deleted | np.array([path in names for path in rows.paths])
+    if (deleted != rows.deleted).any():
+        folder.mark_deleted(deleted)
+    return deleted
 
 
 def _erase(folder, names):
     """Builds the index anew without the rows that are deleted, and those with these paths, and removes their files."""
     manifest, shards = folder.manifest(), EmbeddingShards(folder.embeddings)
     files = _files(folder, names)
-    rows = _mark(folder, names)
+    rows = folder.read_rows(manifest)
+    deleted = _mark(folder, rows, names)
     # Also those that are embedded and not yet in the index.
     gone = {
         id
@@ -128,7 +130,7 @@ def _erase(folder, names):
         for id, path in zip(block.ids.tolist(), block.paths, strict=True)
         if path in names
     }
-    shards.remove(gone | set(rows.ids[rows.deleted].tolist()))
+    shards.remove(gone | set(rows.ids[deleted].tolist()))
     build(folder, shards, manifest["spec"], manifest["metric"], anew=True)
     for file in files:
         file.unlink(missing_ok=True)

@@ -104,10 +104,10 @@ class RowsGiven:
 
 def _checked(values, count, name):
     """Returns values as a list; a ValueError if they are not one for each image."""
-    # Not those of NumPy's types, which a table would not know; times stay as they are.
-    if getattr(getattr(values, "dtype", None), "kind", None) == "M":
-        values = np.asarray(values, "datetime64[us]")
-    found = values.tolist() if hasattr(values, "tolist") else list(values)
+    if isinstance(values, np.ndarray):
+        # Nanoseconds would become integers.
+        values = (values.astype("datetime64[us]") if values.dtype.kind == "M" else values).tolist()
+    found = list(values)
     if len(found) != count:
         raise ValueError(f"Expected {name} of {count:,} images, received {len(found):,}.")
     return found

@@ -81,6 +81,8 @@ class Index:
     ) -> np.ndarray:
         """Adds images; one whose path the index has takes the place of the earlier one.
 
+        Each call writes the index to its folder: add many images at once.
+
         Args:
             images: N images: a folder, paths, contents of files, or arrays of pixels; of a Keras model or a function
                 what that takes.

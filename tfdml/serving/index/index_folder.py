@@ -1,5 +1,6 @@
 """`IndexFolder`: the files of an index, checked before they are read."""
 
+import dataclasses
 import functools
 import os
 from pathlib import Path
@@ -138,8 +139,15 @@ class IndexFolder:
             )
         return index
 
-    def read_rows(self, manifest):
-        """Returns the `IndexRows` of the index."""
+    def read_rows(self, manifest, known=None):
+        """Returns the `IndexRows` of the index.
+
+        Args:
+            manifest: what `manifest` returns.
+            known: `IndexRows` of the same generation, of which only what is deleted is read; None: none.
+        """
+        if known is not None:
+            return dataclasses.replace(known, deleted=self._deleted(manifest))
         path = self._checked(manifest["images"], f"images-{manifest['generation']}.parquet")
         try:
             table = read_columns(path)

@@ -106,7 +106,8 @@ def add_rows(folder, rows, *, model, kind="flat", metric="cosine"):
         shards = _shards_for(folder, model, rows.vectors.shape[1])
         first = shards.manifest["next_id"]
         ids = np.arange(first, first + len(rows.vectors)) if rows.ids is None else rows.ids
-        _check_new(folder, shards, kind, metric, set(ids.tolist()))
+        if rows.ids is not None:
+            _check_new(folder, shards, kind, metric, set(ids.tolist()))
         paths = [f"#{id}" for id in ids.tolist()] if rows.paths is None else rows.paths
         attributes = None if rows.attributes is None else attributes_of(rows.attributes, paths)
         shards.append(paths, rows.labels, rows.vectors, rows.bad, ids)

@@ -53,10 +53,10 @@ class Searcher:
             self._model_path = saved_model_folder(self._model.path if self._model else model or folder.model)
             folder.check_model(self._model_path, self.manifest["model"])
 
-    def _open(self, folder, manifest, index=None):
+    def _open(self, folder, manifest, index=None, rows=None):
         self.folder, self.manifest = folder, manifest
         self._index = folder.read_index(manifest) if index is None else index
-        self._rows = folder.read_rows(manifest)
+        self._rows = folder.read_rows(manifest, rows)
         self._live = Selection.of(self._rows.selected())
 
     def reopened(self) -> Self:
@@ -68,8 +68,10 @@ class Searcher:
         if manifest["model"] != self.manifest["model"]:
             raise ValueError(f"The index {folder.path} was made anew with another model.")
         found = copy.copy(self)
-        # Of deleted images only the note of them is new.
-        found._open(folder, manifest, self._index if manifest["index"] == self.manifest["index"] else None)
+        files = [[each[name] for name in ("generation", "index", "images")] for each in (manifest, self.manifest)]
+        # Of images that are marked as deleted only the marks are new.
+        known = (self._index, self._rows) if files[0] == files[1] else ()
+        found._open(folder, manifest, *known)
         return found
 
     def __len__(self):
