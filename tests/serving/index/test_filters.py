@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow
 import pytest
 
+from tfdml.serving.index import index_rows
 from tfdml.serving.index.filters import DEEPEST, filter_of
 from tfdml.serving.index.index_rows import IndexRows
 
@@ -107,6 +108,13 @@ def test_a_filter_that_is_no_text_or_too_long(rows):
 def test_columns_that_are_hidden_are_unknown(rows):
     with pytest.raises(ValueError, match="there is no column 'path'; there are id, label"):
         rows.selected("path < '/5'", hidden=("path",))
+
+
+def test_texts_that_would_fill_memory_are_not_compared(rows, monkeypatch):
+    monkeypatch.setattr(index_rows, "MOST", 9)
+    with pytest.raises(ValueError, match="The texts of the column label have 10 bytes; a filter compares at most 9"):
+        rows.selected("label == 'cup'")
+    assert rows.selected("price == 25").tolist() == [False, True, False, False]
 
 
 def test_no_text_is_anything_but_a_filter_or_a_valueerror():

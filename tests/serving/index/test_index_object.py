@@ -13,7 +13,7 @@ from PIL import Image
 import tfdml
 from tests.commands import assert_one_error, run
 from tests.serving.index.test_indexing import COUNT, embeddings_of, write_pictures
-from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
+from tests.serving_fixtures import SIZE, exported, models_load_once, picture, two_learners  # noqa: F401
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index.deleting import compact_index, delete_images
@@ -179,6 +179,22 @@ def test_files_of_the_command_open_in_python_and_the_other_way_round(photos, tmp
         assert delete_images(tmp_path / folder, paths[:1], compact=False) == (1, COUNT - 1)
         assert len(tfdml.Index.open(tmp_path / folder, ExportedModel(exported()))) == COUNT - 1
         assert index_images(tmp_path / folder, ImageList.of(photos), add=True)[0] == COUNT
+
+
+@pytest.mark.slow
+def test_what_load_returns_is_exported_with_the_index(photos, tmp_path):
+    paths = sorted(map(str, photos.rglob("*.png")))
+    embedder = tfdml.ImageEmbedder(
+        two_learners()[0], tfdml.Preprocessing(image_size=SIZE, mean=(0,) * 3, std=(255,) * 3)
+    )
+    embeddings = embedder.embed(paths)
+    with tfdml.Index(embedder) as index:
+        index.add(paths)
+        assert ids_of(index.search(paths, k=3)) == nearest(embeddings, embeddings, range(COUNT), 3)
+        index.save(tmp_path / "saved")
+    assert Searcher(tmp_path / "saved").search(paths[3], k=1)[0][0].path == paths[3]
+    with pytest.raises(ValueError, match="has it with it: open it without a model"):
+        tfdml.Index.open(tmp_path / "saved", embedder)
 
 
 def test_images_that_cannot_be_read_are_left_out_with_a_warning(photos, tmp_path):

@@ -177,11 +177,7 @@ class IndexFolder:
         return int(np.count_nonzero(~self._deleted(self.manifest())))
 
     def mark_deleted(self, deleted):
-        """Notes which rows are deleted, without writing anything else; a search finds them no more.
-
-        Args:
-            deleted: mask `[N]` of the rows.
-        """
+        """Notes which rows are deleted, a mask `[N]`, and writes nothing else; a search finds them no more."""
         manifest = self.manifest()
         number = manifest.get("deleted", {"number": -1})["number"] + 1
         self._write_manifest(manifest, manifest["generation"], deleted, number)

@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 
 from tfdml.serving.index.attributes import OWN, kind_of
+from tfdml.serving.index.filter_tokens import tokens_of
 from tfdml.serving.index.filters import filter_of
+
+# Bytes of the texts of a column.
+MOST = 2**32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,10 +53,26 @@ class IndexRows:
             return ~self.deleted
         kinds = {name: kind for name, kind in self.kinds.items() if name not in hidden}
         condition = filter_of(where, kinds)
+        names = {token.value for token in tokens_of(where) if token.kind == "name"}
         import pyarrow
 
-        # Beside the columns of the index, whatever their names are: a tuple of rows has no name.
-        numbered = self.table.append_column("", pyarrow.array(np.arange(len(self))))
+        for name in names:
+            self._check_size(name)
+        # Beside the columns of the index, whatever their names are.
+        numbered = self.table.select(sorted(names)).append_column("", pyarrow.array(np.arange(len(self))))
         mask = np.zeros(len(self), bool)
         mask[numbered.filter(condition)[""].to_numpy()] = True
         return mask & ~self.deleted
+
+    def _check_size(self, name):
+        """Raises a ValueError if a column's texts are in memory once, and would not be while they are compared."""
+        import pyarrow
+        import pyarrow.compute
+
+        size = 0
+        for chunk in self.table[name].chunks:
+            if pyarrow.types.is_dictionary(chunk.type):
+                lengths = pyarrow.compute.binary_length(chunk.dictionary).cast(pyarrow.int64())
+                size += pyarrow.compute.sum(lengths.take(chunk.indices)).as_py() or 0
+        if size > MOST:
+            raise ValueError(f"The texts of the column {name} have {size:,} bytes; a filter compares at most {MOST:,}.")

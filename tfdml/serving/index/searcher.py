@@ -124,8 +124,9 @@ class Searcher:
             k: number of neighbors; all if the index has fewer images.
             where: filter of the images that are found, such as `label in ('mug', 'cup') and price < 20`; None: all.
         """
-        self.selection(where)
-        return self.search_vectors(self.embed(images), k, where)
+        # Before the images are embedded, for what is wrong with the filter.
+        selection = self.selection(where)
+        return self._found(self.embed(images), k, selection)
 
     def search_vectors(
         self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()
@@ -137,7 +138,9 @@ class Searcher:
             k, where: as of `search`.
             hidden: names of columns that `where` must not ask for.
         """
-        selection = self.selection(where, hidden)
+        return self._found(vectors, k, self.selection(where, hidden))
+
+    def _found(self, vectors, k, selection):
         lists = self.neighbors(*self._nearest(vectors, k, selection))
         return Found(lists, selection.count, selection.is_exact(self._index))
 
