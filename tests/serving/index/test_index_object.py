@@ -324,7 +324,7 @@ def test_attributes_and_filters_of_the_commands(photos, tmp_path):
     table.write_text("path,price,taken\n" + "\n".join([*lines[1:], "/other.png,1,2024-01-01"]))
     flags = ["tfdml.index", f"--out={out}", f"--images={photos}", f"--attributes={table}"]
     failed = run(*flags, f"--model={exported()}")
-    assert_one_error(failed, f"prices.csv has no row for 1 of 13 images, such as {files[0]}.")
+    assert_one_error(failed, f"prices.csv cannot be used: it has no row for 1 of 13 images, such as {files[0]}.")
     table.write_text("path,price,taken\n" + "\n".join(lines))
     run(*flags, f"--model={exported()}")
     search = ["tfdml.search", f"--index={out}", str(files[0])]

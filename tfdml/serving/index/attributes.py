@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from pipelines.datasets.tables import read_table, row_of
+from tfdml.files.checked_files import reason_of
 from tfdml.files.parquet_files import read_columns, values_of
 
 # The columns that an index has of its own.
@@ -63,18 +64,29 @@ def read_attributes(file, paths):
     table = (_of_csv if str(file).endswith(".csv") else _of_parquet)(file)
     if "path" not in table.column_names:
         raise ValueError(f"{file} has the columns {table.column_names}; expected path and others.")
-    wanted, places = set(paths), {}
-    for place, path in enumerate(table["path"].to_pylist()):
+    try:
+        if kind_of("path", table["path"].type) != "text":
+            raise ValueError(f"the column path has the type {table['path'].type}; expected texts")
+        places = _places(values_of(table["path"]), set(paths))
+        missing = [path for path in paths if path not in places]
+        if missing:
+            raise ValueError(f"it has no row for {len(missing):,} of {len(paths):,} images, such as {missing[0]}")
+        table = table.take([places[path] for path in paths])
+        columns = {name: table[name] for name in table.column_names if name != "label"}
+        return _checked(columns | {"path": pyarrow.array(paths, pyarrow.string())})
+    except (pyarrow.ArrowException, ValueError) as error:
+        raise ValueError(f"{file} cannot be used: {reason_of(error).rstrip('.')}.") from None
+
+
+def _places(found, wanted):
+    """Returns path to row of a table; paths that are not among the wanted ones are in full."""
+    places = {}
+    for place, path in enumerate(found):
         name = path if path in wanted else os.path.abspath(path or "")
         if name in places:
-            raise ValueError(f"{file} has two rows of {path}; expected one for each image.")
+            raise ValueError(f"it has two rows of {path}, and may have one for each image")
         places[name] = place
-    missing = [path for path in paths if path not in places]
-    if missing:
-        raise ValueError(f"{file} has no row for {len(missing):,} of {len(paths):,} images, such as {missing[0]}.")
-    table = table.take([places[path] for path in paths])
-    columns = {name: table[name] for name in table.column_names if name != "label"}
-    return _checked(columns | {"path": pyarrow.array(paths, pyarrow.string())})
+    return places
 
 
 def joined(rows, ids, paths, new):
@@ -137,6 +149,7 @@ def _checked(columns):
 
 def _of_one_type(name, column):
     import pyarrow
+    import pyarrow.compute
     from pyarrow import types
 
     if types.is_null(column.type):
@@ -146,7 +159,11 @@ def _of_one_type(name, column):
         return pyarrow.array(values_of(column), pyarrow.string())
     if kind == "number":
         return column.cast(pyarrow.int64() if types.is_integer(column.type) else pyarrow.float64())
-    return column.cast({"text": pyarrow.string(), "boolean": pyarrow.bool_(), "time": pyarrow.timestamp("us")}[kind])
+    if kind == "time":
+        # Of nanoseconds the last three digits go.
+        options = pyarrow.compute.CastOptions(pyarrow.timestamp("us"), allow_time_truncate=True)
+        return pyarrow.compute.cast(column, options=options)
+    return column.cast(pyarrow.string() if kind == "text" else pyarrow.bool_())
 
 
 def _of_parquet(file):
