@@ -31,7 +31,7 @@ def embedded(points, tmp_path_factory):
         paths = [f"/{row}.jpg" for row in range(start, start + len(part))]
         shards.append(paths, [None] * len(part), part, {"/bad.jpg": "empty"})
     # Ids then have a gap.
-    shards.remove({"/30.jpg"})
+    shards.remove({30})
     return folder
 
 

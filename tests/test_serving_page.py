@@ -29,7 +29,7 @@ def of_the_test(text, folder):
         if value == name:
             return [f"{flag}={there}", *([f"--data_dir={pictures()}"] if there == DATASET else [])]
     own = re.match(
-        r"(exported|index|embedded|large_index|photo_index|photos|new_photos|validation|query\.jpg|found\.png|clusters\.parquet)\b",
+        r"(exported|index|embedded|large_index|photo_index|photos|new_photos|validation|query\.jpg|found\.png|prices\.csv|clusters\.parquet)\b",
         value,
     )
     return [f"{flag}{equals}{folder / value}" if own else text]
@@ -45,6 +45,8 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     shutil.copytree(tmp_path / "validation" / "bus", tmp_path / "new_photos")
     (tmp_path / "photos" / "bus" / "broken.jpg").write_bytes(b"text")
     (tmp_path / "query.jpg").write_bytes(picture(11, kind="JPEG"))
+    prices = [f"{path},{number}" for number, path in enumerate((tmp_path / "photos").rglob("*.jpg"))]
+    (tmp_path / "prices.csv").write_text("\n".join(["path,price", *prices]))
     text = PAGE.read_text(encoding="utf-8")
     blocks = re.findall(r"```\n((?:python -m .*\n)+)```", text)
     commands = [shlex.split(line)[2:] for block in blocks for line in block.splitlines()]
@@ -58,8 +60,8 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
             done.stderr,
         )
         printed.append(done.stdout)
-    assert len(commands) == 14
-    _, indexed, found, photos, added, deleted, _, _, large, _, searched, as_json, pairs, labeled = printed
+    assert len(commands) == 18
+    _, indexed, found, photos, added, deleted, _, _, large, _, searched, as_json, pairs, labeled, *last = printed
     assert "Indexed 64 images" in indexed and "1 of 9 images cannot be read" in photos and "broken.jpg" in photos
     assert found.splitlines()[1].split()[0] == "1.0000" and "test-0000042.jpg" in found.splitlines()[1]
     assert "Indexed 12 images" in added and "it has 11 images" in deleted
@@ -71,6 +73,9 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     # Copies; what else is as similar depends on the run.
     assert [line.split()[0] for line in pairs.splitlines()[:3]] == ["1.0000"] * 3 and pairs.endswith(" pairs\n")
     assert labeled.startswith("Threshold ") and len(labeled.splitlines()) == 5
+    updated, filtered, marked, compacted = last
+    assert "Indexed 12 images" in updated and filtered.startswith("8 of 12 images match; each query is compared")
+    assert "it has 11 images" in marked and "has 11 images" in compacted
     if importlib.util.find_spec("fastapi"):
         service = Service(tmp_path / "index")
         content = base64.b64encode((tmp_path / "index/images/test-0000042.jpg").read_bytes()).decode()

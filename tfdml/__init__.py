@@ -43,7 +43,7 @@ if startup.begin():
 
             __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail"]
             __all__ += ["Features", "Multilevel", "Single", "memories"]
-            __all__ += ["ImageEmbedder", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
+            __all__ += ["ImageEmbedder", "Index", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
             __all__ += ["from_preset", "reporting", "serving", "upload_preset"]
 
         _guided = [module for name, module in globals().items() if name in __all__ and isinstance(module, ModuleType)]
@@ -53,7 +53,11 @@ if startup.begin():
 
 
 # Imported on first access, because their pipelines import the registry from this package.
-_LATER = {"ImageEmbedder": "tfdml.run.image_embedder", "load": "tfdml.run.model_loading"}
+_LATER = {
+    "ImageEmbedder": "tfdml.run.image_embedder",
+    "Index": "tfdml.serving.index.index",
+    "load": "tfdml.run.model_loading",
+}
 _LATER |= dict.fromkeys(("from_preset", "upload_preset"), "tfdml.serving.presets.preset")
 
 

@@ -26,5 +26,6 @@ from tfdml.methods import Single as Single
 from tfdml.methods import memories as memories
 from tfdml.run.image_embedder import ImageEmbedder as ImageEmbedder
 from tfdml.run.model_loading import load as load
+from tfdml.serving.index.index import Index as Index
 from tfdml.serving.presets.preset import from_preset as from_preset
 from tfdml.serving.presets.preset import upload_preset as upload_preset

@@ -1,9 +1,9 @@
 """Makes an index of images: `python -m tfdml.index --model=exported/1 --images=photos --out=index`.
 
 An interrupted command goes on where it stopped when it is repeated. Later images are added with --add, and images are
-deleted with --delete.
+deleted with --delete. Filters of searches ask for the columns of a table of --attributes.
 
-python -m tfdml.index --images=new_photos --out=index --add
+python -m tfdml.index --images=new_photos --out=index --add --attributes=prices.csv
 python -m tfdml.index --delete=photos/a.jpg,photos/b.jpg --out=index
 """
 
@@ -27,6 +27,20 @@ flags.DEFINE_string(
     "as ivf(probes=32).",
 )
 flags.DEFINE_bool("add", False, "Add --images to the index.")
+flags.DEFINE_bool(
+    "update", False, "With --add: images that the index has already are embedded again, and replace the earlier ones."
+)
+flags.DEFINE_string(
+    "attributes",
+    "",
+    "Table, .csv or .parquet, with a column path and others, for --where of tfdml.search; empty: none.",
+)
+flags.DEFINE_bool(
+    "compact",
+    None,
+    "Erase deleted images from all files, which builds the index anew. Default: with --delete. With --nocompact it "
+    "only marks them, which takes no time, and they are erased when a fifth is deleted.",
+)
 flags.DEFINE_list("delete", [], "Paths of images to delete from the index.")
 flags.DEFINE_integer(
     "batch_size", None, "Images that the model embeds at once. Default: 64 on a GPU, 8 without.", lower_bound=1
@@ -35,37 +49,28 @@ tfdml_flags.define_debug()
 
 
 def main():
-    from tfdml.serving.embedding.image_list import ImageList
-    from tfdml.serving.index.indexing import delete_images, index_embeddings, index_images
+    from tfdml.serving.index import index_command
 
     given = flags.FLAGS
     if not given.out:
         raise ValueError("--out is missing: the folder of the index.")
-    if sum(map(bool, (given.images, given.embeddings, given.delete))) != 1:
-        raise ValueError("Expected one of --images, the images to index, --embeddings, and --delete.")
+    sources = sum(map(bool, (given.images, given.embeddings, given.delete)))
+    if sources != 1 and not (given.compact and not sources):
+        raise ValueError("Expected one of --images, the images to index, --embeddings, --delete, and --compact.")
     if given.embeddings and (given.add or not given.model):
         raise ValueError("--embeddings makes a new index, with --model, which computed them, and without --add.")
+    if given.update and not given.add:
+        raise ValueError("--update goes with --add, which goes on with an index.")
     if given.add:
         command.refuse_unused(["kind"], "--add goes on with the index that is there")
-    if given.delete:
-        deleted, left = delete_images(given.out, given.delete)
-        print(f"Deleted {deleted:,} images from {given.out}; it has {left:,} images.")
-        return
-    # TensorFlow logs how it reads the model.
-    logging.set_verbosity(logging.WARNING)
-    about = {"model": given.model, "kind": given.kind}
-    if given.embeddings:
-        count, bad = index_embeddings(given.out, given.embeddings, **about)
+    if given.images or given.embeddings:
+        command.refuse_unused(["compact"], "--images and --embeddings add to an index")
+        # TensorFlow logs how it reads the model.
+        logging.set_verbosity(logging.WARNING)
+        index_command.add(given)
     else:
-        if not ImageList.is_dataset(given.images):
-            command.refuse_unused(["data_dir", "split"], "--images reads files from the working folder")
-        images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
-        count, bad = index_images(given.out, images, add=given.add, batch_size=given.batch_size, **about)
-    if bad:
-        path, reason = min(bad.items())
-        print(f"{len(bad):,} of {count + len(bad):,} images cannot be read and are left out, first {path}: {reason}")
-        print(f"All are listed in {given.out}/bad_images.jsonl")
-    print(f"Indexed {count:,} images in {given.out}.")
+        command.refuse_unused(["attributes"], "--delete and --compact add nothing")
+        index_command.delete(given)
 
 
 if __name__ == "__main__":

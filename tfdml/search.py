@@ -1,6 +1,7 @@
 """Searches an index for images that are similar to others: `python -m tfdml.search --index=index query.jpg`.
 
 python -m tfdml.search --index=index --picture=found.png query.jpg other.jpg
+python -m tfdml.search --index=index --where="label in ('mug', 'cup') and price < 20" query.jpg
 python -m tfdml.search --index=index --duplicates --threshold=0.98
 python -m tfdml.search --index=index --label=new_photos --validation=photos_with_labels --precision=0.95
 """
@@ -20,6 +21,8 @@ flags.DEFINE_string("picture", "", "Image file to draw queries and neighbors in,
 flags.DEFINE_bool(
     "duplicates", False, "List the pairs of images in the index with at least the similarity --threshold."
 )
+flags.DEFINE_bool("groups", False, "With --duplicates: list groups of images that such pairs connect.")
+flags.DEFINE_string("where", "", "Filter of neighbors by columns of the index, such as price < 20; empty: none.")
 flags.DEFINE_float(
     "threshold",
     None,
@@ -45,7 +48,9 @@ def main(queries):
     if given.label and (given.threshold is None) == (not given.validation):
         raise ValueError("--label needs --threshold, or --validation, a folder of images with labels.")
     if not queries:
-        command.refuse_unused(["picture"], "--duplicates and --label print a list")
+        command.refuse_unused(["picture", "where"], "--duplicates and --label print a list")
+    if not given.duplicates:
+        command.refuse_unused(["groups"], "This searches without --duplicates")
     command.check_file("picture")
     _check_picture(given.picture)
     command.import_package()

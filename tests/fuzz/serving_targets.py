@@ -9,11 +9,15 @@ from tests.serving_fixtures import exported, picture
 
 def _make_index(folder):
     from tfdml.serving.embedding.image_list import ImageList
+    from tfdml.serving.index.attributes import attributes_of
+    from tfdml.serving.index.deleting import delete_images
     from tfdml.serving.index.indexing import index_images
 
     contents = np.array([picture(seed) for seed in range(6)], dtype=object)
     images = ImageList([f"images/{row}.png" for row in range(6)], ["a", "b"] * 3, contents)
-    index_images(folder / "index", images, model=exported(), shard_rows=4)
+    attributes = attributes_of({"price": [1, 2, None, 4, 5, 6], "kind": ["a", "b"] * 3}, images.paths)
+    index_images(folder / "index", images, model=exported(), shard_rows=4, attributes=attributes)
+    delete_images(folder / "index", ["images/5.png"], compact=False)
 
 
 def _read_index(folder):
@@ -22,7 +26,8 @@ def _read_index(folder):
 
     searcher = Searcher(folder / "index", model=folder / "index" / "model")
     found = searcher.neighbors(*searcher.nearest(np.eye(4, searcher.manifest["dimension"], dtype=np.float32), 3))
-    return found, searcher.ids.tolist(), searcher.labels, list(duplicates(searcher, 0.5))
+    mask = searcher.rows.selected("price < 5 and kind == 'a'").tolist()
+    return found, mask, searcher.ids.tolist(), searcher.labels, list(duplicates(searcher, 0.5))
 
 
 def _make_shards(folder):
@@ -71,16 +76,18 @@ def _make_tables(folder):
 
 def _read_tables(folder):
     from tfdml.serving.embedding.image_tables import read_image_table
+    from tfdml.serving.index.attributes import read_attributes
 
-    return [read_image_table(folder / name) for name in ("table.parquet", "table.csv")]
+    names = [folder / name for name in ("table.parquet", "table.csv")]
+    return [read_image_table(name) for name in names], [read_attributes(name, ["0.png"]).to_pydict() for name in names]
 
 
 TARGETS = {
     "index": Target(
         _make_index,
         _read_index,
-        {"manifest.json": JSON, "*.parquet": TABLE, "*.faiss": damage.ANY},
-        ("images-*.parquet", "*.faiss"),
+        {"manifest.json": JSON, "*.parquet": TABLE, "*.faiss": damage.ANY, "*.bits": damage.ANY},
+        ("images-*.parquet", "*.faiss", "*.bits"),
     ),
     "shards": Target(
         _make_shards,

@@ -27,6 +27,14 @@ print(searcher.search(["query.jpg"])[0].similarity)  # marked
 print(searcher.search(["query.jpg"])[0][0].score)  # marked
 ExportedModel()  # marked
 
+index = tfdml.Index("exported/1", kinds="flat")  # marked
+index = tfdml.Index("exported/1", metric="l1")  # marked
+index = tfdml.Index("exported/1")
+index.add("photos", label=["a"])  # marked
+index.search("query.jpg", filter="price < 2")  # marked
+print(index.search("query.jpg")[0].label)  # marked
+index.remove(3)  # marked
+
 tfdml.reporting.similarity_map(loaded.model, np.zeros((32, 32, 3)))  # marked
 tfdml.reporting.map_positions(np.zeros((8, 4)), distance="l1")  # marked
 print(tfdml.reporting.similarity_map(loaded.model, *loaded.prepare(["a.jpg", "b.jpg"])).of_c)  # marked

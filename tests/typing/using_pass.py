@@ -27,6 +27,16 @@ for neighbor in searcher.search(["query.jpg"], k=3)[0]:
     print(neighbor.similarity, neighbor.label, Path(neighbor.path).name)
 similarities, rows = searcher.nearest(searcher.embed(["query.jpg", b"contents"]), k=5)
 first: Neighbor = searcher.neighbors(similarities, rows)[0][0]
+with tfdml.Index("exported/1", kind="hnsw") as index:
+    ids = index.add("photos", attributes={"price": [1.5, None]}, paths=["a", Path("b")])
+    found_there = index.search("query.jpg", k=3, where="price < 2")
+    names_of_neighbors = [each.label for each in found_there[0]][: found_there.matching]
+    index.delete(ids)
+    index.delete(3)
+    index.save("saved")
+vectors_only = tfdml.Index.open(Path("saved"), lambda images: images)
+nearest_of_vectors: Neighbor = vectors_only.search(vectors=np.zeros((1, 4)))[0][0]
+group_sizes = [len(group.others) for group in vectors_only.duplicate_groups(0.9)] + [len(vectors_only)]
 of_contents, readable = ExportedModel("exported/1").embed_contents([b"contents"])
 
 found = tfdml.reporting.similarity_map(loaded.model, *loaded.prepare(["a.jpg", "b.jpg"]), learner=0)

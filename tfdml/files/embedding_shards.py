@@ -77,7 +77,7 @@ class EmbeddingShards:
         write_manifest(copy / MANIFEST, FORMAT, VERSION, {name: self._manifest[name] for name in TYPES})
         return EmbeddingShards(copy)
 
-    def append(self, paths, labels, embeddings, bad=None):
+    def append(self, paths, labels, embeddings, bad=None, ids=None):
         """Adds a shard, if there is an embedding.
 
         Args:
@@ -85,15 +85,21 @@ class EmbeddingShards:
             labels: list of N texts or None.
             embeddings: `[N, D]` array.
             bad: path to reason of images that could not be read.
+            ids: `[N]` int64 that no other row has; None: the next ones.
         """
         first, shards = self._manifest["next_id"], dict(self._manifest["shards"])
         number = self._manifest["next_shard"]
+        ids = np.arange(first, first + len(paths)) if ids is None else ids
         if paths:
-            ids = np.arange(first, first + len(paths))
             shards |= write_shard(self.folder, number, Shard(ids, paths, labels, np.asarray(embeddings, np.float32)))
         read = set(paths)
         reasons = {path: why for path, why in self.bad.items() if path not in read} | (bad or {})
-        changes = {"next_id": first + len(paths), "next_shard": number + 1, "shards": shards, "bad": reasons}
+        changes = {
+            "next_id": max([first, *(1 + ids).tolist()]),
+            "next_shard": number + 1,
+            "shards": shards,
+            "bad": reasons,
+        }
         self._change(changes)
 
     def forget_bad(self, paths):
@@ -104,16 +110,16 @@ class EmbeddingShards:
         """
         self._change({"bad": {path: why for path, why in self.bad.items() if path not in paths}})
 
-    def remove(self, paths):
-        """Removes rows by their paths, from the disk, too.
+    def remove(self, ids):
+        """Removes rows by their ids, from the disk, too.
 
         Args:
-            paths: set of texts.
+            ids: set of integers.
         """
         shards, number = {}, self._manifest["next_shard"]
         for name in self._manifest["shards"]:
             shard = self._read(name)
-            keep = [place for place, path in enumerate(shard.paths) if path not in paths]
+            keep = [place for place, id in enumerate(shard.ids.tolist()) if id not in ids]
             if len(keep) == len(shard.paths):
                 shards[name] = self._manifest["shards"][name]
             elif keep:
@@ -129,9 +135,14 @@ class EmbeddingShards:
                 yield self._read(name)
             start -= about["rows"]
 
-    def paths(self):
-        """Returns the set of all paths."""
-        return {path for block in self.blocks() for path in block.paths}
+    def paths(self, without=frozenset()):
+        """Returns the set of all paths, but for those of rows whose ids are in a set."""
+        return {
+            path
+            for block in self.blocks()
+            for id, path in zip(block.ids.tolist(), block.paths, strict=True)
+            if id not in without
+        }
 
     def rows(self, rows):
         """Returns the embeddings `[R, D]` of rows `[R]`, ascending."""

@@ -2,6 +2,11 @@
 
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model import export
-from tfdml.serving.index.searcher import Neighbor, Searcher
+from tfdml.serving.index.duplicates import DuplicateGroup
+from tfdml.serving.index.found import Found
+from tfdml.serving.index.index import Index
+from tfdml.serving.index.labeling import Labeled
+from tfdml.serving.index.neighbor import Neighbor
+from tfdml.serving.index.searcher import Searcher
 
-__all__ = ["ExportedModel", "Neighbor", "Searcher", "export"]
+__all__ = ["DuplicateGroup", "ExportedModel", "Found", "Index", "Labeled", "Neighbor", "Searcher", "export"]

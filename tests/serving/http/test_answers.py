@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
+from tfdml.serving.index.found import Found
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +94,29 @@ def test_the_page_runs_its_own_script_only(client):
     assert page.headers["x-content-type-options"] == "nosniff"
     assert not re.search(r"https?://|//\w+\.", page.text)
     assert client.get("/docs").status_code == 404
+
+
+def test_a_filter_goes_to_the_index_without_paths():
+    asked = []
+
+    class Filtered(FakeSearcher):
+        def search_vectors(self, vectors, k, where, hidden):
+            asked.append((len(vectors), k, where, hidden))
+            if where == "wrong":
+                raise ValueError("The filter cannot be used")
+            return Found(self.neighbors(*self.nearest(vectors, k)), 7, False)
+
+    with running(Filtered(["a.png", "b.png"])) as client:
+        for found in (
+            client.post("/search", files={"image": encoded()}, data={"k": "1", "where": "price < 2"}),
+            client.post("/search", json=in_json(encoded(), k=1, where="price < 2")),
+        ):
+            assert found.status_code == 200 and list(found.json()) == ["neighbors", "matching", "exact"]
+            assert (len(found.json()["neighbors"]), found.json()["matching"], found.json()["exact"]) == (1, 7, False)
+        assert asked == [(1, 1, "price < 2", ("path",))] * 2
+        assert_refused(client.post("/search", json=in_json(encoded(), where="wrong")), 400, "The filter cannot be used")
+        assert_refused(client.post("/search", json=in_json(encoded(), where=3)), 400, "where: expected a text")
+        form = {"files": {"image": encoded(), "where": b"x"}}
+        assert_refused(client.post("/search", **form), 400)
+        assert_refused(client.post("/embed", json=in_json(encoded(), where="a")), 400, "Unknown field 'where'")
+        assert list(client.post("/search", json=in_json(encoded(), where="")).json()) == ["neighbors"]

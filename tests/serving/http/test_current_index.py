@@ -14,7 +14,8 @@ from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.http import current_index
 from tfdml.serving.http.current_index import UNUSABLE, CurrentIndex
 from tfdml.serving.index import index_folder
-from tfdml.serving.index.indexing import delete_images, index_images
+from tfdml.serving.index.deleting import delete_images
+from tfdml.serving.index.indexing import index_images
 
 
 @pytest.fixture(scope="module")

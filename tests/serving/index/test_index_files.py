@@ -14,9 +14,10 @@ from tfdml.files.checked_files import fingerprint
 from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.serving import Searcher
 from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.index.deleting import delete_images
 from tfdml.serving.index.duplicates import duplicates
 from tfdml.serving.index.index_folder import IndexFolder
-from tfdml.serving.index.indexing import delete_images, index_images
+from tfdml.serving.index.indexing import index_images
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +100,8 @@ def test_damaged_embeddings_are_refused(index):
         ({"metric": "euclidean"}, "not what the manifest says"),
         ({"generation": 7}, "index-7.faiss is missing"),
         ({"index": {}}, "is damaged"),
+        ({"deleted": 3}, "is damaged: deleted is wrong"),
+        ({"deleted": {"number": 0}}, "deleted-0-0.bits is missing"),
     ],
 )
 def test_a_manifest_that_does_not_fit_is_refused(index, entries, words):
@@ -207,7 +210,7 @@ def test_what_is_no_index_of_faiss_and_no_table_is_refused(index):
         (index / name).write_bytes(b"IxFI" + b"\xff" * 200)
         change(index / "manifest.json", **{kind: fingerprint(index / name)})
     folder = IndexFolder(index)
-    assert "images-0.parquet" in refusal(index, lambda _: folder.read_images(folder.manifest()))
+    assert "images-0.parquet" in refusal(index, lambda _: folder.read_rows(folder.manifest()))
     assert "index-0.faiss" in refusal(index)
 
 

@@ -15,9 +15,10 @@ from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import index_build, index_folder, indexing
+from tfdml.serving.index.deleting import delete_images
 from tfdml.serving.index.index_build import build
 from tfdml.serving.index.index_folder import IndexFolder
-from tfdml.serving.index.indexing import delete_images, index_images
+from tfdml.serving.index.indexing import index_images
 
 COUNT = 13
 
@@ -92,7 +93,7 @@ def test_an_interrupted_indexing_goes_on(photos, expected, index, tmp_path, monk
     append, build = EmbeddingShards.append, indexing.build
     monkeypatch.setattr(ExportedModel, "embed_contents", counting)
     arguments = {"model": exported(), "shard_rows": 5, "batch_size": 3}
-    for target, name, instead in ((EmbeddingShards, "append", killed), (indexing, "build", lambda *_: 1 / 0)):
+    for target, name, instead in ((EmbeddingShards, "append", killed), (indexing, "build", lambda *_, **__: 1 / 0)):
         monkeypatch.setattr(target, name, instead)
         with pytest.raises((KeyboardInterrupt, ZeroDivisionError)):
             index_images(tmp_path / "index", ImageList.of(photos), **arguments)
@@ -131,7 +132,7 @@ def test_adding_to_an_index_tells_how_far_it_is(photos, tmp_path, monkeypatch, c
 
 
 def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(indexing, "build", lambda *_: 1 / 0)
+    monkeypatch.setattr(indexing, "build", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         index_images(tmp_path / "index", ImageList.of(photos), model=exported())
     monkeypatch.undo()
@@ -140,7 +141,7 @@ def test_another_list_does_not_go_on_with_it(photos, tmp_path, monkeypatch):
 
 
 def test_what_could_not_be_read_of_another_list_is_forgotten(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(indexing, "build", lambda *_: 1 / 0)
+    monkeypatch.setattr(indexing, "build", lambda *_, **__: 1 / 0)
     (tmp_path / "wrong.txt").write_text("nowhere/00.png")
     with pytest.raises(ZeroDivisionError):
         index_images(tmp_path / "index", ImageList.of(tmp_path / "wrong.txt"), model=exported())

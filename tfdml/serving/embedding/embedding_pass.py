@@ -24,18 +24,19 @@ READS, CALLS, BEGUN = 16, 2, 4
 ON_GPU, ON_CPU = 64, 8
 
 
-def embed_into(shards, images, model, *, on_read=None, shard_rows=4096, batch_size=None):
+def embed_into(shards, images, model, *, there=None, on_read=None, shard_rows=4096, batch_size=None):
     """Embeds the images that are not in the shards yet; those that cannot be read are noted there.
 
     Args:
         shards: `EmbeddingShards` to add to.
         images: `ImageList`.
         model: `ExportedModel`.
+        there: set of paths that are not embedded again; None: all in the shards.
         on_read: function that is called with the path and the contents of each image that could be read; or None.
         shard_rows: most rows in a shard.
         batch_size: images that the model embeds at once. Default: 64 on a GPU, 8 without.
     """
-    there = shards.paths()
+    there = shards.paths() if there is None else there
     rows = [row for row, path in enumerate(images.paths) if path not in there]
     bar = ProgressBar(len(images), "image", done=len(images) - len(rows))
     for start in range(0, len(rows), shard_rows):

@@ -96,17 +96,19 @@ def _add_queries(app, decoders, batcher, limits):
             raise HTTPException(503, reason) from None
 
     async def ask(request, default_k):
-        content, k = await read_query(request, limits, default_k)
+        content, k, where = await read_query(request, limits, default_k)
         image = await decoded(content)
-        found = None if image is None else await asyncio.wrap_future(batcher.submit(Query(image, k)))
+        found = None if image is None else await asyncio.wrap_future(batcher.submit(Query(image, k, where)))
         if found is None:
             raise HTTPException(400, "The image cannot be read: expected a whole JPEG, PNG or still WebP.")
+        if found.problem:
+            raise HTTPException(400, found.problem)
         return found
 
     @app.post("/search", openapi_extra=SEARCH, responses=ERRORS)
     async def search(request: Request) -> Neighbors:
         """Finds the images of the index that are most similar to an image."""
-        return _as_it_is(Neighbors.of((await ask(request, NEIGHBORS)).neighbors))
+        return _as_it_is(Neighbors.of(await ask(request, NEIGHBORS)))
 
     @app.post("/embed", openapi_extra=EMBED, responses=ERRORS)
     async def embed(request: Request) -> Embedding:
@@ -116,7 +118,7 @@ def _add_queries(app, decoders, batcher, limits):
 
 def _as_it_is(found):
     """Returns the response of a model that is valid already; FastAPI would build and check it once more."""
-    return Response(found.model_dump_json(), media_type="application/json")
+    return Response(found.model_dump_json(exclude_defaults=True), media_type="application/json")
 
 
 def _add_health(app, trouble, asks_token):

@@ -4,7 +4,10 @@ import dataclasses
 
 import numpy as np
 
-from tfdml.serving.index.searcher import Neighbor
+from tfdml.serving.index.neighbor import Neighbor
+
+# The service tells nobody paths, and a filter would find them out letter by letter.
+HIDDEN = ("path",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,10 +17,12 @@ class Query:
     Args:
         image: what `Searcher.read` returned of its file.
         k: number of neighbors; 0 if only the embedding is wanted.
+        where: filter of the neighbors; None: none.
     """
 
     image: np.ndarray | bytes
     k: int = 0
+    where: str | None = None
 
 
 @dataclasses.dataclass
@@ -27,10 +32,15 @@ class Answer:
     Args:
         embedding: `[D]` array.
         neighbors: the nearest images of the index, the nearest first.
+        matching, exact: as of `Found`, if there is a filter.
+        problem: what is wrong with the filter; None: nothing.
     """
 
     embedding: np.ndarray
     neighbors: list[Neighbor] = dataclasses.field(default_factory=list)
+    matching: int | None = None
+    exact: bool | None = None
+    problem: str | None = None
 
 
 def answer(searcher, queries):
@@ -43,10 +53,24 @@ def answer(searcher, queries):
     embeddings, valid = searcher.embed_read([query.image for query in queries])
     answers = [Answer(embedding) if readable else None for embedding, readable in zip(embeddings, valid, strict=True)]
     # Approximate searches find other images for another k: nobody's answer may depend on who else asks.
-    for k in {query.k for query in queries} - {0}:
-        places = [place for place, query in enumerate(queries) if query.k == k and valid[place]]
-        if places:
+    for k, where in {(query.k, query.where) for query in queries if query.k}:
+        asked = [(query.k, query.where) == (k, where) for query in queries]
+        places = np.flatnonzero(np.array(asked) & valid)
+        if len(places) and where is None:
             found = searcher.neighbors(*searcher.nearest(embeddings[places], k))
             for place, neighbors in zip(places, found, strict=True):
                 answers[place].neighbors = neighbors
+        elif len(places):
+            _search_filtered(searcher, embeddings[places], k, where, [answers[place] for place in places])
     return answers
+
+
+def _search_filtered(searcher, embeddings, k, where, answers):
+    try:
+        found = searcher.search_vectors(embeddings, k, where, hidden=HIDDEN)
+    except ValueError as error:
+        for each in answers:
+            each.problem = str(error)
+        return
+    for each, neighbors in zip(answers, found, strict=True):
+        each.neighbors, each.matching, each.exact = neighbors, found.matching, found.exact

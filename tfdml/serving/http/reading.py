@@ -1,4 +1,4 @@
-"""Reads an image's file, and the number of neighbors, from the body of a request."""
+"""Reads an image's file, the number of neighbors and their filter from the body of a request."""
 
 import base64
 import io
@@ -20,27 +20,27 @@ FORM, JSON = "multipart/form-data", "application/json"
 
 
 async def read_query(request, limits, default_k):
-    """Returns the image and the number of neighbors of a request; an HTTPException says what is wrong with it.
+    """Returns image, number of neighbors and filter of a request; an HTTPException says what is wrong with it.
 
     Args:
-        request: with a form, `image` and `k`, or JSON, `b64` and `k`.
+        request: with a form, `image`, `k` and `where`, or JSON, `b64`, `k` and `where`.
         limits: `Limits`.
-        default_k: number of neighbors if the request names none; 0 if it must not name one.
+        default_k: number of neighbors if the request names none; 0 if it must not name one, nor a filter.
     """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    names = {"k"} if default_k else set()
+    names = {"k", "where"} if default_k else set()
     if kind == FORM:
         _check_charset(request.headers["content-type"])
-        content, k = await _of_form(request, names)
+        content, k, where = await _of_form(request, names)
     elif kind == JSON:
-        content, k = await run_in_threadpool(_of_json, await request.body(), names)
+        content, k, where = await run_in_threadpool(_of_json, await request.body(), names)
     else:
         raise HTTPException(415, f"Expected the content type {FORM} or {JSON}, received {kind[:100] or 'none'}.")
     if len(content) <= AT_ONCE:
         _check_image(content, limits)
     else:
         await run_in_threadpool(_check_image, content, limits)
-    return content, _checked_k(k, default_k)
+    return content, _checked_k(k, default_k), _checked_where(where)
 
 
 def _check_charset(content_type):
@@ -54,14 +54,14 @@ async def _of_form(request, names):
     # Files that are not closed stay open; the context closes them.
     async with request.form(max_files=1, max_fields=max(len(names), 1)) as form:
         _check_names(form.keys(), {"image", *names}, "image")
-        upload, k = form["image"], form.get("k")
+        upload, k, where = form["image"], form.get("k"), form.get("where")
         if not isinstance(upload, UploadFile):
             raise HTTPException(400, "The field image is text; send a file.")
         if re.search(r"[/\\\0]", upload.filename or ""):
             raise HTTPException(400, "The file's name has a path in it; send the name alone.")
         if isinstance(k, UploadFile):
             raise HTTPException(400, "The field k is a file; send a number.")
-        return await upload.read(), int(k) if k is not None and re.fullmatch("[0-9]{1,9}", k) else k
+        return await upload.read(), int(k) if k is not None and re.fullmatch("[0-9]{1,9}", k) else k, where
 
 
 def _of_json(body, names):
@@ -75,7 +75,7 @@ def _of_json(body, names):
     if not isinstance(found["b64"], str):
         raise HTTPException(400, "b64 is no text; send the file's content in base64.")
     try:
-        return base64.b64decode(found["b64"], validate=True), found.get("k")
+        return base64.b64decode(found["b64"], validate=True), found.get("k"), found.get("where")
     except ValueError:
         raise HTTPException(400, "b64 is no base64; send the file's content in base64, without line breaks.") from None
 
@@ -94,6 +94,15 @@ def _checked_k(k, default):
     if type(k) is not int or not 1 <= k <= MOST_NEIGHBORS:
         raise HTTPException(400, f"k: expected a whole number from 1 to {MOST_NEIGHBORS}, received {str(k)[:100]!r}.")
     return k
+
+
+def _checked_where(where):
+    # A page's form sends an empty field as an empty text.
+    if where is None or where == "":
+        return None
+    if not isinstance(where, str):
+        raise HTTPException(400, "where: expected a text, such as label == 'cup'.")
+    return where
 
 
 def _check_image(content, limits):

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from tfdml.serving.http.limits import MOST_NEIGHBORS
 
 K = {"type": "integer", "minimum": 1, "maximum": MOST_NEIGHBORS, "description": "Number of neighbors."}
+WHERE = {"type": "string", "description": "Filter, such as label in ('mug', 'cup') and price < 20."}
 
 
 class Found(BaseModel):
@@ -19,18 +20,20 @@ class Found(BaseModel):
 
 
 class Neighbors(BaseModel):
-    """Images of the index, the nearest first."""
+    """Images of the index, the nearest first; of a filter how many it takes, and whether all were compared."""
 
     neighbors: list[Found]
+    matching: int | None = None
+    exact: bool | None = None
 
     @classmethod
-    def of(cls, neighbors):
-        """Returns those of a list of `tfdml.serving.Neighbor`, without the paths of their files."""
+    def of(cls, answer):
+        """Returns those of an `Answer`, without the paths of their files."""
         found = [
             Found(id=each.id, name=os.path.basename(each.path), label=each.label, similarity=each.similarity)
-            for each in neighbors
+            for each in answer.neighbors
         ]
-        return cls(neighbors=found)
+        return cls(neighbors=found, matching=answer.matching, exact=answer.exact)
 
 
 class Embedding(BaseModel):
@@ -71,10 +74,10 @@ def _body(more):
     return {"requestBody": {"required": True, "content": content}}
 
 
-SEARCH, EMBED = _body({"k": K}), _body({})
+SEARCH, EMBED = _body({"k": K, "where": WHERE}), _body({})
 TOKEN = {"_401": "The token is missing or wrong."}
 ERRORS = _refusals(
-    _400="The request or the image cannot be read.",
+    _400="The request, its filter or the image cannot be read.",
     _408="The body did not arrive in time.",
     _413="The body or the image is too large.",
     _415="The content type is not one of these.",

@@ -6,9 +6,12 @@ from pipelines.datasets.ignoring import write_list
 from tfdml import registry
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.neighbors.faiss_library import load_faiss
+from tfdml.serving.index.attributes import joined
 
 # An index is trained anew when it has grown by this factor.
 GROWTH = 2
+# It is built anew, without the rows that are deleted, when they are this fraction.
+GONE = 0.2
 
 
 def unit_length(embeddings, metric):
@@ -28,8 +31,10 @@ def index_of_kind(kind):
     return index
 
 
-def build(folder, shards, spec, metric, anew=False):
-    """Writes the index of all embeddings: what there is and the new ones, or all anew.
+def build(folder, shards, spec, metric, anew=False, attributes=None):
+    """Writes the index of all embeddings: what there is and the new ones, or all anew, without what is deleted.
+
+    Of two rows of one path the later one is the image, and the other is deleted.
 
     Args:
         folder: `IndexFolder`.
@@ -37,19 +42,27 @@ def build(folder, shards, spec, metric, anew=False):
         spec: kind of a new index; one that is there keeps its own.
         metric: `cosine` or `euclidean`.
         anew: whether the vectors of an index that is there are not used again.
+        attributes: table with the column `path` and others; None: no new ones.
     """
     if not len(shards):
         _write_bad(folder, shards)
         raise ValueError(f"None of {len(shards.bad)} images can be read; {folder.bad_images} says why.")
-    columns = _columns(shards)
     manifest = folder.manifest() if folder.exists() else None
+    rows = folder.read_rows(manifest) if manifest else None
     spec = manifest["spec"] if manifest else spec
-    if manifest and not anew and _can_grow(folder, manifest, columns[0]):
+    columns = _columns(shards)
+    deleted = _deleted(columns, rows)
+    if manifest and not anew and _can_grow(manifest, rows, columns["id"], deleted):
         index, start = folder.read_index(manifest), manifest["count"]
         kind, trained_on = manifest["kind"], manifest["trained_on"]
     else:
+        if deleted.any():
+            shards.remove(set(np.array(columns["id"])[deleted].tolist()))
+            columns = _columns(shards)
+            deleted = np.zeros(len(shards), bool)
         sized = index_of_kind(spec).of_size(len(shards))
         index, kind, trained_on, start = _trained(sized, shards, metric), repr(sized), len(shards), 0
+    columns |= joined(rows, columns["id"], columns["path"], attributes)
     bar = ProgressBar(len(shards), "vector", done=start)
     for block in shards.blocks(start):
         index.add(unit_length(block.embeddings, metric))
@@ -63,24 +76,37 @@ def build(folder, shards, spec, metric, anew=False):
         "count": len(shards),
         "trained_on": trained_on,
     }
-    folder.write(index, columns, about)
+    folder.write(index, columns, about, deleted)
     _write_bad(folder, shards)
 
 
 def _columns(shards):
-    """Returns lists of the ids, paths and labels of all rows."""
-    columns = [], [], []
+    """Returns name to list of the ids, paths and labels of all rows."""
+    columns = {"id": [], "path": [], "label": []}
     for block in shards.blocks():
-        for column, values in zip(columns, (block.ids.tolist(), block.paths, block.labels), strict=True):
-            column.extend(values)
+        for name, values in zip(columns, (block.ids.tolist(), block.paths, block.labels), strict=True):
+            columns[name].extend(values)
     return columns
 
 
-def _can_grow(folder, manifest, ids):
-    """Whether the embeddings are those of the index and new ones after them, and not too many for its training."""
+def _deleted(columns, rows):
+    """Returns a mask `[N]` of the rows that are deleted, or whose image has a later row."""
+    ids, paths = np.array(columns["id"]), columns["path"]
+    if rows is None:
+        return np.zeros(len(ids), bool)
+    deleted = np.isin(ids, rows.ids[rows.deleted])
+    # Only a row that is new takes the place of another one.
+    last = {paths[place]: place for place in np.flatnonzero(~np.isin(ids, rows.ids)).tolist()}
+    for place, path in enumerate(paths if last else ()):
+        deleted[place] |= last.get(path, place) != place
+    return deleted
+
+
+def _can_grow(manifest, rows, ids, deleted):
+    """Whether the embeddings are those of the index and new ones after them, and its training is still good enough."""
     # An interrupted deletion leaves fewer embeddings than vectors.
-    same = folder.read_images(manifest)[0].tolist() == ids[: manifest["count"]]
-    return same and len(ids) <= GROWTH * manifest["trained_on"]
+    same = rows.ids.tolist() == ids[: manifest["count"]]
+    return same and len(ids) <= GROWTH * manifest["trained_on"] and np.mean(deleted) < GONE
 
 
 def _trained(index, shards, metric):

@@ -1,10 +1,11 @@
 """`IndexFolder`: the files of an index, checked before they are read."""
 
-import contextlib
+import dataclasses
 import functools
 import os
-import threading
 from pathlib import Path
+
+import numpy as np
 
 from pipelines.datasets.packed_images import local
 from tfdml.files.checked_files import (
@@ -15,16 +16,21 @@ from tfdml.files.checked_files import (
     read_manifest,
     reason_of,
     vacated,
+    write_atomically,
     write_manifest,
 )
 from tfdml.files.parquet_files import read_columns, values_of
 from tfdml.neighbors.faiss_library import load_faiss
 from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.index.faiss_file import read_faiss
+from tfdml.serving.index.index_rows import IndexRows
 
 FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
 DELETION = "deletion of a tfdml index"
 TYPES = {"model": str, "dimension": int, "metric": str, "kind": str, "spec": str, "count": int, "trained_on": int}
 TYPES |= {"generation": int, "index": dict, "images": dict}
+# Of a generation: the index, its images, and which are deleted.
+FILES = ("index-*.faiss", "images-*.parquet", "deleted-*.bits")
 
 
 class IndexFolder:
@@ -34,7 +40,8 @@ class IndexFolder:
     |---|---|
     | `manifest.json` | hash of the model, dimension, metric, number of images, fingerprints of the next two |
     | `index-N.faiss` | the index |
-    | `images-N.parquet` | `id`, `path`, `label` of its rows |
+    | `images-N.parquet` | `id`, `path`, `label` and attributes of its rows |
+    | `deleted-N-M.bits` | a bit for each row, if images are deleted that the other files still have |
     | `embeddings/` | `EmbeddingShards` that it is built from |
     | `model/` | the SavedModel |
     | `images/` | the images of a dataset in memory, to which paths that are not absolute lead |
@@ -65,11 +72,7 @@ class IndexFolder:
 
     def state(self):
         """Returns a value that is another one when a file that a search needs has changed; it takes no reading."""
-        files = [
-            self.path / MANIFEST,
-            *sorted(self.path.glob("index-*.faiss")),
-            *sorted(self.path.glob("images-*.parquet")),
-        ]
+        files = [self.path / MANIFEST, *(file for kind in FILES for file in sorted(self.path.glob(kind)))]
         return [(file.name, *_stamp(file)) for file in files]
 
     def manifest(self):
@@ -78,6 +81,9 @@ class IndexFolder:
         for name, kind in TYPES.items():
             if not isinstance(found.get(name), kind):
                 raise ValueError(f"{self.path / MANIFEST} is damaged: {name} is missing or wrong. Make the index anew.")
+        deleted = found.get("deleted", {"number": 0, "file": {}})
+        if not (isinstance(deleted, dict) and isinstance(deleted.get("number"), int)):
+            raise ValueError(f"{self.path / MANIFEST} is damaged: deleted is wrong. Make the index anew.")
         if found["metric"] not in ("cosine", "euclidean"):
             raise ValueError(f"{self.path / MANIFEST} is damaged: the metric is {found['metric']!r}.")
         return found
@@ -122,12 +128,7 @@ class IndexFolder:
         """Returns the index of faiss."""
         faiss = load_faiss()
         path = self._checked(manifest["index"], f"index-{manifest['generation']}.faiss")
-        try:
-            with _no_larger_than(max(path.stat().st_size, 2**20)):
-                # The table of a compressed index is not in the file, and may be larger.
-                index = faiss.read_index(str(path), faiss.IO_FLAG_SKIP_PRECOMPUTE_TABLE)
-        except RuntimeError as error:
-            raise ValueError(f"{path} cannot be read by faiss: {str(error)[-200:]}") from None
+        index = read_faiss(path)
         metric = faiss.METRIC_L2 if manifest["metric"] == "euclidean" else faiss.METRIC_INNER_PRODUCT
         if isinstance(index, faiss.IndexIVFPQ) and metric == faiss.METRIC_L2:
             # It makes searches faster, and is not used for inner products.
@@ -138,8 +139,15 @@ class IndexFolder:
             )
         return index
 
-    def read_images(self, manifest):
-        """Returns ids `[N]`, paths and labels of the rows of the index."""
+    def read_rows(self, manifest, known=None):
+        """Returns the `IndexRows` of the index.
+
+        Args:
+            manifest: what `manifest` returns.
+            known: `IndexRows` of the same generation, of which only what is deleted is read; None: none.
+        """
+        if known is not None:
+            return dataclasses.replace(known, deleted=self._deleted(manifest))
         path = self._checked(manifest["images"], f"images-{manifest['generation']}.parquet")
         try:
             table = read_columns(path)
@@ -151,22 +159,60 @@ class IndexFolder:
         for each in paths:
             if not os.path.isabs(each) and ".." in each.split("/"):
                 raise ValueError(f"{path} names {each!r}, which leads out of the index; do not use it.")
-        return ids, paths, labels
+        return IndexRows(ids, paths, labels, table, self._deleted(manifest))
+
+    def _deleted(self, manifest):
+        """Returns a mask `[N]` of the rows that are deleted."""
+        count = manifest["count"]
+        if "deleted" not in manifest:
+            return np.zeros(count, bool)
+        name = f"deleted-{manifest['generation']}-{manifest['deleted']['number']}.bits"
+        bits = np.frombuffer(self._checked(manifest["deleted"].get("file"), name).read_bytes(), np.uint8)
+        if len(bits) != -(-count // 8):
+            raise ValueError(f"{self.path / name} does not have a bit for each of {count} images. Make the index anew.")
+        return np.unpackbits(bits, count=count, bitorder="little").astype(bool)
+
+    def size(self):
+        """Returns the number of images that are there, without those that are deleted."""
+        return int(np.count_nonzero(~self._deleted(self.manifest())))
+
+    def mark_deleted(self, deleted):
+        """Notes which rows are deleted, a mask `[N]`, and writes nothing else; a search finds them no more."""
+        manifest = self.manifest()
+        number = manifest.get("deleted", {"number": -1})["number"] + 1
+        self._write_manifest(manifest, manifest["generation"], deleted, number)
+
+    def _write_manifest(self, content, generation, deleted, number=0):
+        """Writes which rows are deleted, and then the manifest: with it all changes at once."""
+        content = {name: value for name, value in content.items() if name != "deleted"}
+        names = {f"index-{generation}.faiss", f"images-{generation}.parquet"}
+        if deleted.any():
+            name = f"deleted-{generation}-{number}.bits"
+            write_atomically(self.path / name, np.packbits(deleted, bitorder="little").tobytes())
+            content["deleted"] = {"number": number, "file": fingerprint(self.path / name)}
+            names.add(name)
+        write_manifest(self.path / MANIFEST, FORMAT, VERSION, content)
+        for old in [file for kind in FILES for file in self.path.glob(kind)]:
+            if old.name not in names:
+                old.unlink()
 
     def file_of(self, path):
-        """Returns the path of an image in the index, as text."""
+        """Returns the path of an image in the index, as text; a name that is no path stays as it is."""
+        if os.sep not in path:
+            return path
         file = os.path.join(self.path, path)
         if not os.path.isabs(path) and (os.path.islink(file) or not self._is_inside(os.path.dirname(file))):
             raise ValueError(f"{file} leads out of the index {self.path}; do not use it.")
         return file
 
-    def write(self, index, columns, about):
+    def write(self, index, columns, about, deleted):
         """Writes a new generation.
 
         Args:
             index: index of faiss.
-            columns: `(ids, paths, labels)` of its rows.
+            columns: name to list or array, of its rows: `id`, `path`, `label`, and attributes.
             about: what the manifest says besides; see `TYPES`.
+            deleted: mask `[N]` of the rows that are deleted.
         """
         # Imported here because it is slow to load.
         import pyarrow
@@ -180,17 +226,13 @@ class IndexFolder:
             load_faiss().write_index(index, str(self.path / names["index"]))
         except RuntimeError as error:
             raise OSError(f"Cannot write {self.path / names['index']}: make room, then run it again.") from error
-        types = (pyarrow.int64(), pyarrow.string(), pyarrow.string())
-        arrays = [pyarrow.array(column, kind) for column, kind in zip(columns, types, strict=True)]
-        table = pyarrow.table(dict(zip(("id", "path", "label"), arrays, strict=True)))
+        types = {"id": pyarrow.int64(), "path": pyarrow.string(), "label": pyarrow.string()}
+        table = pyarrow.table(columns | {name: pyarrow.array(columns[name], kind) for name, kind in types.items()})
         pyarrow.parquet.write_table(table, self.path / names["images"])
         for name in names.values():
             flush(self.path / name)
         files = {kind: fingerprint(self.path / name) for kind, name in names.items()}
-        write_manifest(self.path / MANIFEST, FORMAT, VERSION, {**about, "generation": generation, **files})
-        for old in (*self.path.glob("index-*.faiss"), *self.path.glob("images-*.parquet")):
-            if old.name not in names.values():
-                old.unlink()
+        self._write_manifest({**about, "generation": generation, **files}, generation, deleted)
 
     def _checked(self, expected, name):
         return checked_file(self.path, name, expected)
@@ -203,20 +245,3 @@ def _stamp(file):
     except OSError:
         return ()
     return about.st_ino, about.st_size, about.st_mtime_ns
-
-
-# Faiss has one limit for the whole process.
-_LIMIT = threading.Lock()
-
-
-@contextlib.contextmanager
-def _no_larger_than(size):
-    """Has faiss refuse vectors of more bytes: a file that was made by hand can claim to hold more than it has."""
-    faiss = load_faiss()
-    with _LIMIT:
-        before = faiss.get_deserialization_vector_byte_limit()
-        faiss.set_deserialization_vector_byte_limit(size)
-        try:
-            yield
-        finally:
-            faiss.set_deserialization_vector_byte_limit(before)

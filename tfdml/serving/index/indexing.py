@@ -1,8 +1,10 @@
-"""Makes indexes of images, adds to them and deletes from them."""
+"""Makes indexes of images, and adds to them."""
 
 import os
 import shutil
 from pathlib import Path
+
+import numpy as np
 
 from tfdml.files.checked_files import cleared, naming
 from tfdml.files.embedding_shards import EmbeddingShards
@@ -10,14 +12,17 @@ from tfdml.files.folder_lock import locked
 from tfdml.serving.embedding.embedding_pass import embed_into
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model_files import model_files, model_hash, saved_model_folder
+from tfdml.serving.index.attributes import attributes_of
+from tfdml.serving.index.deleting import finish_deletion
 from tfdml.serving.index.index_build import build, index_of_kind
 from tfdml.serving.index.index_folder import IndexFolder
 
 # What an interrupted indexing leaves in its folder.
 UNFINISHED = {".lock", "embeddings", "model", "images", "bad_images.jsonl"}
+OURS = ("index-", "images-", "deleted-", ".writing-")
 
 
-def index_images(out, images, *, model="", kind="flat", add=False, **options):
+def index_images(out, images, *, model="", kind="flat", add=False, update=False, attributes=None, **options):
     """Makes an index of images, goes on with one that was interrupted, or adds images to one.
 
     Args:
@@ -26,6 +31,8 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
         model: folder of the exported model; needed to make one, and otherwise checked if it is given.
         kind: spec of an index, such as `flat` or `ivf(probes=32)`.
         add: whether the images are added to a complete index, whose kind stays as it is.
+        update: whether images that the index has already are embedded again, and take the place of the earlier ones.
+        attributes: table of the images with a column `path`, see `read_attributes`; None: none.
         **options: `shard_rows` and `batch_size` of `embed_into`.
 
     Returns:
@@ -38,7 +45,7 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
     folder.path.mkdir(parents=True, exist_ok=True)
     with naming(folder.path), locked(folder.path, "index"):
         if add:
-            _finish_deletion(folder)
+            finish_deletion(folder)
         shards, embedder = _opened(folder, model, add)
         if not add:
             _check_same(folder, shards, images)
@@ -49,19 +56,20 @@ def index_images(out, images, *, model="", kind="flat", add=False, **options):
             target.parent.mkdir(exist_ok=True)
             target.write_bytes(contents)
 
-        embed_into(shards, images, embedder, on_read=keep if in_memory else None, **options)
-        build(folder, shards, kind, embedder.metric)
-        return len(shards), dict(shards.bad)
+        there = set() if update else shards.paths(without=_deleted_ids(folder))
+        embed_into(shards, images, embedder, there=there, on_read=keep if in_memory else None, **options)
+        build(folder, shards, kind, embedder.metric, attributes=attributes)
+        return folder.size(), dict(shards.bad)
 
 
-def index_embeddings(out, source, *, model, kind="flat"):
+def index_embeddings(out, source, *, model, kind="flat", attributes=None):
     """Makes an index of the embeddings that `python -m tfdml.embed` has written; returns what `index_images` does.
 
     Args:
         out: folder of the index.
         source: folder of the embeddings.
         model: folder of the exported model that computed them.
-        kind: see `index_images`.
+        kind, attributes: see `index_images`.
     """
     folder, given, model = IndexFolder(out), EmbeddingShards(source), saved_model_folder(model)
     _check_target(folder, add=False)
@@ -74,72 +82,64 @@ def index_embeddings(out, source, *, model, kind="flat"):
     folder.path.mkdir(parents=True, exist_ok=True)
     with naming(folder.path), locked(folder.path, "index"):
         shutil.rmtree(folder.embeddings, ignore_errors=True)
-        _copy(model, folder.model)
+        copy_model(model, folder.model)
         shards = given.copy_to(folder.embeddings)
-        build(folder, shards, kind, ExportedModel(folder.model).metric)
+        build(folder, shards, kind, ExportedModel(folder.model).metric, attributes=attributes)
         return len(shards), dict(shards.bad)
 
 
-def delete_images(out, paths):
-    """Deletes images from an index, with their embeddings; returns how many were deleted, and how many are left.
-
-    Args:
-        out: folder of the index.
-        paths: list of paths, as the index has them or relative to the working folder.
-    """
-    folder = IndexFolder(out)
-    folder.manifest()
-    with naming(folder.path), locked(folder.path, "index"):
-        earlier = _finish_deletion(folder)
-        shards, manifest = EmbeddingShards(folder.embeddings), folder.manifest()
-        embedded = [path for block in shards.blocks() for path in block.paths]
-        # Also those that are in the index alone: an earlier version was interrupted.
-        present = {*embedded, *folder.read_images(manifest)[1]}
-        there = present | earlier
-        names = {_name_of(path, out, there) for path in paths}
-        unknown = sorted(names - there)
-        if unknown:
-            raise ValueError(f"{unknown[0]} is not in the index {out}, and nothing is deleted.")
-        left = sum(path not in names for path in embedded)
-        if not left:
-            raise ValueError(f"These are all images of the index {out}; remove the folder instead.")
-        _check_size(manifest["spec"], left)
-        if names & present:
-            folder.begin_deletion(names)
-            _finish_deletion(folder)
-        return len(names), left
-
-
-def _finish_deletion(folder):
-    """Deletes the images whose deletion has begun, as far as that is not done; returns their names.
+def add_rows(folder, rows, *, model, kind="flat", metric="cosine"):
+    """Adds embeddings to an index, or makes one of them; rows of paths that it has take the place of the earlier ones.
 
     Args:
         folder: `IndexFolder`.
+        rows: `NewRows`.
+        model: hash of the model that computed them.
+        kind, metric: of a new index.
+
+    Returns:
+        `[N]`: the ids of the rows.
     """
-    names = folder.begun_deletion()
-    if names:
-        files = [Path(folder.file_of(name)) for name in names if not os.path.isabs(name)]
-        shards, manifest = EmbeddingShards(folder.embeddings), folder.manifest()
-        shards.remove(names)
-        build(folder, shards, manifest["spec"], manifest["metric"], anew=True)
-        for file in files:
-            file.unlink(missing_ok=True)
-        folder.end_deletion()
-    return names
+    folder.path.mkdir(parents=True, exist_ok=True)
+    with naming(folder.path), locked(folder.path, "index"):
+        finish_deletion(folder)
+        shards = _shards_for(folder, model, rows.vectors.shape[1])
+        first = shards.manifest["next_id"]
+        ids = np.arange(first, first + len(rows.vectors)) if rows.ids is None else rows.ids
+        if rows.ids is not None:
+            _check_new(folder, shards, kind, metric, set(ids.tolist()))
+        paths = [f"#{id}" for id in ids.tolist()] if rows.paths is None else rows.paths
+        attributes = None if rows.attributes is None else attributes_of(rows.attributes, paths)
+        shards.append(paths, rows.labels, rows.vectors, rows.bad, ids)
+        try:
+            build(folder, shards, kind, metric, attributes=attributes)
+        except ValueError:
+            shards.remove(set(ids.tolist()))
+            raise
+        return ids
 
 
-def _check_size(spec, count):
-    """Raises a ValueError if there is no index of this kind for so few images."""
-    try:
-        index_of_kind(spec).of_size(count)
-    except ValueError as error:
-        raise ValueError(f"{count} images would be left, and nothing is deleted: {error}") from None
+def _shards_for(folder, model, dimension):
+    if not folder.exists() and not folder.embeddings.exists():
+        return EmbeddingShards.create(folder.embeddings, model=model, dimension=dimension)
+    shards = EmbeddingShards(folder.embeddings)
+    if shards.model != model:
+        raise ValueError(f"The index {folder.path} was made with another model; their embeddings cannot be compared.")
+    if shards.dimension != dimension:
+        raise ValueError(f"The index has vectors of {shards.dimension} dimensions, received vectors of {dimension}.")
+    return shards
 
 
-def _name_of(path, out, there):
-    """Returns the name in the index of an image with this path."""
-    names = (str(path), os.path.relpath(path, out), os.path.abspath(path))
-    return next((name for name in names if name in there), names[-1])
+def _check_new(folder, shards, kind, metric, ids):
+    """Raises a ValueError if the index has an image with one of these ids; erases a deleted one that has."""
+    used = {id for block in shards.blocks() for id in block.ids.tolist()} & ids
+    if not used:
+        return
+    rows = folder.read_rows(folder.manifest()) if folder.exists() else None
+    there = used - (set() if rows is None else set(rows.ids[rows.deleted].tolist()))
+    if there:
+        raise ValueError(f"The index has an image {min(there)} already; delete it first, or leave ids out.")
+    build(folder, shards, kind, metric, anew=True)
 
 
 def _check_target(folder, add):
@@ -155,7 +155,7 @@ def _check_target(folder, add):
 
 def _is_ours(names):
     """Whether a folder with these names is empty, or what an interrupted indexing has left."""
-    others = {name for name in names - UNFINISHED if not name.startswith(("index-", "images-", ".writing-"))}
+    others = {name for name in names - UNFINISHED if not name.startswith(OURS)}
     return not names or ".lock" in names and not others
 
 
@@ -170,7 +170,7 @@ def _opened(folder, model, add):
             raise ValueError(f"--model is missing: the exported model that {folder.path} is made with.")
         embedder = ExportedModel(model)
         shutil.rmtree(folder.embeddings, ignore_errors=True)
-        _copy(model, folder.model)
+        copy_model(model, folder.model)
         shards = EmbeddingShards.create(folder.embeddings, model=model_hash(model), dimension=embedder.dimension)
         return shards, embedder
     shards = EmbeddingShards(folder.embeddings)
@@ -183,7 +183,14 @@ def _opened(folder, model, add):
     return shards, embedder
 
 
-def _copy(model, target):
+def _deleted_ids(folder):
+    if not folder.exists():
+        return set()
+    rows = folder.read_rows(folder.manifest())
+    return set(rows.ids[rows.deleted].tolist())
+
+
+def copy_model(model, target):
     """Copies a SavedModel and its card, so that the index needs nothing beside it."""
     unfinished = target.with_name(f".writing-{target.name}")
     for leftover in (unfinished, target):

@@ -4,6 +4,8 @@ import dataclasses
 import filecmp
 import math
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -95,7 +97,7 @@ class Labeled:
     """An image and its label.
 
     Args:
-        path: its file.
+        path: its file; of another image, such as an array, `Image 0` and so on.
         label: None where it is unknown.
         similarity: that of the nearest neighbor with the label that won the vote, see `vote`; None if the image cannot
             be read.
@@ -105,7 +107,7 @@ class Labeled:
     label: str | None
     similarity: float | None
 
-    def in_json(self):
+    def in_json(self) -> dict[str, Any]:
         """Returns a dictionary for JSON, which has no -inf: None takes its place."""
         return dataclasses.asdict(self) | {"similarity": None if self.similarity == -np.inf else self.similarity}
 
@@ -124,19 +126,36 @@ def label_folder(searcher, folder, k, threshold=None, *, validation="", precisio
     Returns:
         The `Calibration`, None where the threshold is given, and a list of `Labeled`.
     """
-    if not any(searcher.labels):
-        raise ValueError(f"The images of the index {searcher.folder.path} have no labels.")
+    _check_labels(searcher)
     calibration = None
     if threshold is None:
         calibration = _calibrated(searcher, ImageList.of(validation), k, precision)
         threshold = calibration.threshold
+    return calibration, label_images(searcher, ImageList.of(folder).paths, k, threshold)
+
+
+def label_images(searcher, images, k, threshold):
+    """Returns a list of `Labeled` of images, by the vote of their nearest neighbors in an index.
+
+    Args:
+        searcher: `Searcher` of an index whose images have labels.
+        images: list of images, as `Searcher.search` takes them.
+        k: number of neighbors that vote.
+        threshold: smallest similarity at which an image gets a label.
+    """
+    _check_labels(searcher)
     found = []
-    paths = ImageList.of(folder).paths
-    for path, each in zip(paths, _neighbors(searcher, paths, k), strict=True):
+    for place, (image, each) in enumerate(zip(images, _neighbors(searcher, images, k), strict=True)):
         label, similarity = (None, None) if each is None else vote(each, searcher.manifest["metric"])
         near = similarity is not None and similarity >= threshold
+        path = str(image) if isinstance(image, str | Path) else f"Image {place}"
         found.append(Labeled(path, label if near else None, similarity))
-    return calibration, found
+    return found
+
+
+def _check_labels(searcher):
+    if not any(searcher.labels):
+        raise ValueError(f"The images of the index {searcher.folder.path} have no labels.")
 
 
 def _calibrated(searcher, images, k, precision):
@@ -167,8 +186,8 @@ def _is_same(path, neighbor, metric):
         return False
 
 
-def _neighbors(searcher, paths, k):
+def _neighbors(searcher, images, k):
     """Returns the neighbors of each image, or None for those that cannot be read."""
-    embeddings, valid = searcher.embed_readable(paths)
+    embeddings, valid = searcher.embed_readable(images)
     neighbors = searcher.neighbors(*searcher.nearest(embeddings, k))
     return [each if readable else None for each, readable in zip(neighbors, valid, strict=True)]

@@ -5,7 +5,7 @@ import math
 from dataclasses import asdict
 
 from tfdml.serving.index.contact_sheet import draw
-from tfdml.serving.index.duplicates import duplicates
+from tfdml.serving.index.duplicates import duplicate_groups, duplicates
 from tfdml.serving.index.labeling import label_folder
 
 # Smallest similarity of duplicates that none is said of.
@@ -31,9 +31,10 @@ def print_neighbors(searcher, queries, given):
     Args:
         searcher: `Searcher`.
         queries: list of paths.
-        given: flags `k`, `threshold`, `picture` and `format`.
+        given: flags `k`, `where`, `threshold`, `picture` and `format`.
     """
-    threshold, nearest = -math.inf if given.threshold is None else given.threshold, searcher.search(queries, given.k)
+    threshold = -math.inf if given.threshold is None else given.threshold
+    nearest = searcher.search(queries, given.k, given.where or None)
     found = [[each for each in some if each.similarity >= threshold] for some in nearest]
     if given.picture:
         draw(queries, found, given.picture)
@@ -41,6 +42,9 @@ def print_neighbors(searcher, queries, given):
         rows = zip(queries, found, strict=True)
         print(json.dumps([{"query": query, "neighbors": [asdict(each) for each in some]} for query, some in rows]))
         return
+    if given.where:
+        how = "each query is compared with all of them" if nearest.exact else "the search is approximate"
+        print(f"{nearest.matching:,} of {len(searcher):,} images match; {how}.")
     for query, neighbors, all_of_them in zip(queries, found, nearest, strict=True):
         print(query)
         _print_rows([(f"{each.similarity:.4f}", each.label or "", each.path) for each in neighbors])
@@ -53,14 +57,28 @@ def print_duplicates(searcher, given):
 
     Args:
         searcher: `Searcher`.
-        given: flags `threshold` and `format`.
+        given: flags `threshold`, `groups` and `format`.
     """
-    pairs = duplicates(searcher, DUPLICATES if given.threshold is None else given.threshold)
+    threshold = DUPLICATES if given.threshold is None else given.threshold
+    if given.groups:
+        _print_groups(duplicate_groups(searcher, threshold), given.format)
+        return
+    pairs = duplicates(searcher, threshold)
     if given.format == "json":
         print(json.dumps([{"similarity": one.similarity, "paths": [one.path, other.path]} for one, other in pairs]))
         return
     _print_rows([(f"{one.similarity:.4f}", one.path, other.path) for one, other in pairs])
     print(f"{len(pairs):,} pairs")
+
+
+def _print_groups(groups, form):
+    if form == "json":
+        print(json.dumps([asdict(group) for group in groups]))
+        return
+    for group in groups:
+        print(group.representative.path)
+        _print_rows([(f"{each.similarity:.4f}", each.path) for each in group.others])
+    print(f"{len(groups):,} groups of {sum(1 + len(group.others) for group in groups):,} images")
 
 
 def print_labels(searcher, given):

@@ -1,0 +1,63 @@
+"""Recall and time of searches under filters: `python -m benchmarks.speed.filtered_search`.
+
+Rows of 64 dimensions at unit length around 1,000 centers, and queries to which noise was added; of each row a random
+number says whether a filter of 50 %, 1 % or 0.1 % takes it. Recall is the part of the 10 nearest that match, by a
+comparison with all, that is found; times are CPU times of all threads. Prints a Markdown table.
+"""
+
+import argparse
+import time
+
+import faiss
+import numpy as np
+
+from benchmarks.markdown import markdown
+from tfdml.serving.index.index_build import index_of_kind
+from tfdml.serving.index.selection import Selection
+
+DIM, CENTERS, NEIGHBORS = 64, 1000, 10
+SHARES = (1, 0.5, 0.01, 0.001)
+KINDS = ("flat", "ivf", "hnsw", "pq")
+
+
+def rows_of(count, seed, noise=0.8):
+    random = np.random.default_rng(seed)
+    centers = np.random.default_rng(0).normal(size=(CENTERS, DIM))
+    found = centers[random.integers(0, CENTERS, count)] + noise * random.normal(size=(count, DIM))
+    return np.float32(found / np.linalg.norm(found, axis=1, keepdims=True))
+
+
+def measured(index, vectors, queries, share):
+    """Returns recall, milliseconds of a query, and whether it was compared with all that match."""
+    chosen = Selection.of(np.random.default_rng(2).random(len(vectors)) < share)
+    products = queries @ vectors.T
+    if chosen.mask is not None:
+        products[:, ~chosen.mask] = -np.inf
+    best = np.argpartition(-products, NEIGHBORS, axis=1)[:, :NEIGHBORS]
+    start = time.process_time()
+    rows = chosen.search(index, queries, NEIGHBORS)[1]
+    spent = (time.process_time() - start) / len(queries)
+    recall = np.mean([len(set(one) & set(other)) / NEIGHBORS for one, other in zip(rows, best, strict=True)])
+    return [f"{recall:.3f}", f"{1000 * spent:.2f}", "yes" if chosen.is_exact(index) else "no"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--queries", type=int, default=500)
+    given = parser.parse_args()
+    vectors, queries = rows_of(given.rows, 1), rows_of(given.queries, 3)
+
+    def sample(count):
+        return vectors[np.random.default_rng(0).choice(len(vectors), min(count, len(vectors)), replace=False)]
+
+    table = []
+    for kind in KINDS:
+        index = index_of_kind(kind).of_size(len(vectors)).create(DIM, faiss.METRIC_INNER_PRODUCT, sample)
+        index.add(vectors)
+        table += [[kind, f"{share:.1%}", *measured(index, vectors, queries, share)] for share in SHARES]
+    print(markdown(["index", "rows that match", "recall", "CPU ms of a query", "all compared"], table))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""Tables of attributes: types of columns, rows by path, and what is wrong with a table."""
+
+import datetime
+import os
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+
+from tfdml.serving.index.attributes import attributes_of, read_attributes
+
+
+def test_columns_of_a_csv_file_get_the_type_of_all_their_values(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [
+        "path,label,n,price,sold,taken,code",
+        "b.jpg,x,1,2.5,true,2024-05-01,7a",
+        "a.jpg,,,,,,",
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    paths = [os.path.abspath("a.jpg"), os.path.abspath("b.jpg")]
+    assert read_attributes("t.csv", paths).to_pydict() == {
+        "path": paths,
+        "n": [None, 1],
+        "price": [None, 2.5],
+        "sold": [None, True],
+        "taken": [None, datetime.datetime(2024, 5, 1)],
+        "code": [None, "7a"],
+    }
+
+
+def test_columns_of_a_parquet_file(tmp_path):
+    columns = {
+        "path": ["/a", "/b"],
+        "day": [datetime.date(2024, 5, 1), None],
+        "n": pyarrow.array([1, 2], pyarrow.int8()),
+    }
+    columns |= {"t": pyarrow.array([0, 1], pyarrow.timestamp("ns", "Europe/Berlin")), "text": ["x", "y"]}
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    found = read_attributes(tmp_path / "t.parquet", ["/b", "/a"])
+    assert found["n"].to_pylist() == [2, 1] and found["day"].to_pylist() == [None, datetime.datetime(2024, 5, 1)]
+    assert found["t"].to_pylist()[1] == datetime.datetime(1970, 1, 1) and found["text"].to_pylist() == ["y", "x"]
+
+
+@pytest.mark.parametrize(
+    "columns, words",
+    [
+        ({"path": ["/a"]}, "has no row for 1 of 2 images, such as /b"),
+        ({"path": ["/a", "/b", "/a"]}, "has two rows of /a"),
+        ({"path": [1, 2]}, "the column path has the type int64; expected texts"),
+        ({"name": ["/a", "/b"]}, "expected path and others"),
+        ({"path": ["/a", "/b"], "id": [1, 2]}, "cannot have the name 'id'"),
+        ({"path": ["/a", "/b"], "n": [[1], [2]]}, "The column n of the attributes has the type list"),
+    ],
+)
+def test_what_a_table_must_not_be(tmp_path, columns, words):
+    pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=words) as caught:
+        read_attributes(tmp_path / "t.parquet", ["/a", "/b"])
+    assert str(tmp_path / "t.parquet") in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_table(tmp_path):
+    with pytest.raises(ValueError, match="expected a .csv or .parquet file"):
+        read_attributes("t.txt", [])
+    (tmp_path / "t.csv").write_text("path,n,n\n/a,1,2\n")
+    with pytest.raises(ValueError, match="expected each once"):
+        read_attributes(tmp_path / "t.csv", ["/a"])
+    (tmp_path / "t.parquet").write_bytes(b"text")
+    with pytest.raises(ValueError, match="t.parquet cannot be read"):
+        read_attributes(tmp_path / "t.parquet", ["/a"])
+
+
+def test_values_of_python():
+    found = attributes_of({"n": [1, None], "x": [float("nan"), 2.0]}, ["/a", "/b"])
+    assert found.to_pydict() == {"path": ["/a", "/b"], "n": [1, None], "x": [None, 2.0]}
+    with pytest.raises(ValueError, match="cannot have the name 'label'"):
+        attributes_of({"label": [1]}, ["/a"])

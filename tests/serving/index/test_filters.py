@@ -1,0 +1,130 @@
+"""Filters take the rows that a comparison in Python takes, and what is wrong with one is told with its place."""
+
+import datetime
+import re
+
+import numpy as np
+import pyarrow
+import pytest
+
+from tfdml.serving.index import index_rows
+from tfdml.serving.index.filters import DEEPEST, filter_of
+from tfdml.serving.index.index_rows import IndexRows
+
+ROWS = [
+    {"label": "mug", "price": 12, "weight": 0.5, "sold": True, "taken": datetime.datetime(2024, 5, 1)},
+    {"label": "cup", "price": 25, "weight": None, "sold": False, "taken": datetime.datetime(2024, 6, 1, 12, 30)},
+    {"label": None, "price": None, "weight": 2.0, "sold": None, "taken": None},
+    {"label": "it's", "price": 20, "weight": 0.25, "sold": True, "taken": datetime.datetime(2023, 1, 1)},
+]
+
+
+@pytest.fixture(scope="module")
+def rows():
+    names = [f"/{place}.jpg" for place in range(len(ROWS))]
+    columns = {"id": pyarrow.array(range(len(ROWS))), "path": pyarrow.array(names)}
+    columns |= {name: pyarrow.array([row[name] for row in ROWS]) for name in ROWS[0]}
+    # As files give texts.
+    columns["label"] = columns["label"].dictionary_encode()
+    columns["the price"] = columns["price"]
+    return IndexRows(np.arange(4), names, columns["label"].to_pylist(), pyarrow.table(columns), np.zeros(4, bool))
+
+
+@pytest.mark.parametrize(
+    "where, expected",
+    [
+        ("price < 20", lambda row: row["price"] is not None and row["price"] < 20),
+        ("20>price", lambda row: row["price"] is not None and row["price"] < 20),
+        ("price <= 20.0 AND price >= 20", lambda row: row["price"] == 20),
+        ("price != 20", lambda row: row["price"] not in (None, 20)),
+        ("not price = 20", lambda row: row["price"] not in (None, 20)),
+        ("weight<>2 or price is null", lambda row: row["price"] is None or row["weight"] not in (None, 2.0)),
+        ("price > weight", lambda row: None not in (row["price"], row["weight"]) and row["price"] > row["weight"]),
+        ("label in ('mug', 'cup') and price < 20", lambda row: row["label"] in ("mug", "cup") and row["price"] < 20),
+        ("label not in ('mug')", lambda row: row["label"] not in (None, "mug")),
+        ("not label in ('mug')", lambda row: row["label"] not in (None, "mug")),
+        ("label == 'it''s' or label == \"it's\"", lambda row: row["label"] == "it's"),
+        ("price in (12, 20.0, -3e1)", lambda row: row["price"] in (12, 20)),
+        ("weight in (2)", lambda row: row["weight"] == 2),
+        ("price is not null and not (sold or price > 100)", lambda row: row["sold"] is False),
+        ("sold", lambda row: row["sold"] is True),
+        ("sold == false", lambda row: row["sold"] is False),
+        ("taken >= '2024-05-01'", lambda row: row["taken"] and row["taken"] >= datetime.datetime(2024, 5, 1)),
+        ("taken in ('2024-06-01T14:30+02:00')", lambda row: row["price"] == 25),
+        ("label is null or path = '/0.jpg' or id == 1", lambda row: row["label"] in (None, "mug", "cup")),
+        ("`the price` < 20", lambda row: row["price"] == 12),
+        ("price < 99999999999999999999999", lambda row: row["price"] is not None),
+        ("sold and price < 15 or label = 'cup'", lambda row: row["label"] in ("mug", "cup")),
+        ("label < 'm'", lambda row: row["label"] is not None and row["label"] < "m"),
+    ],
+)
+def test_a_filter_takes_what_python_takes(rows, where, expected):
+    assert rows.selected(where).tolist() == [bool(expected(row)) for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    "where, problem, place",
+    [
+        ("prize < 3", "there is no column 'prize'; there are id, path, label, price", 1),
+        ("price <", "expected a column, a number, a text in quotes, true or false, received 'the end'", 8),
+        ("price < 3 4", "expected 'and', 'or' or the end, received 4", 11),
+        ("price < 'a'", "price is a number, and not a text", 9),
+        ("label == 3", "label is a text, and not a number", 10),
+        ("price == true", "price is a number, and not a boolean", 10),
+        ("price < label", "price is a number, and label a text", 9),
+        ("taken > 'soon'", "expected a time such as '2024-05-01'", 9),
+        ("label", "label is a text, which is neither true nor false", 1),
+        ("3 < 4", "no column is compared", 1),
+        ("label in (label)", "received the column label", 11),
+        ("label in ()", "expected a column, a number", 11),
+        ("label in ('a'", "expected ')', received 'the end'", 14),
+        ("(price < 3", "expected ')', received 'the end'", 11),
+        ("label = 'a", "a quote that is not closed", 9),
+        ("price < 3; drop", "no such sign", 10),
+        ("__import__('os').system('x')", "no such sign", 17),
+        ("system < 3", "there is no column 'system'", 1),
+        ("price.real < 3", "no such sign", 6),
+        ("price < 3x", "no such sign", 9),
+        ("label not 'a'", "expected 'in', received 'a'", 11),
+        ("price is 3", "expected 'null', received 3", 10),
+        ("", "expected a column", 1),
+        (DEEPEST * "(" + "sold" + DEEPEST * ")", f"it is nested deeper than {DEEPEST} times", DEEPEST + 1),
+        ("\n\nprice <\n", "expected a column", 11),
+    ],
+)
+def test_what_is_wrong_with_a_filter_is_told_with_its_place(rows, where, problem, place):
+    with pytest.raises(ValueError, match=re.escape(problem)) as caught:
+        rows.selected(where)
+    assert f", at character {place}: " in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_filter_that_is_no_text_or_too_long(rows):
+    with pytest.raises(ValueError, match="Expected a filter as text, .* received int"):
+        rows.selected(3)
+    with pytest.raises(ValueError, match="The filter has 2,001 characters, and may have 2,000"):
+        rows.selected("a" * 2001)
+
+
+def test_columns_that_are_hidden_are_unknown(rows):
+    with pytest.raises(ValueError, match="there is no column 'path'; there are id, label"):
+        rows.selected("path < '/5'", hidden=("path",))
+
+
+def test_texts_that_would_fill_memory_are_not_compared(rows, monkeypatch):
+    monkeypatch.setattr(index_rows, "MOST", 9)
+    with pytest.raises(ValueError, match="The texts of the column label have 10 bytes; a filter compares at most 9"):
+        rows.selected("label == 'cup'")
+    assert rows.selected("price == 25").tolist() == [False, True, False, False]
+
+
+def test_no_text_is_anything_but_a_filter_or_a_valueerror():
+    """Random words and signs."""
+    parts = ["price", "label", "and", "or", "not", "in", "is", "null", "(", ")", ",", "<", "==", "3", "-1.5e3", "'a'"]
+    parts += ["true", "`price`", "'", "#", "\0", "é", "\n"]
+    random = np.random.default_rng(0)
+    for _ in range(2000):
+        text = " ".join(random.choice(parts, random.integers(1, 12)))
+        try:
+            filter_of(text, {"price": "number", "label": "text"})
+        except ValueError as error:
+            assert "\n" not in str(error)

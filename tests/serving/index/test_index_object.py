@@ -1,0 +1,348 @@
+"""`tfdml.Index`: what it finds, for every kind of model; files of the commands and of Python are the same."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import keras
+import numpy as np
+import pytest
+from PIL import Image
+
+import tfdml
+from tests.commands import assert_one_error, run
+from tests.serving.index.test_indexing import COUNT, embeddings_of, write_pictures
+from tests.serving_fixtures import SIZE, exported, models_load_once, picture, two_learners  # noqa: F401
+from tfdml.serving import ExportedModel, Searcher
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.index.deleting import compact_index, delete_images
+from tfdml.serving.index.index_folder import IndexFolder
+from tfdml.serving.index.indexing import index_images
+
+DIM = 8
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    found = np.random.default_rng(0).normal(size=(60, DIM)).astype(np.float32)
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return write_pictures(tmp_path_factory.mktemp("photos"))
+
+
+@pytest.fixture
+def index(vectors):
+    """Rows 0 to 59: the label `even` or `odd`, and the price is the row."""
+    with tfdml.Index() as made:
+        labels = ["odd" if row % 2 else "even" for row in range(60)]
+        assert made.add(vectors=vectors, labels=labels, attributes={"price": np.arange(60)}).tolist() == list(range(60))
+        yield made
+
+
+def ids_of(found):
+    return [[each.id for each in neighbors] for neighbors in found]
+
+
+def nearest(vectors, queries, rows, k):
+    rows = np.array(sorted(rows))
+    return [rows[np.argsort(-(vectors[rows] @ query), kind="stable")[:k]].tolist() for query in queries]
+
+
+def test_vectors_alone(index, vectors):
+    assert len(index) == 60
+    found = index.search(vectors=vectors[:9], k=4)
+    assert ids_of(found) == nearest(vectors, vectors[:9], range(60), 4)
+    first = found[3][0]
+    assert (first.id, first.path, first.label) == (3, "#3", "odd") and first.similarity == pytest.approx(1, abs=1e-6)
+    assert (found.matching, found.exact) == (60, True)
+    # At any length.
+    assert ids_of(index.search(vectors=7 * vectors[:9], k=4)) == ids_of(found)
+
+
+def test_filters(index, vectors):
+    found = index.search(vectors=vectors[:9], k=4, where="label in ('odd', 'other') and price < 20")
+    assert ids_of(found) == nearest(vectors, vectors[:9], range(1, 20, 2), 4) and found.matching == 10
+    assert ids_of(index.search(vectors=vectors[:2], where="price > 99")) == [[], []]
+    # Later images without a price, and others whose price is no integer.
+    index.add(vectors=vectors[:1], paths=["new"])
+    index.add(vectors=vectors[:1], paths=["newer"], attributes={"price": [0.5], "sold": [True]})
+    assert ids_of(index.search(vectors=vectors[:1], where="price is null")) == [[60]]
+    (found,) = ids_of(index.search(vectors=vectors[:1], where="price < 1 and sold is null or sold"))
+    assert sorted(found) == [0, 61]
+    with pytest.raises(ValueError, match="The column price of the index has a number in each row, received a text"):
+        index.add(vectors=vectors[:1], attributes={"price": ["cheap"]})
+    assert len(index) == 62
+    with pytest.raises(ValueError, match="there is no column 'prize'"):
+        index.search(vectors=vectors[:1], where="prize < 3")
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf(lists=3, probes=3)", "hnsw", "pq(subvectors=8, bits=4, lists=1)"])
+def test_deleted_rows_are_not_found_and_compaction_is_automatic(kind, vectors, tmp_path):
+    with tfdml.Index(kind=kind) as made:
+        made.add(vectors=vectors)
+        made.save(tmp_path / "index")
+    left, rows = set(range(60)), np.random.default_rng(1).permutation(60)
+    manifest = IndexFolder(tmp_path / "index").manifest
+    with tfdml.Index.open(tmp_path / "index") as index:
+        for part in (rows[:5], rows[5:10]):
+            before = index.search(vectors=vectors, k=1)
+            index.delete(part)
+            left -= set(part.tolist())
+            assert len(index) == len(left) and manifest()["count"] == 60 and manifest()["generation"] == 0
+            found = index.search(vectors=vectors, k=60)
+            assert all(set(each) <= left for each in ids_of(found))
+            if not kind.startswith("pq"):
+                assert ids_of(found) == nearest(vectors, vectors, left, 60)
+            assert len(before) == 60
+        # Another row is a fifth.
+        index.delete(int(rows[10]))
+        index.delete([int(rows[11])])
+        left -= {int(rows[10]), int(rows[11])}
+        assert len(index) == 48 == manifest()["count"] and not list((tmp_path / "index").glob("*.bits"))
+        assert {id for each in ids_of(index.search(vectors=vectors, k=60)) for id in each} == left
+        with pytest.raises(ValueError, match=f"{rows[0]} is not in the index .*, and nothing is deleted"):
+            index.delete([int(min(left)), int(rows[0])])
+        assert len(index) == 48
+        with pytest.raises(ValueError, match="These are all images"):
+            index.delete(left)
+
+
+def test_an_image_of_the_same_path_takes_the_place_of_the_earlier_one(index, vectors):
+    assert index.add(vectors=-vectors[:1], paths=["#3"], labels=["new"]).tolist() == [60]
+    assert len(index) == 60
+    (found,) = index.search(vectors=-vectors[:1], k=60)
+    assert (found[0].id, found[0].path, found[0].label) == (60, "#3", "new") and 3 not in [each.id for each in found]
+    index.delete(60, compact=True)
+    assert len(index) == 59 and not {3, 60} & set(ids_of(index.search(vectors=vectors[:1], k=60))[0])
+
+
+def test_ids_of_the_user(vectors):
+    with tfdml.Index() as index:
+        assert index.add(vectors=vectors[:2], ids=[70, 7]).tolist() == [70, 7]
+        assert index.add(vectors=vectors[2:3]).tolist() == [71]
+        for ids, words in (([7], "has an image 7 already"), ([-1], "integers of 0 or more"), ([1.5], "integers of 0")):
+            with pytest.raises(ValueError, match=words):
+                index.add(vectors=vectors[3:4], ids=ids)
+        index.delete(7)
+        assert index.add(vectors=vectors[3:4], ids=[7]).tolist() == [7]
+        assert ids_of(index.search(vectors=vectors[3:4], k=1)) == [[7]] and len(index) == 3
+
+
+def test_a_function_and_a_keras_model(vectors, tmp_path):
+    images = np.random.default_rng(2).random((20, 6, 6, 3)).astype(np.float32)
+    keras.utils.set_random_seed(0)
+    layers = [keras.layers.Input((6, 6, 3)), keras.layers.Flatten(), keras.layers.Dense(DIM)]
+    model, other = keras.Sequential(layers), keras.Sequential([*layers[:2], keras.layers.Dense(DIM)])
+    embeddings = model.predict(images, verbose=0)
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    for given in (model, lambda batch: model(batch)):
+        with tfdml.Index(given) as index:
+            index.add(images, labels=np.arange(20) % 3)
+            found = index.search(images[:5], k=3)
+            assert ids_of(found) == nearest(unit, unit[:5], range(20), 3) and found[2][0].label == "2"
+            assert [each.label for each in index.label(images[:5], k=1)] == ["0", "1", "2", "0", "1"]
+            index.save(tmp_path / ("keras" if given is model else "function"))
+    with tfdml.Index.open(tmp_path / "keras", model) as index:
+        index.add(images[:1], paths=["again"])
+        assert len(index) == 21
+    assert len(tfdml.Index.open(tmp_path / "function", lambda batch: model(batch))) == 20
+    with pytest.raises(ValueError, match="was made with another model; their embeddings cannot be compared"):
+        tfdml.Index.open(tmp_path / "keras", other)
+    index = tfdml.Index.open(tmp_path / "keras")
+    assert ids_of(index.search(vectors=embeddings[:1], k=1)) == [[0]]
+    with pytest.raises(ValueError, match="has no model with it. Search with vectors, or open it with its model"):
+        index.search(images[:1])
+
+
+def test_files_of_the_command_open_in_python_and_the_other_way_round(photos, tmp_path):
+    paths, embeddings = embeddings_of(photos)
+    index_images(tmp_path / "made", ImageList.of(photos), model=exported())
+    rows = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    with tfdml.Index(exported()) as index:
+        assert index.add(photos).tolist() == list(range(COUNT))
+        index.save(tmp_path / "saved")
+        pixels = np.asarray(Image.open(paths[4]))
+        assert index.add([pixels, Path(paths[3]).read_bytes()], paths=["x", "y"]).tolist() == [COUNT, COUNT + 1]
+        assert index.search(pixels, k=2)[0][1].similarity == pytest.approx(1, abs=1e-5)
+    for folder in ("made", "saved"):
+        searcher = Searcher(tmp_path / folder)
+        assert [each.path for each in searcher.search(paths[:1], k=COUNT)[0]] == [
+            paths[row] for row in np.argsort(-(rows @ rows[0]), kind="stable")
+        ]
+        with tfdml.Index.open(tmp_path / folder) as index:
+            assert len(index) == COUNT and index.search(paths[2], k=1)[0][0].path == paths[2]
+            assert index.label(paths[:2], k=1)[1].label == "even"
+        assert delete_images(tmp_path / folder, paths[:1], compact=False) == (1, COUNT - 1)
+        assert len(tfdml.Index.open(tmp_path / folder, ExportedModel(exported()))) == COUNT - 1
+        assert index_images(tmp_path / folder, ImageList.of(photos), add=True)[0] == COUNT
+
+
+@pytest.mark.slow
+def test_what_load_returns_is_exported_with_the_index(photos, tmp_path):
+    paths = sorted(map(str, photos.rglob("*.png")))
+    embedder = tfdml.ImageEmbedder(
+        two_learners()[0], tfdml.Preprocessing(image_size=SIZE, mean=(0,) * 3, std=(255,) * 3)
+    )
+    embeddings = embedder.embed(paths)
+    with tfdml.Index(embedder) as index:
+        index.add(paths)
+        assert ids_of(index.search(paths, k=3)) == nearest(embeddings, embeddings, range(COUNT), 3)
+        index.save(tmp_path / "saved")
+    assert Searcher(tmp_path / "saved").search(paths[3], k=1)[0][0].path == paths[3]
+    with pytest.raises(ValueError, match="has it with it: open it without a model"):
+        tfdml.Index.open(tmp_path / "saved", embedder)
+
+
+def test_images_that_cannot_be_read_are_left_out_with_a_warning(photos, tmp_path):
+    (tmp_path / "bad.png").write_bytes(b"text")
+    with tfdml.Index(exported()) as index:
+        with pytest.warns(UserWarning, match="1 of 2 images cannot be read, first .*bad.png: .*They are left out"):
+            given = [tmp_path / "bad.png", photos / "odd" / "01.png"]
+            assert index.add(given, attributes={"n": [1, 2]}, labels=["a", "b"]).tolist() == [-1, 0]
+        assert index.search(picture(1), where="n == 2")[0][0].label == "b"
+        with pytest.raises(ValueError, match="1 of 1 images cannot be read, first Image 0"):
+            index.add([b"text"])
+
+
+def test_what_cannot_be_done(vectors, tmp_path):
+    with tfdml.Index() as index:
+        assert len(index) == 0
+        for act, words in [
+            (lambda: index.search(vectors=vectors), "The index has no images; add some first"),
+            (lambda: index.add(), "Expected images or vectors to add, one of them"),
+            (lambda: index.add(np.zeros((1, 4, 4, 3))), "The index has no model, and takes vectors"),
+            (lambda: index.add(vectors=vectors, labels=["a"]), "Expected labels of 60 images, received 1"),
+            (lambda: index.add(vectors=vectors, attributes={"n": [1]}), "Expected n of attributes of 60 images"),
+            (lambda: index.add(vectors=vectors, attributes={"label": [""] * 60}), "cannot have the name 'label'"),
+            (lambda: index.add(vectors=vectors[:1], attributes={"n": [{}]}), "The column n of the attributes"),
+            (lambda: index.add(vectors=vectors[:1], attributes={"n": [object()]}), "n of the attributes cannot be"),
+            (lambda: index.add(vectors=vectors[:2], paths=["a", "a"]), "Expected each path once, received a twice"),
+            (lambda: index.add(vectors=vectors[0]), r"Expected embeddings of the shape \[count, dimensions\]"),
+            (lambda: index.add(vectors=np.full((1, 4), np.nan)), "The embedding of image 0 is NaN or infinite"),
+        ]:
+            with pytest.raises(ValueError, match=words) as caught:
+                act()
+            assert "\n" not in str(caught.value)
+        index.add(vectors=vectors)
+        with pytest.raises(ValueError, match="The index has vectors of 8 dimensions, received vectors of 4"):
+            index.add(vectors=vectors[:, :4])
+        with pytest.raises(ValueError, match=r"Expected vectors of the shape \[count, 8\], received \[60, 4\]"):
+            index.search(vectors=vectors[:, :4])
+        index.save(tmp_path / "saved")
+        with pytest.raises(ValueError, match="saved exists already; give a new folder"):
+            index.save(tmp_path / "saved")
+    with pytest.raises(ValueError, match="Expected an exported model, what tfdml.load returns, .* received int"):
+        tfdml.Index(3)
+    with pytest.raises(ValueError, match="is no tfdml index"):
+        tfdml.Index.open(tmp_path)
+
+
+def test_groups_of_duplicates(vectors):
+    """As connected components of all pairs, by a search in the graph."""
+    random = np.random.default_rng(3)
+    many = np.concatenate([vectors[:12], vectors[:12] + 0.05 * random.normal(size=(12, DIM)), vectors[20:40]])
+    unit = many / np.linalg.norm(many, axis=1, keepdims=True)
+    near = np.triu(unit @ unit.T >= 0.8, 1)
+    near |= near.T
+    groups, seen = [], set()
+    for start in range(len(many)):
+        group, waiting = set(), [start]
+        while waiting:
+            row = waiting.pop()
+            if row not in group:
+                group.add(row)
+                waiting.extend(np.flatnonzero(near[row]).tolist())
+        if len(group) > 1 and not group & seen:
+            groups.append(group)
+            seen |= group
+    with tfdml.Index() as index:
+        index.add(vectors=many)
+        found = index.duplicate_groups(0.8)
+        assert len(index.duplicates(0.8)) == near.sum() / 2
+        assert {frozenset([each.representative.id, *(other.id for other in each.others)]) for each in found} == set(
+            map(frozenset, groups)
+        )
+        for each in found:
+            rows = [each.representative.id, *(other.id for other in each.others)]
+            assert near[each.representative.id].sum() == near[rows].sum(axis=1).max()
+        sizes = [len(each.others) for each in found]
+        assert sizes == sorted(sizes, reverse=True)
+        # Also without rows that are deleted.
+        chosen = found[0].representative.id
+        index.delete(chosen)
+        left = index.duplicates(0.8)
+        assert len(left) == near.sum() / 2 - near[chosen].sum() and all(chosen not in (a.id, b.id) for a, b in left)
+
+
+def test_a_deletion_that_is_only_marked_is_erased_by_compaction(photos, tmp_path):
+    out = tmp_path / "index"
+    index_images(out, ImageList.of(photos), model=exported())
+    path = str(photos / "odd" / "01.png")
+    delete_images(out, [path], compact=False)
+
+    def held():
+        return b"".join(file.read_bytes() for file in (*out.glob("*.*"), *(out / "embeddings").iterdir()))
+
+    assert path.encode() in held() and len(Searcher(out)) == COUNT - 1
+    assert compact_index(out) == COUNT - 1 and path.encode() not in held() and len(Searcher(out)) == COUNT - 1
+    assert compact_index(out) == COUNT - 1
+    # A bitmap that is damaged is refused.
+    delete_images(out, [str(photos / "odd" / "03.png")], compact=False)
+    (bits,) = out.glob("deleted-*.bits")
+    bits.write_bytes(b"")
+    with pytest.raises(ValueError, match=f"{bits.name} is damaged"):
+        Searcher(out)
+
+
+def test_the_examples_of_the_page_run(photos, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(exported(), "exported/1")
+    shutil.copytree(photos, "photos")
+    Path("query.jpg").write_bytes(picture(40, kind="JPEG"))
+    text = (Path(__file__).parents[3] / "docs" / "serving.md").read_text(encoding="utf-8")
+    section = re.search(r"\n## In Python\n(.*?)\n## Filters\n", text, re.DOTALL)[1]
+    names = {}
+    for example in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+        exec(compile(example, "docs/serving.md", "exec"), names)
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].split() == [str(COUNT), "1.0", "bus", str(tmp_path / "query.jpg")] or told[0].startswith(
+        f"{COUNT} 0.99"
+    )
+    assert told[3] == "20 True 0" and told[4].startswith("97 [] [DuplicateGroup(")
+    assert len(tfdml.Index.open("saved_index")) == COUNT + 1
+
+
+@pytest.mark.slow
+def test_attributes_and_filters_of_the_commands(photos, tmp_path):
+    table, out = tmp_path / "prices.csv", tmp_path / "index"
+    files = sorted(photos.rglob("*.png"))
+    lines = [f"{file},{number}.5,2024-01-{number + 1:02d}" for number, file in enumerate(files)]
+    table.write_text("path,price,taken\n" + "\n".join([*lines[1:], "/other.png,1,2024-01-01"]))
+    flags = ["tfdml.index", f"--out={out}", f"--images={photos}", f"--attributes={table}"]
+    failed = run(*flags, f"--model={exported()}")
+    assert_one_error(failed, f"prices.csv cannot be used: it has no row for 1 of 13 images, such as {files[0]}.")
+    table.write_text("path,price,taken\n" + "\n".join(lines))
+    run(*flags, f"--model={exported()}")
+    search = ["tfdml.search", f"--index={out}", str(files[0])]
+    found = run(*search, "--where=price < 3 and taken > '2024-01-01'", "--k=9", "--format=json").stdout
+    assert {each["path"] for each in json.loads(found)[0]["neighbors"]} == set(map(str, files[1:3]))
+    told = run(*search, "--where=price < 3").stdout
+    assert told.startswith("3 of 13 images match; each query is compared with all of them.")
+    assert_one_error(run(*search, "--where=price << 3"), "at character 8: < 3")
+    # Embedded again, with another price; others keep theirs.
+    table.write_text(f"path,price\n{files[0]},99\n")
+    (tmp_path / "list.txt").write_text(f"{files[0]}\n")
+    add = ["tfdml.index", f"--out={out}", f"--images={tmp_path / 'list.txt'}", "--add", "--update"]
+    assert "Indexed 13 images" in run(*add, f"--attributes={table}").stdout
+    assert run(*search, "--where=price == 99").stdout.startswith("1 of 13 images match")
+    assert run(*search, "--where=price < 3").stdout.startswith("2 of 13 images match")
+    run("tfdml.index", f"--out={out}", f"--delete={files[1]}", "--nocompact")
+    assert list(out.glob("deleted-*.bits"))
+    assert run("tfdml.index", f"--out={out}", "--compact").stdout == f"{out} has 12 images.\n"
+    assert not list(out.glob("deleted-*.bits"))
+    groups = run("tfdml.search", f"--index={out}", "--duplicates", "--groups", "--threshold=-1").stdout
+    assert groups.endswith("1 groups of 12 images\n")

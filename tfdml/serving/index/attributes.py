@@ -1,0 +1,200 @@
+"""Attributes of images: columns of texts, numbers, booleans and times, which filters ask for."""
+
+import os
+
+import numpy as np
+
+from pipelines.datasets.tables import read_table, row_of
+from tfdml.files.checked_files import reason_of
+from tfdml.files.parquet_files import read_columns, values_of
+
+# The columns that an index has of its own.
+OWN = {"id": "number", "path": "text", "label": "text"}
+EXPECTED = "expected texts, numbers, booleans or times"
+ENDINGS = (".csv", ".parquet")
+
+
+def kind_of(name, type):
+    """Returns `text`, `number`, `boolean` or `time` for a type of pyarrow; a ValueError for any other."""
+    from pyarrow import types
+
+    if types.is_dictionary(type):
+        type = type.value_type
+    if types.is_string(type) or types.is_large_string(type):
+        return "text"
+    if types.is_integer(type) or types.is_floating(type) or types.is_decimal(type):
+        return "number"
+    if types.is_boolean(type):
+        return "boolean"
+    if types.is_timestamp(type) or types.is_date(type):
+        return "time"
+    raise ValueError(f"The column {name} of the attributes has the type {type}; {EXPECTED}.")
+
+
+def attributes_of(columns, paths):
+    """Returns the `pyarrow.Table` of attributes that are given in Python, with a column `path`.
+
+    Args:
+        columns: a mapping from names to lists of N values, None where one is missing.
+        paths: list of N texts.
+    """
+    import pyarrow
+
+    found = {"path": pyarrow.array(paths, pyarrow.string())}
+    for name in columns:
+        try:
+            column = pyarrow.array(columns[name], from_pandas=True)
+        except (pyarrow.ArrowException, TypeError) as error:
+            raise ValueError(f"The column {name} of the attributes cannot be used ({error}); {EXPECTED}.") from None
+        found[name] = column
+    return _checked(found)
+
+
+def read_attributes(file, paths):
+    """Returns the `pyarrow.Table` of the attributes of images in a file, with a column `path`, a row for each image.
+
+    Args:
+        file: path of a CSV or Parquet file with a column `path`, relative to the working folder, and others.
+        paths: list of texts, the images; those of the table that are not among them are left out.
+    """
+    import pyarrow
+
+    if not str(file).endswith(ENDINGS):
+        raise ValueError(f"--attributes={file} is no table: expected a .csv or .parquet file.")
+    table = (_of_csv if str(file).endswith(".csv") else _of_parquet)(file)
+    if "path" not in table.column_names:
+        raise ValueError(f"{file} has the columns {table.column_names}; expected path and others.")
+    try:
+        if kind_of("path", table["path"].type) != "text":
+            raise ValueError(f"the column path has the type {table['path'].type}; expected texts")
+        places = _places(values_of(table["path"]), set(paths))
+        missing = [path for path in paths if path not in places]
+        if missing:
+            raise ValueError(f"it has no row for {len(missing):,} of {len(paths):,} images, such as {missing[0]}")
+        table = table.take([places[path] for path in paths])
+        columns = {name: table[name] for name in table.column_names if name != "label"}
+        return _checked(columns | {"path": pyarrow.array(paths, pyarrow.string())})
+    except (pyarrow.ArrowException, ValueError) as error:
+        raise ValueError(f"{file} cannot be used: {reason_of(error).rstrip('.')}.") from None
+
+
+def _places(found, wanted):
+    """Returns path to row of a table; paths that are not among the wanted ones are in full."""
+    places = {}
+    for place, path in enumerate(found):
+        name = path if path in wanted else os.path.abspath(path or "")
+        if name in places:
+            raise ValueError(f"it has two rows of {path}, and may have one for each image")
+        places[name] = place
+    return places
+
+
+def joined(rows, ids, paths, new):
+    """Returns name to column of the attributes of rows: what an index has of them by their ids, and new ones by path.
+
+    Args:
+        rows: `IndexRows` of the index; None: there is none.
+        ids, paths: `[N]` and list of N, of all rows.
+        new: table that `attributes_of` or `read_attributes` returns; None: none.
+    """
+    found = {}
+    if rows is not None:
+        places = dict(zip(rows.ids.tolist(), range(len(rows)), strict=True))
+        found = _taken(rows.table, [places.get(id) for id in ids], OWN)
+    if new is None:
+        return found
+    places = dict(zip(new["path"].to_pylist(), range(len(new)), strict=True))
+    chosen = [places.get(path) for path in paths]
+    given = np.array([place is not None for place in chosen])
+    for name, column in _taken(new, chosen, ("path",)).items():
+        found[name] = _merged(name, found.get(name), column, given)
+    return found
+
+
+def _merged(name, old, new, given):
+    import pyarrow
+    import pyarrow.compute
+
+    if old is None or old.null_count == len(old):
+        return new
+    if new.null_count == len(new):
+        new = pyarrow.nulls(len(new), old.type)
+    kinds = [kind_of(name, column.type) for column in (old, new)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(f"The column {name} of the index has a {kinds[0]} in each row, received a {kinds[1]}.")
+    if old.type != new.type:
+        common = pyarrow.string() if kinds[0] == "text" else pyarrow.float64()
+        old, new = old.cast(common), new.cast(common)
+    return pyarrow.compute.if_else(pyarrow.array(given), new, old)
+
+
+def _taken(table, places, without):
+    import pyarrow
+
+    places = pyarrow.array(places, pyarrow.int64())
+    return {name: table[name].take(places).combine_chunks() for name in table.column_names if name not in without}
+
+
+def _checked(columns):
+    """Returns a table whose columns have one type for each kind."""
+    import pyarrow
+
+    wrong = next(
+        (name for name in columns if not isinstance(name, str) or not name or name in OWN.keys() - {"path"}), None
+    )
+    if wrong is not None:
+        raise ValueError(f"An attribute cannot have the name {wrong!r}: expected a text other than {', '.join(OWN)}.")
+    return pyarrow.table({name: _of_one_type(name, column) for name, column in columns.items()})
+
+
+def _of_one_type(name, column):
+    import pyarrow
+    import pyarrow.compute
+    from pyarrow import types
+
+    if types.is_null(column.type):
+        return column.cast(pyarrow.string())
+    kind = kind_of(name, column.type)
+    if types.is_dictionary(column.type):
+        return pyarrow.array(values_of(column), pyarrow.string())
+    if kind == "number":
+        return column.cast(pyarrow.int64() if types.is_integer(column.type) else pyarrow.float64())
+    if kind == "time":
+        # Of nanoseconds the last three digits go.
+        options = pyarrow.compute.CastOptions(pyarrow.timestamp("us"), allow_time_truncate=True)
+        return pyarrow.compute.cast(column, options=options)
+    return column.cast(pyarrow.string() if kind == "text" else pyarrow.bool_())
+
+
+def _of_parquet(file):
+    try:
+        return read_columns(file)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{file} cannot be read: {error}.") from error
+
+
+def _of_csv(file):
+    import pyarrow
+
+    def check(header):
+        if len(set(header)) < len(header):
+            raise ValueError(f"{file} has the columns {header}; expected each once.")
+
+    header, lines = read_table(file, check)
+    rows = [row_of(file, header, row, line) for row, line in lines]
+    columns = {name: [row[name] or None for row in rows] for name in header}
+    return pyarrow.table(
+        {name: _typed(pyarrow.array(texts, pyarrow.string()), name) for name, texts in columns.items()}
+    )
+
+
+def _typed(texts, name):
+    """Returns a column of texts as numbers, booleans or times if all of them are such."""
+    import pyarrow
+
+    for type in (pyarrow.int64(), pyarrow.float64(), pyarrow.bool_(), pyarrow.timestamp("us")):
+        try:
+            return texts if name == "path" else texts.cast(type)
+        except pyarrow.ArrowInvalid:
+            continue
+    return texts

@@ -1,0 +1,127 @@
+"""What users give with the images that they add to an index."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.datasets.loading import check_names
+from pipelines.reading.given_images import listed
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.index.image_contents import contents_of
+from tfdml.serving.index.new_rows import NewRows
+
+
+def image_list(images):
+    """Returns the `ImageList` of a folder, of paths, or of other images, whose contents it has.
+
+    Args:
+        images: as `Searcher.search` takes them, or a folder.
+    """
+    if isinstance(images, str | os.PathLike) and os.path.isdir(images):
+        return ImageList.of(images)
+    images = listed(images)
+    if not len(images):
+        raise ValueError("Expected images, received none.")
+    if all(isinstance(each, str | os.PathLike) for each in images):
+        return ImageList([os.path.abspath(each) for each in images], [None] * len(images))
+    contents = np.empty(len(images), object)
+    contents[:] = [contents_of(image, place) for place, image in enumerate(images)]
+    return ImageList([f"Image {place}" for place in range(len(images))], [None] * len(images), contents)
+
+
+def new_ids(ids):
+    """Returns ids as int64 `[N]`; a ValueError if they are no integers from 0 on, each once."""
+    found = np.asarray(ids)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or (len(found) and found.min() < 0):
+        raise ValueError(f"Expected ids that are integers of 0 or more, received {ids!r:.100}.")
+    found = found.astype(np.int64)
+    _check_once(found.tolist(), "id")
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class RowsGiven:
+    """What is known of N images that are added.
+
+    Args:
+        labels: list of N texts or None.
+        attributes: name to N values, or None.
+        paths: list of N texts, or None.
+        ids: `[N]`, or None.
+    """
+
+    labels: list
+    attributes: Mapping[str, Any] | None
+    paths: list | None
+    ids: np.ndarray | None
+
+    @classmethod
+    def of(cls, count, files, *, labels, attributes, paths, ids):
+        """Returns what is given, checked, and what the files say where it is not given.
+
+        Args:
+            count: N.
+            files: `ImageList`; None: the images are no files.
+            labels, attributes, paths, ids: as of `Index.add`.
+        """
+        if paths is None:
+            paths = None if files is None or files.contents is not None else files.paths
+        else:
+            paths = [_name(path) for path in _checked(paths, count, "paths")]
+        if paths is not None:
+            check_names(paths)
+            _check_once(paths, "path")
+        if labels is None:
+            labels = [None] * count if files is None else files.labels
+        labels = [None if each is None else str(each) for each in _checked(labels, count, "labels")]
+        ids = None if ids is None else new_ids(_checked(ids, count, "ids"))
+        columns = {} if attributes is None else attributes
+        columns = {name: _checked(columns[name], count, f"{name} of attributes") for name in columns}
+        return cls(labels, columns or None, paths, ids)
+
+    def rows(self, kept, vectors, bad):
+        """Returns the `NewRows` of those that could be embedded.
+
+        Args:
+            kept: their places.
+            vectors: `[K, D]`, their embeddings.
+            bad: path to reason of the others.
+        """
+
+        def chosen(values):
+            return None if values is None else [values[place] for place in kept]
+
+        attributes = None
+        if self.attributes is not None:
+            attributes = {name: chosen(values) for name, values in self.attributes.items()}
+        ids = None if self.ids is None else self.ids[list(kept)]
+        return NewRows(vectors, chosen(self.labels), chosen(self.paths), attributes, ids, bad)
+
+
+def _checked(values, count, name):
+    """Returns values as a list; a ValueError if they are not one for each image."""
+    if isinstance(values, np.ndarray):
+        # Nanoseconds would become integers.
+        values = (values.astype("datetime64[us]") if values.dtype.kind == "M" else values).tolist()
+    found = list(values)
+    if len(found) != count:
+        raise ValueError(f"Expected {name} of {count:,} images, received {len(found):,}.")
+    return found
+
+
+def _name(path):
+    """Returns a path in full; a name that is no path stays as it is."""
+    text = os.fspath(path) if isinstance(path, str | Path) else str(path)
+    return os.path.abspath(text) if os.sep in text else text
+
+
+def _check_once(values, what):
+    seen = set()
+    for each in values:
+        if each in seen:
+            raise ValueError(f"Expected each {what} once, received {each} twice.")
+        seen.add(each)

@@ -1,0 +1,213 @@
+"""`Index`: images that are found by similarity."""
+
+import tempfile
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from tfdml.registry.annotations import Distance, Embeddings, FilePath
+from tfdml.serving.embedding.embedding_pass import embed_rows
+from tfdml.serving.exported.exported_model import ExportedModel
+from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.index import duplicates, labeling
+from tfdml.serving.index.array_embedder import VECTORS, ArrayEmbedder, checked_vectors
+from tfdml.serving.index.duplicates import DuplicateGroup
+from tfdml.serving.index.folder_store import FolderStore
+from tfdml.serving.index.found import Found
+from tfdml.serving.index.given_model import model_of
+from tfdml.serving.index.given_rows import RowsGiven, image_list, new_ids
+from tfdml.serving.index.index_build import index_of_kind
+from tfdml.serving.index.index_folder import IndexFolder
+from tfdml.serving.index.labeling import Labeled
+from tfdml.serving.index.neighbor import Neighbor
+
+
+class Index:
+    """Finds the images that are most similar to others. It is what `python -m tfdml.index` makes.
+
+    It lies in a temporary folder until `save`, and ends with `close` or the context; one that `open` opens is changed
+    in its own folder.
+
+    Args:
+        model: what embeds images: an exported model or its folder, a run, a `.keras` file or what `tfdml.load` makes of
+            them, which take files and pixels; a Keras model or a function, which get the images as they are; or None,
+            for vectors alone.
+        kind: `flat`, `ivf`, `hnsw` or `pq`, see `python -m tfdml.index --helpshort`.
+        metric: `cosine` or `euclidean`; None: what the model's card says, otherwise `cosine`.
+
+    Example: `tfdml.Index("exported/1").add(["car.jpg", "cup.jpg"])`.
+    """
+
+    def __init__(self, model: Any = None, *, kind: str = "flat", metric: Distance | None = None):
+        index_of_kind(kind)
+        self._own = tempfile.TemporaryDirectory(prefix="tfdml-index-")
+        self._model = model_of(model, Path(self._own.name) / "exported")
+        self._store = FolderStore(
+            Path(self._own.name) / "index",
+            _digest(self._model),
+            self._model,
+            kind=kind,
+            metric=metric or (self._model.metric if isinstance(self._model, ExportedModel) else "cosine"),
+        )
+
+    @classmethod
+    def open(cls, folder: FilePath, model: Any = None) -> Self:
+        """Opens an index, also one that `python -m tfdml.index` has made; it is changed where it is.
+
+        Args:
+            folder: its folder. A SavedModel is a program: open indexes of people that you trust.
+            model: the model that it was made with; None: the index's own copy. Indexes of Keras models and functions
+                have none.
+        """
+        found = cls.__new__(cls)
+        found._own, found._model = None, model_of(model)
+        digest = IndexFolder(folder).manifest()["model"]
+        found._store = FolderStore(folder, digest, found._model)
+        found._store.searcher()
+        return found
+
+    def add(
+        self,
+        images: Any = None,
+        labels: Sequence[Any] | None = None,
+        attributes: Mapping[str, Any] | None = None,
+        *,
+        paths: Sequence[FilePath] | None = None,
+        ids: Sequence[int] | None = None,
+        vectors: Embeddings | None = None,
+    ) -> np.ndarray:
+        """Adds images; one whose path the index has takes the place of the earlier one.
+
+        Each call writes the index to its folder: add many images at once.
+
+        Args:
+            images: N images: a folder, paths, contents of files, or arrays of pixels; of a Keras model or a function
+                what that takes.
+            labels: N texts or numbers, None where an image has no label; None: none, of a folder its folders' names.
+            attributes: name to N texts, numbers, booleans or times, None where one is missing, for filters.
+            paths: N texts; None: those of the images, if they are paths, otherwise `#` and the id.
+            ids: N integers that no image has; None: the next ones.
+            vectors: `[N, D]`, instead of images: their embeddings.
+
+        Returns:
+            `[N]`: the ids of the images, -1 for one that cannot be read and is left out.
+        """
+        if (images is None) == (vectors is None):
+            raise ValueError("Expected images or vectors to add, one of them.")
+        files = None
+        if images is None:
+            vectors = checked_vectors(vectors)
+        elif isinstance(self._embedder, ArrayEmbedder):
+            vectors = self._embedder(images)
+        else:
+            files = image_list(images)
+        count = len(vectors if files is None else files)
+        about = RowsGiven.of(count, files, labels=labels, attributes=attributes, paths=paths, ids=ids)
+        if files is None:
+            return self._store.add(about.rows(range(count), vectors, {}))
+        kept, vectors, bad = embed_rows(files, range(count), self._embedder)
+        if bad:
+            path, reason = next(iter(bad.items()))
+            told = f"{len(bad):,} of {count:,} images cannot be read, first {path}: {reason}"
+            if not kept:
+                raise ValueError(told)
+            warnings.warn(f"{told}. They are left out.", stacklevel=2)
+        found = np.full(count, -1, np.int64)
+        found[kept] = self._store.add(about.rows(kept, vectors, bad if files.contents is None else {}))
+        return found
+
+    def search(
+        self, images: Any = None, k: int = 10, where: str | None = None, *, vectors: Embeddings | None = None
+    ) -> Found:
+        """Returns for each query a list of the k nearest `Neighbor`s, the nearest first.
+
+        Args:
+            images: an image or several, as of `add`.
+            k: number of neighbors; all if there are fewer.
+            where: filter of the images that are found, such as `label in ('mug', 'cup') and price < 20`; None: all. It
+                names columns of the attributes, `label`, `path` and `id`; it is parsed, and nothing is run as code.
+            vectors: `[Q, D]`, instead of images: their embeddings.
+
+        Returns:
+            A list of lists, which also says among how many images was searched, and whether it compared all of them.
+        """
+        if (images is None) == (vectors is None):
+            raise ValueError("Expected images or vectors to search for, one of them.")
+        if images is not None:
+            return self._store.searcher().search(images, k, where)
+        return self._store.search(checked_vectors(vectors), k, where)
+
+    def delete(self, ids: int | Iterable[int], *, compact: bool = False) -> None:
+        """Deletes images; an error, and nothing is deleted, if one of the ids is not there.
+
+        They are found no more at once. Their rows stay in the files until a fifth of all are deleted.
+
+        Args:
+            ids: what `add` returned, or the `id` of a `Neighbor`.
+            compact: whether they are erased from the files at once, which builds the index anew.
+        """
+        given = list(ids) if isinstance(ids, Iterable) else [ids]
+        self._store.delete(set(new_ids(given).tolist()) if given else set(), compact)
+
+    def compact(self) -> None:
+        """Erases images that are deleted from the files."""
+        self._store.compact()
+
+    def duplicates(self, threshold: float = 0.95) -> list[tuple[Neighbor, Neighbor]]:
+        """Returns the pairs of images with at least this similarity, the most similar first."""
+        return duplicates.duplicates(self._store.searcher(), threshold)
+
+    def duplicate_groups(self, threshold: float = 0.95) -> list[DuplicateGroup]:
+        """Returns groups of images that such pairs connect, the largest first, each with a representative."""
+        return duplicates.duplicate_groups(self._store.searcher(), threshold)
+
+    def label(self, images: Any, k: int = 5, threshold: float = -np.inf) -> list[Labeled]:
+        """Labels images by the vote of their nearest neighbors.
+
+        Args:
+            images: a folder, or images as of `add`.
+            k: number of neighbors that vote.
+            threshold: smallest similarity, of the nearest neighbor with the label that wins, at which an image gets it.
+        """
+        if not isinstance(self._embedder, ArrayEmbedder):
+            files = image_list(images)
+            images = files.paths if files.contents is None else files.contents
+        return labeling.label_images(self._store.searcher(), images, k, threshold)
+
+    def save(self, folder: FilePath) -> None:
+        """Copies the index, and its model if it is an exported one, to a new folder.
+
+        `open` and all commands take it; searching for images in the index of a Keras model or a function takes the
+        model.
+        """
+        self._store.save(folder, self._model.path if isinstance(self._model, ExportedModel) else None)
+
+    def __len__(self) -> int:
+        return self._store.count()
+
+    def close(self) -> None:
+        """Removes the temporary folder of an index that was not opened."""
+        if self._own is not None:
+            self._own.cleanup()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @property
+    def _embedder(self):
+        if self._model is None and self._own is not None:
+            raise ValueError("The index has no model, and takes vectors: give tfdml.Index(model), or vectors=...")
+        return self._model or self._store.searcher().model
+
+
+def _digest(model):
+    """Returns the hash of a model, or what takes its place."""
+    if model is None:
+        return VECTORS
+    return model_hash(model.path) if isinstance(model, ExportedModel) else model.digest
