@@ -1,0 +1,14 @@
+"""Area under the ROC curve."""
+
+import numpy as np
+
+from tfdml.evaluation.metrics.pair_metric import PairMetric
+from tfdml.registry import register
+
+
+@register("metric", "roc_auc")
+class RocAUC(PairMetric):
+    """The probability that a pair of the same class is more similar than one of different classes; ties count half."""
+
+    def value(self, counts):
+        return float(np.trapezoid(counts.rates[1], counts.rates[0]))
