@@ -176,8 +176,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
             )
         if metrics[self.monitor] is None:
             raise ValueError(
-                f"{self.monitor} selects the best model, and has no value for these {len(self.labels)} images. Select by "
-                "another metric."
+                f"{self.monitor} selects the best model, and has no value for these {len(self.labels)} images. "
+                "Select by another metric."
             )
         entry = {"step": self._step(), "metrics": metrics}
         self.history.append(entry)

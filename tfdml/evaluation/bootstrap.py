@@ -56,9 +56,7 @@ def resampled_means(values, clusters=None, *, samples=2000, seed=0, memory=2**22
     sums = np.stack([*(np.bincount(places, each) for each in values.T), sizes], axis=1)
     # Draws, how often each is drawn, and the same as float64.
     block = max(1, memory // (3 * 8 * len(sizes)))
-    totals = [
-        times_drawn(random, min(block, samples - start), len(sizes)) @ sums for start in range(0, samples, block)
-    ]
+    totals = [times_drawn(random, min(block, samples - start), len(sizes)) @ sums for start in range(0, samples, block)]
     totals = np.concatenate(totals)
     return totals[:, :-1] / totals[:, -1:]
 

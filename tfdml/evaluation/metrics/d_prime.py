@@ -5,7 +5,6 @@ import numpy as np
 from tfdml.evaluation.metrics.pair_metric import PairMetric
 from tfdml.registry import register
 
-
 # What rounding leaves of no deviation.
 SMALLEST = 1e-9
 
@@ -18,7 +17,9 @@ class DPrime(PairMetric):
     """
 
     def value(self, counts):
-        means, variances = zip(*(_moments(counts.scores, each) for each in (counts.positives, counts.negatives)), strict=True)
+        means, variances = zip(
+            *(_moments(counts.scores, each) for each in (counts.positives, counts.negatives)), strict=True
+        )
         deviation = np.sqrt(sum(variances) / 2)
         return float((means[0] - means[1]) / deviation) if deviation > SMALLEST else None
 
