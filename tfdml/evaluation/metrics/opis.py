@@ -32,6 +32,8 @@ class OPIS(PairMetric):
     steps: Count = 100
 
     larger_is_better = False
+    # It needs those of each class.
+    of_counts = False
 
     def check_arguments(self):
         if self.low > self.high:

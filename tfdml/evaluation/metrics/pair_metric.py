@@ -10,6 +10,8 @@ from tfdml.evaluation.verification.pairs import Pairs
 class PairMetric(Metric):
     """A metric of all pairs of a query and a gallery image, each pair once, by their similarity."""
 
+    #: Whether `PairCounts` are enough; if not, it overrides `value_of_pairs`.
+    of_counts = True
     #: The least number of pairs of different classes that it means something for.
     negatives_needed = 1
 
