@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn.metrics
 
+import tfdml
 from tests.commands import assert_one_error, run
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.verification.cross_validation import verified
@@ -148,18 +149,22 @@ def test_the_command_verifies_images_with_a_run(archive, finished):
     from tests.run_helpers import pictures
 
     split = toycars(data_dir=pictures(), classes=16, images_per_class=8, image_size=24).test
-    random, rows = np.random.default_rng(0), ["a,b,same"]
+    random, rows, pairs = np.random.default_rng(0), ["a,b,same"], []
     for place, content in enumerate(split.images):
         (archive / f"{place}.jpg").write_bytes(content)
     for number in range(40):
         first = random.integers(len(split))
         alike = (split.labels == split.labels[first]) == (number % 2 == 0)
         second = random.choice(np.setdiff1d(np.flatnonzero(alike), [first]))
+        pairs.append((first, second))
         rows.append(f"{first}.jpg,{second}.jpg,{int(number % 2 == 0)}")
     path = written(archive, "\n".join(rows), "cars.csv")
     done = run("tfdml.evaluate", f"--run_dir={finished}", f"--pairs={path}", f"--data_dir={archive}")
     found = json.loads(done.stdout.splitlines()[-1])
-    assert (found["same"], found["different"]) == (20, 20) and 0.5 < found["roc_auc"] <= 1
+    embeddings = tfdml.load(finished).embed([str(archive / f"{place}.jpg") for place in range(len(split))])
+    scores = [embeddings[first] @ embeddings[second] for first, second in pairs]
+    assert (found["same"], found["different"]) == (20, 20)
+    assert found["roc_auc"] == pytest.approx(sklearn.metrics.roc_auc_score([1, 0] * 20, scores), abs=1e-6)
     rows.append("none.jpg,other.jpg,1")
     written(archive, "\n".join(rows), "cars.csv")
     done = run("tfdml.evaluate", f"--model={finished}/model.keras", f"--pairs={path}", f"--data_dir={archive}")
