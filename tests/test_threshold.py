@@ -79,7 +79,7 @@ def test_the_command_fits_embeddings(archive):
     assert found["protocol"] == "self_retrieval" and found["far"] == 0.01 and "run_dir" not in found
     assert done.stdout.splitlines()[0] == in_words(found)
     assert f"similarity of at least {found['threshold']:.4f}; over 40 classes" in done.stdout
-    given = (f"--embeddings={archive}", "--precision=0.8", "--samples=100")
+    given = (f"--embeddings={archive}", "--far=0.05", "--samples=100")
     found = last_json(run("tfdml.threshold", *given, "--protocol=self_retrieval(distance='euclidean')"))
     assert found["threshold"] < 0 and f"distance of at most {-found['threshold']:.4f}" in in_words(found)
 

@@ -1,8 +1,11 @@
 """Bootstrap intervals over classes against resamples of all pairs, one class pair after another."""
 
+import json
+
 import numpy as np
 import pytest
 
+from tests.commands import run
 from tests.evaluation.naive_pairs import example, naive_pairs
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.search import Search
@@ -46,3 +49,17 @@ def test_one_class_has_no_interval():
     search = Search(labels, np.arange(4), np.arange(4))
     with pytest.raises(ValueError, match="there is one class"):
         pair_intervals(Pairs.of(np.eye(4), search), {})
+
+
+def test_the_command_prints_them_where_classes_are_drawn(tmp_path):
+    embeddings, labels = example(7, rows=160, classes=40)
+    np.savez(tmp_path / "test.npz", embeddings=embeddings, labels=labels)
+    given = (f"--embeddings={tmp_path}/test.npz", "--metrics=recall_at_1,roc_auc,opis", "--bootstrap=classes")
+    found = json.loads(run("tfdml.evaluate", *given).stdout.splitlines()[-1])
+    assert found["intervals"].keys() == {"recall_at_1", "roc_auc"} and found["opis"] > 0
+    low, high = found["intervals"]["roc_auc"]
+    assert low < found["roc_auc"] < high
+    found = json.loads(run("tfdml.evaluate", *given, "--metrics=roc_auc").stdout.splitlines()[-1])
+    assert found["intervals"] == {"roc_auc": [low, high]}
+    done = run("tfdml.evaluate", *given, "--metrics=roc_auc", "--bootstrap=queries")
+    assert "a mean over queries" in done.stderr and json.loads(done.stdout.splitlines()[-1])["roc_auc"]

@@ -175,3 +175,43 @@ def test_opis_is_larger_where_classes_differ_more():
     assert other["opis"] > 2 * alike["opis"] > 0
     with pytest.raises(ValueError, match="low to be no more than high"):
         metric_of("opis(low=0.2, high=0.1)")
+
+
+def identified(embeddings, labels, queries, gallery, rate):
+    """Each query by its nearest in the gallery, another class first where both are as near."""
+    unit = embeddings.astype(np.float64) / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    known, strangers = [], []
+    for i in np.flatnonzero(queries):
+        others = [j for j in np.flatnonzero(gallery) if j != i]
+        score, wrong, _ = max((unit[i] @ unit[j], labels[i] != labels[j], j) for j in others)
+        if any(labels[i] == labels[j] for j in others):
+            known.append((score, not wrong))
+        else:
+            strangers.append(score)
+    rates = [(np.mean([score > t for score in strangers]), t) for t in [-1.0, *strangers]]
+    threshold = min(t for alarms, t in rates if alarms <= rate)
+    return np.mean([right and score > threshold for score, right in known])
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.1, 0.03])
+@pytest.mark.parametrize("seed", [0, 6])
+def test_open_set_identification(seed, rate, monkeypatch):
+    monkeypatch.setattr(pairs_module, "ROWS", 13)
+    monkeypatch.setattr(pairs_module, "COLUMNS", 29)
+    embeddings, labels = example(seed, rows=220, classes=30, spread=0.5)
+    random = np.random.default_rng(seed)
+    gallery = (random.random(len(labels)) < 0.4) & (labels % 3 > 0)
+    marks = {"queries": ~gallery, "gallery": gallery}
+    name = f"dir_at_far_{rate}"
+    found = evaluate(embeddings, labels, name, **marks)
+    assert found == {name: pytest.approx(identified(embeddings, labels, rate=rate, **marks))} and 0 < found[name] < 1
+
+
+def test_ties_are_named_wrongly_and_few_strangers_are_told(caplog):
+    labels, gallery = np.array([0, 1, 0, 1, 2, 3]), np.arange(6) < 2
+    marks = {"queries": ~gallery, "gallery": gallery}
+    assert evaluate(np.ones([6, 2]), labels, "dir_at_far_0.5", **marks)["dir_at_far_0.5"] == 0
+    points = np.array([[1.0, 0.0], [0.0, 1.0], [2.0, 0.1], [0.1, 2.0], [-1.0, -1.0], [-1.0, -2.0]])
+    assert evaluate(points, labels, "dir_at_far_0.5", **marks)["dir_at_far_0.5"] == 1
+    assert evaluate(points, labels, "dir_at_far_0.01", **marks) == {"dir_at_far_0.01": None}
+    assert "100 or more whose class is not; there are 2 and 2" in caplog.text

@@ -14,6 +14,7 @@ from tfdml.evaluation.metrics.ari import ARI
 from tfdml.evaluation.metrics.cmc_at_k import CMCAtK
 from tfdml.evaluation.metrics.d_prime import DPrime
 from tfdml.evaluation.metrics.dead_dimensions import DeadDimensions
+from tfdml.evaluation.metrics.dir_at_far import DirAtFar
 from tfdml.evaluation.metrics.distance_ratio import DistanceRatio
 from tfdml.evaluation.metrics.effective_rank import EffectiveRank
 from tfdml.evaluation.metrics.equal_error_rate import EqualErrorRate
@@ -72,6 +73,7 @@ PairAccuracyThreshold(8)  # marked
 PairAveragePrecision(8)  # marked
 DPrime(8)  # marked
 OPIS(low="0.1")  # marked
+DirAtFar()  # marked
 NMI(8)  # marked
 AMI(8)  # marked
 ARI(8)  # marked

@@ -14,6 +14,7 @@ from tfdml.evaluation.metrics.ari import ARI
 from tfdml.evaluation.metrics.cmc_at_k import CMCAtK
 from tfdml.evaluation.metrics.d_prime import DPrime
 from tfdml.evaluation.metrics.dead_dimensions import DeadDimensions
+from tfdml.evaluation.metrics.dir_at_far import DirAtFar
 from tfdml.evaluation.metrics.distance_ratio import DistanceRatio
 from tfdml.evaluation.metrics.effective_rank import EffectiveRank
 from tfdml.evaluation.metrics.equal_error_rate import EqualErrorRate
@@ -60,6 +61,7 @@ more = [MeanReciprocalRank(), NMI(), AMI(), ARI(), PairwiseF1(), Purity()]
 of_embeddings = [Alignment(), Uniformity(t=2.0, rows=100), EffectiveRank(), DeadDimensions(fraction=0.01), Hubness(k=5)]
 of_pairs = [RocAUC(), EqualErrorRate(), TarAtFar(rate=0.001), PairAccuracy(), PairAccuracyThreshold(), DPrime()]
 more_of_pairs = [PairAveragePrecision(), OPIS(low=0.01, high=0.1, steps=100)]
+identified = DirAtFar(rate=0.01)
 distances = [InterClassDistance(), IntraClassDistance(), DistanceRatio()]
 
 protocol = SelfRetrieval(metrics=("recall_at_1", "map_at_r"), reranking="query_expansion(k=5)")

@@ -32,9 +32,9 @@ def metric_of(spec):
     meant = f"{PRINTED.get(printed[1], printed[1])}_at_{printed[2]}" if printed else ""
     if {meant, re.sub(r"\d+$", "k", meant)} & set(registry.names("metric")):
         raise ValueError(f"Unknown metric {spec!r}. Did you mean {meant!r}?")
-    of_rate = re.fullmatch(r"tar_at_far_([\d.]+(?:e-\d+)?)", spec.strip())
+    of_rate = re.fullmatch(r"(tar_at_far|dir_at_far)_([\d.]+(?:e-\d+)?)", spec.strip())
     if of_rate:
-        return registry.create("metric", f"tar_at_far(rate={of_rate[1]})")
+        return registry.create("metric", f"{of_rate[1]}(rate={of_rate[2]})")
     short = re.fullmatch(r"(\w+_at)_(\d+)", spec.strip())
     return registry.create("metric", f"{short[1]}_k(k={int(short[2])})" if short else spec)
 
