@@ -40,8 +40,8 @@ class DirAtFar(PairMetric):
         strangers = np.sort(others[~known])[::-1]
         if len(strangers) < needed or not known.any():
             logging.warning(
-                "%s needs a query whose class is in the gallery, and %s or more whose class is not; there are %s and %s. "
-                "It has no value.",
+                "%s needs a query whose class is in the gallery, and %s or more whose class is not; there are %s and "
+                "%s. It has no value.",
                 self.name,
                 f"{needed:,}",
                 f"{known.sum():,}",
