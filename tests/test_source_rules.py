@@ -9,7 +9,7 @@ MOST_LINES, MOST_LINES_OF_COMMANDS, MEDIAN_OF_FUNCTIONS = 250, 80, 8
 # Of `hasattr`, and of `getattr` with a default.
 MOST_GUESSES = 20
 # What the house has; a new room needs a reason.
-MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 36, 8, 120, 36
+MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 37, 8, 122, 36
 
 
 def offenders(of_file):

@@ -2,9 +2,11 @@
 
 import dataclasses
 import functools
+from collections.abc import Iterator
 from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.search import Search
@@ -68,18 +70,18 @@ class Pairs:
         scores, (positives, negatives) = self.scores_of(places), found[:, places]
         return PairCounts(scores, positives, negatives)
 
-    def scores_of(self, bins):
+    def scores_of(self, bins: ArrayLike) -> np.ndarray:
         """Returns the similarity of each bin, or minus the distance."""
         found = (np.asarray(bins) - CENTER) / STEPS
         return (found - 1) * self.vectors.scale if self.euclidean else found
 
-    def bins_of(self, scores):
+    def bins_of(self, scores: ArrayLike) -> np.ndarray:
         """Returns the first bin that is at least as similar as each score."""
         scores = np.asarray(scores, np.float64)
         found = scores / self.vectors.scale + 1 if self.euclidean else scores
         return np.clip(np.ceil(found * STEPS - 1e-6).astype(np.int64) + CENTER, 1, BINS)
 
-    def blocks(self, once):
+    def blocks(self, once: bool) -> Iterator[tuple[np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]]:
         """Yields rows of queries `[B]`, the place of the query and the bin of each positive, and bins `[B, C]`.
 
         Those of the latter that are no pairs of different classes are 0.
