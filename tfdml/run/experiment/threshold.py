@@ -51,16 +51,16 @@ def in_words(found):
     )
 
 
-def threshold_of(run_dir, which):
+def threshold_of(run_dir, which="best"):
     """Returns what was fitted for the `best` or `final` model of a run, or None."""
     file = Path(run_dir, FILE)
     if not file.is_file():
         return None
     try:
         found = json_of(read_bytes(file))
-        whole = isinstance(found, dict) and {"run_dir", "model"} <= {*found}
+        whole = isinstance(found, dict) and {"run_dir", "model", "distance"} <= {*found}
         if not (whole and isinstance(found.get("threshold"), float)):
-            raise ValueError("expected an object with threshold, model and run_dir")
+            raise ValueError("expected an object with threshold, distance, model and run_dir")
     except (OSError, ValueError) as error:
         raise ValueError(f"{file} is damaged ({error}); fit the threshold again.") from None
     # Where the run is matters to nobody who has its export.
