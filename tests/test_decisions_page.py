@@ -69,7 +69,15 @@ def test_commands_on_a_run(tmp_path):
     (train,) = [command for command in COMMANDS if "tfdml.train" in command]
     module, flags = placed(train.replace("runs/consistent", "runs/mine"), tmp_path)
     small = [flag for flag in MODEL_FLAGS if "sampler" not in flag]
-    done = run(module, *flags, *small, "--steps=4", "--evaluate_on=validation", "--validation_classes=0.5")
+    done = run(
+        module,
+        *flags,
+        *small,
+        "--initial_weights=",
+        "--steps=4",
+        "--evaluate_on=validation",
+        "--validation_classes=0.5",
+    )
     assert done.returncode == 0, done.stderr
     result = json.loads((tmp_path / "runs/mine/result.json").read_text())
     assert result["best"]["opis"] >= 0 and result["validation"]["best"]["opis"] >= 0

@@ -126,7 +126,7 @@ def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path):
     assert done.returncode == 0, done.stderr
     metadata = json.loads((tmp_path / "exported" / "metadata.json").read_text())
     assert metadata["threshold"]["threshold"] == found["threshold"] and "run_dir" not in metadata["threshold"]
-    assert f"| threshold of similarity | {found['threshold']:.4f};" in (tmp_path / "exported/README.md").read_text()
+    assert f"| threshold | {found['threshold']:.4f};" in (tmp_path / "exported/README.md").read_text()
     (folder / "threshold.json").write_text("[]")
     assert_one_error(
         run("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/again"), "threshold.json is damaged", "fit"
