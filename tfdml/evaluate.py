@@ -3,6 +3,7 @@
 python -m tfdml.evaluate --run_dir=runs/quickstart
 python -m tfdml.evaluate --model=model.keras --dataset=toycars
 python -m tfdml.evaluate --embeddings=embeddings.npy --labels=labels.npy --metrics=recall_at_1,map_at_r,nmi
+python -m tfdml.evaluate --run_dir=runs/quickstart --pairs=pairs.txt --data_dir=lfw
 """
 
 from absl import flags
@@ -17,17 +18,11 @@ flags.DEFINE_string("dataset", "", "Dataset spec to evaluate on; empty: the run'
 flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the run's own, for a dataset of its name.")
 flags.DEFINE_string("protocol", "", "Protocol spec; empty: the run's own, or the dataset's.")
 flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map_at_r,nmi; empty: the run's own, or the protocol's.")
-flags.DEFINE_string(
-    "index",
-    "",
-    "How the gallery is searched: exact; for millions of images approximately by ivf(...) or hnsw(...). Empty: as the "
-    "protocol says.",
-)
+flags.DEFINE_string("index", "", "How galleries are searched: exact, ivf(...), hnsw(...); empty: as the protocol says.")
 flags.DEFINE_string("model", "", "Instead of a run: .keras file or SavedModel, to evaluate on --dataset.")
-flags.DEFINE_string(
-    "embeddings", "", "Instead of a run: .npy, .npz or .parquet file with embeddings, or folder of tfdml.embed."
-)
+flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file, or folder of tfdml.embed.")
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
+flags.DEFINE_string("pairs", "", "Pairs to verify instead, of images in --data_dir: a,b,same.csv, or LFW's pairs.txt.")
 flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
 flags.DEFINE_bool("per_class", False, "Also print the means over the queries of each class.")
 flags.DEFINE_string("per_query", "", "CSV file to write the values of each query to; empty: none.")
@@ -48,11 +43,22 @@ def main():
     if named[0] != "run_dir":
         command.refuse_unused(["which"], f"--{named[0]} names what is measured")
     command.check_file("per_query")
+    if given.pairs:
+        from tfdml.run.experiment.measured_pairs import print_pairs
+
+        return print_pairs(given, named[0], _embedder)
     source = _source(given)
     # Here, because it may import NumPy, which help does without.
     from tfdml.run.experiment.measured_source import print_scores
 
     print_scores(source, bootstrap=given.bootstrap, per_class=given.per_class, per_query=given.per_query)
+
+
+def _embedder():
+    command.import_package()
+    from tfdml.serving.measured_model import embedder
+
+    return embedder(flags.FLAGS)
 
 
 def _source(given):
@@ -64,14 +70,9 @@ def _source(given):
 
         return of_files(given)
     command.import_package()
-    from tfdml.run.experiment.evaluated_embeddings import of_model, of_run
+    from tfdml.serving.measured_model import source_of
 
-    if given.model:
-        from tfdml.serving.embedder_of_path import embedder_of
-
-        return of_model(embedder_of, given)
-    changes = command.given("dataset", "data_dir", "protocol", "metrics", "import_modules")
-    return of_run(given.run_dir, given.which, given.index, changes)
+    return source_of(given, command.given("dataset", "data_dir", "protocol", "metrics", "import_modules"))
 
 
 if __name__ == "__main__":

@@ -181,3 +181,11 @@ def test_a_network_with_nan_weights_is_not_measured():
         model.fit(IMAGES, LABELS, batch_size=8, callbacks=[RetrievalEvaluation(IMAGES, LABELS)], verbose=0)
     with pytest.raises(ValueError, match=rf"The weight {weight.path} of .* is NaN"):
         Embedder(model, verbose=0)(IMAGES, len(LABELS))
+
+
+def test_a_metric_without_a_value_selects_no_model():
+    evaluation = RetrievalEvaluation(
+        IMAGES, LABELS, measure=lambda each: {"tar_at_far_1e-6": None}, monitor="tar_at_far_1e-6"
+    )
+    with pytest.raises(ValueError, match="tar_at_far_1e-6 selects the best model, and has no value for these 8 images"):
+        single().fit(IMAGES, LABELS, batch_size=8, callbacks=evaluation, verbose=0)

@@ -36,6 +36,7 @@ COMMAND_LINES = [
     "tfdml.convert_weights",
     "pipelines.check",
     "tfdml.show",
+    "tfdml.threshold",
     "tfdml.study",
     "tfdml.tune",
 ]

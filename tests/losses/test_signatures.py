@@ -49,6 +49,7 @@ SIGNATURES = {
     "soft_triple": "scale=20.0, center_temperature=0.1, margin=0.01, per_class=10, merging=0.2, classes=None",
     "sub_center_arc_face": f"scale=64.0, margin=0.5, monotonic=True, per_class=3, {SAMPLED}",
     "sup_con": "temperature=0.1, form='out'",
+    "threshold_consistent_margin": "positive_margin=0.9, negative_margin=0.5, positive_weight=1.0, negative_weight=1.0",
     "triplet": "margin=0.2, mining='semi_hard', squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4",
 }
 

@@ -14,6 +14,7 @@ from tfdml.losses import (
     Nested,
     RankedList,
     RankedListSimpler,
+    ThresholdConsistentMargin,
     Triplet,
     WeightedSum,
 )
@@ -190,6 +191,15 @@ def test_multi_similarity_and_lifted_structure(batch):
     expected = described(distance, positives, [])
     del expected["mined_negatives"], expected["mined_negative_distance"]
     assert_says(LiftedStructure(margin=0.3, form="hard"), batch, expected)
+
+
+def test_threshold_consistent_margin(batch):
+    labels, rows = batch
+    unit = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    similarity = unit @ unit.T
+    kept = pairs_where(labels, lambda i, j: similarity[i, j] < 0.9, lambda i, j: similarity[i, j] > 0.1)
+    assert all(kept)
+    assert_says(ThresholdConsistentMargin(negative_margin=0.1), batch, described(distance_of(unit), *kept))
 
 
 def test_a_nested_loss_says_what_its_loss_does_of_the_whole_embedding(batch):

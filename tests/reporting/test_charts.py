@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
-from tfdml.reporting import draw_recall, draw_similarities, draw_training, recall_ranks
+from tfdml.evaluation.verification.pair_counts import PairCounts
+from tfdml.reporting import draw_det, draw_recall, draw_roc, draw_similarities, draw_training, recall_ranks
 from tfdml.reporting.pictures import recall as recall_file
+from tfdml.reporting.pictures import roc as roc_file
 from tfdml.reporting.pictures import similarities as similarities_file
 from tfdml.reporting.pictures import training as training_file
 from tfdml.reporting.pictures.similarities import share_above
@@ -14,7 +16,7 @@ from tfdml.reporting.pictures.similarities import share_above
 def charts(monkeypatch):
     """The list of figures that are drawn, in place of files."""
     kept = []
-    for file in (recall_file, similarities_file, training_file):
+    for file in (recall_file, roc_file, similarities_file, training_file):
         monkeypatch.setattr(file, "save_chart", lambda figure, path: kept.append(figure))
     return kept
 
@@ -32,6 +34,33 @@ def test_similarities_of_both_kinds_of_pairs(charts):
     draw_similarities(embeddings, labels, None, distance="euclidean")
     assert charts[1].axes[0].get_legend().get_texts()[0].get_text() == "same class, mean 0.00"
     assert "in 100.0%" in charts[1].axes[0].get_xlabel()
+    draw_similarities(embeddings, labels, None, distance="euclidean", threshold=-0.7)
+    assert list(charts[2].axes[0].get_lines()[0].get_xdata()) == [0.7, 0.7]
+    assert charts[2].axes[0].get_legend().get_texts()[-1].get_text() == "threshold"
+
+
+def test_errors_of_thresholds(charts):
+    random = np.random.default_rng(0)
+    same = np.arange(2000) % 4 == 0
+    scores = random.normal(size=2000) + 2 * same
+    draw_roc(PairCounts.of_scores(scores, same), None)
+    draw_det(PairCounts.of_scores(scores, same), None)
+    (roc,), (det,) = (figure.axes for figure in charts)
+    accepts, trues = roc.get_lines()[0].get_xydata().T
+    assert (accepts[0], accepts[-1], trues[-1]) == (pytest.approx(1 / 1500), 1, 1)
+    for rate, true in zip(accepts[::50], trues[::50], strict=True):
+        threshold = np.sort(scores[~same])[::-1][: int(rate * 1500 + 1e-6) + 1][-1]
+        assert true == pytest.approx(np.mean(scores[same] > threshold), abs=1e-9) or rate == 1
+    across, rejects = det.get_lines()[0].get_xydata().T
+    np.testing.assert_allclose(rejects, 1 - trues[: len(across)])
+    assert (roc.get_xscale(), roc.get_yscale(), det.get_xscale(), det.get_yscale()) == ("log", "linear", "log", "log")
+
+
+def test_a_perfect_embedding_has_curves_too(charts):
+    counts = PairCounts.of_scores(np.array([0.0, 1.0]), np.array([False, True]))
+    draw_roc(counts, None)
+    draw_det(counts, None)
+    assert list(charts[0].axes[0].get_lines()[0].get_ydata()) == [1.0] * 400
 
 
 def test_share_above():

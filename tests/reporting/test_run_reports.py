@@ -58,6 +58,7 @@ def test_pictures_are_drawn_in_the_order_of_the_page_unless_they_are_named():
         "similarity",
         "map",
         "similarities",
+        "roc",
         "recall",
         "training",
         "learners",

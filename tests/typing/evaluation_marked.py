@@ -12,9 +12,12 @@ from tfdml.evaluation.metrics.alignment import Alignment
 from tfdml.evaluation.metrics.ami import AMI
 from tfdml.evaluation.metrics.ari import ARI
 from tfdml.evaluation.metrics.cmc_at_k import CMCAtK
+from tfdml.evaluation.metrics.d_prime import DPrime
 from tfdml.evaluation.metrics.dead_dimensions import DeadDimensions
+from tfdml.evaluation.metrics.dir_at_far import DirAtFar
 from tfdml.evaluation.metrics.distance_ratio import DistanceRatio
 from tfdml.evaluation.metrics.effective_rank import EffectiveRank
+from tfdml.evaluation.metrics.equal_error_rate import EqualErrorRate
 from tfdml.evaluation.metrics.hubness import Hubness
 from tfdml.evaluation.metrics.inter_class_distance import InterClassDistance
 from tfdml.evaluation.metrics.intra_class_distance import IntraClassDistance
@@ -22,11 +25,17 @@ from tfdml.evaluation.metrics.map_at_r import MAPAtR
 from tfdml.evaluation.metrics.mean_average_precision import MeanAveragePrecision
 from tfdml.evaluation.metrics.mean_reciprocal_rank import MeanReciprocalRank
 from tfdml.evaluation.metrics.nmi import NMI
+from tfdml.evaluation.metrics.opis import OPIS
+from tfdml.evaluation.metrics.pair_accuracy import PairAccuracy
+from tfdml.evaluation.metrics.pair_accuracy_threshold import PairAccuracyThreshold
+from tfdml.evaluation.metrics.pair_average_precision import PairAveragePrecision
 from tfdml.evaluation.metrics.pairwise_f1 import PairwiseF1
 from tfdml.evaluation.metrics.precision_at_k import PrecisionAtK
 from tfdml.evaluation.metrics.purity import Purity
 from tfdml.evaluation.metrics.r_precision import RPrecision
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
+from tfdml.evaluation.metrics.roc_auc import RocAUC
+from tfdml.evaluation.metrics.tar_at_far import TarAtFar
 from tfdml.evaluation.metrics.uniformity import Uniformity
 from tfdml.evaluation.protocols.query_gallery import QueryGallery
 from tfdml.evaluation.protocols.random_gallery import RandomGallery
@@ -56,6 +65,15 @@ RPrecision(10)  # marked
 MAPAtR(k=10)  # marked
 MeanAveragePrecision(trapezoid="yes")  # marked
 MeanReciprocalRank(1)  # marked
+RocAUC(8)  # marked
+EqualErrorRate(8)  # marked
+TarAtFar()  # marked
+PairAccuracy(8)  # marked
+PairAccuracyThreshold(8)  # marked
+PairAveragePrecision(8)  # marked
+DPrime(8)  # marked
+OPIS(low="0.1")  # marked
+DirAtFar()  # marked
 NMI(8)  # marked
 AMI(8)  # marked
 ARI(8)  # marked

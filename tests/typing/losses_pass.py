@@ -254,6 +254,15 @@ losses.SupCon(temperature=0.1, form="out", reduction="sum")
 losses.SupCon(0.1, "out")
 losses.sup_con_loss(labels, embeddings)
 losses.sup_con_loss(labels, embeddings, temperature=0.1, form="out")
+losses.ThresholdConsistentMargin()
+losses.ThresholdConsistentMargin(
+    positive_margin=0.9, negative_margin=0.5, positive_weight=1.0, negative_weight=1.0, reduction="sum"
+)
+losses.ThresholdConsistentMargin(0.9, 0.5, 1.0, 1.0)
+losses.threshold_consistent_margin_loss(labels, embeddings)
+losses.threshold_consistent_margin_loss(
+    labels, embeddings, positive_margin=0.9, negative_margin=0.5, positive_weight=1.0, negative_weight=1.0
+)
 losses.Triplet()
 losses.Triplet(margin=0.2, mining="semi_hard", squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4, reduction="sum")
 losses.Triplet(0.2, "semi_hard", True, 0.5, 1.4)

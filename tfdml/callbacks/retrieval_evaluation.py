@@ -174,6 +174,11 @@ class RetrievalEvaluation(keras.callbacks.Callback):
                 f"RetrievalEvaluation(monitor={self.monitor!r}): no such metric is measured. Measured are "
                 f"{', '.join(metrics)}; only Keras' logs add the prefix {self.prefix}_."
             )
+        if metrics[self.monitor] is None:
+            raise ValueError(
+                f"{self.monitor} selects the best model, and has no value for these {len(self.labels)} images. "
+                "Select by another metric."
+            )
         entry = {"step": self._step(), "metrics": metrics}
         self.history.append(entry)
         is_best = self.best is None or metrics[self.monitor] > self.best["metrics"][self.monitor]

@@ -56,14 +56,12 @@ def resampled_means(values, clusters=None, *, samples=2000, seed=0, memory=2**22
     sums = np.stack([*(np.bincount(places, each) for each in values.T), sizes], axis=1)
     # Draws, how often each is drawn, and the same as float64.
     block = max(1, memory // (3 * 8 * len(sizes)))
-    totals = [
-        _times_drawn(random, min(block, samples - start), len(sizes)) @ sums for start in range(0, samples, block)
-    ]
+    totals = [times_drawn(random, min(block, samples - start), len(sizes)) @ sums for start in range(0, samples, block)]
     totals = np.concatenate(totals)
     return totals[:, :-1] / totals[:, -1:]
 
 
-def _times_drawn(random, samples, count):
+def times_drawn(random, samples, count):
     """Returns `[samples, count]`: how often each of `count` things is in a resample of as many."""
     draws = random.integers(count, size=(samples, count))
     draws += count * np.arange(samples)[:, None]

@@ -94,6 +94,11 @@ class EmbeddingFiles:
         return cls(embeddings, labels.astype(np.int64), class_names, **typed)
 
 
+def read_arrays(path):
+    """Returns the arrays of a `.npz` file by name; of a `.npy` file `embeddings`, memory-mapped."""
+    return _read_npz(path) if str(path).endswith(".npz") else _read_npy(path)
+
+
 def _are_texts(column):
     return column.dtype == object and all(isinstance(each, str) for each in column)
 

@@ -4,12 +4,13 @@ import functools
 
 import numpy as np
 
-from tfdml.evaluation.metrics import ClusterMetric, EmbeddingMetric, RankMetric
+from tfdml.evaluation.metrics import ClusterMetric, EmbeddingMetric, PairMetric, RankMetric
 from tfdml.evaluation.metrics.unit_length import unit_length
 from tfdml.evaluation.ranks.metric_depths import depths_of
 from tfdml.evaluation.ranks.pooled_queries import PooledQueries
 from tfdml.evaluation.ranks.positive_ranks import positive_ranks
 from tfdml.evaluation.scores import Scores
+from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.neighbors.clustering import check_finite, kmeans
 from tfdml.runtime.workers import ALONE
 
@@ -46,6 +47,9 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
         over_queries = _over_pooled_queries if search.pooling else _over_queries
         queries, per_query, report = over_queries(embeddings, search, rank_metrics, distance, reranking, index, workers)
     labels, values = search.labels[rows], {name: float(np.mean(each)) for name, each in per_query.items()}
+    if pair_metrics := _of(PairMetric, metrics):
+        pairs = pairs_of_search(embeddings, search, distance)
+        values |= {metric.name: metric.value_of_pairs(pairs) for metric in pair_metrics}
     if _of((ClusterMetric, EmbeddingMetric), metrics):
         points = _points(embeddings, rows, distance)
         known = {}
@@ -58,6 +62,14 @@ def measure(embeddings, search, metrics, *, distance="cosine", reranking=None, i
             values |= {metric.name: metric.value(labels, clusters) for metric in cluster_metrics}
     count = None if queries is None else len(queries)
     return Scores({metric.name: values[metric.name] for metric in metrics}, queries, per_query, count, report)
+
+
+def pairs_of_search(embeddings, search, distance):
+    """Returns the `Pairs` of a search, of pooled queries where it pools them."""
+    if search.pooling:
+        pooled = PooledQueries.of(embeddings, search, distance)
+        embeddings, search = pooled.embeddings, pooled.search
+    return Pairs.of(embeddings, search, distance)
 
 
 def _over_pooled_queries(embeddings, search, metrics, distance, *more):

@@ -31,6 +31,7 @@ from tfdml.losses.smooth_ap import SmoothAP, smooth_ap_loss
 from tfdml.losses.soft_triple import SoftTriple, soft_triple_loss
 from tfdml.losses.sub_center_arc_face import SubCenterArcFace, sub_center_arc_face_loss
 from tfdml.losses.sup_con import SupCon, sup_con_loss
+from tfdml.losses.threshold_consistent_margin import ThresholdConsistentMargin, threshold_consistent_margin_loss
 from tfdml.losses.triplet import Triplet, triplet_loss
 from tfdml.losses.weighted_sum import WeightedSum
 
@@ -65,6 +66,7 @@ __all__ = [
     "SoftTriple",
     "SubCenterArcFace",
     "SupCon",
+    "ThresholdConsistentMargin",
     "Triplet",
     "WeightedSum",
     "addons",
@@ -96,5 +98,6 @@ __all__ = [
     "soft_triple_loss",
     "sub_center_arc_face_loss",
     "sup_con_loss",
+    "threshold_consistent_margin_loss",
     "triplet_loss",
 ]

@@ -10,6 +10,7 @@ from tfdml.reporting.pictures.learners import draw_learners, draw_negative_dista
 from tfdml.reporting.pictures.neighbors import chosen_queries, draw_neighbors
 from tfdml.reporting.pictures.only_one_right import draw_only_one_right
 from tfdml.reporting.pictures.recall import draw_recall, recall_ranks
+from tfdml.reporting.pictures.roc import draw_det, draw_roc
 from tfdml.reporting.pictures.similarities import draw_similarities
 from tfdml.reporting.pictures.similarity import draw_similarities_of_places, similarity_map, similarity_maps
 from tfdml.reporting.pictures.training import draw_training
@@ -22,6 +23,7 @@ __all__ = [
     "draw_batch",
     "draw_clusters",
     "draw_confused",
+    "draw_det",
     "draw_embedding_map",
     "draw_learners",
     "draw_negative_distances",
@@ -29,6 +31,7 @@ __all__ = [
     "draw_only_one_right",
     "draw_pair_cosines",
     "draw_recall",
+    "draw_roc",
     "draw_similarities",
     "draw_similarities_of_places",
     "draw_training",

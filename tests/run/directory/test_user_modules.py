@@ -20,6 +20,7 @@ COMMANDS = {
     "report several": ["--run_dirs={run},{other}"],
     "export": ["--run_dir={run}", "--out={run}/exported"],
     "compare": ["--run_dirs={other},{run}"],
+    "threshold": ["--run_dir={run}", "--far=0.1", "--split=test"],
     "ensemble": ["--run_dirs={other},{run}", "--out={run}/joined"],
 }
 

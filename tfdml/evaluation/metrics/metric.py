@@ -11,7 +11,7 @@ PRINTED = {"r": "recall", "p": "precision"}
 class Metric(registry.Declared):
     """A measure of embeddings, a number.
 
-    A metric extends one of the classes that say what it is computed from: `RankMetric`, `ClusterMetric`,
+    A metric extends one of the classes that say what it is computed from: `RankMetric`, `PairMetric`, `ClusterMetric`,
     `EmbeddingMetric`.
     """
 
@@ -24,11 +24,17 @@ class Metric(registry.Declared):
 
 
 def metric_of(spec):
-    """Creates a metric from its spec; `recall_at_10` is short for `recall_at_k(k=10)`."""
+    """Creates a metric from its spec.
+
+    `recall_at_10` is short for `recall_at_k(k=10)`, and `tar_at_far_0.001` for `tar_at_far(rate=0.001)`.
+    """
     printed = re.fullmatch(r"(\w+)@(\w+)", spec.strip().lower())
     meant = f"{PRINTED.get(printed[1], printed[1])}_at_{printed[2]}" if printed else ""
     if {meant, re.sub(r"\d+$", "k", meant)} & set(registry.names("metric")):
         raise ValueError(f"Unknown metric {spec!r}. Did you mean {meant!r}?")
+    of_rate = re.fullmatch(r"(tar_at_far|dir_at_far)_([\d.]+(?:e-\d+)?)", spec.strip())
+    if of_rate:
+        return registry.create("metric", f"{of_rate[1]}(rate={of_rate[2]})")
     short = re.fullmatch(r"(\w+_at)_(\d+)", spec.strip())
     return registry.create("metric", f"{short[1]}_k(k={int(short[2])})" if short else spec)
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 from tfdml import registry
-from tfdml.evaluation.measure import measure
+from tfdml.evaluation.measure import measure, pairs_of_search
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.metrics.metric import Metric
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.search import Search
+from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.registry.annotations import Distance, Embeddings
 from tfdml.registry.arguments import either, one_of, optional, several, text
 from tfdml.runtime.workers import ALONE, Workers
@@ -65,6 +66,17 @@ class Protocol:
         options = {"distance": self.distance, "reranking": self.reranking, "index": self.index}
         several = [measure(embeddings, search, metrics, workers=workers, **options) for search in self.searches(rows)]
         return Scores.mean(several)
+
+    def pairs(self, embeddings: Embeddings, rows: Any) -> Pairs:
+        """Returns the `Pairs` of queries and gallery; where there are several searches, of all rows.
+
+        Args:
+            embeddings: `[N, d]` array.
+            rows: a `Split`, or its columns.
+        """
+        searches = self.searches(rows)
+        search = searches[0] if len(searches) == 1 else Search.of(rows.labels)
+        return pairs_of_search(embeddings, search, self.distance)
 
     def __call__(self, embeddings: Embeddings, rows: Any, metrics: Sequence[Metric] | None = None) -> dict[str, Any]:
         """Returns the values of the metrics by name, and the number of queries; arguments as of `scores`."""

@@ -33,10 +33,12 @@ class ExactVectors:
         vectors: `[N, d]` float32; similarity is the inner product, minus `offsets` of the gallery's row.
         offsets: `[N]` float64: 0 for cosine similarity; half the squared length for Euclidean distance, where the
             similarity is half of (the query's squared length minus the squared distance).
+        scale: what vectors whose distances are compared have been divided by.
     """
 
     vectors: np.ndarray
     offsets: np.ndarray
+    scale: float = 1.0
 
     @classmethod
     def of(cls, embeddings, distance="cosine"):
@@ -64,7 +66,7 @@ class ExactVectors:
             vectors[rows] = rounded
             if euclidean:
                 offsets[rows] = np.einsum("nd,nd->n", rounded, rounded) / 2
-        return cls(vectors, offsets)
+        return cls(vectors, offsets, float(divisors[0]) if euclidean and len(divisors) else 1.0)
 
     @functools.cached_property
     def has_offsets(self):
@@ -76,7 +78,7 @@ class ExactVectors:
         vectors = _space(self.vectors, len(rows))
         for start in range(0, len(rows), ROWS):
             vectors[start : start + ROWS] = self.vectors[rows[start : start + ROWS]]
-        return ExactVectors(vectors, self.offsets[rows])
+        return ExactVectors(vectors, self.offsets[rows], self.scale)
 
     def similarities(self, vectors, rows, out=None):
         """Returns the exact similarities `[Q, R]` of queries `[Q, d]` to gallery rows (a slice or indices).

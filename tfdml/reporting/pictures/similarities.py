@@ -8,6 +8,7 @@ from tfdml.registry import register
 from tfdml.registry.annotations import Distance, Embeddings, FilePath, Labels
 from tfdml.reporting.chart import COLORS, legend_above, new_chart, save_chart
 from tfdml.reporting.picture import Picture
+from tfdml.run.experiment.threshold import threshold_of
 
 BARS = 60
 
@@ -20,12 +21,20 @@ class Similarities(Picture):
 
     def draw(self, subject, folder):
         path = folder / "similarities.png"
-        draw_similarities(subject.embeddings, subject.test.labels, path, distance=subject.distance)
+        fitted = threshold_of(subject.run.path)
+        threshold = fitted["threshold"] if fitted and fitted["distance"] == subject.distance else None
+        draw_similarities(subject.embeddings, subject.test.labels, path, distance=subject.distance, threshold=threshold)
         return [path]
 
 
 def draw_similarities(
-    embeddings: Embeddings, labels: Labels, path: FilePath, *, distance: Distance = "cosine", seed: int = 0
+    embeddings: Embeddings,
+    labels: Labels,
+    path: FilePath,
+    *,
+    distance: Distance = "cosine",
+    seed: int = 0,
+    threshold: float | None = None,
 ) -> None:
     """Draws histograms of the similarities of positive pairs and of negative pairs, and where they part.
 
@@ -35,6 +44,7 @@ def draw_similarities(
         path: the PNG to write.
         distance: `cosine`, or `euclidean` to draw distances.
         seed: determines which pairs are drawn.
+        threshold: similarity from which pairs are accepted, or minus the distance; None draws no line.
     """
     random, labels = np.random.default_rng(seed), np.asarray(labels)
     pairs = {"same class": positive_pairs(labels, random), "different classes": _negatives(labels, random)}
@@ -49,6 +59,8 @@ def draw_similarities(
         share = share_above(sign * values["same class"], sign * values["different classes"])
         across = axes.get_xlabel()
         axes.set_xlabel(f"{across}\n(of two such pairs, the one of the same class is more similar in {share:.1%})")
+    if threshold is not None:
+        axes.axvline(abs(threshold) if distance == "euclidean" else threshold, color="black", label="threshold")
     legend_above(axes)
     save_chart(figure, path)
 

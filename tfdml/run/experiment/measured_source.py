@@ -6,7 +6,9 @@ from typing import NamedTuple
 from tfdml import registry
 from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.evaluation.embedding_files import EmbeddingFiles
+from tfdml.evaluation.metrics import PairMetric
 from tfdml.evaluation.protocols import protocol_of
+from tfdml.evaluation.verification.pair_intervals import pair_intervals
 
 
 class Source(NamedTuple):
@@ -31,14 +33,25 @@ def of_files(given):
     Args:
         given: flags `embeddings`, `labels`, `import_modules`, `protocol`, `metrics` and `index`.
     """
-    registry.import_modules(given.import_modules)
     for name in ("dataset", "data_dir"):
         if given[name].value:
             raise ValueError(f"--{name} is for runs and models; --embeddings needs none.")
+    return source_of_files(given, given.metrics, given.index)
+
+
+def source_of_files(given, metrics=(), index=""):
+    """Returns the `Source` of files.
+
+    Args:
+        given: flags `embeddings`, `labels`, `import_modules` and `protocol`.
+        metrics: specs of metrics; empty for the protocol's own.
+        index: spec of an index; empty for the protocol's own.
+    """
+    registry.import_modules(given.import_modules)
     files = EmbeddingFiles.read(given.embeddings, given.labels)
     spec = given.protocol or ("self_retrieval" if files.is_query is None else "query_gallery")
     about = {"embeddings": given.embeddings, "protocol": spec}
-    return Source(about, protocol_of(spec, given.metrics, given.index), files.embeddings, files)
+    return Source(about, protocol_of(spec, metrics, index), files.embeddings, files)
 
 
 def print_scores(source, *, bootstrap, per_class, per_query):
@@ -55,8 +68,7 @@ def print_scores(source, *, bootstrap, per_class, per_query):
     found = {**source.about, **index, **scores.summary()}
     try:
         if bootstrap != "none":
-            clusters = rows.labels[scores.queries] if bootstrap == "classes" and scores.per_query else None
-            found["intervals"] = bootstrap_intervals(scores.per_query, clusters)
+            found["intervals"] = _intervals(source, scores, bootstrap == "classes")
         if per_class:
             names = rows.class_names or {}
             means = scores.per_class(rows.labels)
@@ -66,3 +78,18 @@ def print_scores(source, *, bootstrap, per_class, per_query):
     finally:
         # Also where there is an error in what was asked beside them: they took all of the time.
         print(json.dumps(found))
+
+
+def _intervals(source, scores, of_classes):
+    """Returns the bootstrap intervals of means over queries, and with classes drawn, of metrics of pairs."""
+    intervals, clusters = {}, None
+    metrics = [metric for metric in source.protocol.metrics if isinstance(metric, PairMetric) and metric.of_counts]
+    if of_classes:
+        clusters = source.rows.labels[scores.queries] if scores.per_query else None
+        functions = {metric.name: metric.value for metric in metrics if scores.values[metric.name] is not None}
+        # Of a mean over several searches there is no single set of pairs.
+        if functions and len(source.protocol.searches(source.rows)) == 1:
+            intervals = pair_intervals(source.protocol.pairs(source.embeddings, source.rows), functions)
+    if scores.per_query or not intervals:
+        intervals = {**bootstrap_intervals(scores.per_query, clusters), **intervals}
+    return intervals

@@ -50,6 +50,7 @@ def readme(facts):
         "files that cannot be read": "are marked in the output `valid`" if facts["tolerant"] else "are an error",
         **({"`model.tflite`": f"`embed_images` for LiteRT, weights in {facts['lite']}"} if facts["lite"] else {}),
         **({"`model.onnx`": "`embed_images` for ONNX Runtime"} if facts["onnx"] else {}),
+        **({"threshold": _threshold(facts["threshold"])} if "threshold" in facts else {}),
         "SHA-256 of the model": f"`{facts['sha256']}`",
         "versions": ", ".join(f"{name} {version}" for name, version in facts["versions"].items()),
     }
@@ -112,6 +113,11 @@ def signatures(facts):
         "read_image": {"inputs": {"image_bytes": "string []"}, "outputs": {"image": f"float32 [{image}]"}},
         **(several if embedding["learners"] > 1 else {}),
     }
+
+
+def _threshold(fitted):
+    threshold = -fitted["threshold"] if fitted["distance"] == "euclidean" else fitted["threshold"]
+    return f"{threshold:.4f}; `metadata.json` says on which pairs it was fitted"
 
 
 def _trained_on(data):

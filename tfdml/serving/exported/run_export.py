@@ -6,12 +6,13 @@ from tfdml import registry
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained, trained_model
+from tfdml.run.experiment.threshold import threshold_of
 from tfdml.serving.exported.first_dimensions import Prefix
 from tfdml.serving.exported.projection import Projection
 from tfdml.serving.exported.written_export import dimension_of, weights_of, write_export
 
 # Of a result, what is no score.
-NO_SCORES = ("queries", "step")
+NO_SCORES = ("queries", "step", "blend")
 
 
 def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **formats):
@@ -30,7 +31,11 @@ def export_run(run_dir, which, out, *, dims=0, whiten=False, changes=(), **forma
     """
     model = trained_model(run_dir, which, changes)
     projection = _projection(model, run_dir, which, dims, whiten, changes) if dims else None
-    write_export(model, out, facts_of_run(RunDirectory(run_dir), which, model), projection=projection, **formats)
+    about = facts_of_run(RunDirectory(run_dir), which, model)
+    # Of other dimensions it means nothing.
+    if not dims and (threshold := threshold_of(run_dir, which)):
+        about["threshold"] = threshold
+    write_export(model, out, about, projection=projection, **formats)
 
 
 def _projection(model, run_dir, which, dims, whiten, changes):

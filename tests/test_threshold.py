@@ -1,0 +1,133 @@
+"""`python -m tfdml.threshold`: thresholds against loops over pairs, of embeddings and of runs, and what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.commands import assert_one_error, run
+from tests.evaluation.naive_pairs import example, naive_pairs
+from tests.run_helpers import train_flags
+from tfdml.evaluation.search import Search
+from tfdml.evaluation.verification.fitted_threshold import fit_threshold
+from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.run.experiment.threshold import in_words, threshold_of
+
+
+def last_json(done):
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+@pytest.mark.parametrize("rule", [{"far": 0.1}, {"far": 0.002}, {"precision": 0.5}, {"precision": 0.9}], ids=str)
+def test_no_threshold_accepts_more_pairs(rule, distance):
+    embeddings, labels = example(3, spread=0.4)
+    scores, same, _ = naive_pairs(embeddings, labels, distance=distance)
+    allowed = []
+    for threshold in scores:
+        accepted = scores >= threshold
+        if "far" in rule:
+            fits = np.mean(accepted[~same]) <= rule["far"]
+        else:
+            fits = np.mean(same[accepted]) >= rule["precision"]
+        if fits:
+            allowed.append((np.sum(accepted & same), np.sum(accepted & ~same)))
+    found = fit_threshold(Pairs.of(embeddings, Search.of(labels), distance), **rule, samples=100)
+    accepted = scores >= found["threshold"]
+    assert (np.sum(accepted & same), np.sum(accepted & ~same)) == max(allowed)
+    assert found["accepted"] == {"same": np.sum(accepted & same), "different": np.sum(accepted & ~same)}
+    assert found["pairs"] == {"same": np.sum(same), "different": np.sum(~same)}
+    assert found["precision"] == pytest.approx(np.mean(same[accepted]))
+    assert found["false_accept_rate"] == pytest.approx(np.mean(accepted[~same]))
+    assert found["interval"][0] < found["threshold"] < found["interval"][1]
+
+
+def test_more_classes_make_the_interval_narrower():
+    widths = []
+    for classes in (15, 120):
+        embeddings, labels = example(1, rows=4 * classes, classes=classes)
+        low, high = fit_threshold(Pairs.of(embeddings, Search.of(labels)), far=0.05, samples=200)["interval"]
+        widths.append(high - low)
+    assert widths[1] < 0.7 * widths[0]
+
+
+def test_rates_that_so_few_pairs_cannot_show():
+    pairs = Pairs.of(np.eye(4)[[0, 0, 1, 1]], Search.of([0, 0, 1, 1]))
+    with pytest.raises(ValueError, match="needs a pair of the same class, and of different classes 1,000 or more"):
+        fit_threshold(pairs, far=0.001)
+    wrong = Pairs.of(np.eye(4)[[0, 1, 0, 1]], Search.of([0, 0, 1, 1]))
+    with pytest.raises(ValueError, match=r"accepts any pair with a precision of 0.9; the highest is 0.333"):
+        fit_threshold(wrong, precision=0.9)
+    with pytest.raises(ValueError, match="false accept rate of 0.3: a pair of different classes is the most similar"):
+        fit_threshold(wrong, far=0.3)
+
+
+@pytest.fixture
+def archive(tmp_path):
+    embeddings, labels = example(5, rows=160, classes=40)
+    np.savez(tmp_path / "validation.npz", embeddings=embeddings, labels=labels)
+    return tmp_path / "validation.npz"
+
+
+def test_the_command_fits_embeddings(archive):
+    done = run("tfdml.threshold", f"--embeddings={archive}", "--far=0.01", "--samples=200")
+    found = last_json(done)
+    arrays = np.load(archive)
+    pairs = Pairs.of(arrays["embeddings"], Search.of(arrays["labels"]))
+    assert found["threshold"] == fit_threshold(pairs, far=0.01, samples=200)["threshold"]
+    assert found["protocol"] == "self_retrieval" and found["far"] == 0.01 and "run_dir" not in found
+    assert done.stdout.splitlines()[0] == in_words(found)
+    assert f"similarity of at least {found['threshold']:.4f}; over 40 classes" in done.stdout
+    given = (f"--embeddings={archive}", "--far=0.05", "--samples=100")
+    found = last_json(run("tfdml.threshold", *given, "--protocol=self_retrieval(distance='euclidean')"))
+    assert found["threshold"] < 0 and f"distance of at most {-found['threshold']:.4f}" in in_words(found)
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        ([], "Expected --run_dir, the folder of a run, or --embeddings, one alone; received neither"),
+        (["--run_dir=a", "--embeddings=b"], "one alone; received both"),
+        (["--embeddings=a.npz"], "Expected one of --far and --precision, between 0 and 1"),
+        (["--embeddings=a.npz", "--far=0.1", "--precision=0.9"], "Expected one of --far and --precision"),
+        (["--embeddings=a.npz", "--far=1"], "between 0 and 1"),
+        (["--embeddings=a.npz", "--far=0.1", "--split=test"], "which does not use --split"),
+        (["--run_dir=a", "--far=0.1", "--labels=b.npy"], "which does not use --labels"),
+    ],
+)
+def test_bad_flags_are_told(flags, words):
+    assert_one_error(run("tfdml.threshold", *flags), words)
+
+
+@pytest.mark.slow
+def test_a_run_without_validation_classes_says_what_it_is_fitted_on(finished):
+    given = (f"--run_dir={finished}", "--far=0.05", "--samples=100")
+    done = run("tfdml.threshold", *given)
+    assert_one_error(done, "has none for validation", "--evaluate_on=validation, or give --split=test")
+    done = run("tfdml.threshold", *given, "--split=test")
+    assert "It is fitted on the test classes, so its rates on them are optimistic." in done.stdout
+    assert last_json(done)["split"] == "test"
+
+
+@pytest.mark.slow
+def test_a_run_gets_the_threshold_of_its_validation_classes(tmp_path):
+    folder = tmp_path / "run"
+    done = run("tfdml.train", *train_flags(folder, "--evaluate_on=validation", "--metrics=roc_auc,recall_at_1"))
+    assert done.returncode == 0, done.stderr
+    best = json.loads((folder / "result.json").read_text())["validation"]["best"]
+    done = run("tfdml.threshold", f"--run_dir={folder}", "--far=0.05", "--samples=100")
+    found = last_json(done)
+    assert json.loads((folder / "threshold.json").read_text()) == found
+    assert found["split"] == "validation" and found["classes"] == 2 and "roc_auc" in best
+    assert "optimistic" not in done.stdout
+    assert threshold_of(folder, "best")["threshold"] == found["threshold"] and threshold_of(folder, "final") is None
+    done = run("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/exported")
+    assert done.returncode == 0, done.stderr
+    metadata = json.loads((tmp_path / "exported" / "metadata.json").read_text())
+    assert metadata["threshold"]["threshold"] == found["threshold"] and "run_dir" not in metadata["threshold"]
+    assert f"| threshold | {found['threshold']:.4f};" in (tmp_path / "exported/README.md").read_text()
+    (folder / "threshold.json").write_text("[]")
+    assert_one_error(
+        run("tfdml.export", f"--run_dir={folder}", f"--out={tmp_path}/again"), "threshold.json is damaged", "fit"
+    )

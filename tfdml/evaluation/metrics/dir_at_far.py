@@ -1,0 +1,54 @@
+"""DIR@FAR: open-set identification."""
+
+import math
+from typing import Annotated
+
+import numpy as np
+from absl import logging
+
+from tfdml.evaluation.metrics.pair_metric import PairMetric
+from tfdml.evaluation.verification.best_matches import best_matches
+from tfdml.registry.arguments import number
+from tfdml.registry.parts import register
+
+
+@register("metric", "dir_at_far")
+class DirAtFar(PairMetric):
+    """The fraction of queries of known classes that are found and named rightly, where few strangers are taken for one.
+
+    The detection and identification rate of open-set identification. The nearest gallery image names a query if it is
+    similar enough. Strangers are queries whose class is not in the gallery; the threshold is the lowest at which no
+    more than `rate` of them are named. Ties count against the model. None, with a warning, where one stranger is more
+    than that, or no query is of a known class.
+
+    Args:
+        rate: the false alarm rate, from 0.000001 to 0.5; `dir_at_far_0.01` is short for `dir_at_far(rate=0.01)`.
+    """
+
+    rate: Annotated[float, number(at_least=1e-6, at_most=0.5)]
+
+    # It needs the nearest of each query.
+    of_counts = False
+
+    @property
+    def name(self) -> str:
+        return f"dir_at_far_{self.rate:g}".replace("e-0", "e-")
+
+    def value_of_pairs(self, pairs):
+        own, others = best_matches(pairs)
+        known, needed = own > 0, math.ceil(1 / self.rate - 1e-6)
+        strangers = np.sort(others[~known])[::-1]
+        if len(strangers) < needed or not known.any():
+            logging.warning(
+                "%s needs a query whose class is in the gallery, and %s or more whose class is not; there are %s and "
+                "%s. It has no value.",
+                self.name,
+                f"{needed:,}",
+                f"{known.sum():,}",
+                f"{len(strangers):,}",
+            )
+            return None
+        # Of the first that must not be named, all that are no more similar; that is none if all may be named.
+        allowed = int(self.rate * len(strangers) * (1 + 1e-9))
+        above = strangers[allowed] if allowed < len(strangers) else 0
+        return float(np.mean((own > others)[known] & (own[known] > above)))

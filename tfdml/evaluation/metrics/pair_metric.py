@@ -1,0 +1,47 @@
+"""`PairMetric`: how well a threshold of similarity tells pairs of the same class from others."""
+
+from absl import logging
+
+from tfdml.evaluation.metrics.metric import Metric
+from tfdml.evaluation.verification.pair_counts import PairCounts
+from tfdml.evaluation.verification.pairs import Pairs
+
+
+class PairMetric(Metric):
+    """A metric of all pairs of a query and a gallery image, each pair once, by their similarity."""
+
+    #: Whether `PairCounts` are enough; if not, it overrides `value_of_pairs`.
+    of_counts = True
+    #: The least number of pairs of different classes that it means something for.
+    negatives_needed = 1
+
+    def value(self, counts: PairCounts) -> float | None:
+        """Returns the metric.
+
+        Args:
+            counts: `PairCounts` with pairs of the same class and of different classes.
+        """
+        raise NotImplementedError
+
+    def value_of_pairs(self, pairs: Pairs) -> float | None:
+        """Returns the metric, or None, with a warning, where there are too few pairs.
+
+        Args:
+            pairs: `Pairs`.
+        """
+        return self.value(pairs.counts) if self.is_defined(pairs.counts) else None
+
+    def is_defined(self, counts: PairCounts) -> bool:
+        """Returns whether there are enough pairs, and warns if not."""
+        positives, negatives = counts.totals
+        if positives and negatives >= self.negatives_needed:
+            return True
+        logging.warning(
+            "%s needs a pair of the same class, and of different classes %s or more; there are %s and %s. It has no "
+            "value.",
+            self.name,
+            f"{self.negatives_needed:,}",
+            f"{positives:,}",
+            f"{negatives:,}",
+        )
+        return False

@@ -1,0 +1,34 @@
+"""TAR@FAR."""
+
+import math
+from typing import Annotated
+
+from tfdml.evaluation.metrics.pair_metric import PairMetric
+from tfdml.registry.arguments import number
+from tfdml.registry.parts import register
+
+
+@register("metric", "tar_at_far")
+class TarAtFar(PairMetric):
+    """The fraction of pairs of the same class that a threshold accepts which accepts few others.
+
+    The false accept rate is at most `rate`. None, with a warning, where one pair of different classes is more than
+    that. 1 minus it is FNMR@FMR, the false non-match rate.
+
+    Args:
+        rate: the false accept rate, from 0.000001 to 0.1; `tar_at_far_0.001` is short for `tar_at_far(rate=0.001)`.
+    """
+
+    rate: Annotated[float, number(at_least=1e-6, at_most=0.1)]
+
+    @property
+    def name(self) -> str:
+        return f"tar_at_far_{self.rate:g}".replace("e-0", "e-")
+
+    @property
+    def negatives_needed(self) -> int:
+        # But for rounding: 1 / 0.1 of a float is 10.
+        return math.ceil(1 / self.rate - 1e-6)
+
+    def value(self, counts):
+        return float(counts.rates[1][len(counts.scores) - counts.place_at(self.rate)])

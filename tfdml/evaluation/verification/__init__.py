@@ -1,0 +1,1 @@
+"""Decisions about pairs: whether two images show the same class."""

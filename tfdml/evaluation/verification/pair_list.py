@@ -1,0 +1,136 @@
+"""`PairList`: pairs of images that are given, of the same class or not."""
+
+import csv
+import dataclasses
+from typing import Self
+
+import numpy as np
+
+from tfdml.files.checked_files import read_bytes, reason_of, text_of
+
+FOLDS = 10
+SAME = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+
+
+@dataclasses.dataclass(frozen=True)
+class PairList:
+    """Pairs of images, and the parts into which they are divided.
+
+    Args:
+        path: the file that has them.
+        first, second: `[P]` names of the images.
+        same: `[P]` booleans, whether both are of the same class.
+        folds: `[P]` number of the part of each pair.
+        lines: `[P]` line of each pair in the file.
+    """
+
+    path: str
+    first: list
+    second: list
+    same: np.ndarray
+    folds: np.ndarray
+    lines: list
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Reads pairs.
+
+        Args:
+            path: `.csv` file with the columns `a`, `b` and `same`, 1 or 0; its pairs of each kind go to 10 parts by
+                turns. Any other file has the format of LFW's pairs.txt.
+        """
+        try:
+            lines = text_of(read_bytes(path)).removeprefix("\ufeff").splitlines()
+        except FileNotFoundError:
+            raise ValueError(f"--pairs={path} does not exist.") from None
+        except ValueError as error:
+            raise ValueError(f"{path} cannot be read: {reason_of(error)}.") from None
+        rows = list((_of_table if str(path).endswith(".csv") else _of_lfw)(path, lines))
+        if not rows:
+            raise ValueError(f"{path} has no pairs.")
+        first, second, same, folds, numbers = map(list, zip(*rows, strict=True))
+        found = cls(str(path), first, second, np.array(same), np.array(folds), numbers)
+        found.check_kinds()
+        return found
+
+    def check_kinds(self):
+        """Raises a ValueError unless there are pairs of both kinds, in two parts or more."""
+        for kind, words in ((True, "of the same class"), (False, "of different classes")):
+            parts = len(np.unique(self.folds[self.same == kind]))
+            if parts < 2:
+                count = int(np.sum(self.same == kind))
+                raise ValueError(
+                    f"{self.path}: expected pairs of the same class and of different classes, of each kind in two "
+                    f"parts or more; {count} of {len(self.same)} are {words}."
+                )
+
+    @property
+    def names(self):
+        """The names of all images, each once."""
+        return list(dict.fromkeys([*self.first, *self.second]))
+
+    def rows(self, known, where):
+        """Returns the rows of both images of each pair, `[P]` each.
+
+        Args:
+            known: name to row.
+            where: what has the rows, for the error about an unknown name.
+        """
+        for name_of in (self.first, self.second):
+            unknown = [place for place, name in enumerate(name_of) if name not in known]
+            if unknown:
+                line, name = self.lines[unknown[0]], name_of[unknown[0]]
+                raise ValueError(f"{self.path}, line {line}: there is no image {name!r} in {where}.")
+        return tuple(np.array([known[name] for name in name_of]) for name_of in (self.first, self.second))
+
+
+def _of_table(path, lines):
+    """Yields the two names, whether they are the same, the part and the line of each pair of a table."""
+    reader = csv.reader(lines, strict=True)
+    header = [name.strip() for name in next(reader, [])]
+    if header != ["a", "b", "same"]:
+        raise ValueError(f"{path}, line 1: expected the header a,b,same, received {','.join(header)!r}.")
+    counts = {True: 0, False: 0}
+    try:
+        for row in filter(any, reader):
+            fields = [text.strip() for text in row]
+            if len(fields) != 3 or not all(fields) or fields[2].lower() not in SAME:
+                raise _malformed(path, reader.line_num, ",".join(row), "two names and 1 or 0")
+            same = SAME[fields[2].lower()]
+            counts[same] += 1
+            yield fields[0], fields[1], same, (counts[same] - 1) % FOLDS, reader.line_num
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: {error}.") from None
+
+
+def _of_lfw(path, lines):
+    """Yields the same of LFW's format: numbers of parts and of pairs of each kind, then both kinds of each part."""
+    head = lines[0].split() if lines else []
+    if not (len(head) in (1, 2) and all(_is_number(each) for each in head)):
+        raise _malformed(path, 1, lines[0] if lines else "", "the numbers of parts and of pairs of each kind in a part")
+    folds, size = (1, int(head[0])) if len(head) == 1 else map(int, head)
+    numbered = [(number, line) for number, line in enumerate(lines[1:], 2) if line.strip()]
+    if len(numbered) != 2 * folds * size:
+        raise ValueError(f"{path}: line 1 says {folds} × 2 × {size} pairs, and {len(numbered)} lines follow.")
+    # One part is divided into tenths.
+    for place, (number, line) in enumerate(numbered):
+        fold, within = divmod(place, 2 * size)
+        same, fields = within < size, line.split()
+        if len(fields) != 4 - same or not all(_is_number(each) for each in fields[1 :: 2 - same]):
+            expected = "a name and two numbers" if same else "two times a name and a number"
+            raise _malformed(path, number, line, expected)
+        one, other = (fields[0], fields[1]), ((fields[0], fields[2]) if same else (fields[2], fields[3]))
+        part = fold if folds > 1 else within % size % FOLDS
+        yield _image_of(*one), _image_of(*other), same, part, number
+
+
+def _is_number(text):
+    return text.isascii() and text.isdigit() and len(text) < 10
+
+
+def _image_of(name, number):
+    return f"{name}/{name}_{int(number):04d}.jpg"
+
+
+def _malformed(path, number, line, expected):
+    return ValueError(f"{path}, line {number}: expected {expected}, received {line[:100]!r}.")

@@ -1,0 +1,49 @@
+"""Fits the similarity from which two images count as the same class. Prints one line of JSON, last.
+
+python -m tfdml.threshold --run_dir=runs/quickstart --far=1e-3
+python -m tfdml.threshold --embeddings=validation.npz --precision=0.95
+"""
+
+from absl import flags
+
+from tfdml.console import command
+from tfdml.console import flags as tfdml_flags
+
+tfdml_flags.define_run_dir("Folder of a run, which gets threshold.json.")
+tfdml_flags.define_which()
+tfdml_flags.define_debug()
+flags.DEFINE_float("far", 0.0, "The highest rate at which pairs of different classes are accepted, such as 0.001.")
+flags.DEFINE_float("precision", 0.0, "Instead: the lowest share of accepted pairs that are of the same class.")
+flags.DEFINE_enum("split", "validation", ["validation", "test"], "Which classes of a run to fit on.")
+flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
+flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file, or folder of tfdml.embed.")
+flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
+flags.DEFINE_string("protocol", "", "With --embeddings: protocol spec; empty: self_retrieval, or query_gallery.")
+flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
+flags.DEFINE_integer("samples", 2000, "Number of bootstrap resamples.", lower_bound=100)
+flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
+
+
+def main():
+    given = flags.FLAGS
+    if bool(given.run_dir) == bool(given.embeddings):
+        received = "both" if given.run_dir else "neither"
+        raise ValueError(f"Expected --run_dir, the folder of a run, or --embeddings, one alone; received {received}.")
+    rates = [name for name in ("far", "precision") if given[name].present]
+    if len(rates) != 1 or not 0 < given[rates[0]].value < 1:
+        raise ValueError("Expected one of --far and --precision, between 0 and 1: --far=0.001, or --precision=0.95.")
+    if given.run_dir:
+        command.refuse_unused(["labels", "protocol"], "--run_dir reads those of the run")
+    else:
+        command.refuse_unused(["which", "split", "data_dir"], "--embeddings are what is fitted on")
+    if given.run_dir or given.import_modules:
+        command.import_package()
+    # Here, because it imports NumPy, which help does without.
+    from tfdml.run.experiment.threshold import print_threshold
+
+    print_threshold(given, command.given("data_dir", "import_modules"))
+
+
+if __name__ == "__main__":
+    # Embeddings of files need no TensorFlow, whose import takes seconds.
+    command.run(main, imports=False)
