@@ -60,8 +60,8 @@ def state(record):
         took = f" in {_duration(record.result['seconds'])}" if "seconds" in record.result else ""
         best = record.result["best"]
         chosen = f"It was selected on {best['selected_on']} by {page.titled(best['selected_by'])}."
-        blend = f", of which a mean with the first weights takes {best['blend']}" if "blend" in best else ""
-        complete = f"Complete: {record.step:,} steps{took}. The model shown is the best, of step {best['step']:,}{blend}."
+        step = f"step {best['step']:,}" + (f", in a mean that takes {best['blend']} of it" if "blend" in best else "")
+        complete = f"Complete: {record.step:,} steps{took}. The model shown is the best, of {step}."
         return " ".join(filter(None, [told(record.result, record.settings), complete, chosen]))
     steps = record.steps()
     of = f" of {steps:,}" if steps else ""

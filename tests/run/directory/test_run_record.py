@@ -96,7 +96,7 @@ def test_a_complete_run(make_record):
     told = "Complete: 1,200 steps in 1 h 7 min. The model shown is the best, of step 10."
     assert state(record) == f"{told} It was selected on test by Recall@1."
     blended = make_record(result={"step": 10, "best": {**best, "blend": 0.5}})
-    assert "of step 10, of which a mean with the first weights takes 0.5. It was" in state(blended)
+    assert "of step 10, in a mean that takes 0.5 of it. It was" in state(blended)
 
 
 def test_members_that_are_not_joined_are_reported_one_by_one(tmp_path):
