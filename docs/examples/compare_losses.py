@@ -72,6 +72,4 @@ answer = compare(*found.values(), RECALL, clusters=cars.test.labels[queries])["r
 low, high = answer["interval"]
 print(f"contrastive {answer['a']:.3f}, multi_similarity {answer['b']:.3f}")
 print(f"difference {answer['difference']:+.3f}, 95% of the time between {low:+.3f} and {high:+.3f}")
-print(
-    "No difference was found." if answer["better"] is None else f"Better: {list(LOSSES)['ab'.index(answer['better'])]}"
-)
+print({"a": "contrastive is better", "b": "multi_similarity is better", None: "no difference found"}[answer["better"]])

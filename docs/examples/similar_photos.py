@@ -14,7 +14,7 @@ import tfdml
 from pipelines.datasets import load
 
 PHOTOS, PRESET = Path("photos"), Path("presets/photos")
-CLASSES, PHOTOS_EACH, EPOCHS = 80, 16, 8
+CLASSES, PHOTOS_EACH, EPOCHS = 100, 20, 10
 
 cars = load(f"toycars(classes={CLASSES}, images_per_class={PHOTOS_EACH})")
 for split in (cars.train, cars.test):
