@@ -152,6 +152,9 @@ class IndexFolder:
         try:
             table = read_columns(path)
             ids, paths, labels = table["id"].to_numpy(), values_of(table["path"]), values_of(table["label"])
+            rows = IndexRows(ids, paths, labels, table, np.zeros(len(ids), bool))
+            # Looked at here, where an error names the file.
+            _ = rows.kinds
         except (OSError, KeyError, ValueError) as error:
             raise ValueError(f"{path} is no table of images: {reason_of(error).rstrip('.')}.") from error
         if len(ids) != manifest["count"] or not all(isinstance(each, str) for each in paths):
@@ -159,7 +162,7 @@ class IndexFolder:
         for each in paths:
             if not os.path.isabs(each) and ".." in each.split("/"):
                 raise ValueError(f"{path} names {each!r}, which leads out of the index; do not use it.")
-        return IndexRows(ids, paths, labels, table, self._deleted(manifest))
+        return dataclasses.replace(rows, deleted=self._deleted(manifest))
 
     def _deleted(self, manifest):
         """Returns a mask `[N]` of the rows that are deleted."""

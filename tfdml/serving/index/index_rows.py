@@ -39,8 +39,18 @@ class IndexRows:
     @functools.cached_property
     def kinds(self) -> dict[str, str]:
         """Name of a column to `text`, `number`, `boolean` or `time`."""
+        import pyarrow
+
+        types = {name: self.table[name].type for name in self.table.column_names}
         # Labels may be missing in all rows, and then have no type.
-        return {name: OWN.get(name) or kind_of(name, self.table[name].type) for name in self.table.column_names}
+        kinds = {
+            name: OWN[name] if name in OWN and pyarrow.types.is_null(type) else kind_of(name, type)
+            for name, type in types.items()
+        }
+        wrong = next((name for name in OWN if kinds[name] != OWN[name]), None)
+        if wrong:
+            raise ValueError(f"its column {wrong} has the type {types[wrong]}")
+        return kinds
 
     def selected(self, where: str | None = None, hidden: Collection[str] = ()) -> np.ndarray:
         """Returns a mask `[N]` of the rows that are there and that a filter takes.
