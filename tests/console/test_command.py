@@ -27,6 +27,7 @@ COMMAND_LINES = [
     "tfdml.compare",
     "tfdml.ensemble",
     "tfdml.export",
+    "tfdml.share",
     "tfdml.embed",
     "tfdml.index",
     "tfdml.cluster",
