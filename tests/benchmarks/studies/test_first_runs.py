@@ -47,3 +47,12 @@ def test_what_is_missing_is_trained_as_a_first_run(tmp_path, monkeypatch, there)
     first_runs.main()
     expected = [["--data_dir=data/cars", "--initial_weights=w.h5", f"--run_dir={tmp_path / 'cars'}"]]
     assert trained == ([] if there else expected)
+
+
+def test_the_table_of_the_docs_is_that_of_the_records(request, monkeypatch, capsys):
+    root = request.config.rootpath
+    monkeypatch.setattr(sys, "argv", ["first_runs", f"--records={root / 'docs/records/first_runs.jsonl'}"])
+    first_runs.main()
+    table = capsys.readouterr().out.strip()
+    assert len(table.splitlines()) >= 7
+    assert table in (root / "docs/choosing.md").read_text(encoding="utf-8")
