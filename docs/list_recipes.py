@@ -15,9 +15,9 @@ SETS = {
     "cub_": "CUB-200-2011",
     "cars_": "Cars196",
     "sop_": "Stanford Online Products",
-    "inshop_": "In-shop",
-    "market1501_": "Market-1501",
-    "vehicleid_": "VehicleID",
+    "inshop_": "In-shop, Market-1501 and VehicleID",
+    "market1501_": "In-shop, Market-1501 and VehicleID",
+    "vehicleid_": "In-shop, Market-1501 and VehicleID",
     "toycars_": "The built-in toy cars",
     "": "Others",
 }
