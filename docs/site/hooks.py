@@ -1,0 +1,70 @@
+"""What MkDocs calls while it builds the site: pages that are no files of docs/, and links that leave docs/."""
+
+import pathlib
+import posixpath
+import re
+import subprocess
+import sys
+
+from mkdocs.structure.files import File
+from pymdownx.slugs import slugify
+
+from docs.site import reference
+
+ROOT = reference.ROOT
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+
+
+def on_config(config):
+    """Adds pages to the navigation; headings get the anchors that GitHub gives them."""
+    config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
+    config.nav.append({"Reference": [{"Commands": "commands.md"}, *reference.navigation()]})
+    return config
+
+
+def on_files(files, config):
+    """Adds the pages that are no files of docs/."""
+    written = {"index.md": _from_root("README.md"), "changelog.md": _from_root("CHANGELOG.md")}
+    for page, text in {**written, "commands.md": _commands(), **reference.pages()}.items():
+        files.append(File.generated(config, page, content=text))
+    style = pathlib.Path(__file__).with_name("site.css")
+    files.append(File.generated(config, "site/site.css", content=style.read_text(encoding="utf-8")))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Leaves the text of links to files of the repository that are not part of the site, such as records.
+
+    A link that leads nowhere stays, and fails the build.
+    """
+
+    def kept(link):
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.src_uri), link[2]))
+        file = files.get_file_from_path(target)
+        outside = (file is None or file.inclusion.is_excluded()) and (ROOT / "docs" / target).exists()
+        return link[1] if outside else link[0]
+
+    return LINK.sub(kept, markdown)
+
+
+def _from_root(name):
+    """The text of a page in the repository's root, with links as from docs/."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return text.replace("](docs/", "](").replace("](CHANGELOG.md", "](changelog.md")
+
+
+def _commands():
+    """The page of all commands: what each prints for `--help`, which needs no TensorFlow."""
+    sections = [f"## {command}\n\n```text\n{_help(command)}\n```" for command in _command_names()]
+    return "\n\n".join(["# Commands", "Every command with its flags, as `--help` prints them.", *sections]) + "\n"
+
+
+def _command_names():
+    files = [*sorted(ROOT.glob("tfdml/*.py")), *sorted(ROOT.glob("pipelines/*.py"))]
+    has_main = [file for file in files if '__name__ == "__main__"' in file.read_text(encoding="utf-8")]
+    return [f"{file.parent.name}.{file.stem}" for file in has_main if file.stem != "__main__"]
+
+
+def _help(command):
+    given = [sys.executable, "-m", command, "--help"]
+    return subprocess.run(given, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
