@@ -114,7 +114,7 @@ clean:
 	@touch $@
 
 .venv-docs/.docs-installed: setup.py | .venv-docs/.made
-	@echo "Installing what builds the site into .venv-docs: about 100 MB on disk, a minute"
+	@echo "Installing what builds the site into .venv-docs: about 200 MB on disk, a minute"
 	@.venv-docs/bin/python -m pip --disable-pip-version-check --quiet install $(DOCS)
 	@touch $@
 

@@ -2,9 +2,11 @@
 
 import re
 
-from griffe import Docstring, Extension, Function, Parameter, ParameterKind, Parameters
+from griffe import Docstring, ExprSubscript, ExprTuple, Extension, Function, Parameter, ParameterKind, Parameters
 
 DECLARED = "tfdml.registry.fields.Declared"
+# Marks what was made here; arguments of an `__init__` that only hands on what it receives.
+MADE, HANDED_ON = "tfdml", ["self", "args", "kwargs"]
 NAMED, IN_ORDER = ParameterKind.keyword_only, ParameterKind.positional_or_keyword
 
 
@@ -13,19 +15,21 @@ class DeclaredArguments(Extension):
 
     def on_package(self, *, pkg, **_):
         """Reads a package after all of it is loaded."""
-        classes = [*_objects(pkg, "is_class")]
-        for each in classes:
-            if any(base.path == DECLARED for base in _bases(each)) and _takes_fields(each):
-                each.set_member("__init__", _function("__init__", each, [_self(), *_ordered(_fields(each))]))
+        for each in [*_objects(pkg, "is_class")]:
+            if _is_declared(each) and _takes_fields(each):
+                each.set_member(
+                    "__init__", _function("__init__", each, [Parameter("self", kind=IN_ORDER), *_fields(each)])
+                )
         for each in [*_objects(pkg, "is_attribute")]:
-            if re.match(r"function_of\(", str(each.value or "")):
-                _replace(each)
+            if _class_of(each):
+                each.parent.set_member(each.name, _function_of(each))
         for each in _objects(pkg, "docstring"):
             each.docstring.value = _with_single_arguments(each.docstring.value)
 
 
 def _objects(parent, which):
-    for each in list(parent.members.values()):
+    """All modules, classes, functions and attributes below one, of which this is true."""
+    for each in parent.members.values():
         if each.is_alias:
             continue
         if getattr(each, which):
@@ -41,79 +45,87 @@ def _bases(cls):
         return []
 
 
+def _is_declared(cls):
+    return any(each.path == DECLARED for each in _bases(cls))
+
+
 def _takes_fields(cls):
-    """Whether neither the class nor a base of it below `Declared` has an `__init__` of its own."""
-    own = [each for each in [cls, *_bases(cls)] if each.path != DECLARED and "__init__" in each.members]
-    return not [each for each in own if not each.members["__init__"].labels & {"of fields"}]
+    """Whether every `__init__` of the class and its bases only hands on what it receives, or was made here."""
+    found = [each.members["__init__"] for each in [cls, *_bases(cls)] if "__init__" in each.members]
+    return all(MADE in each.extra or [given.name for given in each.parameters] == HANDED_ON for each in found)
 
 
 def _fields(cls):
-    """The arguments that a class and its bases declare, those of the bases first."""
+    """The arguments of a class in the order of `Declared`."""
     found = {}
     for each in [*reversed(_bases(cls)), cls]:
-        kind = IN_ORDER
-        for member in each.members.values():
-            if not member.is_attribute or member.annotation is None or "instance-attribute" not in member.labels:
-                continue
-            if str(member.annotation).endswith("KW_ONLY"):
-                kind = NAMED
-            else:
-                found[member.name] = Parameter(
-                    member.name, annotation=member.annotation, kind=kind, default=member.value
-                )
+        if _is_declared(each):
+            own = {field.name: field for field in _own_fields(each)}
+            every = {**found, **own}
+            last = {name: every[name] for name in {**own, **every} if every[name].kind is NAMED}
+            found = {**{name: field for name, field in every.items() if name not in last}, **last}
     return found.values()
 
 
-def _ordered(parameters):
-    return sorted(parameters, key=lambda each: each.kind is NAMED)
+def _own_fields(cls):
+    kind = IN_ORDER
+    for member in cls.members.values():
+        if not member.is_attribute or member.annotation is None or "instance-attribute" not in member.labels:
+            continue
+        if str(member.annotation).endswith("KW_ONLY"):
+            kind = NAMED
+        else:
+            yield Parameter(member.name, annotation=_plain(member.annotation), kind=kind, default=member.value)
 
 
-def _self():
-    return Parameter("self", kind=IN_ORDER)
+def _plain(annotation):
+    """The type alone: the docstring says in words what `Annotated` adds."""
+    annotated = isinstance(annotation, ExprSubscript) and str(annotation.left) == "Annotated"
+    return annotation.slice.elements[0] if annotated and isinstance(annotation.slice, ExprTuple) else annotation
 
 
 def _function(name, parent, parameters):
     made = Function(name, parent=parent, parameters=Parameters(*parameters))
-    made.labels.add("of fields")
+    made.extra[MADE] = {}
     return made
 
 
-def _replace(attribute):
-    """Puts the function of a loss where `name = function_of(Loss, "name")` stands."""
-    module = attribute.parent
-    cls = module.members[re.match(r"function_of\((\w+)", str(attribute.value))[1]]
-    _, *tensors = next(each for each in [cls, *_bases(cls)] if "call" in each.members).members["call"].parameters
+def _class_of(attribute):
+    """The class of `name = function_of(Class, "name")`; None for other attributes."""
+    called = re.match(r"function_of\((\w+), ", str(attribute.value or ""))
+    return attribute.parent.members[called[1]] if called else None
+
+
+def _function_of(attribute):
+    """The function of a loss, with its arguments as `tfdml.losses.loss_function` puts them together."""
+    cls = _class_of(attribute)
+    call = next(each.members["call"] for each in [cls, *_bases(cls)] if "call" in each.members)
+    _, *tensors = call.parameters
     kind = NAMED if "queries" in [each.name for each in tensors] else IN_ORDER
     own = [
         Parameter(each.name, annotation=each.annotation, kind=kind, default=each.default)
         for each in _fields(cls)
         if each.kind is not NAMED
     ]
-    made = _function(attribute.name, module, [*tensors, *own])
-    made.docstring = _docstring(cls, made)
-    module.set_member(attribute.name, made)
-
-
-def _docstring(cls, made):
+    made = _function(attribute.name, attribute.parent, [*tensors, *own])
     about = f"The values of [`{cls.name}`][{cls.path}] as a function of its tensors, with the same arguments."
-    return Docstring(about, parent=made)
+    made.docstring = Docstring(about, parent=made)
+    return made
 
 
 def _with_single_arguments(text):
-    """Reads `mean, std: numbers` as two arguments, and arguments of a call as a list."""
-    lines, section, waiting = [], "", []
-    for line in text.splitlines():
-        argument = re.match(r" {4}([\w*]+(?:, [\w*]+)*): ", line)
-        if argument or not line.startswith("      "):
-            lines += waiting
-            waiting = []
-        if re.match(r"\S", line):
-            section = line.strip()
-        if argument and section == "Args:":
-            first, *others = argument[1].split(", ")
-            line = f"    {first}: {line[argument.end() :]}"
-            waiting = [f"    {other}: see `{first}`." for other in others]
-        elif argument and section == "Call arguments:":
-            line = f"    - `{argument[1]}`: {line[argument.end() :]}"
-        lines.append(line)
-    return "\n".join([*lines, *waiting])
+    """Reads `mean, std: numbers` as two arguments with the same text, and arguments of a call as a list."""
+
+    def single(found):
+        return "".join(f"    {name}:{found[2]}" for name in found[1].split(", "))
+
+    def listed(found):
+        return f"    - `{found[1]}`:{found[2]}"
+
+    argument = re.compile(r"^ {4}([\w*]+(?:, [\w*]+)*):(.*\n(?: {6}.*\n|\n(?= {6}))*)", re.MULTILINE)
+    sections = re.split(r"^(?=\S)", text + "\n", flags=re.MULTILINE)
+    ways = {"Args:": single, "Call arguments:": listed}
+    read = [
+        argument.sub(way, section) if (way := ways.get(section.partition("\n")[0])) else section for section in sections
+    ]
+    return "".join(read).removesuffix("\n")

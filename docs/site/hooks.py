@@ -1,6 +1,5 @@
 """What MkDocs calls while it builds the site: pages that are no files of docs/, and links that leave docs/."""
 
-import pathlib
 import posixpath
 import re
 import subprocess
@@ -27,8 +26,6 @@ def on_files(files, config):
     written = {"index.md": _from_root("README.md"), "changelog.md": _from_root("CHANGELOG.md")}
     for page, text in {**written, "commands.md": _commands(), **reference.pages()}.items():
         files.append(File.generated(config, page, content=text))
-    style = pathlib.Path(__file__).with_name("site.css")
-    files.append(File.generated(config, "site/site.css", content=style.read_text(encoding="utf-8")))
     return files
 
 

@@ -83,13 +83,10 @@ def _page_elsewhere(package, name):
     if f"{package}.{name}" in PACKAGES:
         return page_of(f"{package}.{name}")
     home = _imports(_file(package).with_suffix(".pyi")).get(name) if package == "tfdml" else None
-    if home is None:
-        return None
-    return next((page_of(other) for other in PACKAGES[1:] if home.startswith(other) and _has(other, name)), None)
-
-
-def _has(package, name):
-    return name in public_names(package)
+    if home in PACKAGES:
+        return page_of(home)
+    near = [other for other in PACKAGES[1:] if home and home.startswith(f"{other}.") and name in public_names(other)]
+    return page_of(near[0]) if near else None
 
 
 def _stated(tree):
