@@ -55,7 +55,7 @@ def page(package):
     names = public_names(package)
     linked = {name: page for name in names if (page := _page_elsewhere(package, name))}
     links = [f"- [`{name}`]({pathlib.PurePosixPath(page).name})" for name, page in sorted(linked.items())]
-    described = [f"::: {package}.{name}" for name in names if name not in linked and name != "__version__"]
+    described = [f"::: {_path(package, name)}" for name in names if name not in linked and name != "__version__"]
     about = ast.get_docstring(_tree(package)) or ""
     return "\n\n".join([f"# {package}", about, *["\n".join(links)] * bool(links), *described]) + "\n"
 
@@ -76,6 +76,16 @@ def public_names(package):
         return _defined(_tree(package))
     modules = sorted(path.stem for path in _file(package).parent.glob("*.py") if path.stem != "__init__")
     return [f"{module}.{name}" for module in modules for name in _defined(_tree(f"{package}.{module}"))]
+
+
+def _path(package, name):
+    """The full name, with that of its module where this is the same: there the package's own would be the module."""
+    same = _file(package).with_name(f"{name}.py")
+    return (
+        f"{package}.{name}.{name}"
+        if same.exists() and name in _defined(_tree(f"{package}.{name}"))
+        else f"{package}.{name}"
+    )
 
 
 def _page_elsewhere(package, name):
