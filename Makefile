@@ -66,9 +66,9 @@ lint: .venv/.test-installed
 	.venv/bin/ruff format --check
 	.venv/bin/python -m tests.typing.check
 
-# Python finds tfdml and the hooks of the site here; neither is installed.
+# Python finds tfdml and the hooks of the site here; neither is installed. With --quiet nothing would be strict.
 site: .venv-docs/.docs-installed
-	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs --quiet build --config-file docs/site/mkdocs.yml
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --config-file docs/site/mkdocs.yml
 	@echo "Wrote build/site/index.html. Its search needs a server: $(PYTHON) -m http.server --directory build/site"
 
 release: .venv/.test-installed

@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from docs.site import reference
+from docs.site import docstrings, links, reference
 from tests.rooms import ROOT
 
 SETTINGS = yaml.safe_load((ROOT / "docs/site/mkdocs.yml").read_text(encoding="utf-8"))
@@ -73,3 +73,31 @@ def test_a_name_that_is_described_elsewhere_is_a_link():
     page = reference.page("tfdml")
     assert "- [`Single`](tfdml.methods.md)\n" in page and "- [`losses`](tfdml.losses.md)\n" in page
     assert "\n::: tfdml.load\n" in page and "::: tfdml.Single" not in page
+
+
+@pytest.mark.parametrize(
+    "link, kept",
+    [
+        ("[records](../records/edms.jsonl)", "records"),
+        ("[all](../records)", "all"),
+        ("[code](../../tfdml/data.py)", "code"),
+        ("[data](../data.md#samplers)", "[data](../data.md#samplers)"),
+        ("[nothing](../records/nothing.jsonl)", "[nothing](../records/nothing.jsonl)"),
+        ("![drawing](effects.svg)", "![drawing](effects.svg)"),
+        ("[other](https://example.org)", "[other](https://example.org)"),
+    ],
+)
+def test_links_to_files_that_are_not_in_the_site_become_text(link, kept):
+    assert links.within(f"See {link}.", "evidence/README.md", {"data.md"}) == f"See {kept}."
+
+
+def test_the_start_page_links_to_pages():
+    text = links.from_root("README.md")
+    assert "](quickstart.md)" in text and "](changelog.md)" in text and "](docs/" not in text
+
+
+def test_arguments_that_share_a_text_are_read_one_by_one():
+    text = "Scales.\n\nArgs:\n    mean, std: numbers\n        of channels.\n    size: a side.\n\nReturns:\n    a, b: c."
+    read = text.replace("mean, std: numbers\n", "mean: numbers\n        of channels.\n    std: numbers\n")
+    assert docstrings.with_single_arguments(text) == read
+    assert docstrings.with_single_arguments("Call arguments:\n    x: y.") == "Call arguments:\n    - `x`: y."

@@ -4,6 +4,8 @@ import re
 
 from griffe import Docstring, ExprSubscript, ExprTuple, Extension, Function, Parameter, ParameterKind, Parameters
 
+from docs.site.docstrings import with_single_arguments
+
 DECLARED = "tfdml.registry.fields.Declared"
 # Marks what was made here; arguments of an `__init__` that only hands on what it receives.
 MADE, HANDED_ON = "tfdml", ["self", "args", "kwargs"]
@@ -24,7 +26,7 @@ class DeclaredArguments(Extension):
             if _class_of(each):
                 each.parent.set_member(each.name, _function_of(each))
         for each in _objects(pkg, "docstring"):
-            each.docstring.value = _with_single_arguments(each.docstring.value)
+            each.docstring.value = with_single_arguments(each.docstring.value)
 
 
 def _objects(parent, which):
@@ -111,21 +113,3 @@ def _function_of(attribute):
     about = f"The values of [`{cls.name}`][{cls.path}] as a function of its tensors, with the same arguments."
     made.docstring = Docstring(about, parent=made)
     return made
-
-
-def _with_single_arguments(text):
-    """Reads `mean, std: numbers` as two arguments with the same text, and arguments of a call as a list."""
-
-    def single(found):
-        return "".join(f"    {name}:{found[2]}" for name in found[1].split(", "))
-
-    def listed(found):
-        return f"    - `{found[1]}`:{found[2]}"
-
-    argument = re.compile(r"^ {4}([\w*]+(?:, [\w*]+)*):(.*\n(?: {6}.*\n|\n(?= {6}))*)", re.MULTILINE)
-    sections = re.split(r"^(?=\S)", text + "\n", flags=re.MULTILINE)
-    ways = {"Args:": single, "Call arguments:": listed}
-    read = [
-        argument.sub(way, section) if (way := ways.get(section.partition("\n")[0])) else section for section in sections
-    ]
-    return "".join(read).removesuffix("\n")

@@ -1,17 +1,14 @@
 """What MkDocs calls while it builds the site: pages that are no files of docs/, and links that leave docs/."""
 
-import posixpath
-import re
 import subprocess
 import sys
 
 from mkdocs.structure.files import File
 from pymdownx.slugs import slugify
 
-from docs.site import reference
+from docs.site import links, reference
 
 ROOT = reference.ROOT
-LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
 
 
 def on_config(config):
@@ -23,31 +20,16 @@ def on_config(config):
 
 def on_files(files, config):
     """Adds the pages that are no files of docs/."""
-    written = {"index.md": _from_root("README.md"), "changelog.md": _from_root("CHANGELOG.md")}
+    written = {"index.md": links.from_root("README.md"), "changelog.md": links.from_root("CHANGELOG.md")}
     for page, text in {**written, "commands.md": _commands(), **reference.pages()}.items():
         files.append(File.generated(config, page, content=text))
     return files
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Leaves the text of links to files of the repository that are not part of the site, such as records.
-
-    A link that leads nowhere stays, and fails the build.
-    """
-
-    def kept(link):
-        target = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.src_uri), link[2]))
-        file = files.get_file_from_path(target)
-        outside = (file is None or file.inclusion.is_excluded()) and (ROOT / "docs" / target).exists()
-        return link[1] if outside else link[0]
-
-    return LINK.sub(kept, markdown)
-
-
-def _from_root(name):
-    """The text of a page in the repository's root, with links as from docs/."""
-    text = (ROOT / name).read_text(encoding="utf-8")
-    return text.replace("](docs/", "](").replace("](CHANGELOG.md", "](changelog.md")
+    """Leaves the text of links to files of the repository that are not part of the site, such as records."""
+    shown = {file.src_uri for file in files if not file.inclusion.is_excluded()}
+    return links.within(markdown, page.file.src_uri, shown)
 
 
 def _commands():
