@@ -1,6 +1,7 @@
 """The pages of the reference, one a package, from the sources alone: neither TensorFlow nor tfdml is imported."""
 
 import ast
+import itertools
 import pathlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -55,9 +56,18 @@ def page(package):
     names = public_names(package)
     linked = {name: page for name in names if (page := _page_elsewhere(package, name))}
     links = [f"- [`{name}`]({pathlib.PurePosixPath(page).name})" for name, page in sorted(linked.items())]
-    described = [f"::: {_path(package, name)}" for name in names if name not in linked and name != "__version__"]
+    here = [name for name in names if name not in linked and name != "__version__"]
+    described = [_section(package, *each) for each in itertools.groupby(here, lambda name: name.rpartition(".")[0])]
     about = ast.get_docstring(_tree(package)) or ""
     return "\n\n".join([f"# {package}", about, *["\n".join(links)] * bool(links), *described]) + "\n"
+
+
+def _section(package, module, names):
+    """What mkdocstrings fills in, below a heading for each module of a package that states no names of its own."""
+    if not module:
+        return "\n\n".join(f"::: {_path(package, name)}" for name in names)
+    below = [f"::: {package}.{name}\n    options:\n      heading_level: 3" for name in names]
+    return "\n\n".join([f"## {package}.{module}", *below])
 
 
 def public_names(package):
