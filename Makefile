@@ -9,8 +9,9 @@
 #   make test-beam    bulk embedding on Apache Beam, which it installs into .venv
 #   make test-keras-next  whether Keras' nightly still has the private names that are used
 #   make lint         style and format, and what a type checker says of the docs' examples
+#   make site         builds the documentation site in build/site; its packages are in .venv-docs, without TensorFlow
 #   make release      builds and checks a release in dist/; RELEASE_ARGS=--tag also tags it
-#   make clean        removes .venv, .venv-gpu and build files; keeps runs/
+#   make clean        removes .venv, .venv-gpu, .venv-docs and build files; keeps runs/
 #
 # Another interpreter: make test PYTHON=/path/to/python3.12
 
@@ -25,9 +26,11 @@ PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
 TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
 # They would install the package tensorflow over tensorflow-cpu.
 BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
+# Those of the extra alone: tfdml's own packages would bring TensorFlow.
+DOCS := $(shell sed -n '/^DOCS = /,/^]/s/^ *\("[^"]*"\),/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-slow test-nightly test-all test-oracles test-gpu test-beam test-keras-next lint release clean
+.PHONY: quickstart test test-slow test-nightly test-all test-oracles test-gpu test-beam test-keras-next lint site release clean
 
 quickstart: .venv/.cpu-installed
 	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
@@ -63,15 +66,20 @@ lint: .venv/.test-installed
 	.venv/bin/ruff format --check
 	.venv/bin/python -m tests.typing.check
 
+# Python finds tfdml and the hooks of the site here; neither is installed. With --quiet nothing would be strict.
+site: .venv-docs/.docs-installed
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --config-file docs/site/mkdocs.yml
+	@echo "Wrote build/site/index.html. Its search needs a server: $(PYTHON) -m http.server --directory build/site"
+
 release: .venv/.test-installed
 	.venv/bin/python .ci/release.py $(RELEASE_ARGS)
 
 clean:
-	rm -rf .venv .venv-gpu build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-gpu .venv-docs build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps are files, so that the second time costs nothing, and are in .venv, so that they disappear with it.
-.venv/.made .venv-gpu/.made:
+.venv/.made .venv-gpu/.made .venv-docs/.made:
 	@$(PYTHON) -c '' || { echo "Error: cannot run '$(PYTHON)'. Install Python 3.11, or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 		|| { echo "Error: needs Python 3.11, 3.12 or 3.13, received $$($(PYTHON) --version 2>&1). Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -103,6 +111,11 @@ clean:
 .venv-gpu/.test-installed: setup.py pyproject.toml | .venv-gpu/.made
 	@echo "Installing tfdml[gpu,test] into .venv-gpu: several GB, some minutes"
 	@.venv-gpu/bin/python -m pip --disable-pip-version-check --quiet install --editable '.[gpu,test]'
+	@touch $@
+
+.venv-docs/.docs-installed: setup.py | .venv-docs/.made
+	@echo "Installing what builds the site into .venv-docs: about 200 MB on disk, a minute"
+	@.venv-docs/bin/python -m pip --disable-pip-version-check --quiet install $(DOCS)
 	@touch $@
 
 .venv/.beam-installed: setup.py pyproject.toml | .venv/.test-installed

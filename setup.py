@@ -206,6 +206,20 @@ BENCH = [
     "optuna~=5.0.0",
 ]
 
+# Builds the documentation site, `make site`. The Makefile installs these without tfdml and its TensorFlow.
+DOCS = [
+    # The theme; it brings MkDocs and the search. 10 may need MkDocs 2, which has no plugins.
+    "mkdocs-material~=9.8",
+    # MkDocs 2 has neither hooks nor plugins.
+    "mkdocs~=1.6",
+    # Writes the reference from docstrings and annotations, which it reads without importing them.
+    "mkdocstrings-python~=2.0",
+    # Breaks the lines of signatures.
+    "ruff~=0.17.5",
+    # The site shows what the commands print for --help.
+    "absl-py",
+]
+
 setup(
     name="tfdml",
     version=VERSION.group(1),
@@ -268,5 +282,6 @@ setup(
         "test": TEST,
         "oracles": ORACLES,
         "bench": BENCH,
+        "docs": DOCS,
     },
 )

@@ -1,0 +1,115 @@
+"""Tells griffe, which reads the reference from sources, what only a running program knows of arguments."""
+
+import re
+
+from griffe import Docstring, ExprSubscript, ExprTuple, Extension, Function, Parameter, ParameterKind, Parameters
+
+from docs.site.docstrings import with_single_arguments
+
+DECLARED = "tfdml.registry.fields.Declared"
+# Marks what was made here; arguments of an `__init__` that only hands on what it receives.
+MADE, HANDED_ON = "tfdml", ["self", "args", "kwargs"]
+NAMED, IN_ORDER = ParameterKind.keyword_only, ParameterKind.positional_or_keyword
+
+
+class DeclaredArguments(Extension):
+    """Gives classes with fields their `__init__`, and the functions of losses their arguments."""
+
+    def on_package(self, *, pkg, **_):
+        """Reads a package after all of it is loaded."""
+        for each in [*_objects(pkg, "is_class")]:
+            if _is_declared(each) and _takes_fields(each):
+                each.set_member(
+                    "__init__", _function("__init__", each, [Parameter("self", kind=IN_ORDER), *_fields(each)])
+                )
+        for each in [*_objects(pkg, "is_attribute")]:
+            if _class_of(each):
+                each.parent.set_member(each.name, _function_of(each))
+        for each in _objects(pkg, "docstring"):
+            each.docstring.value = with_single_arguments(each.docstring.value)
+
+
+def _objects(parent, which):
+    """All modules, classes, functions and attributes below one, of which this is true."""
+    for each in parent.members.values():
+        if each.is_alias:
+            continue
+        if getattr(each, which):
+            yield each
+        if each.is_module or each.is_class:
+            yield from _objects(each, which)
+
+
+def _bases(cls):
+    try:
+        return cls.mro()
+    except ValueError:
+        return []
+
+
+def _is_declared(cls):
+    return any(each.path == DECLARED for each in _bases(cls))
+
+
+def _takes_fields(cls):
+    """Whether every `__init__` of the class and its bases only hands on what it receives, or was made here."""
+    found = [each.members["__init__"] for each in [cls, *_bases(cls)] if "__init__" in each.members]
+    return all(MADE in each.extra or [given.name for given in each.parameters] == HANDED_ON for each in found)
+
+
+def _fields(cls):
+    """The arguments of a class in the order of `Declared`."""
+    found = {}
+    for each in [*reversed(_bases(cls)), cls]:
+        if _is_declared(each):
+            own = {field.name: field for field in _own_fields(each)}
+            every = {**found, **own}
+            last = {name: every[name] for name in {**own, **every} if every[name].kind is NAMED}
+            found = {**{name: field for name, field in every.items() if name not in last}, **last}
+    return found.values()
+
+
+def _own_fields(cls):
+    kind = IN_ORDER
+    for member in cls.members.values():
+        if not member.is_attribute or member.annotation is None or "instance-attribute" not in member.labels:
+            continue
+        if str(member.annotation).endswith("KW_ONLY"):
+            kind = NAMED
+        else:
+            yield Parameter(member.name, annotation=_plain(member.annotation), kind=kind, default=member.value)
+
+
+def _plain(annotation):
+    """The type alone: the docstring says in words what `Annotated` adds."""
+    annotated = isinstance(annotation, ExprSubscript) and str(annotation.left) == "Annotated"
+    return annotation.slice.elements[0] if annotated and isinstance(annotation.slice, ExprTuple) else annotation
+
+
+def _function(name, parent, parameters):
+    made = Function(name, parent=parent, parameters=Parameters(*parameters))
+    made.extra[MADE] = {}
+    return made
+
+
+def _class_of(attribute):
+    """The class of `name = function_of(Class, "name")`; None for other attributes."""
+    called = re.match(r"function_of\((\w+), ", str(attribute.value or ""))
+    return attribute.parent.members[called[1]] if called else None
+
+
+def _function_of(attribute):
+    """The function of a loss, with its arguments as `tfdml.losses.loss_function` puts them together."""
+    cls = _class_of(attribute)
+    call = next(each.members["call"] for each in [cls, *_bases(cls)] if "call" in each.members)
+    _, *tensors = call.parameters
+    kind = NAMED if "queries" in [each.name for each in tensors] else IN_ORDER
+    own = [
+        Parameter(each.name, annotation=each.annotation, kind=kind, default=each.default)
+        for each in _fields(cls)
+        if each.kind is not NAMED
+    ]
+    made = _function(attribute.name, attribute.parent, [*tensors, *own])
+    about = f"The values of [`{cls.name}`][{cls.path}] as a function of its tensors, with the same arguments."
+    made.docstring = Docstring(about, parent=made)
+    return made

@@ -1,0 +1,49 @@
+"""What MkDocs calls while it builds the site: pages that are no files of docs/, and links that leave docs/."""
+
+import subprocess
+import sys
+
+from mkdocs.structure.files import File
+from pymdownx.slugs import slugify
+
+from docs.site import links, reference
+
+ROOT = reference.ROOT
+
+
+def on_config(config):
+    """Adds pages to the navigation; headings get the anchors that GitHub gives them."""
+    config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
+    config.nav.append({"Reference": [{"Commands": "commands.md"}, *reference.navigation()]})
+    return config
+
+
+def on_files(files, config):
+    """Adds the pages that are no files of docs/."""
+    written = {"index.md": links.from_root("README.md"), "changelog.md": links.from_root("CHANGELOG.md")}
+    for page, text in {**written, "commands.md": _commands(), **reference.pages()}.items():
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    """Leaves the text of links to files of the repository that are not part of the site, such as records."""
+    shown = {file.src_uri for file in files if not file.inclusion.is_excluded()}
+    return links.within(markdown, page.file.src_uri, shown)
+
+
+def _commands():
+    """The page of all commands: what each prints for `--help`, which needs no TensorFlow."""
+    sections = [f"## {command}\n\n```text\n{_help(command)}\n```" for command in _command_names()]
+    return "\n\n".join(["# Commands", "Every command with its flags, as `--help` prints them.", *sections]) + "\n"
+
+
+def _command_names():
+    files = [*sorted(ROOT.glob("tfdml/*.py")), *sorted(ROOT.glob("pipelines/*.py"))]
+    has_main = [file for file in files if '__name__ == "__main__"' in file.read_text(encoding="utf-8")]
+    return [f"{file.parent.name}.{file.stem}" for file in has_main if file.stem != "__main__"]
+
+
+def _help(command):
+    given = [sys.executable, "-m", command, "--help"]
+    return subprocess.run(given, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,0 +1,32 @@
+"""Links that leave docs/."""
+
+import pathlib
+import posixpath
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+
+
+def from_root(name):
+    """Returns the text of a page in the repository's root, with links as from docs/."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return text.replace("](docs/", "](").replace("](CHANGELOG.md", "](changelog.md")
+
+
+def within(markdown, page, shown):
+    """Returns a page's text without its links to files of the repository that the site does not show.
+
+    A link that leads nowhere stays, and fails the build.
+
+    Args:
+        markdown: text of the page.
+        page: its file, relative to docs/.
+        shown: files of the site, relative to docs/.
+    """
+
+    def kept(link):
+        target = posixpath.normpath(posixpath.join(posixpath.dirname(page), link[2]))
+        return link[1] if target not in shown and (ROOT / "docs" / target).exists() else link[0]
+
+    return LINK.sub(kept, markdown)

@@ -1,0 +1,103 @@
+"""The site has every page of the docs, and its reference every public name. What builds it is not needed here."""
+
+import importlib
+import re
+
+import pytest
+import yaml
+
+from docs.site import docstrings, links, reference
+from tests.rooms import ROOT
+
+SETTINGS = yaml.safe_load((ROOT / "docs/site/mkdocs.yml").read_text(encoding="utf-8"))
+# Pages that are no files in docs/: the README, the changelog.
+FROM_ROOT = {"index.md", "changelog.md"}
+# Their names are for the rest of tfdml alone.
+INTERNAL = {"tfdml.backbones.weights", "tfdml.reporting.page"}
+DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)
+
+
+def leaves(navigation):
+    for entry in navigation:
+        for below in entry.values():
+            yield from leaves(below) if isinstance(below, list) else [below]
+
+
+def described():
+    """Full name of all that the reference describes to its object."""
+    return {name: found(name) for page in reference.pages().values() for name in DESCRIBED.findall(page)}
+
+
+def found(name):
+    """The object of a full name: of a module, or in one."""
+    module, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(module), last)
+
+
+def test_every_page_is_in_the_navigation_once():
+    docs = ROOT / "docs"
+    pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
+    listed = list(leaves(SETTINGS["nav"]))
+    assert sorted(listed) == sorted(pages | FROM_ROOT)
+
+
+@pytest.mark.parametrize("package", reference.PACKAGES)
+def test_the_sources_state_the_public_names(package):
+    module = importlib.import_module(package)
+    names = reference.public_names(package)
+    assert names and len(names) == len(set(names))
+    if hasattr(module, "__all__"):
+        assert sorted(names) == sorted(module.__all__)
+
+
+def test_every_public_name_is_in_the_reference():
+    objects = list(described().values())
+    modules = [importlib.import_module(package) for package in reference.PACKAGES]
+    missing = [
+        f"{module.__name__}.{name}"
+        for module in modules
+        for name in getattr(module, "__all__", ())
+        if name != "__version__" and not any(getattr(module, name) is one for one in [*objects, *modules])
+    ]
+    assert missing == []
+
+
+def test_every_package_with_public_names_has_a_page():
+    files = [path for top in ("tfdml", "pipelines") for path in ROOT.joinpath(top).rglob("__init__.py")]
+    packages = {".".join(path.relative_to(ROOT).parent.parts) for path in files if "\n__all__ = " in path.read_text()}
+    assert packages - INTERNAL <= set(reference.PACKAGES)
+    assert [page for each in reference.navigation() for page in each.values()] == list(reference.pages())
+
+
+def test_a_name_that_is_described_elsewhere_is_a_link():
+    page = reference.page("tfdml")
+    assert "- [`Single`](tfdml.methods.md)\n" in page and "- [`losses`](tfdml.losses.md)\n" in page
+    assert "\n::: tfdml.load\n" in page and "::: tfdml.Single" not in page
+
+
+@pytest.mark.parametrize(
+    "link, kept",
+    [
+        ("[records](../records/edms.jsonl)", "records"),
+        ("[all](../records)", "all"),
+        ("[code](../../tfdml/data.py)", "code"),
+        ("[data](../data.md#samplers)", "[data](../data.md#samplers)"),
+        ("[nothing](../records/nothing.jsonl)", "[nothing](../records/nothing.jsonl)"),
+        ("![drawing](effects.svg)", "![drawing](effects.svg)"),
+        ("[other](https://example.org)", "[other](https://example.org)"),
+    ],
+)
+def test_links_to_files_that_are_not_in_the_site_become_text(link, kept):
+    assert links.within(f"See {link}.", "evidence/README.md", {"data.md"}) == f"See {kept}."
+
+
+def test_the_start_page_links_to_pages():
+    text = links.from_root("README.md")
+    assert "](quickstart.md)" in text and "](changelog.md)" in text and "](docs/" not in text
+
+
+def test_arguments_that_share_a_text_are_read_one_by_one():
+    text = "Scales.\n\nArgs:\n    mean, std: numbers\n        of channels.\n    size: a side.\n\nReturns:\n    a, b: c."
+    read = text.replace("mean, std: numbers\n", "mean: numbers\n        of channels.\n    std: numbers\n")
+    assert docstrings.with_single_arguments(text) == read
+    assert docstrings.with_single_arguments("Call arguments:\n    x: y.") == "Call arguments:\n    - `x`: y."
