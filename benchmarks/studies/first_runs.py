@@ -3,7 +3,7 @@
 Trains on each folder with that command and seed 0, as a first run is, with the flags that follow `--`, such as
 `-- --initial_weights=mobilenet.weights.h5`, and keeps the results in --records. A complete run is not trained again.
 Prints a Markdown table of all that are recorded: Recall@1 of the pretrained features, of the embedding before training
-and of the best model, on test classes, in percent, and the difference of the first and the last with its 95% interval.
+and of the best model, on test classes, in percent, and the last minus the first with its 95% interval.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from tfdml.run.study.cells import Difference
 from tfdml.run.study.records import keep, read
 from tfdml.run.study.runs import train
 
-HEADS = ["folder", "photos to search", "features", "before training", "best", "best - features", "the best", "minutes"]
+HEADS = ["folder", "test photos", "features", "before training", "best", "best - features", "the best"]
 METRIC = "recall_at_1"
 
 
@@ -31,7 +31,6 @@ def row(name, result):
         *(f"{100 * score:.1f}" for score in scores),
         Difference(gain["difference"], *gain["interval"]).text(),
         "before training" if best["step"] == 0 else where,
-        f"{result['seconds'] / 60:.0f}",
     ]
 
 
