@@ -160,8 +160,9 @@ def test_an_index_of_the_folder_takes_other_images_later(embedded, images, photo
     blocks = list(EmbeddingShards(out / "embeddings").blocks())
     for one, other in zip(EmbeddingShards(embedded).blocks(), blocks[:-1], strict=True):
         np.testing.assert_array_equal(one.embeddings, other.embeddings)
-    ids, paths, _ = IndexFolder(out).read_images(IndexFolder(out).manifest())
-    assert ids.tolist()[-2:] == [COUNT - 1, COUNT] and paths[-2:] == [images.paths[-1], str(tmp_path / "new.png")]
+    rows = IndexFolder(out).read_rows(IndexFolder(out).manifest())
+    assert rows.ids.tolist()[-2:] == [COUNT - 1, COUNT] and rows.paths[-1] == str(tmp_path / "new.png")
+    assert rows.paths[-2] == images.paths[-1]
 
 
 def test_other_folders_are_refused(photos, images, embedded, tmp_path, monkeypatch):

@@ -43,6 +43,7 @@ FITTING = {
     "per_class": 2,
     "pool_size": 3,
     "preset": "preset",
+    "rate": 0.01,
     "sampled": 3,
     "scale": 8.0,
     "size": 8,
@@ -72,6 +73,8 @@ MAY_BE_NEGATIVE = {
     ("loss", "ranked_list", "positive_temperature"),
     ("loss", "ranked_list_simpler", "final_negative_temperature"),
     ("loss", "ranked_list_simpler", "negative_temperature"),
+    ("loss", "threshold_consistent_margin", "negative_margin"),
+    ("loss", "threshold_consistent_margin", "positive_margin"),
 }
 # These take any object that Keras can make something of.
 OF_KERAS = {"initializer", "regularizer"}
