@@ -72,11 +72,11 @@ class Index:
     def add(
         self,
         images: Any = None,
-        labels: Sequence[Any] | None = None,
+        labels: Sequence[Any] | np.ndarray | None = None,
         attributes: Mapping[str, Any] | None = None,
         *,
         paths: Sequence[FilePath] | None = None,
-        ids: Sequence[int] | None = None,
+        ids: Sequence[int] | np.ndarray | None = None,
         vectors: Embeddings | None = None,
     ) -> np.ndarray:
         """Adds images; one whose path the index has takes the place of the earlier one.
