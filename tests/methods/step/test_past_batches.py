@@ -91,7 +91,7 @@ def test_a_gallery_of_the_batch_alone_changes_nothing(pair_loss_spec, make_batch
 
 
 # Their values depend on the whole batch; loops in their own tests compare what is in one.
-OF_THE_BATCH = ("Histogram", "Margin")
+OF_THE_BATCH = ("Histogram", "Margin", "ThresholdConsistentMargin")
 
 
 @pytest.mark.slow
