@@ -18,7 +18,7 @@ from benchmarks.pages.recorded import Recorded
 from benchmarks.pages.svg import ticks
 from benchmarks.pages.template import filled, matching
 
-BY_HAND = {"edms_first_trials.md", "ensembles.md", "searches.md"}
+BY_HAND = {"edms_first_trials.md", "ensembles.md", "first_embedding.md", "searches.md"}
 
 
 class Study:
