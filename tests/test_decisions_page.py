@@ -18,7 +18,7 @@ COMMANDS = [line for line in PAGE.splitlines() if line.startswith("python -m ")]
 
 @pytest.fixture
 def files(tmp_path):
-    """What the commands name."""
+    """The files that the commands name."""
     embeddings, labels = example(0, rows=400, classes=60, spread=0.4)
     is_gallery = (np.arange(len(labels)) % 2 == 0) & (labels % 3 > 0)
     names = [f"{row}.jpg" for row in range(len(labels))]

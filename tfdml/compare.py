@@ -18,7 +18,7 @@ tfdml_flags.define_debug()
 flags.DEFINE_list("metrics", [], "Metrics, such as recall_at_1,map; empty: the protocol's that are means over queries.")
 flags.DEFINE_enum("bootstrap", "queries", ["queries", "classes"], "What the bootstrap draws.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
-flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
+tfdml_flags.define_import_modules()
 flags.DEFINE_integer("samples", 2000, "Number of bootstrap resamples.", lower_bound=100)
 flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 

@@ -18,7 +18,7 @@ flags.DEFINE_string("out", "", "Folder for the ensemble; must be empty or not ex
 flags.DEFINE_list("weights", [], "Weight of each member in the similarity, above 0; empty: 1 for all.")
 flags.DEFINE_bool("fit_weights", False, "Fit the weights on the validation split that all members have held out.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset; empty: the runs' own.")
-flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
+tfdml_flags.define_import_modules()
 tfdml_flags.define_debug()
 
 

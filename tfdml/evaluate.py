@@ -23,7 +23,7 @@ flags.DEFINE_string("model", "", "Instead of a run: .keras file or SavedModel, t
 flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file, or folder of tfdml.embed.")
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
 flags.DEFINE_string("pairs", "", "Pairs to verify instead, of images in --data_dir: a,b,same.csv, or LFW's pairs.txt.")
-flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
+tfdml_flags.define_import_modules()
 flags.DEFINE_bool("per_class", False, "Also print the means over the queries of each class.")
 flags.DEFINE_string("per_query", "", "CSV file to write the values of each query to; empty: none.")
 flags.DEFINE_enum(

@@ -31,7 +31,7 @@ LITE = ("none", "float32", "float16", "int8")
 flags.DEFINE_enum("lite", "none", LITE, "Weights of another file, model.tflite, for LiteRT; it takes resized pixels.")
 flags.DEFINE_bool("onnx", False, "Also write model.onnx, for ONNX Runtime; it takes resized pixels.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset, which --dims may need; empty: the run's own.")
-flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
+tfdml_flags.define_import_modules()
 flags.DEFINE_bool("whiten", False, "With --dims: project to principal components in any case, all of variance 1.")
 
 

@@ -17,7 +17,7 @@ flags.DEFINE_string(
     "run_dirs", "", "In place of --run_dir: folders of runs to compare, A,B,C, or of several of each, A0,A1:B0,B1."
 )
 flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
-flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
+tfdml_flags.define_import_modules()
 flags.DEFINE_string("out", "", "HTML file to write; empty: index.html, or comparison.html, in report/ of the run.")
 tfdml_flags.define_debug()
 flags.DEFINE_list("only", [], "Pictures to draw, such as learners, or page; empty: the page with all that the run has.")

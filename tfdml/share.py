@@ -15,7 +15,7 @@ tfdml_flags.define_debug()
 flags.DEFINE_string("out", "", "Folder for the preset; must be empty or not exist.")
 flags.DEFINE_string("licence", "", "The model's licence as hubs name it, such as apache-2.0; empty: the card has none.")
 flags.DEFINE_string("upload", "", "Upload it, too: hf://owner/name or kaggle://owner/model/keras/variation.")
-flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
+tfdml_flags.define_import_modules()
 
 
 def main():

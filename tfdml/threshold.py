@@ -19,7 +19,7 @@ flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; emp
 flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file, or folder of tfdml.embed.")
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
 flags.DEFINE_string("protocol", "", "With --embeddings: protocol spec; empty: self_retrieval, or query_gallery.")
-flags.DEFINE_list("import_modules", [], "Your own modules to import; those of a run are only if they are named here.")
+tfdml_flags.define_import_modules()
 flags.DEFINE_integer("samples", 2000, "Number of bootstrap resamples.", lower_bound=100)
 flags.DEFINE_integer("seed", 0, "Seed of the bootstrap.", lower_bound=0)
 

@@ -58,7 +58,7 @@ class Blocks:
         }
 
     def _setup(self, given):
-        """What all rows share, and what validation chose among."""
+        """A table of the flags that most rows share, of seeds and settings, and the command."""
         source, rows = self._recorded.source, self._recorded.rows
         records = {name: self._recorded.records(name) for name in rows}
         flags = {name: _flags(found[0]) for name, found in records.items()}
@@ -100,7 +100,7 @@ class Blocks:
         return markdown(["", *(heads[place] for place in filled)], told)
 
     def _settings(self, given):
-        """What validation chose for each row among its settings, what it reached there, and what the worst one did."""
+        """A table of the setting that validation chose for each row, with Recall@1 of it and of the worst one."""
         rows = []
         for name, tried in self._recorded.search.tried.items():
             values = [f"{100 * value:.1f}" for _, value in tried]

@@ -9,7 +9,7 @@ from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.cells import text_of
 from tfdml.run.study.measured import FILE, interval
 from tfdml.run.study.records import PLACES, read
-from tfdml.run.study.runs import resolved, run_name
+from tfdml.run.study.runs import resolved, runs_of
 from tfdml.run.study.searches import SEED, Search, reached, trials_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +36,11 @@ class Recorded:
     @property
     def rows(self):
         """Names of the rows that the records have with every seed."""
-        return [name for name in self._flags if all(self._name(name, seed) in self._records for seed in self.seeds)]
+        return [
+            name
+            for name, flags in self._flags.items()
+            if all(_name(flags, seed) in self._records for seed in self.seeds)
+        ]
 
     @property
     def seeds(self):
@@ -76,8 +80,8 @@ class Recorded:
         return path
 
     def _search(self, flags):
-        searched = {self.study.follow.get(name, name): [] for name in flags}
-        searched = {name: [*self.study.flags(name), *self.source.flags] for name in searched}
+        names = dict.fromkeys(self.study.follow.get(name, name) for name in flags)
+        searched = {name: [*self.study.flags(name), *self.source.flags] for name in names}
         tried = {name: [] for name in searched}
         for name, setting, trial in trials_of(searched, self.study.settings, self.study.searching):
             result = self._record(trial, SEED)["result"]
@@ -87,12 +91,9 @@ class Recorded:
     def _setting(self, name):
         return self.search.setting(self.study.follow.get(name, name)) if self.search else []
 
-    def _name(self, name, seed):
-        return f"{run_name(self._flags[name])}-seed{seed}"
-
     def _record(self, flags, seed):
         """The record of a run; one whose flagfile has changed since is refused."""
-        name = f"{run_name(flags)}-seed{seed}"
+        name = _name(flags, seed)
         if name not in self._checked:
             if name not in self._records:
                 raise ValueError(f"docs/records/{self.source.records}.jsonl has no run {name}.")
@@ -102,3 +103,9 @@ class Recorded:
                     raise ValueError(f"The record of {name} is of a run with {flag}, which its row no longer has.")
             self._checked[name] = self._records[name]
         return self._checked[name]
+
+
+def _name(flags, seed):
+    """The name of a run, that of its folder."""
+    (run,) = runs_of(flags, [seed], "")
+    return run.path.name

@@ -7,7 +7,6 @@ A marker is `{verb: arguments}`:
   `{so better: ...}` nothing: it checks what words say.
 - `{recall: A}`, `{spread: A}` and `{before: A}` give Recall@1: the mean, with its deviation, and before training.
 - `{value: HEAD; A}` gives the mean of another column, `{range: HEAD; A; B}` the smallest and the largest of some rows.
-
 - `{tried: A; FLAG}` gives what the best setting with a part of a flag reached on validation classes.
 
 Names of rows may have `*`. A marker that is a paragraph of its own is a block, see `blocks`.

@@ -1,4 +1,4 @@
-"""What `python -m tfdml.train --data_dir=photos` reaches: `python -m benchmarks.studies.first_runs cars=data/cars`.
+"""Results of `python -m tfdml.train --data_dir=photos`: `python -m benchmarks.studies.first_runs cars=data/cars`.
 
 Trains on each folder with that command and seed 0, as a first run is, with the flags that follow `--`, such as
 `-- --initial_weights=mobilenet.weights.h5`, and keeps the results in --records. A complete run is not trained again.

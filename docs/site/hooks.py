@@ -1,4 +1,4 @@
-"""What MkDocs calls while it builds the site: pages that are no files of docs/, and links that leave docs/."""
+"""Hooks of MkDocs while it builds the site: pages that are no files of docs/, and links that leave docs/."""
 
 import subprocess
 import sys

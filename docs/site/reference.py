@@ -63,7 +63,7 @@ def page(package):
 
 
 def _section(package, module, names):
-    """What mkdocstrings fills in, below a heading for each module of a package that states no names of its own."""
+    """Directives for mkdocstrings, below a heading for each module of a package that states no names of its own."""
     if not module:
         return "\n\n".join(f"::: {_path(package, name)}" for name in names)
     below = [f"::: {package}.{name}\n    options:\n      heading_level: 3" for name in names]

@@ -1,4 +1,6 @@
-"""Training begins with principal components of the features."""
+"""Training begins with principal components or discriminants of the features."""
+
+from functools import partial
 
 import keras
 import numpy as np
@@ -58,8 +60,8 @@ def test_one_embedding(images, kind):
     np.testing.assert_allclose(cosines(found), cosines(expected), atol=1e-4)
 
 
-def discriminants(features, places):
-    return (features - features.mean(axis=0)) @ linear_discriminants(features, LABELS, WIDTH)[:, places]
+def discriminants(features, places, labels=LABELS):
+    return (features - features.mean(axis=0)) @ linear_discriminants(features, labels, WIDTH)[:, places]
 
 
 def test_discriminants(images):
@@ -67,29 +69,6 @@ def test_discriminants(images):
     found = begun(model, images, "lda")
     features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
     np.testing.assert_allclose(cosines(found), cosines(discriminants(features, np.arange(5))), atol=1e-4)
-
-
-def test_learners_share_discriminants_out(images):
-    model = tfdml.DivideAndConquer(backbone(), embedding_size=8, learners=2)
-    begun(model, images, "lda")
-    learners = model(images, merged=False).numpy()
-    features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
-    for k in range(2):
-        expected = discriminants(features, np.arange(k, 8, 2))
-        np.testing.assert_allclose(cosines(learners[:, k]), cosines(expected), atol=1e-4)
-
-
-def test_an_image_of_several_learners_has_its_class(images):
-    model = tfdml.AttentionEnsemble(backbone(), embedding_size=8, learners=2, branch="stage1", attention_depth=1)
-    begun(model, images, "lda")
-    features = model.learner_features(images)
-    seen = model.seconds[0](tf.reshape(features, (-1, *features.shape[2:]))).numpy().mean(axis=(1, 2))
-    kernel = linear_discriminants(seen, LABELS.repeat(2), 4)
-    rows = unit_length((seen - seen.mean(axis=0)) @ kernel).reshape(ROWS, 2, 4)
-    found = model(images, merged=False).numpy()
-    np.testing.assert_allclose(
-        np.einsum("ikd,jkd->ijk", found, found), np.einsum("ikd,jkd->ijk", rows, rows), atol=1e-4
-    )
 
 
 def test_weights_are_as_large_as_before(images):
@@ -101,19 +80,22 @@ def test_weights_are_as_large_as_before(images):
 
 
 @pytest.mark.parametrize(
-    "method, of",
-    [(tfdml.MultiHead, None), (tfdml.DivideAndConquer, np.arange(8))],
-    ids=["a layer each", "slices of one"],
+    "method, kind, expected",
+    [
+        (tfdml.MultiHead, "pca_whitened", partial(components, whiten=True)),
+        (tfdml.DivideAndConquer, "pca_whitened", partial(components, whiten=True, of=np.arange(8))),
+        (tfdml.DivideAndConquer, "lda", discriminants),
+    ],
+    ids=["a layer each", "slices of one", "discriminants"],
 )
-def test_learners_share_the_components_out(images, method, of):
-    """The first learner has the first, third, ... component, and all together have all."""
+def test_learners_share_the_directions_out(images, method, kind, expected):
+    """The first learner has the first, third, ... direction, and all together have all."""
     model = method(backbone(), embedding_size=8, learners=2)
-    begun(model, images, "pca_whitened")
+    begun(model, images, kind)
     learners = model(images, merged=False).numpy()
     features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
     for k in range(2):
-        expected = components(features, np.arange(k, 8, 2), whiten=True, of=of)
-        np.testing.assert_allclose(cosines(learners[:, k]), cosines(expected), atol=1e-4)
+        np.testing.assert_allclose(cosines(learners[:, k]), cosines(expected(features, np.arange(k, 8, 2))), atol=1e-4)
 
 
 def test_each_level_has_its_own(images):
@@ -125,12 +107,20 @@ def test_each_level_has_its_own(images):
         np.testing.assert_allclose(cosines(learners[:, k]), cosines(expected), atol=1e-4)
 
 
-def test_a_layer_that_learners_share_sees_the_features_of_all(images):
+@pytest.mark.parametrize(
+    "kind, expected",
+    [
+        ("pca_whitened", partial(components, whiten=True)),
+        # An image has its class with each learner.
+        ("lda", partial(discriminants, labels=LABELS.repeat(2))),
+    ],
+)
+def test_a_layer_that_learners_share_sees_the_features_of_all(images, kind, expected):
     model = tfdml.AttentionEnsemble(backbone(), embedding_size=8, learners=2, branch="stage1", attention_depth=1)
-    begun(model, images, "pca_whitened")
+    begun(model, images, kind)
     features = model.learner_features(images)
     seen = model.seconds[0](tf.reshape(features, (-1, *features.shape[2:]))).numpy().mean(axis=(1, 2))
-    rows = unit_length(components(seen, np.arange(4), whiten=True)).reshape(ROWS, 2, 4)
+    rows = unit_length(expected(seen, np.arange(4))).reshape(ROWS, 2, 4)
     np.testing.assert_allclose(
         np.einsum("ikd,jkd->ijk", *[model(images, merged=False).numpy()] * 2),
         np.einsum("ikd,jkd->ijk", rows, rows),

@@ -78,6 +78,11 @@ def define_which():
     flags.DEFINE_enum("which", "best", ["best", "final"], "Which model of the run to use.")
 
 
+def define_import_modules():
+    text = "Your own modules to import; those of a run are only if they are named here."
+    flags.DEFINE_list("import_modules", [], text)
+
+
 def define_debug():
     flags.DEFINE_bool("debug", False, "Show the traceback of an error.")
 

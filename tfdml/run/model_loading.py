@@ -55,3 +55,8 @@ def load(
         raise ValueError(f"Expected a model of tfdml.methods, but {file} contains a {type(loaded).__name__}.")
     loaded.preprocessing = preprocessing or loaded.preprocessing
     return ImageEmbedder(loaded, source=file)
+
+
+def is_loadable(path: FilePath) -> bool:
+    """Whether `load` is for a path, by what it looks like: a file, or the folder of a run."""
+    return Path(path).is_file() or RunDirectory(path).has_flags

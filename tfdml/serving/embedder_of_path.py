@@ -1,8 +1,6 @@
 """Loads a model that embeds images, of whatever kind its path is."""
 
-from pathlib import Path
-
-from tfdml.run.model_loading import load
+from tfdml.run.model_loading import is_loadable, load
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.presets.preset import from_preset, is_preset
 
@@ -15,7 +13,7 @@ def embedder_of(model):
     """
     if is_preset(model):
         return from_preset(model)
-    if Path(model).is_file() or (Path(model) / "flags.txt").is_file():
+    if is_loadable(model):
         return load(model)
     try:
         return ExportedModel(model)

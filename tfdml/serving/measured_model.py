@@ -1,4 +1,4 @@
-"""What `python -m tfdml.evaluate` measures of a run, or of a model."""
+"""Sources of what `python -m tfdml.evaluate` measures: a run, or a model."""
 
 from tfdml import registry
 from tfdml.run.experiment.evaluated_embeddings import of_model, of_run

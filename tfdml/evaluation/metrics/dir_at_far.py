@@ -1,6 +1,5 @@
 """DIR@FAR: open-set identification."""
 
-import math
 from typing import Annotated
 
 import numpy as np
@@ -8,6 +7,7 @@ from absl import logging
 
 from tfdml.evaluation.metrics.pair_metric import PairMetric
 from tfdml.evaluation.verification.best_matches import best_matches
+from tfdml.evaluation.verification.pair_counts import least_count
 from tfdml.registry.arguments import number
 from tfdml.registry.parts import register
 
@@ -36,7 +36,7 @@ class DirAtFar(PairMetric):
 
     def value_of_pairs(self, pairs):
         own, others = best_matches(pairs)
-        known, needed = own > 0, math.ceil(1 / self.rate - 1e-6)
+        known, needed = own > 0, least_count(self.rate)
         strangers = np.sort(others[~known])[::-1]
         if len(strangers) < needed or not known.any():
             logging.warning(

@@ -1,9 +1,9 @@
 """TAR@FAR."""
 
-import math
 from typing import Annotated
 
 from tfdml.evaluation.metrics.pair_metric import PairMetric
+from tfdml.evaluation.verification.pair_counts import least_count
 from tfdml.registry.arguments import number
 from tfdml.registry.parts import register
 
@@ -27,8 +27,7 @@ class TarAtFar(PairMetric):
 
     @property
     def negatives_needed(self) -> int:
-        # But for rounding: 1 / 0.1 of a float is 10.
-        return math.ceil(1 / self.rate - 1e-6)
+        return least_count(self.rate)
 
     def value(self, counts):
         return float(counts.rates[1][len(counts.scores) - counts.place_at(self.rate)])

@@ -1,9 +1,8 @@
 """Fits a threshold of similarity on pairs."""
 
-import math
-
 import numpy as np
 
+from tfdml.evaluation.verification.pair_counts import least_count
 from tfdml.evaluation.verification.pair_intervals import pair_intervals
 
 
@@ -43,7 +42,7 @@ def fit_threshold(pairs, *, far=None, precision=None, samples=2000, seed=0):
 
 def _check(counts, far, precision):
     positives, negatives = counts.totals
-    needed = math.ceil(1 / far - 1e-6) if far else 1
+    needed = least_count(far) if far else 1
     if not positives or negatives < needed:
         rate = f"A false accept rate of {far}" if far else f"A precision of {precision}"
         raise ValueError(

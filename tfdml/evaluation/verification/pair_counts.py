@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from typing import Self
 
 import numpy as np
@@ -64,3 +65,9 @@ class PairCounts:
         if place == len(self.scores):
             return float(np.nextafter(self.scores[-1], np.inf))
         return float(self.scores[[max(place - 1, 0), place]].mean())
+
+
+def least_count(rate: float) -> int:
+    """Returns how many there have to be, so that one of them is no more than a rate."""
+    # But for rounding: 1 / 0.1 of a float is 10.
+    return math.ceil(1 / rate - 1e-6)

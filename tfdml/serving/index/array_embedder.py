@@ -37,7 +37,7 @@ class ArrayEmbedder:
 
     @property
     def digest(self) -> str:
-        """What takes the place of the hash of a SavedModel: of a Keras model a hash of its weights."""
+        """Stands for the hash of a SavedModel: of a Keras model a hash of its weights."""
         if not isinstance(self._embed, keras.Model):
             return FUNCTION
         found = hashlib.sha256()

@@ -88,7 +88,7 @@ def _present(folder, rows, compact):
     there = {rows.paths[row] for row in np.flatnonzero(~rows.deleted)}
     if not compact:
         return there
-    return there | EmbeddingShards(folder.embeddings).paths(without=set(rows.ids[rows.deleted].tolist()))
+    return there | EmbeddingShards(folder.embeddings).paths(without=rows.deleted_ids)
 
 
 def _delete(folder, rows, names, present, compact):

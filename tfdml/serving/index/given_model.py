@@ -1,13 +1,12 @@
 """Models as users have them, for an index."""
 
 import os
-from pathlib import Path
 
 import keras
 
 from pipelines.preprocessor import Preprocessor
 from tfdml.run.image_embedder import ImageEmbedder
-from tfdml.run.model_loading import load
+from tfdml.run.model_loading import is_loadable, load
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model import export
 from tfdml.serving.index.array_embedder import ArrayEmbedder
@@ -24,7 +23,7 @@ def model_of(model, folder=None):
     if model is None or isinstance(model, ExportedModel | ArrayEmbedder):
         return model
     if isinstance(model, str | os.PathLike):
-        if not (Path(model).is_file() or (Path(model) / "flags.txt").is_file()):
+        if not is_loadable(model):
             return ExportedModel(model)
         model = load(model)
     if isinstance(model, ImageEmbedder):

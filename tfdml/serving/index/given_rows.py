@@ -1,4 +1,4 @@
-"""What users give with the images that they add to an index."""
+"""Checks labels, paths, ids and attributes of images that users add to an index."""
 
 import dataclasses
 import os
@@ -45,7 +45,7 @@ def new_ids(ids):
 
 @dataclasses.dataclass(frozen=True)
 class RowsGiven:
-    """What is known of N images that are added.
+    """Labels, paths, ids and attributes of N images that are added.
 
     Args:
         labels: list of N texts or None.

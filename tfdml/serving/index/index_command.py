@@ -1,4 +1,4 @@
-"""What `python -m tfdml.index` does with its flags, and what it prints."""
+"""The work of `python -m tfdml.index`, and the lines that it prints."""
 
 from tfdml.console import command
 from tfdml.files.embedding_shards import EmbeddingShards

@@ -36,6 +36,11 @@ class IndexRows:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def deleted_ids(self) -> set[int]:
+        """The ids of the rows that are deleted."""
+        return set(self.ids[self.deleted].tolist())
+
     @functools.cached_property
     def kinds(self) -> dict[str, str]:
         """Name of a column to `text`, `number`, `boolean` or `time`."""

@@ -135,8 +135,7 @@ def _check_new(folder, shards, kind, metric, ids):
     used = {id for block in shards.blocks() for id in block.ids.tolist()} & ids
     if not used:
         return
-    rows = folder.read_rows(folder.manifest()) if folder.exists() else None
-    there = used - (set() if rows is None else set(rows.ids[rows.deleted].tolist()))
+    there = used - _deleted_ids(folder)
     if there:
         raise ValueError(f"The index has an image {min(there)} already; delete it first, or leave ids out.")
     build(folder, shards, kind, metric, anew=True)
@@ -184,10 +183,7 @@ def _opened(folder, model, add):
 
 
 def _deleted_ids(folder):
-    if not folder.exists():
-        return set()
-    rows = folder.read_rows(folder.manifest())
-    return set(rows.ids[rows.deleted].tolist())
+    return folder.read_rows(folder.manifest()).deleted_ids if folder.exists() else set()
 
 
 def copy_model(model, target):

@@ -92,7 +92,7 @@ class Searcher:
 
     @property
     def rows(self) -> IndexRows:
-        """What is known of all rows of the index, also of deleted ones."""
+        """The `IndexRows` of the index, also of deleted images."""
         return self._rows
 
     @property
