@@ -24,6 +24,7 @@ flags.DEFINE_list("import_modules", [], "Your own modules to import first, such 
 
 def main():
     from pipelines.datasets.ignoring import list_path, write_list
+    from pipelines.datasets.stored_vectors import refuse_vectors
     from tfdml import registry
 
     settings = flags.FLAGS
@@ -33,6 +34,7 @@ def main():
     out = list_path(settings.out, settings.data_dir)
     registry.import_modules(settings.import_modules)
     dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
+    refuse_vectors(dataset, "A check")
     bad = check(dataset.splits(), settings)
     if not bad:
         print("All images can be read.")

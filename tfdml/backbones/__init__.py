@@ -6,6 +6,7 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.bn_inception import BNInception
 from tfdml.backbones.borrowed import Borrowed
 from tfdml.backbones.googlenet import GoogLeNet
+from tfdml.backbones.identity import Identity
 from tfdml.backbones.keras_applications import KerasApplication
 from tfdml.backbones.keras_cv import keras_cv
 from tfdml.backbones.keras_hub import keras_hub
@@ -17,6 +18,7 @@ __all__ = [
     "Backbone",
     "Borrowed",
     "GoogLeNet",
+    "Identity",
     "KerasApplication",
     "ResNet",
     "Small",

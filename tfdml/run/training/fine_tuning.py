@@ -1,6 +1,6 @@
 """Replaces flags that say `auto`, by whether the backbone is pretrained."""
 
-# With pretrained weights, and without: docs/choosing.md tells how much a higher rate costs.
+# With pretrained weights that train, and without: docs/choosing.md tells how much a higher rate costs.
 OPTIMIZERS = {True: "adam(learning_rate=0.0001)", False: "adam(learning_rate=0.001)"}
 
 
@@ -14,7 +14,7 @@ def without_auto(settings, backbone):
     pretrained = is_pretrained(settings, backbone)
     frozen = "statistics" if pretrained and backbone.has_batch_norm else "none"
     chosen = {
-        "optimizer": OPTIMIZERS[pretrained],
+        "optimizer": OPTIMIZERS[pretrained and bool(backbone.trainable_variables)],
         "freeze_batch_norm": frozen,
         "initial_embedding": "lda" if pretrained else "random",
     }

@@ -2,10 +2,11 @@
 
 import keras
 
-from pipelines.preprocessing import image_size_of
+from pipelines.datasets.stored_vectors import vector_dims
+from pipelines.preprocessing import declared_by, image_size_of
 from tfdml import registry
+from tfdml.backbones import Identity
 from tfdml.console.settings import NetworkSettings
-from tfdml.registry.image_sizes import sides_of
 from tfdml.run.training.batch_pairs import check_pairs
 from tfdml.run.training.fine_tuning import is_pretrained, without_auto
 from tfdml.run.training.initial_backbone import check_takes, initial_backbone
@@ -30,7 +31,8 @@ def build_model(experiment, sampler, *, tell=True):
     with experiment.strategy.scope():
         network = experiment.settings.network
         initial = InitialModel.of(network.initial_model) if network.initial_model else None
-        backbone = initial.new_backbone() if initial else initial_backbone(network, tell)
+        backbone = initial.new_backbone() if initial else initial_backbone(network, tell, vector_dims(train))
+        _check_input(backbone, train, network.backbone_or_origin)
         settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings.network, backbone)
         taken = initial.hand_over(model) if initial else ""
@@ -82,7 +84,19 @@ def _embedding_model(experiment, network, backbone):
     demanded = {name: f"--{name}" for name in arguments if given[name] != "auto"}
     model = registry.create("method", network.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
-    size = image_size_of(backbone, experiment.settings.images.image_size)
-    check_takes(backbone, size, network.backbone_or_origin)
-    model.call_on((1, *sides_of(size), 3))
+    if not isinstance(backbone, Identity):
+        size = image_size_of(backbone, experiment.settings.images.image_size)
+        check_takes(backbone, size, network.backbone_or_origin)
+    model.call_on((1, *model.preprocessing.image_shape))
     return model
+
+
+def _check_input(backbone, train, spec):
+    """Raises a ValueError if a backbone takes images and the dataset has vectors, or other vectors."""
+    dims, own = vector_dims(train), declared_by(backbone).get("vector_dims")
+    if dims != own:
+        takes = f"vectors of {own} dimensions" if own else "images"
+        raise ValueError(
+            f"--backbone={spec} takes {takes}, and the dataset has {f'vectors of {dims}' if dims else 'images'}. Give "
+            f"--backbone={'identity' if dims else 'one of images'}."
+        )
