@@ -136,6 +136,6 @@ def test_models_that_cannot_be_joined_are_one_line(features, head, tmp_path):
 @pytest.mark.slow
 def test_learners_on_features(features, tmp_path):
     """Methods with several learners and losses with proxies work as on images, also on several devices."""
-    more = ["--method=divide_and_conquer(clusters=2)", "--loss=proxy_anchor", "--devices=cpu:2", "--noprojector"]
+    more = ["--method=divide_and_conquer(learners=2)", "--loss=proxy_anchor", "--devices=cpu:2", "--noprojector"]
     told = ok("tfdml.train", *flags(features, tmp_path / "run", *more, "--train_transform=flip"))
     assert "learners" in result(tmp_path / "run") and told

@@ -118,6 +118,13 @@ class OptimizationSettings:
         "Learning rate multipliers by layer group, such as embedding=10,loss=100. A group is backbone, embedding, "
         "loss, or a layer name, in which '*' matches anything. 0 freezes; of several groups the last applies.",
     )
+    layer_decay: float = flag(
+        1.0,
+        "Factor, such as 0.75, of the learning rate from each block of the backbone to the one before it, beside "
+        "--lr_multipliers; 1: all alike.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
     warmup_epochs: float = flag(
         0.0, "Number of first epochs in which the backbone is frozen; 0: none.", lower_bound=0.0
     )

@@ -9,6 +9,7 @@ from keras import ops
 
 from tfdml.functional.checks import at_least_float32, nan_with
 from tfdml.functional.distances import unit_length
+from tfdml.layers.blocks import Block, blocks_of
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.methods.method_arguments import EvaluateArguments
 from tfdml.methods.step.keras_model import KerasModel
@@ -73,6 +74,10 @@ class GlobalBatchModel(KerasModel):
         # A model that was loaded goes on with an empty memory.
         more = {"pieces": self.pieces, "memory": self.past_batches and self.past_batches.spec}
         return config and {**config, **more}
+
+    def blocks(self) -> list[Block]:
+        """The blocks of the backbone, from stem to head, whose learning rates fall with `layer_decay`."""
+        return blocks_of(self.backbones())
 
     def learning_variables(self) -> list[keras.Variable]:
         """The variables that a step changes."""

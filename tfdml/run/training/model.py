@@ -54,7 +54,15 @@ def build_model(experiment, sampler, *, tell=True):
             jit_compile=run.jit_compile,
         )
         optimizer.build(model.trainable_variables)
+    decay = settings.optimization.layer_decay
+    if decay != 1 and tell:
+        print(_told_of_blocks(decay, model.blocks()), flush=True)
     return model, wrapped, length
+
+
+def _told_of_blocks(decay, blocks):
+    rates = [f"{block.name} {decay**power:.3g}" for power, block in enumerate(reversed(blocks), 1)]
+    return f"--layer_decay={decay:g}: {len(blocks)} blocks from head to stem, times the rate: {', '.join(rates)}"
 
 
 def _settings_for(backbone, experiment, tell):

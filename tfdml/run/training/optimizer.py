@@ -11,6 +11,7 @@ from tfdml.registry.loss_hooks import hooks_of
 ARGUMENTS = {
     "lr_multipliers": "lr_multipliers",
     "frozen_steps": "warmup_epochs",
+    "layer_decay": "layer_decay",
     "decay_biases_and_norms": "decay_biases_and_norms",
     "global_clipnorm": "clip_norm",
 }
@@ -98,6 +99,8 @@ def _arguments(settings, given, length):
         batches = given.get("gradient_accumulation_steps") or 1
         updates = settings.warmup_epochs * length.steps_per_epoch / batches
         arguments["frozen_steps"] = {"backbone": max(round(updates), 1)}
+    if settings.layer_decay != 1:
+        arguments["layer_decay"] = settings.layer_decay
     if not settings.decay_biases_and_norms:
         arguments["decay_biases_and_norms"] = False
     if settings.clip_norm:
