@@ -44,6 +44,30 @@ def of_layers(depth=3):
     return keras.Model(inputs, keras.layers.LayerNormalization(name="norm")(tokens), name="layers")
 
 
+class Encoder(keras.layers.Layer):
+    """Many of them and a norm in one layer, as keras-hub's vision transformers are made."""
+
+    def __init__(self, depth, **kwargs):
+        super().__init__(**kwargs)
+        self.parts = [Layer(name=f"part{number}") for number in range(depth)]
+        self.norm = keras.layers.LayerNormalization(name="norm")
+
+    def build(self, shape):
+        for part in (*self.parts, self.norm):
+            part.build(shape)
+
+    def call(self, tokens):
+        for part in self.parts:
+            tokens = part(tokens)
+        return self.norm(tokens)
+
+
+def encoder():
+    images = keras.layers.Input((16, 16, 3))
+    tokens = keras.layers.Reshape((16, 8))(keras.layers.Conv2D(8, 4, strides=4, name="patches")(images))
+    return keras.Model(images, Encoder(3, name="encoder")(tokens), name="of_encoder")
+
+
 def names(network):
     return [block.name for block in blocks_of([network])]
 
@@ -75,6 +99,12 @@ def test_layers_made_of_layers_are_blocks():
     assert names(of_layers()) == ["layer0", "layer1", "layer2"]
 
 
+def test_layers_in_one_layer_are_blocks():
+    found = blocks_of([encoder()])
+    assert [block.name for block in found] == ["part0", "part1", "part2"] or len(found) == 4
+    assert found[0].variables[0].path.startswith("patches") and found[-1].variables[-1].path.endswith("norm/beta")
+
+
 def test_a_network_in_a_network_has_its_own_blocks():
     images = keras.layers.Input((32, 32, 3))
     inner = tfdml.backbones.Small(width=8, stages=3)
@@ -83,7 +113,7 @@ def test_a_network_in_a_network_has_its_own_blocks():
 
 
 @pytest.mark.parametrize(
-    "network", [tfdml.backbones.Small(width=8, stages=2), tfdml.backbones.ResNet(18), transformer(), of_layers()]
+    "network", [tfdml.backbones.Small(width=8, stages=2), tfdml.backbones.ResNet(18), transformer(), of_layers(), encoder()]
 )
 def test_every_trainable_variable_is_in_one_block(network):
     found = [id(each) for block in blocks_of([network]) for each in block.variables]

@@ -10,6 +10,7 @@ from tfdml.backbones.identity import Identity
 from tfdml.backbones.keras_applications import KerasApplication
 from tfdml.backbones.keras_cv import keras_cv
 from tfdml.backbones.keras_hub import keras_hub
+from tfdml.backbones.lora import enable_lora
 from tfdml.backbones.resnet import ResNet
 from tfdml.backbones.small import Small
 
@@ -22,6 +23,7 @@ __all__ = [
     "KerasApplication",
     "ResNet",
     "Small",
+    "enable_lora",
     "keras_cv",
     "keras_hub",
 ]

@@ -77,6 +77,12 @@ class NetworkSettings:
         "auto",
         "Freeze in the backbone's batch norm: nothing, statistics, or all; auto: statistics if they are pretrained.",
     )
+    lora: int = flag(
+        0,
+        "Rank of the changes that training makes to the backbone's dense layers and 1 x 1 convolutions, LoRA; all its "
+        "other weights stay as they are. 0: all of it trains.",
+        lower_bound=0,
+    )
     method: str = flag("single", "Method spec: how images become learner embeddings.")
     head: str = flag("linear", "Head spec: the layers before the linear layer, such as linear(pooling='gem').")
     embedding_size: int = flag(128, "Dimensions of the embedding.", lower_bound=1)
@@ -127,6 +133,12 @@ class OptimizationSettings:
     )
     warmup_epochs: float = flag(
         0.0, "Number of first epochs in which the backbone is frozen; 0: none.", lower_bound=0.0
+    )
+    freeze_until: int = flag(
+        0,
+        "Number of first steps in which the backbone is frozen and its gradients are not computed, which takes less "
+        "time; 0: none.",
+        lower_bound=0,
     )
     decay_biases_and_norms: bool = flag(True, "Whether the optimizer's weight_decay applies to biases and norms.")
     clip_norm: float = flag(0.0, "Maximum norm of the gradient of all weights; 0: no limit.", lower_bound=0.0)

@@ -1,12 +1,13 @@
 """The blocks of a network, from stem to head, found in its graph."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import keras
 
 from tfdml.layers.stages import paths_around, stages
-from tfdml.runtime.keras_internals import calls_of, layers_of
+from tfdml.runtime.keras_internals import calls_of, inner_layers, layers_of
 
 
 class Block(NamedTuple):
@@ -25,7 +26,8 @@ def blocks_of(networks: Sequence[keras.Model]) -> list[Block]:
     """Returns the blocks that training changes, from shallow to deep; a ValueError where there are fewer than two.
 
     A block ends where branches join, as of a residual block or an Inception module; behind a layer that is made of
-    layers, as one of a transformer; and where a stage ends. A norm behind it belongs to it.
+    layers, as one of a transformer, also inside of one that is made of several such; and where a stage ends. A norm
+    behind it belongs to it.
 
     Args:
         networks: a functional Keras model, alone.
@@ -69,21 +71,39 @@ def _runs(network):
         if id(call) not in alone:
             continue
         layers = [each.operation for each in branches if isinstance(each.operation, keras.Layer)]
-        if len(branches) == 1 and _is_graph(call.operation):
+        if len(branches) > 1:
+            yield from (run, layers)
+            run = []
+        elif isinstance(call.operation, keras.Model) and call.operation.inputs:
             yield run
             yield from _runs(call.operation)
-            run, layers = [], []
-        run += layers
-        if len(branches) > 1 or id(call.outputs[0]) in ends or any(map(_is_composed, layers)):
+            run = []
+        else:
+            *before, run = _parts([*run, *layers])
+            yield from before
+        if id(call.outputs[0]) in ends:
             yield run
             run = []
         branches = []
     yield run
 
 
-def _is_graph(operation):
-    # Only models with a graph have inputs.
-    return isinstance(operation, keras.Model) and len(getattr(operation, "inputs", None) or ()) == 1
+def _parts(layers):
+    """Returns runs of layers in turn, one for each layer that is made of layers; the last may be empty."""
+    found = [[]]
+    for layer in layers:
+        inner = inner_layers(layer)
+        composed = Counter(type(each) for each in inner if _is_composed(each))
+        if max(composed.values(), default=0) > 1:
+            found += _parts(inner)
+            # What variables it has itself.
+            found[-1].append(layer)
+            found.append([])
+        elif _is_composed(layer):
+            found += [[layer], []]
+        else:
+            found[-1].append(layer)
+    return found
 
 
 def _is_composed(layer):

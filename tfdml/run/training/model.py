@@ -5,7 +5,7 @@ import keras
 from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.preprocessing import declared_by, image_size_of
 from tfdml import registry
-from tfdml.backbones import Identity
+from tfdml.backbones import Identity, enable_lora
 from tfdml.console.settings import NetworkSettings
 from tfdml.run.training.batch_pairs import check_pairs
 from tfdml.run.training.fine_tuning import is_pretrained, without_auto
@@ -33,6 +33,8 @@ def build_model(experiment, sampler, *, tell=True):
         initial = InitialModel.of(network.initial_model) if network.initial_model else None
         backbone = initial.new_backbone() if initial else initial_backbone(network, tell, vector_dims(train))
         _check_input(backbone, train, network.backbone_or_origin)
+        if network.lora:
+            _adapt(backbone, network.lora, tell)
         settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings.network, backbone)
         taken = initial.hand_over(model) if initial else ""
@@ -58,6 +60,16 @@ def build_model(experiment, sampler, *, tell=True):
     if decay != 1 and tell:
         print(_told_of_blocks(decay, model.blocks()), flush=True)
     return model, wrapped, length
+
+
+def _adapt(backbone, rank, tell):
+    """Gives a backbone the low-rank changes that train; prints how many layers have them."""
+    try:
+        count = enable_lora(backbone, rank)
+    except ValueError as error:
+        raise ValueError(f"--lora={rank}: {error}") from None
+    if tell:
+        print(f"--lora={rank}: {count} layers of {backbone.name} learn by changes of rank {rank}.", flush=True)
 
 
 def _told_of_blocks(decay, blocks):
