@@ -50,8 +50,9 @@ def blocks_of(networks: Sequence[keras.Model]) -> list[Block]:
 def _blocks(network):
     found, seen = [], set()
     for layers in _runs(network):
-        variables = [each for layer in layers for each in layer.trainable_variables if id(each) not in seen]
-        seen.update(map(id, variables))
+        each = {id(variable): variable for layer in layers for variable in layer.trainable_variables}
+        variables = [variable for key, variable in each.items() if key not in seen]
+        seen.update(each)
         if found and all(len(each.shape) < 2 for each in variables):
             found[-1].variables.extend(variables)
         elif variables:
