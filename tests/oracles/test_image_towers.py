@@ -135,10 +135,12 @@ def test_what_cannot_be_a_backbone_is_one_line(tmp_path):
     models.BertBackbone(64, 1, 2, 16, 32, max_sequence_length=8).save_to_preset(tmp_path / "bert")
     preset_of("DINOV2", tmp_path / "dino")
     preset_of("ResNet", tmp_path / "resnet")
+    preset_of("SwinTransformer", tmp_path / "swin")
     for spec, words in {
         f"keras_hub(preset='{tmp_path}/bert')": "is a BertBackbone, which takes no images alone: its inputs have",
         f"keras_hub(preset='{tmp_path}/dino', image_size=36)": "images of 36 x 36 pixels do not divide into patches of 8",
         f"keras_hub(preset='{tmp_path}/resnet', features='class')": "no tokens: leave out features",
+        f"keras_hub(preset='{tmp_path}/swin', features='class')": "has no token of the whole image, which 'class' needs",
     }.items():
         with pytest.raises(ValueError, match=words):
             create("backbone", spec)

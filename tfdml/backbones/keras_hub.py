@@ -10,6 +10,16 @@ from tfdml.registry.arguments import Text
 from tfdml.registry.image_sizes import ImageSize, saved_size, sides_of
 from tfdml.registry.parts import register
 
+# Tokens that are of the whole image: of all other transformers the tokens are those of patches.
+FIRST_TOKENS = {
+    "CLIPVisionEncoder": 1,
+    "DINOV2Backbone": 1,
+    "DINOV3Backbone": 1,
+    "DeiTBackbone": 2,
+    "MetaCLIP2VisionEncoder": 1,
+    "ViTBackbone": 1,
+}
+
 
 @register("backbone", "keras_hub")
 def keras_hub(preset: Text, image_size: ImageSize | None = None, features: TokenKind | None = None) -> Borrowed:
@@ -66,11 +76,9 @@ def _check_images(network, preset):
 
 def _prefix(network):
     """Returns the number of tokens before those of patches: of the whole image, of distillation, and registers."""
-    if type(network).__name__ == "DeiTBackbone":
-        return 2
-    # Transformers that may do without such a token, and those with registers, say so.
     config = network.get_config()
-    return int(config.get("use_class_token", True)) + config.get("num_register_tokens", 0)
+    first = FIRST_TOKENS.get(type(network).__name__, 0) if config.get("use_class_token", True) else 0
+    return first + config.get("num_register_tokens", 0)
 
 
 def _preprocessing(network, converter):

@@ -65,7 +65,7 @@ def _runs(network):
     (images,), (output,) = network.inputs, network.outputs
     calls = calls_of(images, output)
     # Behind these there is no other path.
-    alone = {id(call) for call, around in paths_around(calls, output) if not around}
+    alone = {id(call): features for call, features, around in paths_around(calls, output) if not around}
     ends, run, branches = {id(features) for features in stages(images, output, whole=True).values()}, [], []
     for call in calls:
         branches.append(call)
@@ -73,7 +73,8 @@ def _runs(network):
             continue
         layers = [each.operation for each in branches if isinstance(each.operation, keras.Layer)]
         if len(branches) > 1:
-            yield from (run, layers)
+            yield run
+            yield from _parts(layers) if any(map(_is_stack, layers)) else [layers]
             run = []
         elif isinstance(call.operation, keras.Model) and call.operation.inputs:
             yield run
@@ -82,7 +83,7 @@ def _runs(network):
         else:
             *before, run = _parts([*run, *layers])
             yield from before
-        if id(call.outputs[0]) in ends:
+        if id(alone[id(call)]) in ends:
             yield run
             run = []
         branches = []
@@ -93,10 +94,8 @@ def _parts(layers):
     """Returns runs of layers in turn, one for each layer that is made of layers; the last may be empty."""
     found = [[]]
     for layer in layers:
-        inner = inner_layers(layer)
-        composed = Counter(type(each) for each in inner if _is_composed(each))
-        if max(composed.values(), default=0) > 1:
-            found += _parts(inner)
+        if _is_stack(layer):
+            found += _parts(inner_layers(layer))
             # What variables it has itself.
             found[-1].append(layer)
             found.append([])
@@ -105,6 +104,12 @@ def _parts(layers):
         else:
             found[-1].append(layer)
     return found
+
+
+def _is_stack(layer):
+    """Whether a layer is made of several of a kind that are made of layers, as those of a transformer."""
+    kinds = Counter(type(each) for each in inner_layers(layer) if _is_composed(each))
+    return max(kinds.values(), default=0) > 1
 
 
 def _is_composed(layer):

@@ -27,8 +27,8 @@ def stages(images, output, *, whole=False):
         return {}
     calls, found = calls_of(images, output), {}
     sides, side = _sides(calls, images)
-    for call, around in paths_around(calls, output):
-        (features,), before = call.outputs, [sides[id(tensor)] or 0 for tensor in call.input_tensors]
+    for call, features, around in paths_around(calls, output):
+        before = [sides[id(tensor)] or 0 for tensor in call.input_tensors]
         halvings = _halvings(side, sides[id(features)])
         if halvings is None or halvings < (0 if whole else 1) or (around and len(before) == 1):
             continue
@@ -44,15 +44,16 @@ def stages(images, output, *, whole=False):
 
 
 def paths_around(calls, output):
-    """Yields each call with one output, and how many tensors of before it are still needed after it."""
+    """Yields each call that has one output of use, this, and how many tensors of before it are still needed after it."""
     uses = Counter(id(tensor) for call in calls for tensor in call.input_tensors)
     uses[id(output)] += 1
     needed = 0
     for call in calls:
         uses.subtract(id(tensor) for tensor in call.input_tensors)
         needed -= sum(not uses[read] for read in {id(tensor) for tensor in call.input_tensors})
-        if len(call.outputs) == 1:
-            yield call, needed
+        used = [tensor for tensor in call.outputs if uses[id(tensor)] > 0]
+        if len(used) == 1:
+            yield call, used[0], needed
         needed += sum(uses[id(tensor)] > 0 for tensor in call.outputs)
 
 
