@@ -117,7 +117,10 @@ def test_a_head_alone_takes_features(head, tmp_path):
 @pytest.mark.parametrize(
     "more, words",
     [
-        (["--backbone=small"], "--backbone=small takes images, and the dataset has vectors of 32. Give --backbone=ident"),
+        (
+            ["--backbone=small"],
+            "--backbone=small takes images, and the dataset has vectors of 32. Give --backbone=ident",
+        ),
         (["--backbone=identity(vector_dims=7)"], "takes vectors of 7 dimensions, and the dataset has vectors of 32"),
         (["--dataset=toycars", "--backbone=identity"], "identity takes vectors, and the dataset has images"),
     ],

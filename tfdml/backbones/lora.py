@@ -24,8 +24,8 @@ def enable_lora(network: keras.Model, rank: Count) -> int:
     layers = [layer for layer in layers_of(network) if _is_matrix(layer)]
     if not layers:
         raise ValueError(
-            f"LoRA changes dense layers and 1 × 1 convolutions; {network.name} has none. Fine-tune all of it, or give its "
-            "first layers lower rates."
+            f"LoRA changes dense layers and 1 × 1 convolutions; {network.name} has none. Fine-tune all of it, or give "
+            "its first layers lower rates."
         )
     for layer in layers_of(network):
         if isinstance(layer, keras.layers.BatchNormalization):

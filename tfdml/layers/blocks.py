@@ -41,8 +41,8 @@ def blocks_of(networks: Sequence[keras.Model]) -> list[Block]:
     if len(found) < 2:
         names = ", ".join(network.name for network in networks) or "none"
         raise ValueError(
-            "Layer decay needs one backbone whose graph has two blocks or more: a functional Keras model, such as those "
-            f"of tfdml.backbones. Received {names}; name groups of layers in lr_multipliers instead."
+            "Layer decay needs one backbone whose graph has two blocks or more: a functional Keras model, such as "
+            f"those of tfdml.backbones. Received {names}; name groups of layers in lr_multipliers instead."
         )
     return found
 

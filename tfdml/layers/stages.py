@@ -44,7 +44,7 @@ def stages(images, output, *, whole=False):
 
 
 def paths_around(calls, output):
-    """Yields each call that has one output of use, this, and how many tensors of before it are still needed after it."""
+    """Yields each call with one output of use, this output, and how many tensors of before are still needed after."""
     uses = Counter(id(tensor) for call in calls for tensor in call.input_tensors)
     uses[id(output)] += 1
     needed = 0

@@ -21,7 +21,9 @@ class TokenFeatures(keras.layers.Layer):
         prefix: number of tokens before those of patches: the first, and registers.
     """
 
-    def __init__(self, kind: TokenKind = "class", prefix: Annotated[int, integer(0)] = 1, **kwargs: Unpack[LayerArguments]):
+    def __init__(
+        self, kind: TokenKind = "class", prefix: Annotated[int, integer(0)] = 1, **kwargs: Unpack[LayerArguments]
+    ):
         super().__init__(**kwargs)
         if kind != "patches" and not prefix:
             raise ValueError(f"This transformer has no token of the whole image, which {kind!r} needs; take 'patches'.")

@@ -65,7 +65,7 @@ class LayerGroups:
         self._named_groups = groups
 
     def name_blocks(self, blocks: Callable[[], list[list[keras.Variable]]]) -> None:
-        """Sets a function that returns the variables of each block of a backbone, from stem to head, as `name_groups`."""
+        """Sets a function that returns the variables of each block of a backbone, from stem to head."""
         self._blocks = blocks
 
     def count_apart(self, steps_of: Callable[[keras.Variable], Tensor]) -> None:

@@ -52,8 +52,8 @@ def decayed(rules, variables, decay, blocks):
     """
     if not blocks:
         raise ValueError(
-            "layer_decay needs the blocks of a network, which models of tfdml name: compile one with this optimizer, or "
-            "call optimizer.name_blocks."
+            "layer_decay needs the blocks of a network, which models of tfdml name: compile one with this optimizer, "
+            "or call optimizer.name_blocks."
         )
     factors = {id(each): decay ** (len(blocks) - place) for place, block in enumerate(blocks) for each in block}
     each = zip(rules, variables, strict=True)

@@ -105,7 +105,11 @@ class ImageData:
         share, size = Workers.of(self.strategy).share, self.settings.eval_batch_size
         batches = len(share(-(-len(split) // size)))
         # Vectors are in memory, or too many for it.
-        keep = again and not vector_dims(split) and self._keeps(batches * size * math.prod(preprocessor.image_shape) * FLOAT)
+        keep = (
+            again
+            and not vector_dims(split)
+            and self._keeps(batches * size * math.prod(preprocessor.image_shape) * FLOAT)
+        )
         options = {"batch_size": size, "read": read, "share": share, "keep": keep}
         return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
 

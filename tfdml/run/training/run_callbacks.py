@@ -81,7 +81,9 @@ class RunCallbacks:
         between = [*beginning, *hooks_of(model.loss).callbacks(parts), *averages.values(), *watches.values()]
         steps = settings.optimization.freeze_until
         waiting = [WaitingBackbone(steps, step=lambda: progress.step)] if steps else []
-        return cls([progress, *waiting, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches)
+        return cls(
+            [progress, *waiting, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches
+        )
 
     @property
     def assignment(self):

@@ -81,10 +81,16 @@ def export(
 def _export_of_vectors(model, preprocessing, path, project):
     vectors = [tf.TensorSpec([None, preprocessing.dims], tf.float32, name="features")]
     archive = keras.export.ExportArchive()
-    embed = lambda features: {"embedding": project(model(features, training=False))}
+
+    def embed(features):
+        return {"embedding": project(model(features, training=False))}
+
+    def embed_learners(features):
+        return {"embeddings": model.learner_embeddings(features)}
+
     archive.add_endpoint("serving_default", embed, vectors)
     if _has_learners(model):
-        archive.add_endpoint("embed_learners", lambda features: {"embeddings": model.learner_embeddings(features)}, vectors)
+        archive.add_endpoint("embed_learners", embed_learners, vectors)
     archive.write_out(str(path), verbose=False)
 
 
