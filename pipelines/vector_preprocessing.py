@@ -3,6 +3,8 @@
 import dataclasses
 from typing import Any
 
+from tfdml.registry.annotations import Tensor
+
 
 @dataclasses.dataclass(frozen=True)
 class VectorPreprocessing:
@@ -27,10 +29,10 @@ class VectorPreprocessing:
     def range(self) -> None:
         """Vectors may have any numbers."""
 
-    def normalize(self, vectors):
+    def normalize(self, vectors: Tensor) -> Tensor:
         """Returns vectors unchanged."""
         return vectors
 
-    def seen_part(self, *sides):
+    def seen_part(self, *sides: int) -> None:
         """A vector has no places, of which one could see a part."""
         del sides

@@ -10,9 +10,9 @@ from tfdml.backbones.identity import Identity
 from tfdml.backbones.keras_applications import KerasApplication
 from tfdml.backbones.keras_cv import keras_cv
 from tfdml.backbones.keras_hub import keras_hub
-from tfdml.backbones.lora import enable_lora
 from tfdml.backbones.resnet import ResNet
 from tfdml.backbones.small import Small
+from tfdml.layers.lora import enable_lora
 
 __all__ = [
     "BNInception",

@@ -7,7 +7,7 @@ import pytest
 import tfdml
 from tests.commands import assert_one_error, run
 from tests.run_helpers import LENGTH_FLAGS, result, saved_model, train_flags
-from tfdml.backbones.lora import enable_lora
+from tfdml.layers.lora import enable_lora
 
 
 def transformer():
