@@ -112,7 +112,8 @@ def read_embeddings(paths, splits):
             found[part] = np.load(path, mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
             raise ValueError(f"--embeddings: {path} is no .npy file of numbers: {error}.") from None
-        shape = getattr(found[part], "shape", ())
+        # An archive of several arrays has no shape.
+        shape = found[part].shape if isinstance(found[part], np.ndarray) else ()
         if len(shape) != 2 or shape[0] != len(splits[part]) or found[part].dtype.kind != "f":
             raise ValueError(
                 f"--embeddings: expected {path} to have floats [{len(splits[part])}, d], one row for each image of "
