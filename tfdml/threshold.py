@@ -5,6 +5,8 @@ python -m tfdml.threshold --embeddings=validation.npz --precision=0.95
 python -m tfdml.threshold --embeddings=embedded --far=1e-3 --into=photo_index
 """
 
+import os
+
 from absl import flags
 
 from tfdml.console import command
@@ -41,6 +43,10 @@ def main():
         command.refuse_unused(["into"], "The model that tfdml.export writes of the run gets its threshold")
     else:
         command.refuse_unused(["which", "split", "data_dir"], "--embeddings are what is fitted on")
+    if given.into and not os.path.isdir(given.embeddings):
+        raise ValueError(
+            f"--into needs a folder of tfdml.embed, which says its model; --embeddings={given.embeddings}."
+        )
     if given.run_dir or given.import_modules or given.into:
         command.import_package()
     # Here, because it imports NumPy, which help does without.

@@ -13,7 +13,7 @@ from tfdml.serving.index.index_folder import IndexFolder
 
 NONE = "none"
 # What a search uses of a fitted threshold.
-NUMBERS = ("threshold", "false_accept_rate")
+NUMBERS = ("threshold", "false_accept_rate", "precision")
 
 
 @dataclasses.dataclass(frozen=True)
