@@ -7,10 +7,13 @@ import pytest
 from tests.rooms import ROOT
 
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
-SMALL = {"CLASSES": 24, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 2}
+SMALL = {"CLASSES": 24, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 2, "BATCH_CLASSES": 8, "LEARNERS": 4}
 LAST = {
-    "similar_photos": r"Most similar to photos/.*\n(\d\.\d{3}  photos/.*\n){5}$",
+    "similar_photos": r"Most similar to photos/.*\n1\.000  photos/.*\n(\d\.\d{3}  photos/.*\n){5}$",
     "own_model": r"Recall@1 of new classes: 0\.\d+ untrained, 0\.\d+ trained\n$",
+    "verify_and_threshold": r"of known classes \d+\.\d% get their label, of strangers \d+\.\d% are unknown\n$",
+    "look_at_an_ensemble": r"Correlation 0\.\d{3}; images that only one learner gets right: \[(\d+(, |\]\n$)){4}",
+    "model_to_service": r"'status': 'ok', .*\n(\d\.\d{3}  design \d{3}  \d+\.jpg\n){3}$",
     "compare_losses": r"difference .*, 95% of the time between .* and .*\n(\w+ is better|no difference found)\n$",
 }
 
