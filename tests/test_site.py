@@ -20,7 +20,8 @@ DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)
 
 def leaves(navigation):
     for entry in navigation:
-        for below in entry.values():
+        # A page of a folder that has no name of its own is its start.
+        for below in entry.values() if isinstance(entry, dict) else [entry]:
             yield from leaves(below) if isinstance(below, list) else [below]
 
 
