@@ -1,4 +1,4 @@
-"""The scripts in docs/examples run from start to end, with small settings for their own; notebooks are those of scripts."""
+"""The scripts in docs/examples run from start to end, with small settings; the notebooks are those of the scripts."""
 
 import base64
 import io
@@ -26,7 +26,7 @@ LAST = {
 
 def small(text):
     """The script with the small settings, which all stand in one line."""
-    (line,) = re.findall(r"^[A-Z_, ]*EPOCHS.* = .*$", text, re.MULTILINE)
+    (line,) = re.findall(r"^CLASSES, [A-Z_, ]* = .*$", text, re.MULTILINE)
     names = line.partition(" = ")[0]
     return text.replace(line, f"{names} = {', '.join(str(SMALL[name]) for name in names.split(', '))}")
 
