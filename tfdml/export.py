@@ -1,6 +1,5 @@
-"""Exports a model for serving: that of a run, or a pretrained backbone alone, without training.
+"""Exports a model for serving: of a run, of a pretrained backbone alone, or of a run on its features, with both.
 
-With both, a run on stored features is joined with the backbone that computed them.
 python -m tfdml.export --run_dir=runs/quickstart --out=exported/1
 python -m tfdml.export --backbone="keras_applications(name='MobileNetV2')" --initial_weights=imagenet --out=exported/1
 """

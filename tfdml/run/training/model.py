@@ -7,6 +7,7 @@ from pipelines.preprocessing import declared_by, image_size_of
 from tfdml import registry
 from tfdml.backbones import Identity, enable_lora
 from tfdml.console.settings import NetworkSettings
+from tfdml.registry.image_sizes import sides_of
 from tfdml.run.training.batch_pairs import check_pairs
 from tfdml.run.training.fine_tuning import is_pretrained, without_auto
 from tfdml.run.training.initial_backbone import check_takes, initial_backbone
@@ -104,10 +105,12 @@ def _embedding_model(experiment, network, backbone):
     demanded = {name: f"--{name}" for name in arguments if given[name] != "auto"}
     model = registry.create("method", network.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
-    if not isinstance(backbone, Identity):
-        size = image_size_of(backbone, experiment.settings.images.image_size)
-        check_takes(backbone, size, network.backbone_or_origin)
-    model.call_on((1, *model.preprocessing.image_shape))
+    if isinstance(backbone, Identity):
+        model.call_on((1, backbone.vector_dims))
+        return model
+    size = image_size_of(backbone, experiment.settings.images.image_size)
+    check_takes(backbone, size, network.backbone_or_origin)
+    model.call_on((1, *sides_of(size), 3))
     return model
 
 
