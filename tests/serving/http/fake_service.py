@@ -47,6 +47,7 @@ class FakeSearcher:
 
     # There is none on the disk that could change.
     folder = types.SimpleNamespace(state=lambda: None)
+    manifest = {"metric": "cosine"}
 
     def reopened(self):
         return self

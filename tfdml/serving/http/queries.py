@@ -4,10 +4,14 @@ import dataclasses
 
 import numpy as np
 
+from tfdml.serving.index.labeling import vote
 from tfdml.serving.index.neighbor import Neighbor
+from tfdml.serving.index.threshold import Threshold
 
 # The service tells nobody paths, and a filter would find them out letter by letter.
 HIDDEN = ("path",)
+# Accepts all neighbors.
+ANY = Threshold()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +38,8 @@ class Answer:
         neighbors: the nearest images of the index, the nearest first.
         matching, exact: as of `Found`, if there is a filter.
         problem: what is wrong with the filter; None: nothing.
+        threshold: the `Threshold` from which neighbors are accepted.
+        metric: of similarities.
     """
 
     embedding: np.ndarray
@@ -41,17 +47,27 @@ class Answer:
     matching: int | None = None
     exact: bool | None = None
     problem: str | None = None
+    threshold: Threshold = ANY
+    metric: str = "cosine"
+
+    def vote(self):
+        """Returns the label that the neighbors vote for, and the similarity of the nearest that has it; see `vote`."""
+        return vote(self.neighbors, self.metric)
 
 
-def answer(searcher, queries):
+def answer(searcher, queries, threshold=ANY):
     """Returns the `Answer` to each `Query`; None where the image cannot be read.
 
     Args:
         searcher: `tfdml.serving.Searcher`.
         queries: list of `Query`.
+        threshold: `Threshold`.
     """
     embeddings, valid = searcher.embed_read([query.image for query in queries])
-    answers = [Answer(embedding) if readable else None for embedding, readable in zip(embeddings, valid, strict=True)]
+    about = {"threshold": threshold, "metric": searcher.manifest["metric"]}
+    answers = [
+        Answer(embedding, **about) if readable else None for embedding, readable in zip(embeddings, valid, strict=True)
+    ]
     # Approximate searches find other images for another k: nobody's answer may depend on who else asks.
     for k, where in {(query.k, query.where) for query in queries if query.k}:
         asked = [(query.k, query.where) == (k, where) for query in queries]

@@ -91,6 +91,11 @@ class Searcher:
             return self._model
 
     @property
+    def model_folder(self) -> FilePath | None:
+        """The folder of the SavedModel, with its card; None of what embeds arrays."""
+        return self._model_path
+
+    @property
     def rows(self) -> IndexRows:
         """The `IndexRows` of the index, also of deleted images."""
         return self._rows
