@@ -1,6 +1,7 @@
 """Images that are asked about, and what a searcher says of them."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -18,11 +19,13 @@ class Query:
         image: what `Searcher.read` returned of its file.
         k: number of neighbors; 0 if only the embedding is wanted.
         where: filter of the neighbors; None: none.
+        reader: the `Searcher` that has read it; None: it is a file, which any reads.
     """
 
     image: np.ndarray | bytes
     k: int = 0
     where: str | None = None
+    reader: Any = None
 
 
 @dataclasses.dataclass
@@ -43,6 +46,21 @@ class Answer:
     problem: str | None = None
 
 
+def answer_all(searcher, queries):
+    """Returns what `answer` does, for images that were read by this searcher, or by the one before with its model."""
+    readers = [
+        searcher if query.reader is None or query.reader.model is searcher.model else query.reader for query in queries
+    ]
+    if all(reader is searcher for reader in readers):
+        return answer(searcher, queries)
+    answers = [None] * len(queries)
+    for chosen in dict.fromkeys(readers):
+        places = [place for place, reader in enumerate(readers) if reader is chosen]
+        for place, found in zip(places, answer(chosen, [queries[place] for place in places]), strict=True):
+            answers[place] = found
+    return answers
+
+
 def answer(searcher, queries):
     """Returns the `Answer` to each `Query`; None where the image cannot be read.
 
@@ -57,7 +75,7 @@ def answer(searcher, queries):
         asked = [(query.k, query.where) == (k, where) for query in queries]
         places = np.flatnonzero(np.array(asked) & valid)
         if len(places) and where is None:
-            found = searcher.neighbors(*searcher.nearest(embeddings[places], k))
+            found = searcher.neighbors_of(embeddings[places], k)
             for place, neighbors in zip(places, found, strict=True):
                 answers[place].neighbors = neighbors
         elif len(places):
