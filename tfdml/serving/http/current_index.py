@@ -13,8 +13,7 @@ class CurrentIndex:
     """Follows the changes of an index on the disk, and whether one in an engine answers.
 
     A changed index is read beside the old one and takes its place when it is whole, and of the same model or upgraded.
-    Until then `searcher` is the old one, and `problem` says why; else it is None. `is_gone` says that an engine does not
-    answer.
+    Until then `searcher` is the old one, and `problem` says why; else it is None. `is_gone`: an engine does not answer.
 
     Args:
         searcher: `tfdml.serving.Searcher`.

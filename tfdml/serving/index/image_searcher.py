@@ -1,6 +1,5 @@
 """`ImageSearcher`: what searchers of images have in common, wherever the rows of the index are."""
 
-import abc
 import threading
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from tfdml.serving.index.neighbor import Neighbor
 BATCH = 64
 
 
-class ImageSearcher(abc.ABC):
+class ImageSearcher:
     """Embeds images, and finds what is near them in an index.
 
     Args:
@@ -35,45 +34,45 @@ class ImageSearcher(abc.ABC):
         self._lock = threading.Lock()
 
     @property
-    @abc.abstractmethod
     def manifest(self) -> dict[str, Any]:
         """What the index says of itself: `model`, `dimension`, `metric` and others."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def __len__(self) -> int:
         """Returns the number of images."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def selection(self, where: str | None, hidden: Collection[str] = ()) -> Any:
         """Returns what `found` takes of a filter; a ValueError says what is wrong with it.
 
         Args:
             where, hidden: as of `search_vectors`.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def found(self, vectors: Embeddings, k: int, selection: Any) -> Found:
         """Returns the k nearest of a selection for embeddings `[Q, D]`."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def neighbors_of(self, embeddings: Embeddings, k: int) -> list[list[Neighbor]]:
         """Returns for each embedding a list of the k nearest `Neighbor`s of all images."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def file_of(self, id: int) -> str | None:
         """Returns the path of the image with an id; None if the index has no such image, or only a name of it."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def state(self) -> Any:
         """Returns a value that is another one when the index has changed; an OSError if the index is out of reach."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def reopened(self) -> Self:
         """Returns a searcher of what the index is now; itself if the index has not changed."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def has_labels(self) -> bool:
         """Whether an image has a label."""
+        raise NotImplementedError
 
     @property
     def model(self) -> ExportedModel | ArrayEmbedder:

@@ -36,7 +36,7 @@ class Index:
             for vectors alone.
         store: where it lies, instead: a folder, or an address such as `postgresql://user@host/db?table=photos` or
             `qdrant://host:6333/photos`; a new one, or one of the same model.
-        kind: `flat`, `ivf`, `hnsw` or `pq`, see `python -m tfdml.index --helpshort`; None: `flat`, or that of the store.
+        kind: `flat`, `ivf`, `hnsw` or `pq`, see `python -m tfdml.index --helpshort`; None: `flat`, or what is there.
         metric: `cosine` or `euclidean`; None: what the model's card says, otherwise `cosine`.
 
     Example: `tfdml.Index("exported/1").add(["car.jpg", "cup.jpg"])`.
@@ -72,7 +72,7 @@ class Index:
         found = cls.__new__(cls)
         found._own, found._model, found._keeps = None, model_of(model), False
         found._store = open_store(address, model=_digest(found._model) if is_engine(address) and model else None)
-        found._store.existing()
+        found._store.check_there()
         found._store.embedder = found._model
         found._store.searcher()
         return found

@@ -76,9 +76,7 @@ def index_embeddings(out, source, *, model, kind="flat", attributes=None):
     index_of_kind(kind)
     if model_hash(model) != given.model:
         raise ValueError(f"The embeddings in {source} were not computed by the model {model}; give the one that did.")
-    relative = next((path for path in sorted(given.paths()) if not os.path.isabs(path)), None)
-    if relative is not None:
-        raise ValueError(f"{source} has images of a dataset in memory, such as {relative}; index them with --images.")
+    check_files(source, given)
     folder.path.mkdir(parents=True, exist_ok=True)
     with naming(folder.path), locked(folder.path, "index"):
         shutil.rmtree(folder.embeddings, ignore_errors=True)
@@ -86,6 +84,18 @@ def index_embeddings(out, source, *, model, kind="flat", attributes=None):
         shards = given.copy_to(folder.embeddings)
         build(folder, shards, kind, ExportedModel(folder.model).metric, attributes=attributes)
         return len(shards), dict(shards.bad)
+
+
+def check_files(source, shards):
+    """Raises a ValueError if embeddings are of images that are no files.
+
+    Args:
+        source: folder of the embeddings.
+        shards: its `EmbeddingShards`.
+    """
+    relative = next((path for path in sorted(shards.paths()) if not os.path.isabs(path)), None)
+    if relative is not None:
+        raise ValueError(f"{source} has images of a dataset in memory, such as {relative}; index them with --images.")
 
 
 def add_rows(folder, ids, vectors, table, *, model, kind="flat", metric="cosine", bad=None):

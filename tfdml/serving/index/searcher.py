@@ -3,6 +3,7 @@
 import copy
 import os
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -90,6 +91,11 @@ class Searcher(ImageSearcher):
 
     def has_labels(self) -> bool:
         return any(self.labels)
+
+    @property
+    def embeddings(self) -> Path:
+        """The folder of the embeddings of this index, which is gone once another model has taken its place."""
+        return self.folder.embeddings_after(self.manifest.get("upgrades", 0))
 
     @property
     def rows(self) -> IndexRows:

@@ -1,6 +1,5 @@
 """`EngineStore`: what stores on engines have in common."""
 
-import abc
 from collections.abc import Collection
 
 import numpy as np
@@ -34,28 +33,28 @@ class EngineStore(Store):
         if kind is not None:
             self.index_of(kind)
 
-    @abc.abstractmethod
     def _create(self, about):
         """Makes the place of the rows, if there is none."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def _reserve(self, count, after, columns):
         """Returns the first of so many ids that no row gets any more, all above `after`, and notes new columns."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def _write(self, ids, vectors, table):
         """Writes rows with new ids, in the place of those of the same paths."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def _count(self, condition):
         """Returns how many rows a condition takes, or how many there are."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def _nearest(self, about, vectors, k, condition, exact):
         """Returns for each vector a list of `(id, path, label, score)`, the nearest first.
 
         A score is an inner product, or a distance.
         """
+        raise NotImplementedError
 
     def index_of(self, spec):
         """Returns the part of a spec of an index; a ValueError if the engine has no such index."""

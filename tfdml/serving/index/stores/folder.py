@@ -36,6 +36,11 @@ class FolderStore(Store):
         manifest = self.folder.manifest()
         return About(*[manifest[name] for name in ("model", "dimension", "metric", "spec")])
 
+    def check_there(self):
+        # It says what is in the folder instead.
+        self.folder.manifest()
+        self.check()
+
     def _add(self, ids, vectors, table, bad):
         model = self.model or self.folder.manifest()["model"]
         about = {"model": model, "kind": self.kind or "flat", "metric": self.metric, "bad": bad}

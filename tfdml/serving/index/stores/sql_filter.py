@@ -10,7 +10,7 @@ SIGNS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "!=": "<>"}
 
 
 def sql_of(condition):
-    """Returns a condition in SQL, with %s for each value, and the list of these. Names of attributes are values, too."""
+    """Returns a condition in SQL, with %s for each value, and their list. Names of attributes are values, too."""
     match condition:
         case Compared(name, kind, sign, value):
             text, values = _column(name, kind)

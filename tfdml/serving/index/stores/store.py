@@ -1,6 +1,5 @@
 """`Store`: where an index keeps its rows."""
 
-import abc
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
@@ -17,7 +16,7 @@ from tfdml.serving.index.stores.about import About
 from tfdml.serving.index.stores.store_error import OtherIndex
 
 
-class Store(abc.ABC):
+class Store:
     """Adds, deletes, searches and counts rows: an id, a path, a label, attributes and a vector each.
 
     A row is there or is not there, whenever the process or the machine stops, and a batch that is added again changes
@@ -38,23 +37,22 @@ class Store(abc.ABC):
         self.address, self.model, self.kind, self.metric = address, model, kind, metric
         self.embedder: Any = None
 
-    @abc.abstractmethod
     def about(self) -> About | None:
         """Returns what the store says of its rows; None: there are none yet, and nothing is made."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def count(self, where: str | None = None) -> int:
         """Returns the number of rows, or of those that a filter takes."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def paths_of(self, ids: Iterable[int]) -> dict[int, str]:
         """Returns id to path of the rows with these ids, of those that are there."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def ids_of(self, paths: Iterable[str]) -> dict[str, int]:
         """Returns path to id of the rows with these paths, of those that are there."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
         """Returns for each vector a list of the k nearest `Neighbor`s, the nearest first; see `Index.search`.
 
@@ -64,14 +62,15 @@ class Store(abc.ABC):
             where: filter; None: all rows.
             hidden: names of columns that `where` must not ask for.
         """
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def _add(self, ids, vectors, table, bad):
         """Adds rows whose ids are new, or None, and returns their ids."""
+        raise NotImplementedError
 
-    @abc.abstractmethod
     def _delete(self, ids, compact):
         """Deletes rows with these ids, a set; a ValueError if one is not there."""
+        raise NotImplementedError
 
     def add(
         self,
@@ -161,6 +160,10 @@ class Store(abc.ABC):
         if about is None:
             raise OtherIndex(f"The index has no images; add some first: {self}.")
         return about
+
+    def check_there(self) -> None:
+        """Raises a ValueError if there is no index that can be opened."""
+        self.existing()
 
     def close(self) -> None:
         """Ends connections."""
