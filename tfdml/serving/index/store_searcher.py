@@ -1,5 +1,6 @@
 """`StoreSearcher`: finds the images of an index in an engine that are similar to others."""
 
+import contextlib
 import os
 from collections.abc import Collection
 from typing import Any, NoReturn, Self
@@ -42,15 +43,14 @@ class StoreSearcher(ImageSearcher):
 
     def selection(self, where: str | None, hidden: Collection[str] = ()) -> Any:
         if where is not None:
-            condition_of(where, self.store.existing().kinds(hidden))
+            with _still():
+                about = self.store.existing()
+            condition_of(where, about.kinds(hidden))
         return where, hidden
 
     def found(self, vectors: Embeddings, k: int, selection: Any) -> Found:
-        try:
+        with _still():
             return self.store.search(vectors, k, *selection)
-        except OtherIndex as error:
-            # Nobody who asks can help it.
-            raise StoreError(str(error)) from error
 
     def neighbors_of(self, embeddings: Embeddings, k: int) -> list[list[Neighbor]]:
         return self.found(embeddings, k, (None,))
@@ -70,3 +70,12 @@ class StoreSearcher(ImageSearcher):
     def rows(self) -> NoReturn:
         """What looks at all rows needs them in memory."""
         raise ValueError(f"Duplicates are found in an index that is a folder, and {self.store} is none.")
+
+
+@contextlib.contextmanager
+def _still():
+    """That the index is another one by now is nothing that those who search can help."""
+    try:
+        yield
+    except OtherIndex as error:
+        raise StoreError(str(error)) from error
