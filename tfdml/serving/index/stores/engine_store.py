@@ -1,6 +1,7 @@
 """`EngineStore`: what stores on engines have in common."""
 
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
@@ -56,7 +57,7 @@ class EngineStore(Store):
         """
         raise NotImplementedError
 
-    def index_of(self, spec):
+    def index_of(self, spec: str) -> Any:
         """Returns the part of a spec of an index; a ValueError if the engine has no such index."""
         index = index_of_kind(spec)
         if index.name not in self.kinds:

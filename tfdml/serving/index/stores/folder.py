@@ -1,6 +1,7 @@
 """`FolderStore`: the rows of an index in a folder, with faiss."""
 
 import shutil
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,10 @@ import numpy as np
 from tfdml.files.checked_files import naming
 from tfdml.files.folder_lock import LOCK, locked
 from tfdml.registry import register
+from tfdml.registry.annotations import Embeddings, FilePath
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.index import deleting
+from tfdml.serving.index.found import Found
 from tfdml.serving.index.index_folder import IndexFolder
 from tfdml.serving.index.indexing import add_rows, copy_model
 from tfdml.serving.index.searcher import Searcher
@@ -36,7 +39,7 @@ class FolderStore(Store):
         manifest = self.folder.manifest()
         return About(*[manifest[name] for name in ("model", "dimension", "metric", "spec")])
 
-    def check_there(self):
+    def check_there(self) -> None:
         # It says what is in the folder instead.
         self.folder.manifest()
         self.check()
@@ -49,17 +52,17 @@ class FolderStore(Store):
     def _delete(self, ids, compact):
         deleting.delete_ids(self.folder, ids, compact)
 
-    def search(self, vectors, k=10, where=None, hidden=()):
+    def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
         return self.searcher().search_vectors(vectors, k, where, hidden)
 
-    def count(self, where=None):
+    def count(self, where: str | None = None) -> int:
         return self.searcher().selection(where).count if self.folder.exists() else 0
 
-    def paths_of(self, ids):
+    def paths_of(self, ids: Iterable[int]) -> dict[int, str]:
         rows, wanted = self._rows(), set(ids)
         return {} if rows is None else {id: rows.paths[row] for id, row in self._live(rows) if id in wanted}
 
-    def ids_of(self, paths):
+    def ids_of(self, paths: Iterable[str]) -> dict[str, int]:
         rows, wanted = self._rows(), set(paths)
         return (
             {} if rows is None else {rows.paths[row]: id for id, row in self._live(rows) if rows.paths[row] in wanted}
@@ -72,7 +75,7 @@ class FolderStore(Store):
         live = np.flatnonzero(~rows.deleted)
         return zip(rows.ids[live].tolist(), live.tolist(), strict=True)
 
-    def searcher(self):
+    def searcher(self) -> Searcher:
         self.existing()
         if self._searcher is None:
             self._searcher = Searcher(self.folder.path, self.embedder)
@@ -80,16 +83,16 @@ class FolderStore(Store):
             self._searcher = self._searcher.reopened()
         return self._searcher
 
-    def compact(self):
+    def compact(self) -> None:
         deleting.compact_index(self.folder.path)
 
-    def keep_embedder(self):
+    def keep_embedder(self) -> None:
         if isinstance(self.embedder, ExportedModel) and not self.folder.model.exists():
             self.folder.path.mkdir(parents=True, exist_ok=True)
             with locked(self.folder.path, "index"):
                 copy_model(self.embedder.path, self.folder.model)
 
-    def save(self, target):
+    def save(self, target: FilePath) -> None:
         self.searcher()
         target = Path(target)
         if target.exists():

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+from collections.abc import Iterable
 
 from tfdml.registry import register
 from tfdml.serving.index.stores import postgresql_statements as statements
@@ -119,10 +120,10 @@ class PostgreSQL(EngineStore):
         with self._connection() as connection:
             return connection.execute(self._sql.count(text), values).fetchone()[0]
 
-    def paths_of(self, ids):
+    def paths_of(self, ids: Iterable[int]) -> dict[int, str]:
         return self._looked_up(self._sql.paths_of, list(ids))
 
-    def ids_of(self, paths):
+    def ids_of(self, paths: Iterable[str]) -> dict[str, int]:
         return self._looked_up(self._sql.ids_of, list(paths))
 
     def _looked_up(self, statement, keys):

@@ -5,6 +5,7 @@ import os
 import threading
 import uuid
 import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
@@ -136,7 +137,7 @@ class Qdrant(EngineStore):
         taken = None if condition is None else filter_of(condition)
         return self._call("count", collection_name=self._collection, count_filter=taken, exact=True).count
 
-    def paths_of(self, ids):
+    def paths_of(self, ids: Iterable[int]) -> dict[int, str]:
         ids = list(ids)
         if not ids or self.about() is None:
             return {}
@@ -144,7 +145,7 @@ class Qdrant(EngineStore):
         points, _ = self._call("scroll", collection_name=self._collection, **about)
         return {point.payload["id"]: point.payload["path"] for point in points}
 
-    def ids_of(self, paths):
+    def ids_of(self, paths: Iterable[str]) -> dict[str, int]:
         numbers = list(map(_number, paths))
         if not numbers or self.about() is None:
             return {}
