@@ -2,16 +2,19 @@
 
 import importlib
 import re
+import shutil
 
 import pytest
 import yaml
 
-from docs.site import docstrings, links, reference
+from docs import notebooks
+from docs.browser import chromium, waited_for, what_is_missing
+from docs.site import docstrings, examples, links, reference
 from tests.rooms import ROOT
 
 SETTINGS = yaml.safe_load((ROOT / "docs/site/mkdocs.yml").read_text(encoding="utf-8"))
-# Pages that are no files in docs/: the README, the changelog.
-FROM_ROOT = {"index.md", "changelog.md"}
+# Pages that are no files in docs/: the README, the changelog, those of the notebooks.
+FROM_ELSEWHERE = {"index.md", "changelog.md", *(f"examples/{path.stem}.md" for path in notebooks.scripts())}
 # Their names are for the rest of tfdml alone.
 INTERNAL = {"tfdml.backbones.weights", "tfdml.reporting.page"}
 DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)
@@ -19,7 +22,8 @@ DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)
 
 def leaves(navigation):
     for entry in navigation:
-        for below in entry.values():
+        # A page of a folder that has no name of its own is its start.
+        for below in entry.values() if isinstance(entry, dict) else [entry]:
             yield from leaves(below) if isinstance(below, list) else [below]
 
 
@@ -38,7 +42,7 @@ def test_every_page_is_in_the_navigation_once():
     docs = ROOT / "docs"
     pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
     listed = list(leaves(SETTINGS["nav"]))
-    assert sorted(listed) == sorted(pages | FROM_ROOT)
+    assert sorted(listed) == sorted(pages | FROM_ELSEWHERE)
 
 
 @pytest.mark.parametrize("package", reference.PACKAGES)
@@ -89,6 +93,61 @@ def test_a_name_that_is_described_elsewhere_is_a_link():
 )
 def test_links_to_files_that_are_not_in_the_site_become_text(link, kept):
     assert links.within(f"See {link}.", "evidence/README.md", {"data.md"}) == f"See {kept}."
+
+
+def test_a_link_to_a_notebook_leads_to_its_page():
+    assert links.within("[a](own_model.ipynb)", "examples/README.md", {"data.md"}) == "[a](own_model.md)"
+    assert links.within("[a](own_model.ipynb)", "examples/own_model.md", {"examples/own_model.ipynb"}).endswith(
+        "ipynb)"
+    )
+
+
+def test_the_page_of_an_example_has_what_its_notebook_prints_and_shows():
+    script = notebooks.FOLDER / "own_model.py"
+    picture = {"output_type": "display_data", "data": {"image/png": "aGk=", "text/plain": ["a picture"]}}
+    printed = {"output_type": "stream", "text": ["1\n", "2\n"]}
+    cells = [{"cell_type": "markdown", "source": ["Text."]}, {"cell_type": "code", "source": ["a = 1\n", "a"]}]
+    cells = [{}, {}, cells[0], cells[1] | {"outputs": [printed, picture]}]
+    page = examples.page(script, cells, ["own_model_1.png"])
+    title = page.partition("\n")[0]
+    assert title == "# A loss in a Keras model of your own" and notebooks.colab("own_model") in page
+    assert page.endswith(
+        "\n\nText.\n\n```python\na = 1\na\n```\n\n```text\n1\n2\n```\n\n"
+        "![What the code above shows.](own_model_1.png)\n"
+    )
+    texts, pictures = examples.pages()
+    assert texts.keys() == {page for page in FROM_ELSEWHERE if page.startswith("examples/")}
+    shown = "".join(texts.values())
+    assert len(pictures) > 3 and all(f"]({name.partition('/')[2]})" in shown for name in pictures)
+
+
+PAGE = """<script src="iframe-worker.js"></script>
+<script>
+  var found = null;
+  const worker = new Worker("double.js");
+  worker.addEventListener("message", event => { found = event.data; });
+  worker.postMessage(21);
+</script>"""
+
+
+@pytest.mark.slow
+def test_a_worker_answers_on_a_page_from_a_disk(tmp_path):
+    """As that of the search does; without the script browsers refuse it."""
+    if what_is_missing():
+        pytest.skip(what_is_missing())
+    shutil.copy(ROOT / "docs/site/iframe-worker.js", tmp_path)
+    (tmp_path / "double.js").write_text("addEventListener('message', event => postMessage(2 * event.data));")
+    (tmp_path / "page.html").write_text(PAGE)
+    with chromium() as browser:
+        browser.get((tmp_path / "page.html").as_uri())
+        assert waited_for(lambda: browser.execute_script("return found"), 60) == 42
+
+
+def test_no_script_is_loaded_from_elsewhere():
+    assert "offline" in SETTINGS["plugins"]
+    hooks = (ROOT / "docs/site/hooks.py").read_text(encoding="utf-8")
+    assert 'WORKER = "assets/iframe-worker.js"' in hooks and 'config.extra["polyfills"] = [WORKER]' in hooks
+    assert "://" not in (ROOT / "docs/site/iframe-worker.js").read_text(encoding="utf-8")
 
 
 def test_the_start_page_links_to_pages():

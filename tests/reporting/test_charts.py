@@ -98,3 +98,8 @@ def test_a_chart_is_written_as_png_and_as_svg_the_same_each_time(tmp_path):
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
     svg = (tmp_path / "a.svg").read_text()
     assert svg == (tmp_path / "b.svg").read_text() and "<svg" in svg
+
+
+def test_a_path_may_be_a_text(tmp_path):
+    draw_roc(PairCounts.of_scores(np.array([0.1, 0.9, 0.8]), np.array([False, True, False])), str(tmp_path / "roc.png"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["roc.png", "roc.svg"]
