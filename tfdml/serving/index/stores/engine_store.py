@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from tfdml.registry.annotations import Embeddings
+from tfdml.registry.annotations import Distance, Embeddings
 from tfdml.serving.index.attributes import OWN, kind_of, named
 from tfdml.serving.index.filters import condition_of
 from tfdml.serving.index.found import Found
@@ -29,7 +29,7 @@ class EngineStore(Store):
     # Kinds of indexes that the engine has.
     kinds: tuple[str, ...] = ("flat",)
 
-    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: str = "cosine"):
+    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         super().__init__(address, model, kind, metric)
         if kind is not None:
             self.index_of(kind)

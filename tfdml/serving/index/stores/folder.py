@@ -9,7 +9,7 @@ import numpy as np
 from tfdml.files.checked_files import naming
 from tfdml.files.folder_lock import LOCK, locked
 from tfdml.registry import register
-from tfdml.registry.annotations import Embeddings, FilePath
+from tfdml.registry.annotations import Distance, Embeddings, FilePath
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.index import deleting
 from tfdml.serving.index.found import Found
@@ -29,7 +29,7 @@ class FolderStore(Store):
         model, kind, metric: see `Store`.
     """
 
-    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: str = "cosine"):
+    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         super().__init__(address, model, kind, metric)
         self.folder, self._searcher = IndexFolder(address), None
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable
 
 from tfdml.registry import register
+from tfdml.registry.annotations import Distance
 from tfdml.serving.index.stores import postgresql_statements as statements
 from tfdml.serving.index.stores.about import About
 from tfdml.serving.index.stores.attribute_rows import objects_of
@@ -35,7 +36,7 @@ class PostgreSQL(EngineStore):
 
     kinds = ("flat", "hnsw", "ivf")
 
-    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: str = "cosine"):
+    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         try:
             import pgvector.psycopg  # noqa: F401
             import psycopg  # noqa: F401

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from tfdml.registry import register
+from tfdml.registry.annotations import Distance
 from tfdml.serving.index.stores.about import About
 from tfdml.serving.index.stores.attribute_rows import objects_of
 from tfdml.serving.index.stores.engine_store import EngineStore
@@ -39,7 +40,7 @@ class Qdrant(EngineStore):
 
     kinds = ("flat", "hnsw")
 
-    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: str = "cosine"):
+    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         try:
             import qdrant_client  # noqa: F401
         except ImportError as error:

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from tfdml.registry.annotations import Embeddings, FilePath
+from tfdml.registry.annotations import Distance, Embeddings, FilePath
 from tfdml.serving.index.array_embedder import VECTORS, checked_vectors
 from tfdml.serving.index.attributes import table_of_rows
 from tfdml.serving.index.found import Found
@@ -33,7 +33,7 @@ class Store:
             store has with it.
     """
 
-    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: str = "cosine"):
+    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
         self.address, self.model, self.kind, self.metric = address, model, kind, metric
         self.embedder: Any = None
 
