@@ -21,7 +21,7 @@ def placed(command, folder):
     place = server().get_uri().replace("postgres:@", "postgres@")
     command = command.replace("postgresql://me@host/db?", f"{place}&")
     _, _, module, *flags = shlex.split(command)
-    names = r"(^|=)(photos|embedded|query\.jpg)\b"
+    names = r"^((?:--\w+=)?)(photos|embedded|query\.jpg)\b"
     flags = [re.sub(names, lambda found: f"{found[1]}{folder / found[2]}", flag) for flag in flags]
     return module, [flag.replace("=exported/1", f"={exported()}") for flag in flags]
 

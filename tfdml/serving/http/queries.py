@@ -48,9 +48,7 @@ class Answer:
 
 def answer_all(searcher, queries):
     """Returns what `answer` does, for images that were read by this searcher, or by the one before with its model."""
-    readers = [
-        searcher if query.reader is None or query.reader.model is searcher.model else query.reader for query in queries
-    ]
+    readers = [searcher if _is_read_for(query, searcher) else query.reader for query in queries]
     if all(reader is searcher for reader in readers):
         return answer(searcher, queries)
     answers = [None] * len(queries)
@@ -59,6 +57,10 @@ def answer_all(searcher, queries):
         for place, found in zip(places, answer(chosen, [queries[place] for place in places]), strict=True):
             answers[place] = found
     return answers
+
+
+def _is_read_for(query, searcher):
+    return query.reader is None or query.reader is searcher or query.reader.model is searcher.model
 
 
 def answer(searcher, queries):

@@ -65,8 +65,7 @@ class PostgreSQL(EngineStore):
         from psycopg.errors import UndefinedTable
 
         try:
-            with connection.transaction():
-                found = connection.execute(statements.ABOUT, [self._address.table]).fetchone()
+            found = connection.execute(statements.ABOUT, [self._address.table]).fetchone()
         except UndefinedTable:
             return None
         if found is not None and found[0] != VERSION:
@@ -146,10 +145,17 @@ class PostgreSQL(EngineStore):
             return [cursor.fetchall() for cursor in asked]
 
     def build(self) -> None:
-        about, count = self.about(), self.count()
+        about = self.existing()
+        if self._exists(self._sql.index_name) or not self.count():
+            return
+        made = self._sql.create_index(self.index_of(about.kind), about, self.count())
         with self._transaction() as connection:
-            for statement in self._sql.create_index(self.index_of(about.kind), about, count) if count else ():
+            for statement in made:
                 connection.execute(statement)
+
+    def _exists(self, name):
+        with self._connection() as connection:
+            return connection.execute("SELECT to_regclass(%s)", [name]).fetchone()[0] is not None
 
     def close(self) -> None:
         self._connections.close()

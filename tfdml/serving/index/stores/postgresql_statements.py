@@ -25,7 +25,8 @@ class Statements:
     """
 
     def __init__(self, table):
-        self.table, self.name = table, f'"{table}"'
+        self.name = f'"{table}"'
+        self.index_name = f'"{table}_embedding"'
         self.delete = f"DELETE FROM {self.name} WHERE id = ANY(%s) RETURNING id"
         self.paths_of = f"SELECT id, path FROM {self.name} WHERE id = ANY(%s)"
         self.ids_of = f"SELECT path, id FROM {self.name} WHERE path = ANY(%s)"
@@ -60,7 +61,7 @@ class Statements:
         else:
             method, options = "ivfflat", f"lists = {index.of_size(count).lists}"
         return [
-            f'CREATE INDEX IF NOT EXISTS "{self.table}_embedding" ON {self.name} USING {method} '
+            f"CREATE INDEX IF NOT EXISTS {self.index_name} ON {self.name} USING {method} "
             f"(embedding {OPERATORS[about.metric][1]}) WITH ({options})",
             # The planner takes it where it knows how many rows there are.
             f"ANALYZE {self.name}",
