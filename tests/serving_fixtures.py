@@ -51,6 +51,14 @@ def picture(seed, height=30, width=40, kind="PNG"):
     return file.getvalue()
 
 
+def nearly(content):
+    """The contents of a file that differs a little in the middle."""
+    pixels, file = np.asarray(Image.open(io.BytesIO(content))).copy(), io.BytesIO()
+    pixels[14:16, 18:22] = 255
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
 def claims_pixels(content, side=60_000):
     """The PNG with a header that claims to be a square of this side."""
     return content[:16] + 2 * side.to_bytes(4, "big") + content[24:]

@@ -44,6 +44,8 @@ class FakeSearcher:
     def __len__(self):
         return len(self.files)
 
+    manifest = {"metric": "cosine"}
+
     def state(self):
         """There is none on the disk that could change."""
 

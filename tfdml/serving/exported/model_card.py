@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tfdml.files.checked_files import json_of, read_bytes
+from tfdml.files.checked_files import json_of, read_bytes, write_atomically
 from tfdml.registry.image_sizes import sides_of
 
 METADATA, README = "metadata.json", "README.md"
@@ -20,8 +20,9 @@ def write_card(path, facts):
         facts: what JSON can hold, with the keys that `readme` and `signatures` read.
     """
     facts = {"version": VERSION, **facts, "signatures": signatures(facts)}
-    (Path(path) / METADATA).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-    (Path(path) / README).write_text(readme(facts), encoding="utf-8")
+    # Whole or as they were: an index's model may get another threshold while others read its card.
+    write_atomically(Path(path) / METADATA, f"{json.dumps(facts, indent=2)}\n".encode())
+    write_atomically(Path(path) / README, readme(facts).encode())
 
 
 def read_card(path):

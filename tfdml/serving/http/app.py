@@ -1,4 +1,4 @@
-"""The service as an ASGI app: search, embeddings, images of the index, health, metrics and the page."""
+"""The service as an ASGI app: search, labels, embeddings, images of the index, health, metrics and the page."""
 
 import asyncio
 import contextlib
@@ -20,18 +20,21 @@ from tfdml.serving.http.measured import Measured
 from tfdml.serving.http.metrics import Metrics
 from tfdml.serving.http.queries import Query, answer_all
 from tfdml.serving.http.reading import read_query
-from tfdml.serving.http.schema import EMBED, ERRORS, IMAGE, SEARCH, STUCK, Embedding, Health, Neighbors
+from tfdml.serving.http.schema import EMBED, ERRORS, IMAGE, SEARCH, STUCK, Embedding, Health, Label, Neighbors
 from tfdml.serving.http.search_page import page
+from tfdml.serving.index.threshold import Threshold
 
 # Neighbors of a request that names no number.
 NEIGHBORS = 10
+# Of one that asks for a label: those that vote.
+VOTERS = 5
 # Images that are decoded at once: more than cores, so that a small one need not wait for the end of large ones.
 DECODERS = max(4, min(8, os.cpu_count() or 1))
 # Seconds that a service that ends waits for each of its threads.
 LAST_SECONDS = 0.5
 
 
-def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=()):
+def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), threshold=lambda searcher: Threshold()):
     """Returns an ASGI app that answers with what a searcher finds.
 
     Args:
@@ -39,12 +42,13 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=()):
         limits: `Limits`; None: the default ones.
         batch_size: most images that the model embeds at once.
         token, hosts: see `Guard`.
+        threshold: function from a searcher to the `Threshold` of its index.
     """
     limits, metrics, index = limits or Limits(), Metrics(), CurrentIndex(searcher)
 
     def answer_batch(queries):
         metrics.count_batch(len(queries))
-        return answer_all(index.searcher, queries)
+        return answer_all(index.searcher, queries, threshold)
 
     def decode(contents):
         searcher = index.searcher
@@ -115,6 +119,11 @@ def _add_queries(app, decoders, batcher, limits):
     async def search(request: Request) -> Neighbors:
         """Finds the images of the index that are most similar to an image."""
         return _as_it_is(Neighbors.of(await ask(request, NEIGHBORS)))
+
+    @app.post("/label", openapi_extra=SEARCH, responses=ERRORS)
+    async def label(request: Request) -> Label:
+        """Labels an image by the vote of the images of the index that are most similar to it, or says `unknown`."""
+        return _as_it_is(Label.of(await ask(request, VOTERS)))
 
     @app.post("/embed", openapi_extra=EMBED, responses=ERRORS)
     async def embed(request: Request) -> Embedding:

@@ -1,22 +1,28 @@
 """Describes requests and responses for OpenAPI."""
 
+import math
 import os
 
 from pydantic import BaseModel
 
 from tfdml.serving.http.limits import MOST_NEIGHBORS
 
+UNKNOWN = "unknown"
 K = {"type": "integer", "minimum": 1, "maximum": MOST_NEIGHBORS, "description": "Number of neighbors."}
 WHERE = {"type": "string", "description": "Filter, such as label in ('mug', 'cup') and price < 20."}
 
 
 class Found(BaseModel):
-    """An image of the index: its number, the name of its file, its label, and its similarity to the query."""
+    """An image of the index: its number, the name of its file, its label, and its similarity to the query.
+
+    Where the service has a threshold, `accepted` says whether the similarity reaches it.
+    """
 
     id: int
     name: str
     label: str | None
     similarity: float
+    accepted: bool | None = None
 
 
 class Neighbors(BaseModel):
@@ -25,15 +31,47 @@ class Neighbors(BaseModel):
     neighbors: list[Found]
     matching: int | None = None
     exact: bool | None = None
+    threshold: float | None = None
 
     @classmethod
     def of(cls, answer):
         """Returns those of an `Answer`, without the paths of their files."""
+        least = answer.threshold.value
         found = [
-            Found(id=each.id, name=os.path.basename(each.path), label=each.label, similarity=each.similarity)
+            Found(
+                id=each.id,
+                name=os.path.basename(each.path),
+                label=each.label,
+                similarity=each.similarity,
+                accepted=None if least is None else answer.threshold.accepts(each.similarity),
+            )
             for each in answer.neighbors
         ]
-        return cls(neighbors=found, matching=answer.matching, exact=answer.exact)
+        return cls(neighbors=found, matching=answer.matching, exact=answer.exact, threshold=least)
+
+
+class Label(BaseModel):
+    """The label that neighbors vote for, and the similarity of the nearest one that has it.
+
+    The label is `unknown` where that is below the threshold, or no neighbor has a label; then `accepted` is false.
+    """
+
+    label: str
+    accepted: bool
+    similarity: float | None
+    threshold: float | None = None
+
+    @classmethod
+    def of(cls, answer):
+        """Returns the one of an `Answer`."""
+        label, similarity = answer.vote()
+        accepted = label is not None and answer.threshold.accepts(similarity)
+        return cls(
+            label=label if accepted else UNKNOWN,
+            accepted=accepted,
+            similarity=similarity if math.isfinite(similarity) else None,
+            threshold=answer.threshold.value,
+        )
 
 
 class Embedding(BaseModel):

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.reading.given_images import listed
 from pipelines.reading.image_sources import Images
-from tfdml.registry.annotations import Embeddings
+from tfdml.registry.annotations import Embeddings, FilePath
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.index.array_embedder import ArrayEmbedder
 from tfdml.serving.index.found import Found
@@ -32,6 +32,11 @@ class ImageSearcher:
     def __init__(self, name: str, model: Any, model_path: str | Path | None):
         self.name, self._model, self._model_path = name, model, model_path
         self._lock = threading.Lock()
+
+    @property
+    def embeddings(self) -> Path | None:
+        """The folder of the embeddings of the index; None: there is none."""
+        raise NotImplementedError
 
     @property
     def manifest(self) -> dict[str, Any]:
@@ -86,6 +91,11 @@ class ImageSearcher:
             if self._model is None:
                 self._model = ExportedModel(self._model_path)
             return self._model
+
+    @property
+    def model_folder(self) -> FilePath | None:
+        """The folder of the SavedModel, with its card; None of what embeds arrays."""
+        return self._model_path
 
     def read(self, contents: bytes) -> Any:
         """Returns what `embed_read` takes of the contents of an image file; None if it cannot be read."""

@@ -186,13 +186,14 @@ class Index:
         """Returns groups of images that such pairs connect, the largest first, each with a representative."""
         return duplicates.duplicate_groups(self._store.searcher(), threshold)
 
-    def label(self, images: Any, k: int = 5, threshold: float = -np.inf) -> list[Labeled]:
+    def label(self, images: Any, k: int = 5, threshold: float | None = None) -> list[Labeled]:
         """Labels images by the vote of their nearest neighbors.
 
         Args:
             images: a folder, or images as of `add`.
             k: number of neighbors that vote.
-            threshold: smallest similarity, of the nearest neighbor with the label that wins, at which an image gets it.
+            threshold: smallest similarity, of the nearest neighbor with the label that wins, at which an image gets it;
+                None: the one that `python -m tfdml.threshold` has fitted for the model, if it has.
         """
         if not isinstance(self._embedder, ArrayEmbedder):
             files = image_list(images)

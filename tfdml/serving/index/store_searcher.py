@@ -24,7 +24,13 @@ class StoreSearcher(ImageSearcher):
 
     def __init__(self, store: Any, model: Any = None):
         self.store = store
-        self.store.existing()
+        about = store.existing()
+        self._manifest = {
+            "model": about.model,
+            "dimension": about.dimension,
+            "metric": about.metric,
+            "kind": about.kind,
+        }
         given, path = None if model is None or isinstance(model, str | os.PathLike) else model, None
         if isinstance(model, str | os.PathLike):
             path = saved_model_folder(model)
@@ -32,8 +38,11 @@ class StoreSearcher(ImageSearcher):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        about = self.store.existing()
-        return {"model": about.model, "dimension": about.dimension, "metric": about.metric, "kind": about.kind}
+        return self._manifest
+
+    @property
+    def embeddings(self) -> None:
+        return None
 
     def __len__(self) -> int:
         return self.store.count()
