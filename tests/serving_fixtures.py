@@ -17,7 +17,7 @@ from pipelines.preprocessor import Preprocessor
 from tests.run_helpers import made_once
 from tfdml.serving import ExportedModel, export
 from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.index import indexing, searcher
+from tfdml.serving.index import image_searcher, indexing, upgrading
 
 SIZE = 24
 
@@ -84,6 +84,6 @@ def loaded(digest):
 def models_load_once():
     """Indexes and searchers take the loaded model for their copies of it."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (indexing, searcher):
+        for module in (image_searcher, indexing, upgrading):
             patch.setattr(module, "ExportedModel", lambda path: loaded(model_hash(path)))
         yield

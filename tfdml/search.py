@@ -11,7 +11,7 @@ from absl import flags, logging
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
 
-flags.DEFINE_string("index", "", "Folder of the index.")
+flags.DEFINE_string("index", "", "Folder or address of the index, see python -m tfdml.index.")
 flags.DEFINE_string("model", "", "Folder of the exported model; empty: the index's own copy.")
 flags.DEFINE_integer("k", 5, "Number of neighbors that are shown, or that vote for a label.", lower_bound=1)
 flags.DEFINE_enum("format", "table", ["table", "json"], "What is printed.")
@@ -24,8 +24,8 @@ flags.DEFINE_string("where", "", "Filter of neighbors by columns of the index, s
 flags.DEFINE_string(
     "threshold",
     "",
-    "Smallest similarity of neighbors, of --duplicates and of --label, or none; empty: what tfdml.threshold has fitted "
-    "for the model, else none, and 0.95 with --duplicates.",
+    "Smallest similarity of neighbors, of --label and of --duplicates, or none; empty: what tfdml.threshold has fitted "
+    "for the model, else none. --duplicates has 0.95 if none is given.",
 )
 flags.DEFINE_bool("adaptive", False, "Cut each list of neighbors where their similarity falls most.")
 flags.DEFINE_string("label", "", "Folder of images to label by their nearest neighbors, where these are near enough.")
@@ -55,11 +55,11 @@ def main(queries):
     command.import_package()
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
-    from tfdml.serving import Searcher
     from tfdml.serving.index import printed_search
+    from tfdml.serving.index.stores.addresses import searcher_of
 
     printed_search.check_picture(given.picture)
-    searcher = Searcher(given.index, given.model or None)
+    searcher = searcher_of(given.index, given.model or None)
     if queries:
         printed_search.print_neighbors(searcher, queries, given)
     elif given.duplicates:

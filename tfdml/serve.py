@@ -14,7 +14,7 @@ from tfdml.console import flags as tfdml_flags
 
 TOKEN = "TFDML_TOKEN"
 
-flags.DEFINE_string("index", "", "Folder of the index.")
+flags.DEFINE_string("index", "", "Folder or address of the index, see python -m tfdml.index.")
 flags.DEFINE_string("model", "", "Folder of the exported model; empty: the index's own copy.")
 flags.DEFINE_string(
     "host", "127.0.0.1", "Address to listen on. With the default only this machine reaches it; 0.0.0.0 lets others in."

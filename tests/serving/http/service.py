@@ -12,8 +12,8 @@ TOKEN = "a-secret"
 class Service(Forked):
     """The command on a free port, once it answers."""
 
-    def __init__(self, index, environment=()):
-        super().__init__("tfdml.serve", f"--index={index}", "--port=0", environment=environment)
+    def __init__(self, index, environment=(), flags=()):
+        super().__init__("tfdml.serve", f"--index={index}", "--port=0", *flags, environment=environment)
         output = self._output / "stdout"
         told = self.until(lambda: output.exists() and "Ctrl-C" in output.read_text()) and output.read_text()
         # Before it there may be a line about the threshold.

@@ -18,7 +18,7 @@ from tfdml.serving.http.image_files import read_image
 from tfdml.serving.http.limits import Limits
 from tfdml.serving.http.measured import Measured
 from tfdml.serving.http.metrics import Metrics
-from tfdml.serving.http.queries import Query, answer
+from tfdml.serving.http.queries import Query, answer_all
 from tfdml.serving.http.reading import read_query
 from tfdml.serving.http.schema import EMBED, ERRORS, IMAGE, SEARCH, STUCK, Embedding, Health, Label, Neighbors
 from tfdml.serving.http.search_page import page
@@ -48,11 +48,14 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
 
     def answer_batch(queries):
         metrics.count_batch(len(queries))
+        return answer_all(index.searcher, queries, threshold)
+
+    def decode(contents):
         searcher = index.searcher
-        return answer(searcher, queries, threshold(searcher))
+        return [(searcher, searcher.read(contents[0]))]
 
     # Each image alone: one that takes long, or fails, is not the others' business.
-    decoders = Batcher(lambda contents: [index.searcher.read(contents[0])], 1, threads=DECODERS)
+    decoders = Batcher(decode, 1, threads=DECODERS)
     batcher = Batcher(answer_batch, batch_size)
 
     @contextlib.asynccontextmanager
@@ -69,6 +72,8 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), thre
             return "stuck", "Images are not decoded."
         if batcher.is_stuck(limits.seconds):
             return "stuck", "Images are not embedded."
+        if index.is_gone:
+            return "no index", index.problem
         return ("old index", index.problem) if index.problem else ("ok", None)
 
     # Its pages for people would load scripts from a network.
@@ -92,7 +97,7 @@ def _add_queries(app, decoders, batcher, limits):
     async def decoded(content):
         if is_quick(content):
             # The model decodes those of a batch in one call, which takes less time than a call for each.
-            return content
+            return None, content
         try:
             async with asyncio.timeout(limits.decoding):
                 return await asyncio.wrap_future(decoders.submit(content))
@@ -102,8 +107,8 @@ def _add_queries(app, decoders, batcher, limits):
 
     async def ask(request, default_k):
         content, k, where = await read_query(request, limits, default_k)
-        image = await decoded(content)
-        found = None if image is None else await asyncio.wrap_future(batcher.submit(Query(image, k, where)))
+        reader, image = await decoded(content)
+        found = None if image is None else await asyncio.wrap_future(batcher.submit(Query(image, k, where, reader)))
         if found is None:
             raise HTTPException(400, "The image cannot be read: expected a whole JPEG, PNG or still WebP.")
         if found.problem:
@@ -138,7 +143,7 @@ def _add_health(app, trouble, asks_token):
         status, reason = trouble()
         found = Health(status=status, token=asks_token, reason=reason)
         text = found.model_dump_json(exclude_none=True)
-        return Response(text, 503 if status == "stuck" else 200, media_type="application/json")
+        return Response(text, 503 if status in ("stuck", "no index") else 200, media_type="application/json")
 
 
 def _add_pages(app, index, metrics, text):

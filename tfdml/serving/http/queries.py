@@ -1,6 +1,7 @@
 """Images that are asked about, and what a searcher says of them."""
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +23,13 @@ class Query:
         image: what `Searcher.read` returned of its file.
         k: number of neighbors; 0 if only the embedding is wanted.
         where: filter of the neighbors; None: none.
+        reader: the `Searcher` that has read it; None: it is a file, which any reads.
     """
 
     image: np.ndarray | bytes
     k: int = 0
     where: str | None = None
+    reader: Any = None
 
 
 @dataclasses.dataclass
@@ -55,6 +58,30 @@ class Answer:
         return vote(self.neighbors, self.metric)
 
 
+def answer_all(searcher, queries, threshold):
+    """Returns what `answer` does, for images that were read by this searcher, or by the one before with its model.
+
+    Args:
+        searcher, queries: as of `answer`.
+        threshold: function from a searcher to its `Threshold`.
+    """
+    readers = [searcher if _is_read_for(query, searcher) else query.reader for query in queries]
+    if all(reader is searcher for reader in readers):
+        return answer(searcher, queries, threshold(searcher))
+    answers = [None] * len(queries)
+    for chosen in dict.fromkeys(readers):
+        places = [place for place, reader in enumerate(readers) if reader is chosen]
+        for place, found in zip(
+            places, answer(chosen, [queries[place] for place in places], threshold(chosen)), strict=True
+        ):
+            answers[place] = found
+    return answers
+
+
+def _is_read_for(query, searcher):
+    return query.reader is None or query.reader is searcher or query.reader.model is searcher.model
+
+
 def answer(searcher, queries, threshold=ANY):
     """Returns the `Answer` to each `Query`; None where the image cannot be read.
 
@@ -73,7 +100,7 @@ def answer(searcher, queries, threshold=ANY):
         asked = [(query.k, query.where) == (k, where) for query in queries]
         places = np.flatnonzero(np.array(asked) & valid)
         if len(places) and where is None:
-            found = searcher.neighbors(*searcher.nearest(embeddings[places], k))
+            found = searcher.neighbors_of(embeddings[places], k)
             for place, neighbors in zip(places, found, strict=True):
                 answers[place].neighbors = neighbors
         elif len(places):

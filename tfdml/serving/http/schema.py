@@ -81,7 +81,7 @@ class Embedding(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the service answers: `ok`, `old index` if that has changed, or `stuck`; whether it asks for a token."""
+    """Whether the service answers: `ok`, `old index`, `no index` or `stuck`; whether it asks for a token."""
 
     status: str
     token: bool
@@ -120,7 +120,7 @@ ERRORS = _refusals(
     _413="The body or the image is too large.",
     _415="The content type is not one of these.",
     _403="A page of another origin asks.",
-    _503="Too many requests wait, or the image takes too long to decode.",
+    _503="Too many requests wait, the image takes too long to decode, or the index is out of reach.",
     **TOKEN,
 )
 STUCK = {503: {"model": Health, "description": "The service does not answer."}}

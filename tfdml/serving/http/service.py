@@ -10,7 +10,7 @@ from PIL import Image
 
 from tfdml.serving.http.app import DECODERS, create_app
 from tfdml.serving.http.server import Server, listen
-from tfdml.serving.index.searcher import Searcher
+from tfdml.serving.index.stores.addresses import searcher_of
 from tfdml.serving.index.threshold import Threshold
 from tfdml.serving.index.threshold_check import difference
 
@@ -19,7 +19,7 @@ def serve(index, model, limits, *, host, port, batch_size, token, hosts, thresho
     """Serves an index over HTTP, and prints where.
 
     Args:
-        index: its folder.
+        index: its folder or address.
         model: folder of the exported model; None: the index's own copy.
         limits: `Limits`.
         host, port: where to listen.
@@ -28,7 +28,7 @@ def serve(index, model, limits, *, host, port, batch_size, token, hosts, thresho
     """
     # TensorFlow has a thread for each core; the network would wait for one while all decode.
     tf.config.threading.set_inter_op_parallelism_threads((os.cpu_count() or 1) + DECODERS)
-    searcher = Searcher(index, model)
+    searcher = searcher_of(index, model)
     # Loads the model, and makes its functions: the first requests are to wait for nothing.
     warm_up(searcher)
     # Of the index as it is now: one of another model may take its place.

@@ -156,8 +156,8 @@ def label_images(searcher, images, k, threshold=None):
 
 
 def _check_labels(searcher):
-    if not any(searcher.labels):
-        raise ValueError(f"The images of the index {searcher.folder.path} have no labels.")
+    if not searcher.has_labels():
+        raise ValueError(f"The images of the index {searcher.name} have no labels.")
 
 
 def _calibrated(searcher, images, k, precision):
@@ -191,5 +191,5 @@ def _is_same(path, neighbor, metric):
 def _neighbors(searcher, images, k):
     """Returns the neighbors of each image, or None for those that cannot be read."""
     embeddings, valid = searcher.embed_readable(images)
-    neighbors = searcher.neighbors(*searcher.nearest(embeddings, k))
+    neighbors = searcher.neighbors_of(embeddings, k)
     return [each if readable else None for each, readable in zip(neighbors, valid, strict=True)]

@@ -24,7 +24,7 @@ def difference(searcher, threshold):
     Returns:
         The sentence, or None.
     """
-    if threshold.fitted is None or not searcher.folder.embeddings.exists():
+    if threshold.fitted is None or searcher.embeddings is None or not searcher.embeddings.exists():
         return None
     vectors, labels = _sample(searcher)
     different = np.triu(labels[:, None] != labels, 1)
@@ -42,7 +42,7 @@ def difference(searcher, threshold):
 def _sample(searcher):
     """Returns embeddings `[N, D]` and labels `[N]` of images of the index that have one."""
     vectors, labels, deleted = [], [], searcher.rows.deleted_ids
-    blocks = EmbeddingShards(searcher.folder.embeddings).blocks()
+    blocks = EmbeddingShards(searcher.embeddings).blocks()
     for _, block in zip(range(FILES), blocks, strict=False):
         known = [
             place
