@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -66,6 +66,13 @@ class Split:
             return self.images.fingerprints()
         return self.images if self.encoded else np.array([path.rpartition("/")[2] for path in self.images])
 
+    def different_images(self) -> list:
+        """Returns the images of rows, once where rows are different parts of an image."""
+        if self.boxes is None:
+            return list(self.images)
+        parts = dict.fromkeys(zip(self.images, map(tuple, self.boxes.tolist()), strict=True))
+        return list(self.images) if len(parts) < len(self) else list(dict.fromkeys(self.images))
+
     @property
     def num_classes(self) -> int:
         return len(np.unique(self.labels))
@@ -110,6 +117,8 @@ class Dataset:
         look_inside: True to check the headers of image files before training, as for your own images; a published set
             is checked once, by `python -m pipelines.check`.
         undivided: `Undivided`, if the test classes were chosen at random; None if they are given.
+        measured_as: function that makes of rows of a dataset without classes, each a class of its own, those that are
+            measured, such as two views of each; None: there are classes, which are measured as they are.
     """
 
     name: str
@@ -118,6 +127,7 @@ class Dataset:
     protocol: str = "self_retrieval"
     look_inside: bool = False
     undivided: object = None
+    measured_as: Callable[[Split], Split] | None = None
 
     def __post_init__(self):
         for part, split in self.splits().items():
@@ -161,7 +171,7 @@ class Dataset:
             )
 
     def _check_paths(self):
-        paths = [path for split in self.splits().values() if not split.encoded for path in split.images]
+        paths = [path for split in self.splits().values() if not split.encoded for path in split.different_images()]
         if len(set(paths)) < len(paths):
             twice = [path for path, times in Counter(paths).items() if times > 1]
             both = 0 if self.train is None else len(set(self.train.images) & set(self.test.images))
@@ -229,4 +239,5 @@ class Dataset:
 
     def _holding_out(self, classes):
         mask = np.isin(self.train.labels, classes)
-        return self.train.where(~mask), self.train.where(mask)
+        held = self.train.where(mask)
+        return self.train.where(~mask), self.measured_as(held) if self.measured_as else held

@@ -13,6 +13,7 @@ from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.triplets import Triplets
 from pipelines.sampling.uniform import Uniform
+from pipelines.sampling.views import Views
 from pipelines.sampling.within_clusters import WithinClusters
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Sampler",
     "Triplets",
     "Uniform",
+    "Views",
     "WithinClusters",
     "group_by_class",
 ]

@@ -40,15 +40,15 @@ class PxK(Sampler):
     def tables_of(self, labels):
         """Returns the rows sorted by class, and the place and the size of each class with two rows or more."""
         rows, starts, sizes = group_by_class(labels)
-        single = int(np.sum(sizes == 1))
-        if single:
-            logging.info("%d of %d classes have a single image and are left out of pxk batches.", single, len(sizes))
+        single, total = int(np.sum(sizes == 1)), len(sizes)
         starts, sizes = starts[sizes > 1], sizes[sizes > 1]
         if len(sizes) < self.classes:
             raise ValueError(
                 f"pxk(classes={self.classes}) needs that many classes with two images or more; the training rows "
                 f"have {len(sizes)}.{' Lower classes.' if len(sizes) else ''}"
             )
+        if single:
+            logging.info("%d of %d classes have a single image and are left out of pxk batches.", single, total)
         return [rows, starts, sizes]
 
     def draw_rows(self, seed, steps, by_class, starts, sizes):

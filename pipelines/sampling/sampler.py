@@ -25,6 +25,8 @@ class Sampler(Declared):
     parts = 1
     # Whether a batch has several images of each of its classes.
     several_per_class = False
+    # Whether it draws an image several times, for views of it that differ.
+    several_views = False
     # Whether `learners` tells whose turn a step is; then the targets of batches are `{"label": ..., "learner": ...}`.
     takes_turns = False
     # Epochs from one call of `refresh` to the next, for tables that follow the embedding; None: it is not called.

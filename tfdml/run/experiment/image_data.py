@@ -13,6 +13,7 @@ from pipelines.reading.cache import Cache
 from pipelines.reading.free_memory import free_memory
 from pipelines.reading.substitutes import Substitutes
 from pipelines.reading.unreadable import why_unreadable
+from pipelines.view_checks import check_views
 from tfdml.run.training.bad_images import BadImages
 from tfdml.runtime.workers import Workers
 
@@ -69,7 +70,10 @@ class ImageData:
     def training(self, model, sampler, progress, length):
         """The training dataset, whose passes have `length` steps."""
         split = self.train
-        read, prepare = self._cache.through(split, self.preprocessor(model, self.settings.train_transform))
+        preprocessor = self.preprocessor(model, self.settings.train_transform)
+        if sampler.several_views:
+            check_views(preprocessor, f"--train_transform={self.settings.train_transform}")
+        read, prepare = self._cache.through(split, preprocessor)
         options = {
             "seed": self.seed,
             "step": progress.pipeline_step,

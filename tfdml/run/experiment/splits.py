@@ -6,6 +6,7 @@ from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
 from pipelines.datasets.dataset import Dataset, Split
 from tfdml.evaluation.protocols import Protocol, protocol_of
+from tfdml.run.experiment.measurable import measurable
 from tfdml.run.experiment.meta_classes import random_meta_classes
 
 
@@ -43,7 +44,7 @@ class Splits:
         train, evaluated = _train_and_evaluation(dataset, evaluation, seed)
         # Losses with proxies count on numbers without a gap.
         train = None if train is None else _with_meta_classes(train.numbered(), data, seed)
-        protocol = protocol_of(evaluation.protocol or dataset.protocol, evaluation.metrics)
+        protocol = protocol_of(evaluation.protocol or dataset.protocol, measurable(dataset, evaluation.metrics))
         if not test_only:
             protocol.selecting(evaluation.select_by)
         return cls(dataset, train, evaluated, dataset.test, protocol)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipelines.sampling import PxK, Sampler
+from pipelines.sampling import PxK, Sampler, Views
 from tfdml import registry
 from tfdml.run.experiment.length import Length
 from tfdml.run.experiment.splits import held_out
@@ -15,25 +15,31 @@ def make_sampler(spec, splits, evaluation):
     """The sampler of a spec, bound to the training rows.
 
     Args:
-        spec: spec of the sampler; `auto`: P×K that fits the classes.
+        spec: spec of the sampler; `auto`: P×K that fits the classes, or views of images without classes.
         splits: `Splits`.
         evaluation: `EvaluationSettings`, which say how many classes do not train.
     """
-    sampler = _fitting(splits.train.labels) if spec == "auto" else registry.create("sampler", spec)
+    sampler = _fitting(splits) if spec == "auto" else registry.create("sampler", spec)
     if not isinstance(sampler, Sampler):
         name = type(sampler).__name__
         raise ValueError(f"--sampler={spec}: {name} must be a subclass of pipelines.sampling.Sampler.")
     try:
         sampler.bind(splits.train.labels)
     except ValueError as error:
+        if splits.dataset.measured_as:
+            advice = "" if isinstance(sampler, Views) else " Use --sampler='views(images=64)'."
+            raise ValueError(f"--sampler={spec}: {error} {splits.dataset.name} has no classes.{advice}") from None
         reasons = held_out(evaluation, splits.dataset, splits.evaluation)
         message = f"--sampler={spec}: {error}"
         raise ValueError(" ".join([message, *reasons, *["Or hold out fewer."] * bool(reasons)])) from None
     return sampler
 
 
-def _fitting(labels):
-    """P×K of as many classes as a batch of 64 takes with four images each, and there are."""
+def _fitting(splits):
+    """P×K of as many classes as a batch of 64 takes with four images each, and there are; or views."""
+    labels = splits.train.labels
+    if splits.dataset.measured_as:
+        return Views(min(BATCH // 2, len(labels)))
     with_pairs = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
     classes = max(2, min(CLASSES, with_pairs))
     return PxK(classes, BATCH // classes)
