@@ -37,7 +37,8 @@ def training_batches(
 ):
     """Returns the batches `(images, labels)` of the rest of an epoch, a pure function of the seed and the step.
 
-    For a sampler that `takes_turns` they are `(images, {"label": labels, "learner": learners})`.
+    For a sampler that `takes_turns` they are `(images, {"label": labels, "learner": learners})`, for one that
+    `gives_relevance` they have that in place of labels, `[batch, whole batch]`.
 
     Each pass over the dataset reads the variable `step` and the sampler's tables when it begins, and ends with that
     epoch. The dataset has a known length, since Keras miscounts the steps of an epoch otherwise.
@@ -73,12 +74,19 @@ def training_batches(
         own = slice(index * share, (index + 1) * share)
         rows = sampler.rows(seed, steps, tables)[:, own]
         numbers = steps[:, None] * sampler.batch_size + index * share + tf.range(share, dtype=tf.int64)[None, :]
+        if sampler.gives_relevance:
+            known = sampler.relevance(seed, steps, tables)[:, own]
+            return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), tf.reshape(known, [-1, sampler.batch_size])
         turns = sampler.learners(seed, steps, tables) if sampler.takes_turns else tf.zeros_like(steps)
         turns = tf.repeat(turns, share) if turns.shape.rank == 1 else tf.reshape(turns[:, own], [-1])
         return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), turns
 
-    def image_of(contents, row, number, turn):
-        target = {"label": labels[row], "learner": turn} if sampler.takes_turns else labels[row]
+    # What is told of a row is its learner, or its part of what is known of pairs.
+    def image_of(contents, row, number, told):
+        if sampler.gives_relevance:
+            target = told
+        else:
+            target = {"label": labels[row], "learner": told} if sampler.takes_turns else labels[row]
         return preprocess(contents, tf.stack([seed, number]), *boxes(row)), target
 
     def first_readable(row, number, turn):

@@ -4,9 +4,10 @@ import zlib
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.published import Published
+from pipelines.datasets.split import Split
 from tfdml.files.checked_files import reason_of
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register

@@ -6,9 +6,10 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.class_division import TEST_CLASSES, Undivided
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.similar_classes import in_order_of_groups, read_class_groups
+from pipelines.datasets.split import Split
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.arguments import Seed, optional
 from tfdml.registry.parts import register

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 from absl import logging
 
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.folder import ENDINGS, OTHER_IMAGES
 from pipelines.datasets.second_views import with_second_views
+from pipelines.datasets.split import Split
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.arguments import Seed, number
 from tfdml.registry.parts import register

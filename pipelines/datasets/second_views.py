@@ -5,8 +5,8 @@ import zlib
 
 import numpy as np
 
-from pipelines.datasets.dataset import Split
 from pipelines.datasets.header_checks import wrong_header
+from pipelines.datasets.split import Split
 
 # A box around any image.
 WHOLE = (0, 0, 2**30, 2**30)

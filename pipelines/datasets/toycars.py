@@ -12,8 +12,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from pipelines.datasets.cache_folder import cache_folder
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.split import Split
 from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_designs
 from pipelines.datasets.toycars_nuisances import render

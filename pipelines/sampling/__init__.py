@@ -5,6 +5,7 @@ an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in 
 `Sampler` is the base of all, also of a user's own.
 """
 
+from pipelines.sampling.given import Given
 from pipelines.sampling.hard_neighbors import HardNeighbors
 from pipelines.sampling.pairs import Pairs
 from pipelines.sampling.proportional_pxk import ProportionalPxK
@@ -17,6 +18,7 @@ from pipelines.sampling.views import Views
 from pipelines.sampling.within_clusters import WithinClusters
 
 __all__ = [
+    "Given",
     "HardNeighbors",
     "Pairs",
     "ProportionalPxK",

@@ -47,6 +47,8 @@ class ImageData:
     @functools.cached_property
     def _substitutes(self):
         """The `Substitutes` of bad training images, or None; only training needs them."""
+        if self.settings.max_bad_images and self.train.relations is not None:
+            raise ValueError("--max_bad_images: of another image nothing is known. List bad ones in --ignore_images.")
         return Substitutes(self.train.labels) if self.settings.max_bad_images else None
 
     def preprocessing(self, model, transform=None):

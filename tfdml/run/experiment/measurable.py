@@ -2,7 +2,7 @@
 
 from absl import logging
 
-from tfdml.evaluation.metrics import metric_of
+from tfdml.evaluation.metrics import PairMetric, metric_of
 
 
 def measurable(dataset, metrics):
@@ -12,9 +12,15 @@ def measurable(dataset, metrics):
         dataset: the `Dataset`.
         metrics: metric specs; empty: the protocol's own.
     """
-    if not dataset.measured_as:
+    if dataset.has_classes:
         return metrics
-    left_out = [spec for spec in metrics if metric_of(spec).needs_classes]
+    left_out = [spec for spec in metrics if not _has(dataset, metric_of(spec))]
     if left_out:
         logging.warning("%s has no classes, so these metrics are left out: %s.", dataset.name, ", ".join(left_out))
     return [spec for spec in metrics if spec not in left_out]
+
+
+def _has(dataset, metric):
+    """Whether it needs no classes, or only pairs, where these are given."""
+    given = dataset.test.relations is not None
+    return not metric.needs_classes or (given and isinstance(metric, PairMetric) and metric.of_counts)

@@ -4,7 +4,8 @@ import dataclasses
 
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.split import Split
 from tfdml.evaluation.protocols import Protocol, protocol_of
 from tfdml.run.experiment.measurable import measurable
 from tfdml.run.experiment.meta_classes import random_meta_classes
