@@ -44,7 +44,8 @@ def training_batches(
     epoch. The dataset has a known length, since Keras miscounts the steps of an epoch otherwise.
 
     Args:
-        split: `pipelines.datasets.Split` to train on.
+        split: `pipelines.datasets.Split` to train on. Labels are its classes, or `[batch, L]` its hierarchy if it has
+            one.
         sampler: `pipelines.sampling.Sampler`, bound to the split's labels.
         preprocess: function `(contents, seed [2]) -> image`; where the split has boxes, `(contents, seed, box [4])`.
         seed: integer; decides batches and augmentation.
@@ -59,7 +60,7 @@ def training_batches(
     index, workers = worker
     share = sampler.batch_size // workers
     steps_at_once = max(1, min(STEPS_AT_ONCE, ROWS_AT_ONCE // sampler.batch_size))
-    labels = tf.constant(split.labels, tf.int64)
+    labels = tf.constant(split.labels if split.hierarchy is None else split.hierarchy, tf.int64)
     seed = tf.constant(seed, tf.int64)
     read, boxes = read or file_reader(split), _boxes(split)
 

@@ -8,7 +8,7 @@ from pipelines.datasets.packed_images import PackedImages
 from tfdml.registry.annotations import Rows
 
 # Fields that have no value for each row: of classes, and of several rows.
-OF_OTHERS = ("class_names", "class_groups", "relations")
+OF_OTHERS = ("class_names", "class_groups", "relations", "levels", "level_names")
 # Stands for an image that a relation does not have.
 NONE = -1
 
@@ -29,6 +29,10 @@ class Split:
         class_groups: class number to the group of similar classes that it belongs to, or None where there are none.
         relations: `[R, 3]` labels of an image, of one that is the same and of one that is not, -1 for none, where this
             is all that is known, and each image is a class of its own; or None.
+        levels: name of a level of categories, such as a car's make, to class number to category; or None.
+        hierarchy: `[N, L]` number of the category of each row at the levels that are used, from coarse to fine; or
+            None.
+        level_names: names of these levels.
     """
 
     images: np.ndarray
@@ -41,6 +45,9 @@ class Split:
     is_gallery: np.ndarray | None = None
     class_groups: dict | None = None
     relations: np.ndarray | None = None
+    levels: dict | None = None
+    hierarchy: np.ndarray | None = None
+    level_names: tuple = ()
 
     def __post_init__(self):
         if len(self.images) != len(self.labels):
@@ -90,10 +97,10 @@ class Split:
     def numbered(self) -> "Split":
         """Returns the same rows with classes numbered from 0 without gaps, in the same order."""
         classes, labels = np.unique(self.labels, return_inverse=True)
-        of_classes = {"class_names": self.class_names, "class_groups": self.class_groups}
-        for what, known in of_classes.items():
-            if known is not None:
-                of_classes[what] = {number: known[old] for number, old in enumerate(classes) if old in known}
+        by_class = {"class_names": self.class_names, "class_groups": self.class_groups}
+        of_classes = {what: None if known is None else _of_numbers(known, classes) for what, known in by_class.items()}
+        if self.levels is not None:
+            of_classes["levels"] = {level: _of_numbers(known, classes) for level, known in self.levels.items()}
         relations = None if self.relations is None else _numbered(self.known_relations, classes)
         return dataclasses.replace(self, labels=labels.astype(np.int64), relations=relations, **of_classes)
 
@@ -110,6 +117,11 @@ class Split:
         """Returns the columns, which have a value for each row, by name."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if name not in OF_OTHERS and value is not None}
+
+
+def _of_numbers(known, classes):
+    """What is known of classes by their place among the classes in place of their label."""
+    return {number: known[old] for number, old in enumerate(classes) if old in known}
 
 
 def _numbered(relations, classes):

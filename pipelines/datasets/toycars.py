@@ -68,7 +68,8 @@ def toycars(
     images, labels = _read(path) or _render_to(path, chosen, images_per_class, image_size, seed)
     names = {label: ", ".join(filter(None, design)) for label, design in enumerate(chosen)}
     groups = {label: design.body for label, design in enumerate(chosen)} if grouped else None
-    both = Split(images, labels, names, class_groups=groups)
+    levels = {"body": {label: design.body for label, design in enumerate(chosen)}}
+    both = Split(images, labels, names, class_groups=groups, levels=levels)
     return Dataset("toycars", both.where(labels < classes // 2), both.where(labels >= classes // 2))
 
 

@@ -17,6 +17,11 @@ class DataSettings:
     ignore_images: AbsolutePath = flag(
         "", "File that lists images to leave out, from python -m pipelines.check; empty: none."
     )
+    levels: tuple[str, ...] = flag(
+        (),
+        "Levels of classes to learn and to measure, from coarse to fine, such as make,model of cars; class is the "
+        "classes. Empty: the classes alone.",
+    )
     meta_classes: int = flag(
         0, "Number of random meta-classes to train on instead of the classes; 0: none.", lower_bound=0
     )

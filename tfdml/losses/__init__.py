@@ -4,6 +4,7 @@ from tfdml.losses import addons
 from tfdml.losses.angular import Angular, angular_loss
 from tfdml.losses.arc_face import ArcFace, arc_face_loss
 from tfdml.losses.binomial_deviance import BinomialDeviance, binomial_deviance_loss
+from tfdml.losses.by_level import ByLevel, by_level_loss
 from tfdml.losses.circle import Circle, circle_loss
 from tfdml.losses.contextual_manifold import ContextualManifold, contextual_manifold_loss
 from tfdml.losses.contrastive import Contrastive, contrastive_loss
@@ -39,6 +40,7 @@ __all__ = [
     "Angular",
     "ArcFace",
     "BinomialDeviance",
+    "ByLevel",
     "Circle",
     "ContextualManifold",
     "Contrastive",
@@ -73,6 +75,7 @@ __all__ = [
     "angular_loss",
     "arc_face_loss",
     "binomial_deviance_loss",
+    "by_level_loss",
     "circle_loss",
     "contextual_manifold_loss",
     "contrastive_loss",

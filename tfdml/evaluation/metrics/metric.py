@@ -21,6 +21,8 @@ class Metric(registry.Declared):
     while_training = True
     #: Whether it needs classes; others measure images without any, see the dataset `photos`.
     needs_classes = True
+    #: Whether it takes all levels of a hierarchy of classes, where there is one.
+    graded = False
     #: Whether a larger value means a better model. Others cannot select a model.
     larger_is_better = True
 

@@ -5,6 +5,7 @@ import dataclasses
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
 from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.levels import with_levels
 from pipelines.datasets.split import Split
 from tfdml.evaluation.protocols import Protocol, protocol_of
 from tfdml.run.experiment.measurable import measurable
@@ -42,13 +43,24 @@ class Splits:
         """
         about = {"data_dir": data.data_dir, "ignore_images": data.ignore_images}
         dataset = load(data.dataset, classes=classes, test_only=test_only, **about)
+        dataset = with_levels(dataset, data.levels) if data.levels else dataset
         train, evaluated = _train_and_evaluation(dataset, evaluation, seed)
         # Losses with proxies count on numbers without a gap.
         train = None if train is None else _with_meta_classes(train.numbered(), data, seed)
-        protocol = protocol_of(evaluation.protocol or dataset.protocol, measurable(dataset, evaluation.metrics))
+        protocol = protocol_of(protocol_spec(dataset, evaluation), measurable(dataset, evaluation.metrics))
         if not test_only:
             protocol.selecting(evaluation.select_by)
         return cls(dataset, train, evaluated, dataset.test, protocol)
+
+
+def protocol_spec(dataset, evaluation):
+    """The spec of the protocol that settings name, or else the dataset's; `levels` where classes have levels.
+
+    Args:
+        dataset: the `Dataset`.
+        evaluation: `EvaluationSettings`.
+    """
+    return evaluation.protocol or ("levels" if dataset.test.level_names else dataset.protocol)
 
 
 def to_record(data, dataset):
