@@ -78,13 +78,15 @@ def training_batches(
         if sampler.gives_relevance:
             known = sampler.relevance(seed, steps, tables)[:, own]
             return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), tf.reshape(known, [-1, sampler.batch_size])
+        if sampler.gives_labels:
+            return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), tf.reshape(sampler.labels_of(rows, tables), [-1])
         turns = sampler.learners(seed, steps, tables) if sampler.takes_turns else tf.zeros_like(steps)
         turns = tf.repeat(turns, share) if turns.shape.rank == 1 else tf.reshape(turns[:, own], [-1])
         return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), turns
 
-    # What is told of a row is its learner, or its part of what is known of pairs.
+    # What is told of a row is its learner, its label, or its part of what is known of pairs.
     def image_of(contents, row, number, told):
-        if sampler.gives_relevance:
+        if sampler.gives_relevance or sampler.gives_labels:
             target = told
         else:
             target = {"label": labels[row], "learner": told} if sampler.takes_turns else labels[row]

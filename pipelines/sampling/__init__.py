@@ -5,10 +5,13 @@ an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in 
 `Sampler` is the base of all, also of a user's own.
 """
 
+from pipelines.sampling.clusters import Clusters
 from pipelines.sampling.given import Given
 from pipelines.sampling.hard_neighbors import HardNeighbors
+from pipelines.sampling.image_numbers import ImageNumbers
 from pipelines.sampling.pairs import Pairs
 from pipelines.sampling.proportional_pxk import ProportionalPxK
+from pipelines.sampling.pseudo_classes import PseudoClasses
 from pipelines.sampling.pxk import PxK
 from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
@@ -18,10 +21,13 @@ from pipelines.sampling.views import Views
 from pipelines.sampling.within_clusters import WithinClusters
 
 __all__ = [
+    "Clusters",
     "Given",
     "HardNeighbors",
+    "ImageNumbers",
     "Pairs",
     "ProportionalPxK",
+    "PseudoClasses",
     "PxK",
     "Sampler",
     "Triplets",

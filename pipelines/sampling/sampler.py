@@ -29,6 +29,8 @@ class Sampler(Declared):
     several_views = False
     # Whether `relevance` tells what is known of the pairs of a batch, in place of the classes of rows.
     gives_relevance = False
+    # Whether `labels_of` tells the labels of rows, in place of those of the split.
+    gives_labels = False
     # Whether `learners` tells whose turn a step is; then the targets of batches are `{"label": ..., "learner": ...}`.
     takes_turns = False
     # Epochs from one call of `refresh` to the next, for tables that follow the embedding; None: it is not called.

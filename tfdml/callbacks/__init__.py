@@ -1,5 +1,6 @@
 """Callbacks: what happens around the steps."""
 
+from tfdml.callbacks.cluster_labels import ClusterLabels
 from tfdml.callbacks.divergence_guard import DivergenceGuard, TrainingDiverged
 from tfdml.callbacks.embedding_callback import EmbeddingCallback
 from tfdml.callbacks.image_proxies import ImageProxies
@@ -12,6 +13,7 @@ from tfdml.callbacks.temperature_schedule import TemperatureSchedule
 from tfdml.callbacks.weight_average import WeightAverage
 
 __all__ = [
+    "ClusterLabels",
     "DivergenceGuard",
     "EmbeddingCallback",
     "ImageProxies",

@@ -47,8 +47,6 @@ class ImageData:
     @functools.cached_property
     def _substitutes(self):
         """The `Substitutes` of bad training images, or None; only training needs them."""
-        if self.settings.max_bad_images and self.train.relations is not None:
-            raise ValueError("--max_bad_images: of another image nothing is known. List bad ones in --ignore_images.")
         return Substitutes(self.train.labels) if self.settings.max_bad_images else None
 
     def preprocessing(self, model, transform=None):
@@ -73,6 +71,11 @@ class ImageData:
         """The training dataset, whose passes have `length` steps."""
         split = self.train
         preprocessor = self.preprocessor(model, self.settings.train_transform)
+        if self.settings.max_bad_images and (sampler.gives_relevance or sampler.gives_labels):
+            raise ValueError(
+                "--max_bad_images replaces an image by another one of its class, and there are no classes. List bad "
+                "images in --ignore_images."
+            )
         if sampler.several_views:
             check_views(preprocessor, f"--train_transform={self.settings.train_transform}")
         read, prepare = self._cache.through(split, preprocessor)

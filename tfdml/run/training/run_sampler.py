@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipelines.sampling import Given, PxK, Sampler, Views
+from pipelines.sampling import Given, PseudoClasses, PxK, Sampler, Views
 from tfdml import registry
 from tfdml.run.experiment.length import Length
 from tfdml.run.experiment.splits import held_out
@@ -23,10 +23,12 @@ def make_sampler(spec, splits, evaluation):
     if not isinstance(sampler, Sampler):
         name = type(sampler).__name__
         raise ValueError(f"--sampler={spec}: {name} must be a subclass of pipelines.sampling.Sampler.")
+    if splits.clusters:
+        sampler = PseudoClasses(sampler)
     try:
         sampler.bind_split(splits.train)
     except ValueError as error:
-        if not splits.dataset.has_classes:
+        if not splits.dataset.has_classes and not splits.clusters:
             own = type(_fitting(splits))
             fits = "views(images=64)" if own is Views else "given(count=32)"
             advice = "" if isinstance(sampler, own) else f" Use --sampler='{fits}'."
@@ -42,7 +44,7 @@ def _fitting(splits):
     labels = splits.train.labels
     if splits.train.relations is not None:
         return Given(min(BATCH // 2, len(splits.train.known_relations)))
-    if splits.dataset.measured_as:
+    if len(np.unique(labels)) == len(labels):
         return Views(min(BATCH // 2, len(labels)))
     with_pairs = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
     classes = max(2, min(CLASSES, with_pairs))
