@@ -12,6 +12,7 @@ from tfdml.losses.cos_face import CosFace, cos_face_loss
 from tfdml.losses.divergence import Divergence, divergence_loss
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.fast_ap import FastAP, fast_ap_loss
+from tfdml.losses.generalized_cross_entropy import GeneralizedCrossEntropy, generalized_cross_entropy_loss
 from tfdml.losses.histogram import Histogram, histogram_loss
 from tfdml.losses.intrinsic_manifold import IntrinsicManifold, intrinsic_manifold_loss
 from tfdml.losses.lifted_structure import LiftedStructure, lifted_structure_loss
@@ -48,6 +49,7 @@ __all__ = [
     "Divergence",
     "EmbeddingLoss",
     "FastAP",
+    "GeneralizedCrossEntropy",
     "Histogram",
     "IntrinsicManifold",
     "LiftedStructure",
@@ -82,6 +84,7 @@ __all__ = [
     "cos_face_loss",
     "divergence_loss",
     "fast_ap_loss",
+    "generalized_cross_entropy_loss",
     "histogram_loss",
     "intrinsic_manifold_loss",
     "lifted_structure_loss",

@@ -6,7 +6,7 @@ from typing import Annotated
 import keras
 
 from tfdml.functional.checks import check_pairs_input
-from tfdml.functional.pairs import finest, levels_of
+from tfdml.functional.pairs import finest, is_graded, levels_of
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
 from tfdml.losses.pair_loss import pair_loss, read_pair_loss
@@ -30,7 +30,7 @@ class ByLevel(EmbeddingLoss):
         reduction, name, dtype: see `EmbeddingLoss`.
 
     Call arguments:
-        labels: `[B, L]` categories from coarse to fine, or `[B]` class numbers.
+        labels: `[B, L]` categories from coarse to fine; the loss takes others as they are.
         embeddings: `[B, d]`.
 
     Returns:
@@ -48,7 +48,10 @@ class ByLevel(EmbeddingLoss):
 
     def call(self, labels, embeddings):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        loss, levels = pair_loss(self.loss, "ByLevel"), levels_of(labels)
+        loss = pair_loss(self.loss, "ByLevel")
+        if is_graded(labels):
+            return loss.call(labels, embeddings)
+        levels = levels_of(labels)
         count = levels.shape[1]
         weights = (1.0 / count,) * count if self.weights is None else self.weights
         if len(weights) != count:
@@ -64,7 +67,7 @@ class ByLevel(EmbeddingLoss):
     def statistics(self, labels, embeddings):
         """Returns the statistics of the loss at the finest level."""
         labels, embeddings = self.check_input(labels, embeddings)
-        return hooks_of(self.loss).statistics(finest(labels), embeddings)
+        return hooks_of(self.loss).statistics(labels if is_graded(labels) else finest(labels), embeddings)
 
     @property
     def batch_parts(self):

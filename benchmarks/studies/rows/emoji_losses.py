@@ -62,6 +62,8 @@ PROXIES = ("Proxy-NCA", "Proxy-Anchor", "NormSoftmax", "SoftTriple", "ArcFace", 
 LEFT_OUT = ("contextual_manifold", "intrinsic_manifold", "manifold_n_pair", "proxy_n_pair", "nested", "nt_xent")
 # And one for levels of classes, of which emoji have none.
 LEFT_OUT += ("threshold_consistent_margin", "by_level")
+# And one for wrong labels, of which emoji have none.
+LEFT_OUT += ("generalized_cross_entropy",)
 CHANGES = {name: [] for name in LOSSES}
 # As in its article.
 CHANGES["lifted structure"] = ["--method=single(normalize=False)", "--protocol=self_retrieval(distance='euclidean')"]
