@@ -4,6 +4,7 @@
 #   make test         the tests, minutes; arguments for pytest: make test PYTEST_ARGS='-k triplet'
 #   make test-slow    those that are slow: several processes, killed runs, other backends, the wheel
 #   make test-all     all of them, and those that repeat for another method, loss or device what slow ones prove
+#   make test-versions  the tests with each Python from 3.11 to 3.13 that is there, in .venv-3.11 and so on
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
 #   make test-gpu     compares GPUs with the CPU, in .venv-gpu; without a GPU it installs nothing and says so
 #   make test-beam    bulk embedding on Apache Beam, which it installs into .venv
@@ -18,9 +19,12 @@
 # Found by running it: a version manager's python3.11 can exist but refuse to run.
 PYTHON ?= $(shell python3.11 -c '' 2>/dev/null && echo python3.11 || echo python3)
 PYTEST_ARGS ?=
+VENV ?= .venv
+# As setup.py says.
+VERSIONS := 3.11 3.12 3.13
 
-PYTEST := .venv/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
-PIP := .venv/bin/python -m pip --disable-pip-version-check --quiet
+PYTEST := $(VENV)/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
+PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 # PyPI's torch installs CUDA; this build does not, and is enough.
 TORCH := $(shell sed -n 's/^ *"\(torch==[^"]*\)",/\1/p' setup.py | head -1)
@@ -30,56 +34,65 @@ BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 DOCS := $(shell sed -n '/^DOCS = /,/^]/s/^ *\("[^"]*"\),/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-slow test-nightly test-all test-oracles test-gpu test-beam test-keras-next lint site release clean
+.PHONY: quickstart test test-slow test-nightly test-all test-versions test-oracles test-gpu test-beam test-keras-next lint site release clean
 
-quickstart: .venv/.cpu-installed
-	.venv/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
+quickstart: $(VENV)/.cpu-installed
+	$(VENV)/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
 
-test: .venv/.test-installed
+test: $(VENV)/.test-installed
 	$(PYTEST) -m 'not slow' $(PYTEST_ARGS)
 
-test-slow: .venv/.test-installed
+test-slow: $(VENV)/.test-installed
 	$(PYTEST) -m 'slow and not nightly' $(PYTEST_ARGS)
 
-test-nightly: .venv/.test-installed
+test-nightly: $(VENV)/.test-installed
 	$(PYTEST) -m nightly $(PYTEST_ARGS)
 
 test-all: test test-slow test-oracles test-beam test-nightly
 
-test-oracles: .venv/.oracles-installed
-	.venv/bin/python -m pytest tests/oracles $(PYTEST_ARGS)
+test-versions:
+	@for version in $(VERSIONS); do \
+		if python$$version -c '' 2>/dev/null; then \
+			$(MAKE) --no-print-directory test PYTHON=python$$version VENV=.venv-$$version || exit 1; \
+		else \
+			echo "Skipped: there is no python$$version."; \
+		fi; \
+	done
+
+test-oracles: $(VENV)/.oracles-installed
+	$(VENV)/bin/python -m pytest tests/oracles $(PYTEST_ARGS)
 
 test-gpu:
 	@nvidia-smi --list-gpus >/dev/null 2>&1 || { echo "Skipped: nvidia-smi lists no GPU."; exit 0; }; \
 		$(MAKE) --no-print-directory .venv-gpu/.test-installed && .venv-gpu/bin/python -m pytest -rs tests/gpu $(PYTEST_ARGS)
 
-test-beam: .venv/.beam-installed
-	.venv/bin/python -m pytest tests/test_embed_on_beam.py $(PYTEST_ARGS)
+test-beam: $(VENV)/.beam-installed
+	$(VENV)/bin/python -m pytest tests/test_embed_on_beam.py $(PYTEST_ARGS)
 
 # In front of Keras as it is installed, which stays.
-test-keras-next: .venv/.test-installed
+test-keras-next: $(VENV)/.test-installed
 	$(PIP) install --no-deps --upgrade --pre --target build/keras-next keras-nightly
-	PYTHONPATH=build/keras-next .venv/bin/python -m pytest tests/runtime/test_keras_internals.py $(PYTEST_ARGS)
+	PYTHONPATH=build/keras-next $(VENV)/bin/python -m pytest tests/runtime/test_keras_internals.py $(PYTEST_ARGS)
 
-lint: .venv/.test-installed
-	.venv/bin/ruff check
-	.venv/bin/ruff format --check
-	.venv/bin/python -m tests.typing.check
+lint: $(VENV)/.test-installed
+	$(VENV)/bin/ruff check
+	$(VENV)/bin/ruff format --check
+	$(VENV)/bin/python -m tests.typing.check
 
 # Python finds tfdml and the hooks of the site here; neither is installed. With --quiet nothing would be strict.
 site: .venv-docs/.docs-installed
 	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 .venv-docs/bin/python -m mkdocs build --config-file docs/site/mkdocs.yml
-	@echo "Wrote build/site/index.html. Its search needs a server: $(PYTHON) -m http.server --directory build/site"
+	@echo "Wrote build/site/index.html, which opens without a server"
 
-release: .venv/.test-installed
-	.venv/bin/python .ci/release.py $(RELEASE_ARGS)
+release: $(VENV)/.test-installed
+	$(VENV)/bin/python .ci/release.py $(RELEASE_ARGS)
 
 clean:
-	rm -rf .venv .venv-gpu .venv-docs build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-gpu .venv-docs $(VERSIONS:%=.venv-%) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # The stamps are files, so that the second time costs nothing, and are in .venv, so that they disappear with it.
-.venv/.made .venv-gpu/.made .venv-docs/.made:
+$(VENV)/.made .venv-gpu/.made .venv-docs/.made:
 	@$(PYTHON) -c '' || { echo "Error: cannot run '$(PYTHON)'. Install Python 3.11, or: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 		|| { echo "Error: needs Python 3.11, 3.12 or 3.13, received $$($(PYTHON) --version 2>&1). Name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
@@ -89,18 +102,18 @@ clean:
 	@$(PYTHON) -m venv $(@D)
 	@touch $@
 
-.venv/.cpu-installed: setup.py pyproject.toml | .venv/.made
-	@echo "Installing tfdml[cpu] into .venv: about 2 GB on disk, some minutes"
+$(VENV)/.cpu-installed: setup.py pyproject.toml | $(VENV)/.made
+	@echo "Installing tfdml[cpu] into $(VENV): about 2 GB on disk, some minutes"
 	@$(PIP) install --editable '.[cpu]'
 	@touch $@
 
-.venv/.test-installed: setup.py pyproject.toml | .venv/.made
-	@echo "Installing tfdml[cpu,test] into .venv: about 2 GB on disk, some minutes"
+$(VENV)/.test-installed: setup.py pyproject.toml | $(VENV)/.made
+	@echo "Installing tfdml[cpu,test] into $(VENV): about 2 GB on disk, some minutes"
 	@$(PIP) install --editable '.[cpu,test]'
-	@touch .venv/.cpu-installed $@
+	@touch $(VENV)/.cpu-installed $@
 
-.venv/.oracles-installed: setup.py pyproject.toml | .venv/.test-installed
-	@echo "Installing tfdml[oracles] into .venv: about 1 GB on disk, a minute"
+$(VENV)/.oracles-installed: setup.py pyproject.toml | $(VENV)/.test-installed
+	@echo "Installing tfdml[oracles] into $(VENV): about 1 GB on disk, a minute"
 	@$(PIP) install --no-deps --retries 1 --index-url $(TORCH_INDEX) '$(TORCH)' \
 		|| echo "No $(TORCH) at $(TORCH_INDEX); using PyPI's."
 	@$(PIP) install --no-deps $(BORROWED)
@@ -118,7 +131,7 @@ clean:
 	@.venv-docs/bin/python -m pip --disable-pip-version-check --quiet install $(DOCS)
 	@touch $@
 
-.venv/.beam-installed: setup.py pyproject.toml | .venv/.test-installed
-	@echo "Installing tfdml[beam] into .venv: about 1 GB on disk, a minute"
+$(VENV)/.beam-installed: setup.py pyproject.toml | $(VENV)/.test-installed
+	@echo "Installing tfdml[beam] into $(VENV): about 1 GB on disk, a minute"
 	@$(PIP) install --editable '.[beam]'
 	@touch $@

@@ -119,13 +119,16 @@ def test_the_page_for_users_of_tensorflow_similarity_has_their_names_and_its_exa
     for name in TENSORFLOW_SIMILARITY.split():
         assert re.search(rf"^\|[^|]*`{name}\b", page, re.MULTILINE), name
     count, names = run_examples("from_tensorflow_similarity.md")
-    assert count == 1 and [each[0].id for each in names["neighbors"]] == [0, 1, 2] and names["evaluation"].best
+    assert sorted(np.unique(names["drawn"], return_counts=True)[1]) == [4] * 8
+    assert count == 2 and [each[0].id for each in names["neighbors"]] == [0, 1, 2] and names["evaluation"].best
 
 
 @pytest.mark.slow
 def test_the_example_for_users_of_pytorch_metric_learning_runs(capsys):
     count, names = run_examples("from_pytorch_metric_learning.md")
-    assert count == 1 and "recall_at_1" in capsys.readouterr().out
+    printed = capsys.readouterr().out.splitlines()
+    assert count == 4 and "recall_at_1" in printed[0] and "'queries': 5000" in printed[1]
+    assert int(names["replicated"].optimizer.iterations) == 10
     assert names["model"].loss_layers.learners[0].parts[1].proxies.shape == (16, 32)
 
 

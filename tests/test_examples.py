@@ -1,16 +1,25 @@
-"""The scripts in docs/examples run from start to end, with small settings in place of their own."""
+"""The scripts in docs/examples run from start to end, with small settings for their own; notebooks are those of scripts."""
 
+import base64
+import io
+import json
 import re
 
 import pytest
+from PIL import Image
 
+from docs import notebooks
+from docs.write_notebooks import outputs
 from tests.rooms import ROOT
 
-EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
-SMALL = {"CLASSES": 24, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 2}
+EXAMPLES = notebooks.scripts()
+SMALL = {"CLASSES": 24, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 2, "BATCH_CLASSES": 8, "LEARNERS": 3}
 LAST = {
-    "similar_photos": r"Most similar to photos/.*\n(\d\.\d{3}  photos/.*\n){5}$",
+    "similar_photos": r"Most similar to photos/.*\n1\.000  photos/.*\n(\d\.\d{3}  photos/.*\n){5}$",
     "own_model": r"Recall@1 of new classes: 0\.\d+ untrained, 0\.\d+ trained\n$",
+    "verify_and_threshold": r"of known classes \d+\.\d% get their label, of strangers \d+\.\d% are unknown\n$",
+    "look_at_an_ensemble": r"Correlation 0\.\d{3}; images that only one learner gets right: \[(\d+(, |\]\n$)){3}",
+    "model_to_service": r"'status': 'ok', .*\n(\d\.\d{3}  design \d{3}  \d+\.jpg\n){3}$",
     "compare_losses": r"difference .*, 95% of the time between .* and .*\n(\w+ is better|no difference found)\n$",
 }
 
@@ -34,6 +43,66 @@ def test_it_runs(path, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_is_short_and_opens_as_a_notebook(path):
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "# %% [markdown]" and lines.count("# %%") > 2 and len(lines) <= 80
+    assert lines[0] == "# %% [markdown]" and lines.count("# %%") > 2 and len(lines) <= 90
     page = (ROOT / "docs" / "examples" / "README.md").read_text(encoding="utf-8")
-    assert f"]({path.name})" in page
+    assert f"]({path.name})" in page and f"]({path.stem}.ipynb)" in page
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_notebook_is_that_of_the_script(path):
+    written = path.with_suffix(".ipynb").read_text(encoding="utf-8")
+    assert written == notebooks.notebook(path, notebooks.kept(path)), "run: python -m docs.write_notebooks"
+    cells = [cell["source"] for cell in json.loads(written)["cells"]]
+    address = f"/{notebooks.REPOSITORY}/blob/main/docs/examples/{path.stem}.ipynb)"
+    assert cells[0][-1] == f"[Open in Colab](https://colab.research.google.com/github{address}"
+    assert f"git+https://github.com/{notebooks.REPOSITORY}" in cells[1][-1]
+
+
+SCRIPT = """# %% [markdown]
+# # Title
+#
+# Text.
+
+# %%
+number = 1
+
+
+# %%
+def more():
+    return number + 1
+
+
+print(more())
+"""
+
+
+def test_cells_of_a_script(tmp_path):
+    path = tmp_path / "example.py"
+    path.write_text(SCRIPT)
+    title, *code = notebooks.cells(path)
+    assert title == ("markdown", "# Title\n\nText.")
+    assert code == [("code", "number = 1"), ("code", "def more():\n    return number + 1\n\n\nprint(more())")]
+
+
+def test_outputs_stay_while_the_code_does(tmp_path):
+    path, names = tmp_path / "example.py", {}
+    path.write_text(SCRIPT)
+    assert notebooks.kept(path) == [[], []]
+    found = [outputs(source, names) for source in notebooks.sources(path)]
+    assert found == [[], [{"name": "stdout", "output_type": "stream", "text": ["2\n"]}]]
+    path.with_suffix(".ipynb").write_text(notebooks.notebook(path, found))
+    path.write_text(SCRIPT.replace("Text.", "Other text."))
+    assert notebooks.kept(path) == found
+    path.write_text(SCRIPT.replace("number = 1", "number = 2"))
+    assert notebooks.kept(path) == [[], []]
+
+
+def test_a_cell_shows_the_picture_that_its_last_line_is():
+    (found,) = outputs("picture = Image.new('RGB', (9, 5), 'red')\npicture.copy()", {"Image": Image})
+    kind, text = next((kind, text) for kind, text in found["data"].items() if kind.startswith("image/"))
+    picture = Image.open(io.BytesIO(base64.b64decode(text)))
+    assert picture.size == (9, 5) and picture.format.lower() == kind.removeprefix("image/")
+    assert outputs("5", {}) == [] and outputs("for number in range(2):\n    print(number)", {})[0]["text"] == [
+        "0\n",
+        "1\n",
+    ]

@@ -6,12 +6,13 @@ import re
 import pytest
 import yaml
 
-from docs.site import docstrings, links, reference
+from docs import notebooks
+from docs.site import docstrings, examples, links, reference
 from tests.rooms import ROOT
 
 SETTINGS = yaml.safe_load((ROOT / "docs/site/mkdocs.yml").read_text(encoding="utf-8"))
-# Pages that are no files in docs/: the README, the changelog.
-FROM_ROOT = {"index.md", "changelog.md"}
+# Pages that are no files in docs/: the README, the changelog, those of the notebooks.
+FROM_ELSEWHERE = {"index.md", "changelog.md", *(f"examples/{path.stem}.md" for path in notebooks.scripts())}
 # Their names are for the rest of tfdml alone.
 INTERNAL = {"tfdml.backbones.weights", "tfdml.reporting.page"}
 DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)
@@ -38,7 +39,7 @@ def test_every_page_is_in_the_navigation_once():
     docs = ROOT / "docs"
     pages = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
     listed = list(leaves(SETTINGS["nav"]))
-    assert sorted(listed) == sorted(pages | FROM_ROOT)
+    assert sorted(listed) == sorted(pages | FROM_ELSEWHERE)
 
 
 @pytest.mark.parametrize("package", reference.PACKAGES)
@@ -89,6 +90,39 @@ def test_a_name_that_is_described_elsewhere_is_a_link():
 )
 def test_links_to_files_that_are_not_in_the_site_become_text(link, kept):
     assert links.within(f"See {link}.", "evidence/README.md", {"data.md"}) == f"See {kept}."
+
+
+def test_a_link_to_a_notebook_leads_to_its_page():
+    assert links.within("[a](own_model.ipynb)", "examples/README.md", {"data.md"}) == "[a](own_model.md)"
+    assert links.within("[a](own_model.ipynb)", "examples/own_model.md", {"examples/own_model.ipynb"}).endswith(
+        "ipynb)"
+    )
+
+
+def test_the_page_of_an_example_has_what_its_notebook_prints_and_shows():
+    script = notebooks.FOLDER / "own_model.py"
+    picture = {"output_type": "display_data", "data": {"image/png": "aGk=", "text/plain": ["a picture"]}}
+    printed = {"output_type": "stream", "text": ["1\n", "2\n"]}
+    cells = [{"cell_type": "markdown", "source": ["Text."]}, {"cell_type": "code", "source": ["a = 1\n", "a"]}]
+    cells = [{}, {}, cells[0], cells[1] | {"outputs": [printed, picture]}]
+    page = examples.page(script, cells, ["own_model_1.png"])
+    title = page.partition("\n")[0]
+    assert title == "# A loss in a Keras model of your own" and notebooks.colab("own_model") in page
+    assert page.endswith(
+        "\n\nText.\n\n```python\na = 1\na\n```\n\n```text\n1\n2\n```\n\n"
+        "![What the code above shows.](own_model_1.png)\n"
+    )
+    texts, pictures = examples.pages()
+    assert texts.keys() == {page for page in FROM_ELSEWHERE if page.startswith("examples/")}
+    shown = "".join(texts.values())
+    assert len(pictures) > 3 and all(f"]({name.partition('/')[2]})" in shown for name in pictures)
+
+
+def test_nothing_is_loaded_from_elsewhere_for_the_search_without_a_server():
+    assert "offline" in SETTINGS["plugins"]
+    worker = "assets/iframe-worker.js"
+    assert f'WORKER = "{worker}"' in (ROOT / "docs/site/hooks.py").read_text(encoding="utf-8")
+    assert "http" not in (ROOT / "docs/site/iframe-worker.js").read_text(encoding="utf-8")
 
 
 def test_the_start_page_links_to_pages():

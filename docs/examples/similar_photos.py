@@ -9,9 +9,11 @@ from pathlib import Path
 
 import keras
 import numpy as np
+from PIL import Image
 
 import tfdml
 from pipelines.datasets import load
+from tfdml.serving.index import contact_sheet
 
 PHOTOS, PRESET = Path("photos"), Path("presets/photos")
 CLASSES, PHOTOS_EACH, EPOCHS = 100, 20, 10
@@ -59,15 +61,16 @@ after = recall_of_new_classes()
 print(f"Recall@1 of new classes: {before:.3f} before training, {after:.3f} after it")
 
 # %% [markdown]
-# Keep the model, and search: the similarity of two photos is the inner product of their embeddings.
+# Keep the model, and search: an index finds the photos whose embeddings are nearest.
 
 # %%
 model.save_to_preset(PRESET)
-embedder = tfdml.from_preset(PRESET)
-embeddings = embedder.embed(paths)
-query = int(np.flatnonzero(~seen)[0])
-similarities = embeddings @ embeddings[query]
-found = [row for row in np.argsort(-similarities) if row != query][:5]
-print(f"Most similar to {paths[query]}:")
-for row in found:
-    print(f"{similarities[row]:.3f}  {paths[row]}")
+query = next(path for path, is_seen in zip(paths, seen, strict=True) if not is_seen)
+with tfdml.Index(tfdml.from_preset(PRESET)) as index:
+    index.add(PHOTOS)
+    found = index.search([query], k=6)
+print(f"Most similar to {query}:")
+for neighbor in found[0]:
+    print(f"{neighbor.similarity:.3f}  {neighbor.path}")
+contact_sheet.draw([query], found, "found.png")
+Image.open("found.png")

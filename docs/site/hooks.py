@@ -6,14 +6,17 @@ import sys
 from mkdocs.structure.files import File
 from pymdownx.slugs import slugify
 
-from docs.site import links, reference
+from docs.site import examples, links, reference
 
 ROOT = reference.ROOT
+# On pages that are opened from a disk it takes the place of what the plugin `offline` would load from elsewhere.
+WORKER = "assets/iframe-worker.js"
 
 
 def on_config(config):
-    """Adds pages to the navigation; headings get the anchors that GitHub gives them."""
+    """Adds pages to the navigation; headings get the anchors that GitHub gives them; search works without a server."""
     config.mdx_configs["toc"]["slugify"] = slugify(case="lower")
+    config.extra["polyfills"] = [WORKER]
     config.nav.append({"Reference": [{"Commands": "commands.md"}, *reference.navigation()]})
     return config
 
@@ -21,8 +24,11 @@ def on_config(config):
 def on_files(files, config):
     """Adds the pages that are no files of docs/."""
     written = {"index.md": links.from_root("README.md"), "changelog.md": links.from_root("CHANGELOG.md")}
-    for page, text in {**written, "commands.md": _commands(), **reference.pages()}.items():
-        files.append(File.generated(config, page, content=text))
+    worker = (ROOT / "docs/site" / WORKER.rpartition("/")[2]).read_text(encoding="utf-8")
+    texts, pictures = examples.pages()
+    written |= {"commands.md": _commands(), **reference.pages(), **texts, **pictures, WORKER: worker}
+    for name, content in written.items():
+        files.append(File.generated(config, name, content=content))
     return files
 
 

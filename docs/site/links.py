@@ -17,7 +17,7 @@ def from_root(name):
 def within(markdown, page, shown):
     """Returns a page's text without its links to files of the repository that the site does not show.
 
-    A link that leads nowhere stays, and fails the build.
+    One to a notebook leads to its page. A link that leads nowhere stays, and fails the build.
 
     Args:
         markdown: text of the page.
@@ -27,6 +27,8 @@ def within(markdown, page, shown):
 
     def kept(link):
         target = posixpath.normpath(posixpath.join(posixpath.dirname(page), link[2]))
+        if posixpath.basename(page) == "README.md" and target.endswith(".ipynb"):
+            return f"[{link[1]}]({link[2].removesuffix('.ipynb')}.md)"
         return link[1] if target not in shown and (ROOT / "docs" / target).exists() else link[0]
 
     return LINK.sub(kept, markdown)

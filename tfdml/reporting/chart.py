@@ -1,5 +1,7 @@
 """The parts that charts have in common."""
 
+from pathlib import Path
+
 import matplotlib
 from matplotlib.figure import Figure
 
@@ -43,4 +45,4 @@ def save_chart(figure, path):
     figure.savefig(vacated(path))
     # The same chart gives the same file.
     with matplotlib.rc_context({"svg.hashsalt": "tfdml"}):
-        figure.savefig(vacated(path.with_suffix(".svg")), metadata={"Date": None})
+        figure.savefig(vacated(Path(path).with_suffix(".svg")), metadata={"Date": None})

@@ -14,7 +14,7 @@ import statistics
 
 from benchmarks.studies.added_rows import EIGHT_TIMES, FOUR_TIMES
 from tfdml.run.study.cells import Number
-from tfdml.run.study.columns import correlation, gained_late, metric_of, recall_of_measured
+from tfdml.run.study.columns import MetricOf, correlation, gained_late, recall_of_measured
 from tfdml.run.study.declaration import Study
 from tfdml.run.study.runs import curve
 
@@ -114,8 +114,8 @@ OF_LEARNERS = {
     "negatives within, between": distances_of_negatives,
 }
 COLUMNS = {
-    "Recall@1": metric_of("metrics"),
-    "Recall@8": metric_of("metrics", "recall_at_8"),
+    "Recall@1": MetricOf("metrics"),
+    "Recall@8": MetricOf("metrics", "recall_at_8"),
     **OF_LEARNERS,
     "gain in the last quarter": gained_late,
 }

@@ -13,7 +13,7 @@ import itertools
 from functools import partial
 
 from tfdml.run.study.cells import Spread
-from tfdml.run.study.columns import correlation, measured_learners, metric_of, recall_of_measured
+from tfdml.run.study.columns import MetricOf, correlation, measured_learners, recall_of_measured
 from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/toycars_edms.flags"
@@ -76,7 +76,7 @@ def of_members(counts):
     return {"Recall@1 of a member": recall_of_measured, **several}
 
 
-COLUMNS = {**of_members((2, 5, 10)), "NMI": metric_of("metrics", "nmi"), "correlation": correlation}
+COLUMNS = {**of_members((2, 5, 10)), "NMI": MetricOf("metrics", "nmi"), "correlation": correlation}
 
 STUDY = Study(
     flagfile=FLAGFILE,

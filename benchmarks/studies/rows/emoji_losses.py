@@ -13,7 +13,7 @@ docs/emoji.md is about the images; --data_dir says where they are.
 import itertools
 
 from benchmarks.studies.added_rows import FOUR_TIMES, LARGER, add_rows
-from tfdml.run.study.columns import BEST_AND_LAST, FINISHED, metric_of
+from tfdml.run.study.columns import BEST_AND_LAST, FINISHED, MetricOf
 from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/emoji.flags"
@@ -88,7 +88,7 @@ DIFFERENCES = [(f"contrastive{FOUR_TIMES}", f"contrastive{PAIRS}")]
 DIFFERENCES += [("N-pair", f"N-pair{LARGER}")]
 DIFFERENCES += [(f"contrastive{more}", f"contrastive, with a diameter{more}") for more in ("", FOUR_TIMES)]
 DIFFERENCES += [(name, f"{name}{more}") for more in (CENTERED, PROXIES_FIRST) for name in LOOKED_INTO]
-COLUMNS = {**BEST_AND_LAST, "MAP@R": metric_of("best", "map_at_r"), **FINISHED}
+COLUMNS = {**BEST_AND_LAST, "MAP@R": MetricOf("best", "map_at_r"), **FINISHED}
 
 
 def settings_of(name):

@@ -9,7 +9,7 @@ learners alone, and the mean cosine of self pairs. Runs are kept. Three times as
 import statistics
 
 from tfdml.run.study.cells import Number
-from tfdml.run.study.columns import measured_learners, metric_of, recall_of_learners
+from tfdml.run.study.columns import MetricOf, measured_learners, recall_of_learners
 from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/toycars_abe.flags"
@@ -47,7 +47,7 @@ def cosine_of_self_pairs(results, run_dirs):
 
 
 COLUMNS = {
-    "Recall@1": metric_of("metrics"),
+    "Recall@1": MetricOf("metrics"),
     "a learner's Recall@1": recall_of_several,
     "cosine of self pairs": cosine_of_self_pairs,
 }

@@ -6,7 +6,7 @@ the final model, and what Recall@1 gained in the last quarter of the steps, near
 kept.
 """
 
-from tfdml.run.study.columns import gained_late, metric_of
+from tfdml.run.study.columns import MetricOf, gained_late
 from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/toycars_lifted.flags"
@@ -27,9 +27,9 @@ CHANGES = {
     "triplet, given triplets": ["--loss=triplet(margin=1.0, mining='given')", "--sampler=triplets(triplets=10)"],
 }
 COLUMNS = {
-    "Recall@1": metric_of("metrics"),
-    "NMI": metric_of("metrics", "nmi"),
-    "F1": metric_of("metrics", "f1"),
+    "Recall@1": MetricOf("metrics"),
+    "NMI": MetricOf("metrics", "nmi"),
+    "F1": MetricOf("metrics", "f1"),
     "gain in the last quarter": gained_late,
 }
 

@@ -7,7 +7,7 @@ finished. Runs are kept. Longer: `python -m benchmarks.study ranked_list --epoch
 Margins and temperatures: `ranked_list_boundaries`. Other losses: `ranked_list_losses`.
 """
 
-from tfdml.run.study.columns import gained_late, metric_of, recall_alone
+from tfdml.run.study.columns import MetricOf, gained_late, recall_alone
 from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/toycars_rll.flags"
@@ -29,7 +29,7 @@ CHANGES = {
     "H, 192 dimensions": [levels("H")[0], "--embedding_size=192"],
 }
 COLUMNS = {
-    "Recall@1": metric_of("metrics"),
+    "Recall@1": MetricOf("metrics"),
     "a level's Recall@1": recall_alone,
     "gain in the last quarter": gained_late,
 }

@@ -8,7 +8,7 @@ quarter of the steps, near 0 where a run is finished. Runs are kept. Longer:
 """
 
 from benchmarks.studies.rows.emoji_losses import LOSSES, PROXIES
-from tfdml.run.study.columns import gained_late, metric_of
+from tfdml.run.study.columns import MetricOf, gained_late
 from tfdml.run.study.declaration import Study
 
 FLAGFILE = "configs/toycars_rll.flags"
@@ -32,7 +32,7 @@ CHANGES["lifted structure"] = [
 ]
 SETTINGS = {name: [[f"--loss={loss}"] for loss in LOSSES[name]] for name in ROWS}
 SEARCHING = ("--evaluate_on=validation", "--epochs=12", "--eval_every=4", "--patience=0")
-COLUMNS = {"Recall@1": metric_of("metrics"), "gain in the last quarter": gained_late}
+COLUMNS = {"Recall@1": MetricOf("metrics"), "gain in the last quarter": gained_late}
 
 STUDY = Study(
     flagfile=FLAGFILE,

@@ -14,7 +14,7 @@ from tfdml.run.study.tables import tables_of
 
 def best(results, run_dirs):
     assert all(run_dir.is_dir() for run_dir in run_dirs)
-    return columns.metric_of("best")(results, run_dirs)
+    return columns.MetricOf("best")(results, run_dirs)
 
 
 def printed(study, *seeds_and_more, intervals=False, pairwise=False, **more):

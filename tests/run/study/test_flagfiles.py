@@ -179,3 +179,37 @@ def test_failing_run_stops_the_study(tmp_path, capfd):
         print_study(of_flagfiles(flagfiles, [], METRICS), ["0"], folder=str(tmp_path / "runs"))
     assert stopped.value.code == 1
     assert "Unknown loss 'nonsense'" in capfd.readouterr().err
+
+
+def of_beginnings(features, untrained, best):
+    scores = {"features": {"recall_at_1": features}, "untrained": {"recall_at_1": untrained}}
+    return {**scores, "metrics": {"recall_at_1": best}, "best": {"recall_at_1": best, "step": 20}, "seconds": 10.0}
+
+
+def test_what_runs_began_with_are_rows_once_for_all_that_have_it_in_common(tmp_path):
+    flagfiles = [tmp_path / f"{name}.flags" for name in "abc"]
+    for flagfile in flagfiles:
+        flagfile.write_text("--loss=contrastive\n")
+    study = of_flagfiles([str(flagfile) for flagfile in flagfiles], [], METRICS)
+    results = {
+        "a": [of_beginnings(0.2, 0.1, 0.5), of_beginnings(0.2, 0.3, 0.6)],
+        "b": [of_beginnings(0.2, 0.1, 0.7), of_beginnings(0.2, 0.3, 0.8)],
+        "c": [of_beginnings(0.2, 0.4, 0.9), of_beginnings(0.2, 0.4, 0.9)],
+    }
+    outcome = driver.Outcome(study, results, dict.fromkeys("abc", ()), None)
+    rows = tables_of(outcome)[0].rows
+    assert [[text_of(cell) for cell in row[:4]] for row in rows] == [
+        ["features", "", "20.0 ± 0.0", "20.0 ± 0.0"],
+        ["untrained of a and 1 more", "", "20.0 ± 14.1", "20.0 ± 14.1"],
+        ["untrained of c", "", "40.0 ± 0.0", "40.0 ± 0.0"],
+        ["a", "2", "55.0 ± 7.1", "55.0 ± 7.1"],
+        ["b", "2", "75.0 ± 7.1", "75.0 ± 7.1"],
+        ["c", "2", "90.0 ± 0.0", "90.0 ± 0.0"],
+    ]
+    del results["b"][1]["features"]
+    assert [row[0] for row in tables_of(driver.Outcome(study, results, dict.fromkeys("abc", ()), None))[0].rows][
+        :2
+    ] == [
+        "features of a and 1 more",
+        "untrained of a and 1 more",
+    ]

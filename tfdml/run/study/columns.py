@@ -1,6 +1,7 @@
 """Columns of studies' tables: functions of a row's results and run directories that give a cell, see `cells`."""
 
 import statistics
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,9 +10,15 @@ from tfdml.run.study.measured import measured
 from tfdml.run.study.runs import curve
 
 
-def metric_of(which, name="recall_at_1"):
+@dataclass(frozen=True)
+class MetricOf:
     """Column of a metric of the models that results have under `best`, or of the last ones, `metrics`."""
-    return lambda results, run_dirs: Spread([result[which][name] for result in results])
+
+    which: str
+    name: str = "recall_at_1"
+
+    def __call__(self, results, run_dirs):
+        return Spread([result[self.which][self.name] for result in results])
 
 
 def measured_learners(run_dirs):
@@ -63,5 +70,5 @@ def steps_to_best(results, run_dirs):
 
 
 # Of a study on validation classes: the best model there beside the last one, and whether the run was finished.
-BEST_AND_LAST = {"Recall@1": metric_of("best"), "of the last model": metric_of("metrics")}
+BEST_AND_LAST = {"Recall@1": MetricOf("best"), "of the last model": MetricOf("metrics")}
 FINISHED = {"steps to the best": steps_to_best, "gain in the last quarter": gained_late}

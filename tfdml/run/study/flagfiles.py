@@ -5,7 +5,7 @@ from pathlib import Path
 
 from tfdml.console.flags import parse
 from tfdml.run.study.cells import Number, Spread
-from tfdml.run.study.columns import metric_of, steps_to_best
+from tfdml.run.study.columns import MetricOf, steps_to_best
 from tfdml.run.study.declaration import Study
 from tfdml.run.study.runs import resolved
 
@@ -59,8 +59,8 @@ def columns(metrics, validated):
     return {
         "seeds": lambda results, run_dirs: len(results),
         **({f"validation {first}": lambda results, run_dirs: validation_of(results, metrics[0])} if validated else {}),
-        **{f"final {name}": metric_of("metrics", metric) for name, metric in names.items()},
-        **{f"best {name}": metric_of("best", metric) for name, metric in names.items()},
+        **{f"final {name}": MetricOf("metrics", metric) for name, metric in names.items()},
+        **{f"best {name}": MetricOf("best", metric) for name, metric in names.items()},
         "steps to the best": steps_to_best,
         "seconds": seconds,
     }

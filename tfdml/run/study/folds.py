@@ -15,10 +15,11 @@ def folds_of(row):
 
 
 def mean_of(results):
-    """The mean of the results of several folds: of `metrics`, `best` and `validation`, and of the seconds."""
+    """The mean of the results of several folds, of all that is a number for each model, and of the seconds."""
     if len(results) == 1:
         return results[0]
-    names = [name for name in ("metrics", "best", "validation", "seconds") if name in results[0]]
+    kept = ("features", "untrained", "metrics", "best", "validation", "seconds")
+    names = [name for name in kept if all(name in result for result in results)]
     return {name: _mean([result[name] for result in results]) for name in names}
 
 

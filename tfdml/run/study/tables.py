@@ -2,6 +2,7 @@
 
 import itertools
 
+from tfdml.run.study.beginnings import beginnings
 from tfdml.run.study.cells import Difference, Flags, Number
 from tfdml.run.study.measured import compared, interval, recall
 from tfdml.run.study.table import Table
@@ -40,8 +41,9 @@ def _rows(outcome, intervals):
         heads.append(f"difference from {first}")
         for name, cells in rows.items():
             cells.append("" if name == first else Difference(*interval(run_dirs[first], run_dirs[name])))
+    begun = [[*cells, ""] if intervals else cells for cells in beginnings(study, outcome.results)]
     conclusion = study.conclusion and study.conclusion(outcome.results)
-    return Table("rows", heads, list(rows.values()), note=conclusion or "")
+    return Table("rows", heads, [*begun, *rows.values()], note=conclusion or "")
 
 
 def _settings(search):

@@ -1,0 +1,84 @@
+# %% [markdown]
+# # Do two photos show the same thing?
+#
+# A threshold of similarity decides. It is fitted for a rate of false accepts, on classes that training does not see,
+# and measured on others. A second one tells images of known classes from those of strangers.
+
+# %%
+import keras
+import numpy as np
+from PIL import Image
+
+import tfdml
+from pipelines.datasets import load
+from tfdml.evaluation.search import Search
+from tfdml.evaluation.verification.fitted_threshold import fit_threshold
+from tfdml.evaluation.verification.pairs import Pairs
+
+CLASSES, IMAGES_EACH, EPOCHS, BATCH_CLASSES = 150, 16, 5, 32
+CROP = "random_resized_crop(area=(0.7, 1.0), aspect=(0.9, 1.1))|flip"
+PAIRS_FAR, STRANGERS_FAR = 0.05, 0.2
+
+cars = load(f"toycars(classes={CLASSES}, images_per_class={IMAGES_EACH})")
+held_out = np.isin(cars.train.labels, np.unique(cars.train.labels)[::3])
+
+# %%
+keras.utils.set_random_seed(0)
+backbone = tfdml.backbones.Small(width=16)
+backbone.load_weights(backbone.shipped_weights["toycars"])
+model = tfdml.Single(backbone, embedding_size=64)
+model.preprocessing = tfdml.Preprocessing.of(model, 48)
+model.compile(keras.optimizers.Adam(2e-3), tfdml.losses.Triplet(margin=0.2, mining="semi_hard", squared=False))
+images, labels = list(cars.train.images[~held_out]), cars.train.labels[~held_out]
+batches = tfdml.data.pxk(
+    images, labels, classes=BATCH_CLASSES, per_class=4, backbone=model, image_size=48, transform=CROP
+)
+model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=2)
+embedder = tfdml.ImageEmbedder(model)
+
+# %% [markdown]
+# The threshold is the lowest that accepts at most a twentieth of the pairs of different classes. The interval says
+# where it would be with other classes of the same kind. More epochs accept more pairs of the same class.
+
+# %%
+labels = cars.train.labels[held_out]
+embeddings = embedder.embed(list(cars.train.images[held_out]))
+fitted = fit_threshold(Pairs.of(embeddings, Search.of(labels)), far=PAIRS_FAR)
+low, high = fitted["interval"]
+print(f"Accept pairs from a similarity of {fitted['threshold']:.3f}, of other classes {low:.3f} to {high:.3f}")
+
+# %%
+new_images, new_labels = cars.test.images, cars.test.labels
+new_embeddings = embedder.embed(list(new_images))
+pairs = Pairs.of(new_embeddings, Search.of(new_labels))
+similarities, same = new_embeddings @ new_embeddings.T, new_labels[:, None] == new_labels
+accepted, once = similarities >= fitted["threshold"], np.triu(np.ones_like(same), 1)
+print(f"Of new classes: accepts {accepted[same & once].mean():.1%} of the pairs of the same class, ", end="")
+print(f"and {accepted[~same & once].mean():.2%} of the others")
+tfdml.reporting.draw_roc(pairs.counts, "roc.png")
+Image.open("roc.png")
+
+# %% [markdown]
+# A stranger is compared with every image of an index, so that one of them is similar by chance: it takes another
+# threshold. Here every second class is a stranger, and of the others every second image is in the index.
+
+
+# %%
+def parts(labels):
+    """Which images are of known classes, and which of those are in the index."""
+    known = np.isin(labels, np.unique(labels)[::2])
+    return known, known & (np.arange(len(labels)) % 2 == 0)
+
+
+known, indexed = parts(labels)
+nearest = (embeddings[~known] @ embeddings[indexed].T).max(axis=1)
+threshold = float(np.quantile(nearest, 1 - STRANGERS_FAR))
+
+known, indexed = parts(new_labels)
+with tfdml.Index(embedder) as index:
+    index.add(list(new_images[indexed]), labels=[f"design {label}" for label in new_labels[indexed]])
+    found = np.array([each.label for each in index.label(list(new_images[~indexed]), k=1, threshold=threshold)])
+right = found == np.array([f"design {label}" for label in new_labels[~indexed]])
+queries_known = known[~indexed]
+print(f"From {threshold:.3f}: of known classes {right[queries_known].mean():.1%} get their label, ", end="")
+print(f"of strangers {np.mean(found[~queries_known] == None):.1%} are unknown")  # noqa: E711
