@@ -17,16 +17,8 @@ class DataSettings:
     ignore_images: AbsolutePath = flag(
         "", "File that lists images to leave out, from python -m pipelines.check; empty: none."
     )
-    labels: str = flag(
-        "",
-        "What takes the place of the classes of training images, such as clusters(k=100, every=2), clusters of their "
-        "embeddings, found anew every so many epochs, or images, as if there were no classes; empty: nothing.",
-    )
-    levels: tuple[str, ...] = flag(
-        (),
-        "Levels of classes to learn and to measure, from coarse to fine, such as make,model of cars; class is the "
-        "classes. Empty: the classes alone.",
-    )
+    labels: str = flag("", "In place of classes: clusters(k=100, every=2), or images, each a class; empty: neither.")
+    levels: tuple[str, ...] = flag((), "Levels of classes to learn, from coarse to fine, such as make,class.")
     meta_classes: int = flag(
         0, "Number of random meta-classes to train on instead of the classes; 0: none.", lower_bound=0
     )
