@@ -21,7 +21,7 @@ LOSS_SPECS = {
     "fast_ap": ["fast_ap", "fast_ap(bins=23)"],
     "generalized_cross_entropy": [
         "generalized_cross_entropy(classes=7)",
-        "generalized_cross_entropy(classes=7, q=1.0)",
+        "generalized_cross_entropy(classes=7, q=0.25)",
     ],
     "histogram": ["histogram", "histogram(bins=7)"],
     "intrinsic_manifold": [

@@ -1,10 +1,12 @@
 """Batches of a sampler with labels that may be replaced while a run trains."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import tensorflow as tf
 
 from pipelines.sampling.sampler import Sampler
-from tfdml.registry.annotations import Labels
+from tfdml.registry.annotations import Labels, Tensor
 
 
 class PseudoClasses(Sampler):
@@ -35,6 +37,6 @@ class PseudoClasses(Sampler):
     def draw_rows(self, seed, steps, labels, *tables):
         return self.sampler.draw_rows(seed, steps, *tables)
 
-    def labels_of(self, rows: tf.Tensor, tables) -> tf.Tensor:
+    def labels_of(self, rows: Tensor, tables: Sequence[Tensor]) -> tf.Tensor:
         """Returns the current labels of rows, of the same shape."""
         return tf.gather(tables[0], rows)

@@ -22,6 +22,7 @@ from pipelines.sampling import (
     Clusters,
     Given,
     HardNeighbors,
+    ImageNumbers,
     Pairs,
     ProportionalPxK,
     PxK,
@@ -76,6 +77,7 @@ Uniform(size=64)  # marked
 Views(views=2)  # marked
 Given(pairs=8)  # marked
 Clusters(clusters=10)  # marked
+ImageNumbers(images=10)  # marked
 WithinClusters("pxk")  # marked
 WithinClusters(PxK(), proportion=True)  # marked
 group_by_class()  # marked
