@@ -27,7 +27,6 @@ class Given(Sampler):
 
     count: Count = 32
 
-    parts = 2
     gives_relevance = True
     not_within_clusters = "its pairs are those of the dataset"
 

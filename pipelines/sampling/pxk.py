@@ -50,7 +50,7 @@ class PxK(Sampler):
 
     @property
     def not_within_clusters(self):
-        return "its classes are of few categories" if self.groups else None
+        return "its classes are of few categories" if self.groups else super().not_within_clusters
 
     def bind_split(self, split):
         if self.groups:

@@ -24,8 +24,6 @@ class Views(Sampler):
 
     images: Count = 64
 
-    parts = 2
-    several_per_class = True
     several_views = True
 
     @property
