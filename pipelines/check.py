@@ -19,11 +19,20 @@ flags.DEFINE_string(
 )
 flags.DEFINE_integer("min_side", 8, "Images with a shorter side are too small, pixels.", lower_bound=1)
 flags.DEFINE_integer("threads", 8, "Images that are decoded at once.", lower_bound=1)
+flags.DEFINE_bool("near_duplicates", False, "Also find test images that are nearly training images.")
+flags.DEFINE_float("similarity", 0.99, "Smallest similarity of near-duplicates.", -1.0, 1.0)
+flags.DEFINE_list(
+    "embeddings",
+    [],
+    "Embeddings of training and of test images by which near-duplicates are found, two .npy files; empty: the images.",
+)
 flags.DEFINE_list("import_modules", [], "Your own modules to import first, such as one that registers a dataset.")
 
 
 def main():
     from pipelines.datasets.ignoring import list_path, write_list
+    from pipelines.datasets.stored_vectors import refuse_vectors
+    from pipelines.reading import near_duplicates
     from tfdml import registry
 
     settings = flags.FLAGS
@@ -33,7 +42,15 @@ def main():
     out = list_path(settings.out, settings.data_dir)
     registry.import_modules(settings.import_modules)
     dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
-    bad = check(dataset.splits(), settings)
+    refuse_vectors(dataset, "A check")
+    if settings.near_duplicates:
+        near_duplicates.check_folder(settings.data_dir)
+        embeddings = near_duplicates.read_embeddings(settings.embeddings, dataset.splits())
+    elif settings.embeddings:
+        raise ValueError("--embeddings are for --near_duplicates; give both, or none.")
+    bad, fine = check(dataset.splits(), settings)
+    if settings.near_duplicates:
+        near_duplicates.tell(dataset.splits(), fine, embeddings, settings)
     if not bad:
         print("All images can be read.")
         if out.exists():
@@ -47,7 +64,7 @@ def main():
 
 
 def check(splits, settings):
-    """Prints what is in the splits and returns the bad images, `[(name, reason), ...]`."""
+    """Prints what is in the splits; returns the bad images, `[(name, reason), ...]`, and other rows by split."""
     from pipelines.datasets.ignoring import names_in_list
     from pipelines.reading.verification import classes_without_image, copies, verify
 
@@ -65,12 +82,14 @@ def check(splits, settings):
     if duplicates:
         one, other = names["train"][duplicates[0][0]], names["test"][duplicates[0][1]]
         print(f"{len(duplicates):,} test images are training images, byte for byte; the first is {other!r}, as {one!r}")
-    return [
+    bad = [
         (name, verdict.reason)
         for part in splits
         for name, verdict in zip(names[part], verdicts[part], strict=True)
         if verdict.reason
     ]
+    fine = {part: [row for row, verdict in enumerate(each) if not verdict.reason] for part, each in verdicts.items()}
+    return bad, fine
 
 
 if __name__ == "__main__":

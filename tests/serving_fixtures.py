@@ -17,7 +17,7 @@ from pipelines.preprocessor import Preprocessor
 from tests.run_helpers import made_once
 from tfdml.serving import ExportedModel, export
 from tfdml.serving.exported.saved_model_files import model_hash
-from tfdml.serving.index import indexing, searcher
+from tfdml.serving.index import image_searcher, indexing, upgrading
 
 SIZE = 24
 
@@ -51,6 +51,14 @@ def picture(seed, height=30, width=40, kind="PNG"):
     return file.getvalue()
 
 
+def nearly(content):
+    """The contents of a file that differs a little in the middle."""
+    pixels, file = np.asarray(Image.open(io.BytesIO(content))).copy(), io.BytesIO()
+    pixels[14:16, 18:22] = 255
+    Image.fromarray(pixels).save(file, "PNG")
+    return file.getvalue()
+
+
 def claims_pixels(content, side=60_000):
     """The PNG with a header that claims to be a square of this side."""
     return content[:16] + 2 * side.to_bytes(4, "big") + content[24:]
@@ -76,6 +84,6 @@ def loaded(digest):
 def models_load_once():
     """Indexes and searchers take the loaded model for their copies of it."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (indexing, searcher):
+        for module in (image_searcher, indexing, upgrading):
             patch.setattr(module, "ExportedModel", lambda path: loaded(model_hash(path)))
         yield

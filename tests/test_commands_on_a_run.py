@@ -147,7 +147,11 @@ def test_search_and_index_bad_input(tmp_path):
             f"--per_query={tmp_path}/none/values.csv: there is no folder {tmp_path}/none",
         ),
         ("tfdml.search", ["--index=x"], "Expected one of: images to search for, --duplicates, and --label"),
-        ("tfdml.search", ["--index=x", "--label=y"], "--label needs --threshold, or --validation"),
+        (
+            "tfdml.search",
+            ["--index=x", "--label=y", "--threshold=1", "--validation=z"],
+            "Expected --threshold or --validation",
+        ),
         (
             "tfdml.search",
             [f"--index={tmp_path}", "query.jpg"],

@@ -82,6 +82,20 @@ def test_several_seeds_over_classes():
 
 
 @pytest.mark.slow
+def test_metrics_of_pairs_over_classes():
+    a, b = straight_run(), noisy_run(0)
+    flags = ["--metrics=recall_at_1,roc_auc", "--samples=200"]
+    table, found = compare(f"--run_dirs={a},{b}", "--bootstrap=classes", *flags)
+    each = found["metrics"]["roc_auc"]
+    assert list(found["metrics"]) == ["recall_at_1", "roc_auc"]
+    assert each["difference"] == pytest.approx(each["b"] - each["a"])
+    assert each["interval"][0] < each["difference"] < each["interval"][1]
+    assert [line.split()[1] for line in table if line.startswith("roc_auc ")] == [f"{each['a']:.3f}"]
+    done = run("tfdml.compare", f"--run_dirs={a},{b}", *flags)
+    assert_one_error(done, "roc_auc: metrics of pairs are no means over queries. Compare them with --bootstrap=classes")
+
+
+@pytest.mark.slow
 def test_three_runs():
     runs = {"a": straight_run(), "b": noisy_run(0), "c": noisy_run(1)}
     table, found = compare(f"--run_dirs={','.join(map(str, runs.values()))}", "--metrics=recall_at_1,map_at_r")

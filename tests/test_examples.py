@@ -1,4 +1,4 @@
-"""The scripts in docs/examples run from start to end, with small settings for their own; notebooks are those of scripts."""
+"""The scripts in docs/examples run from start to end, with small settings; the notebooks are those of the scripts."""
 
 import base64
 import io
@@ -15,7 +15,7 @@ from tests.rooms import ROOT
 EXAMPLES = notebooks.scripts()
 SMALL = {"CLASSES": 24, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 2, "BATCH_CLASSES": 8, "LEARNERS": 3}
 LAST = {
-    "similar_photos": r"Most similar to photos/.*\n1\.000  photos/.*\n(\d\.\d{3}  photos/.*\n){5}$",
+    "similar_photos": r"Most similar to photos/.*\n1\.000  design .*\n(\d\.\d{3}  design \d{3}  \d+\.jpg\n){5}$",
     "own_model": r"Recall@1 of new classes: 0\.\d+ untrained, 0\.\d+ trained\n$",
     "verify_and_threshold": r"of known classes \d+\.\d% get their label, of strangers \d+\.\d% are unknown\n$",
     "look_at_an_ensemble": r"Correlation 0\.\d{3}; images that only one learner gets right: \[(\d+(, |\]\n$)){3}",
@@ -26,7 +26,7 @@ LAST = {
 
 def small(text):
     """The script with the small settings, which all stand in one line."""
-    (line,) = re.findall(r"^[A-Z_, ]*EPOCHS.* = .*$", text, re.MULTILINE)
+    (line,) = re.findall(r"^CLASSES, [A-Z_, ]* = .*$", text, re.MULTILINE)
     names = line.partition(" = ")[0]
     return text.replace(line, f"{names} = {', '.join(str(SMALL[name]) for name in names.split(', '))}")
 

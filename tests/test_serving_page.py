@@ -16,7 +16,7 @@ from PIL import Image
 from tests.commands import DECODER_NOISE, assert_one_error, run
 from tests.run_helpers import pictures, straight_run
 from tests.serving.http.service import Service
-from tests.serving_fixtures import picture
+from tests.serving_fixtures import nearly, picture
 
 PAGE = Path(__file__).parents[1] / "docs" / "serving.md"
 DATASET = "toycars(classes=16, images_per_class=8, image_size=24)"
@@ -39,10 +39,13 @@ def of_the_test(text, folder):
 @pytest.mark.slow
 def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     for number in range(4):
-        for place in (f"photos/bus/{number}.jpg", f"photos/car/{number}.jpg", f"validation/bus/{number}.jpg"):
-            (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / place).write_bytes(picture(number + 10 * ("car" in place), kind="JPEG"))
-    shutil.copytree(tmp_path / "validation" / "bus", tmp_path / "new_photos")
+        bus, car = (picture(seed, kind="JPEG") for seed in (number, 10 + number))
+        for place, content in {"photos/bus": bus, "photos/car": car, "validation/bus": nearly(bus)}.items():
+            (tmp_path / place).mkdir(parents=True, exist_ok=True)
+            (tmp_path / place / f"{number}.jpg").write_bytes(content)
+    shutil.copytree(tmp_path / "photos" / "car", tmp_path / "new_photos")
+    # Of the query's there is one only.
+    (tmp_path / "new_photos" / "1.jpg").write_bytes(picture(30, kind="JPEG"))
     (tmp_path / "photos" / "bus" / "broken.jpg").write_bytes(b"text")
     (tmp_path / "query.jpg").write_bytes(picture(11, kind="JPEG"))
     prices = [f"{path},{number}" for number, path in enumerate((tmp_path / "photos").rglob("*.jpg"))]
@@ -92,5 +95,6 @@ def test_from_a_run_to_a_search(tmp_path, monkeypatch):
     assert_one_error(refused, f"{tmp_path}/other/index-0.faiss is damaged")
     monkeypatch.chdir(tmp_path)
     shutil.copy("query.jpg", "car.jpg")
+    names = {}
     for example in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
-        exec(compile(example, "docs/serving.md", "exec"), {})
+        exec(compile(example, "docs/serving.md", "exec"), names)

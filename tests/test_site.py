@@ -2,11 +2,13 @@
 
 import importlib
 import re
+import shutil
 
 import pytest
 import yaml
 
 from docs import notebooks
+from docs.browser import chromium, waited_for, what_is_missing
 from docs.site import docstrings, examples, links, reference
 from tests.rooms import ROOT
 
@@ -20,7 +22,8 @@ DESCRIBED = re.compile(r"^::: (\S+)$", re.MULTILINE)
 
 def leaves(navigation):
     for entry in navigation:
-        for below in entry.values():
+        # A page of a folder that has no name of its own is its start.
+        for below in entry.values() if isinstance(entry, dict) else [entry]:
             yield from leaves(below) if isinstance(below, list) else [below]
 
 
@@ -118,11 +121,33 @@ def test_the_page_of_an_example_has_what_its_notebook_prints_and_shows():
     assert len(pictures) > 3 and all(f"]({name.partition('/')[2]})" in shown for name in pictures)
 
 
-def test_nothing_is_loaded_from_elsewhere_for_the_search_without_a_server():
+PAGE = """<script src="iframe-worker.js"></script>
+<script>
+  var found = null;
+  const worker = new Worker("double.js");
+  worker.addEventListener("message", event => { found = event.data; });
+  worker.postMessage(21);
+</script>"""
+
+
+@pytest.mark.slow
+def test_a_worker_answers_on_a_page_from_a_disk(tmp_path):
+    """As that of the search does; without the script browsers refuse it."""
+    if what_is_missing():
+        pytest.skip(what_is_missing())
+    shutil.copy(ROOT / "docs/site/iframe-worker.js", tmp_path)
+    (tmp_path / "double.js").write_text("addEventListener('message', event => postMessage(2 * event.data));")
+    (tmp_path / "page.html").write_text(PAGE)
+    with chromium() as browser:
+        browser.get((tmp_path / "page.html").as_uri())
+        assert waited_for(lambda: browser.execute_script("return found"), 60) == 42
+
+
+def test_no_script_is_loaded_from_elsewhere():
     assert "offline" in SETTINGS["plugins"]
-    worker = "assets/iframe-worker.js"
-    assert f'WORKER = "{worker}"' in (ROOT / "docs/site/hooks.py").read_text(encoding="utf-8")
-    assert "http" not in (ROOT / "docs/site/iframe-worker.js").read_text(encoding="utf-8")
+    hooks = (ROOT / "docs/site/hooks.py").read_text(encoding="utf-8")
+    assert 'WORKER = "assets/iframe-worker.js"' in hooks and 'config.extra["polyfills"] = [WORKER]' in hooks
+    assert "://" not in (ROOT / "docs/site/iframe-worker.js").read_text(encoding="utf-8")
 
 
 def test_the_start_page_links_to_pages():

@@ -8,9 +8,9 @@ FILES = ("tfdml", "pipelines")
 MOST_LINES, MOST_LINES_OF_COMMANDS, MEDIAN_OF_FUNCTIONS = 250, 80, 8
 # Of `hasattr`, and of `getattr` with a default.
 MOST_GUESSES = 20
-# What the house has; a new room needs a reason. Commands count, too: `tfdml.share` and `tfdml.threshold`
-# write what no other command does.
-MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 38, 8, 124, 37
+# What the house has; a new room needs a reason. Commands count, too: `tfdml.share`, `tfdml.threshold` and
+# `tfdml.suspects` write what no other command does.
+MOST_ROOMS, MOST_FLOORS, MOST_ARROWS, MOST_ENTRIES = 39, 8, 127, 38
 
 
 def offenders(of_file):

@@ -94,6 +94,8 @@ def test_the_command_fits_embeddings(archive):
         (["--embeddings=a.npz", "--far=1"], "between 0 and 1"),
         (["--embeddings=a.npz", "--far=0.1", "--split=test"], "which does not use --split"),
         (["--run_dir=a", "--far=0.1", "--labels=b.npy"], "which does not use --labels"),
+        (["--run_dir=a", "--far=0.1", "--into=b"], "which does not use --into"),
+        (["--embeddings=a.npz", "--far=0.1", "--into=b"], "--into needs a folder of tfdml.embed, which says its model"),
     ],
 )
 def test_bad_flags_are_told(flags, words):

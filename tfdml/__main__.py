@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 COMMANDS = ("train", "tune", "evaluate", "report", "compare", "study", "ensemble", "export", "share", "embed")
-COMMANDS += ("index", "search", "serve", "cluster", "convert_weights", "show", "threshold")
+COMMANDS += ("index", "search", "serve", "cluster", "convert_weights", "show", "threshold", "suspects")
 ASKING = ((), ("--help",), ("-h",), ("help",))
 
 

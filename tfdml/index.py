@@ -5,6 +5,7 @@ deleted with --delete. Filters of searches ask for the columns of a table of --a
 
 python -m tfdml.index --images=new_photos --out=index --add --attributes=prices.csv
 python -m tfdml.index --delete=photos/a.jpg,photos/b.jpg --out=index
+python -m tfdml.index --upgrade --model=exported/2 --out=index
 """
 
 from absl import flags, logging
@@ -19,7 +20,9 @@ flags.DEFINE_string(
 flags.DEFINE_string("embeddings", "", "Instead of --images: folder that tfdml.embed has written with --model.")
 flags.DEFINE_string("data_dir", "", "Folder of a dataset.")
 flags.DEFINE_enum("split", "test", ["train", "test"], "Split of a dataset.")
-flags.DEFINE_string("out", "", "Folder of the index.")
+flags.DEFINE_string(
+    "out", "", "The index: a folder, postgresql://user@host/db?table=photos, or qdrant://host:6333/photos."
+)
 flags.DEFINE_string(
     "kind",
     "flat",
@@ -42,6 +45,7 @@ flags.DEFINE_bool(
     "only marks them, which takes no time, and they are erased when a fifth is deleted.",
 )
 flags.DEFINE_list("delete", [], "Paths of images to delete from the index.")
+flags.DEFINE_bool("upgrade", False, "Embed all images by --model, beside the index, which uses it at the end.")
 flags.DEFINE_integer(
     "batch_size", None, "Images that the model embeds at once. Default: 64 on a GPU, 8 without.", lower_bound=1
 )
@@ -53,23 +57,18 @@ def main():
 
     given = flags.FLAGS
     if not given.out:
-        raise ValueError("--out is missing: the folder of the index.")
-    sources = sum(map(bool, (given.images, given.embeddings, given.delete)))
+        raise ValueError("--out is missing: the folder or address of the index.")
+    sources = sum(map(bool, (given.images, given.embeddings, given.delete, given.upgrade)))
     if sources != 1 and not (given.compact and not sources):
-        raise ValueError("Expected one of --images, the images to index, --embeddings, --delete, and --compact.")
-    if given.embeddings and (given.add or not given.model):
-        raise ValueError("--embeddings makes a new index, with --model, which computed them, and without --add.")
-    if given.update and not given.add:
-        raise ValueError("--update goes with --add, which goes on with an index.")
-    if given.add:
-        command.refuse_unused(["kind"], "--add goes on with the index that is there")
+        raise ValueError("Expected one of --images, --embeddings, --delete, --compact and --upgrade.")
+    index_command.check(given)
+    # TensorFlow logs how it reads the model.
+    logging.set_verbosity(logging.WARNING)
     if given.images or given.embeddings:
-        command.refuse_unused(["compact"], "--images and --embeddings add to an index")
-        # TensorFlow logs how it reads the model.
-        logging.set_verbosity(logging.WARNING)
         index_command.add(given)
+    elif given.upgrade:
+        index_command.upgrade(given)
     else:
-        command.refuse_unused(["attributes"], "--delete and --compact add nothing")
         index_command.delete(given)
 
 

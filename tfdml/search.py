@@ -6,14 +6,12 @@ python -m tfdml.search --index=index --duplicates --threshold=0.98
 python -m tfdml.search --index=index --label=new_photos --validation=photos_with_labels --precision=0.95
 """
 
-from pathlib import Path
-
 from absl import flags, logging
 
 from tfdml.console import command
 from tfdml.console import flags as tfdml_flags
 
-flags.DEFINE_string("index", "", "Folder of the index.")
+flags.DEFINE_string("index", "", "Folder or address of the index, see python -m tfdml.index.")
 flags.DEFINE_string("model", "", "Folder of the exported model; empty: the index's own copy.")
 flags.DEFINE_integer("k", 5, "Number of neighbors that are shown, or that vote for a label.", lower_bound=1)
 flags.DEFINE_enum("format", "table", ["table", "json"], "What is printed.")
@@ -23,11 +21,13 @@ flags.DEFINE_bool(
 )
 flags.DEFINE_bool("groups", False, "With --duplicates: list groups of images that such pairs connect.")
 flags.DEFINE_string("where", "", "Filter of neighbors by columns of the index, such as price < 20; empty: none.")
-flags.DEFINE_float(
+flags.DEFINE_string(
     "threshold",
-    None,
-    "Smallest similarity of neighbors, any by default, of --duplicates, 0.95 by default, and of --label.",
+    "",
+    "Smallest similarity of neighbors, of --duplicates and of --label, or none; empty: what tfdml.threshold has fitted "
+    "for the model, else none, and 0.95 with --duplicates.",
 )
+flags.DEFINE_bool("adaptive", False, "Cut each list of neighbors where their similarity falls most.")
 flags.DEFINE_string("label", "", "Folder of images to label by their nearest neighbors, where these are near enough.")
 flags.DEFINE_string(
     "validation",
@@ -45,35 +45,27 @@ def main(queries):
         raise ValueError("--index is missing: the folder of an index, see python -m tfdml.index.")
     if sum([bool(queries), given.duplicates, bool(given.label)]) != 1:
         raise ValueError("Expected one of: images to search for, --duplicates, and --label.")
-    if given.label and (given.threshold is None) == (not given.validation):
-        raise ValueError("--label needs --threshold, or --validation, a folder of images with labels.")
+    if given.threshold and given.validation:
+        raise ValueError("Expected --threshold or --validation, which determines one; received both.")
     if not queries:
-        command.refuse_unused(["picture", "where"], "--duplicates and --label print a list")
+        command.refuse_unused(["picture", "where", "adaptive"], "--duplicates and --label print a list")
     if not given.duplicates:
         command.refuse_unused(["groups"], "This searches without --duplicates")
     command.check_file("picture")
-    _check_picture(given.picture)
     command.import_package()
     # TensorFlow logs how it reads the model.
     logging.set_verbosity(logging.WARNING)
-    from tfdml.serving import Searcher
     from tfdml.serving.index import printed_search
+    from tfdml.serving.index.stores.addresses import searcher_of
 
-    searcher = Searcher(given.index, given.model or None)
-    printed_search.check_threshold(given.threshold, searcher.manifest["metric"])
+    printed_search.check_picture(given.picture)
+    searcher = searcher_of(given.index, given.model or None)
     if queries:
         printed_search.print_neighbors(searcher, queries, given)
     elif given.duplicates:
         printed_search.print_duplicates(searcher, given)
     else:
         printed_search.print_labels(searcher, given)
-
-
-def _check_picture(path):
-    from PIL import Image
-
-    if path and Path(path).suffix.lower() not in Image.registered_extensions():
-        raise ValueError(f"--picture={path} does not end as an image file does, such as found.png.")
 
 
 if __name__ == "__main__":

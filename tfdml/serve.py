@@ -14,19 +14,18 @@ from tfdml.console import flags as tfdml_flags
 
 TOKEN = "TFDML_TOKEN"
 
-flags.DEFINE_string("index", "", "Folder of the index.")
+flags.DEFINE_string("index", "", "Folder or address of the index, see python -m tfdml.index.")
 flags.DEFINE_string("model", "", "Folder of the exported model; empty: the index's own copy.")
 flags.DEFINE_string(
     "host", "127.0.0.1", "Address to listen on. With the default only this machine reaches it; 0.0.0.0 lets others in."
 )
 flags.DEFINE_integer("port", 8000, "Port to listen on; 0: one that is free.", 0, 65535)
+flags.DEFINE_string("threshold", "", "Smallest similarity that is accepted, or none; empty: the fitted one.")
 flags.DEFINE_integer("batch_size", 32, "Number of images that the model embeds at once.", lower_bound=1)
 flags.DEFINE_integer("max_bytes", 20_000_000, "Maximum size of an image file, in bytes.", lower_bound=1)
 flags.DEFINE_integer("max_pixels", 25_000_000, "Maximum number of pixels of an image.", 1, 100_000_000)
 flags.DEFINE_integer("max_waiting", 64, "Maximum number of waiting requests; others get status 503.", lower_bound=1)
-flags.DEFINE_integer(
-    "max_connections", 256, "Maximum number of open connections; others get status 503.", lower_bound=1
-)
+flags.DEFINE_integer("max_connections", 256, "Maximum number of open connections; others get 503.", lower_bound=1)
 flags.DEFINE_bool(
     "allow_anonymous",
     False,
@@ -64,8 +63,8 @@ def main():
     logging.set_verbosity(logging.WARNING)
     limits = Limits(given.max_bytes, given.max_pixels, given.max_waiting, connections=given.max_connections)
     hosts = {"127.0.0.1", "::1", "localhost", given.host.lower()} if _is_local(given.host) else ()
-    about = {"batch_size": given.batch_size, "token": os.environ.get(TOKEN, ""), "hosts": hosts}
-    serve(given.index, given.model or None, limits, host=given.host, port=given.port, **about)
+    about = {name: given[name].value for name in ("host", "port", "batch_size", "threshold")}
+    serve(given.index, given.model or None, limits, token=os.environ.get(TOKEN, ""), hosts=hosts, **about)
 
 
 def _is_local(host):

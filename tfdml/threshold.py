@@ -2,7 +2,10 @@
 
 python -m tfdml.threshold --run_dir=runs/quickstart --far=1e-3
 python -m tfdml.threshold --embeddings=validation.npz --precision=0.95
+python -m tfdml.threshold --embeddings=embedded --far=1e-3 --into=photo_index
 """
+
+import os
 
 from absl import flags
 
@@ -17,6 +20,9 @@ flags.DEFINE_float("precision", 0.0, "Instead: the lowest share of accepted pair
 flags.DEFINE_enum("split", "validation", ["validation", "test"], "Which classes of a run to fit on.")
 flags.DEFINE_string("data_dir", "", "Folder of the dataset, if it has moved; empty: the run's own.")
 flags.DEFINE_string("embeddings", "", "Instead of a run: .npy, .npz or .parquet file, or folder of tfdml.embed.")
+flags.DEFINE_string(
+    "into", "", "With a folder of tfdml.embed: exported model that it is of, or its index, which get the threshold."
+)
 flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with the labels.")
 flags.DEFINE_string("protocol", "", "With --embeddings: protocol spec; empty: self_retrieval, or query_gallery.")
 tfdml_flags.define_import_modules()
@@ -34,14 +40,23 @@ def main():
         raise ValueError("Expected one of --far and --precision, between 0 and 1: --far=0.001, or --precision=0.95.")
     if given.run_dir:
         command.refuse_unused(["labels", "protocol"], "--run_dir reads those of the run")
+        command.refuse_unused(["into"], "The model that tfdml.export writes of the run gets its threshold")
     else:
         command.refuse_unused(["which", "split", "data_dir"], "--embeddings are what is fitted on")
-    if given.run_dir or given.import_modules:
+    if given.into and not os.path.isdir(given.embeddings):
+        raise ValueError(
+            f"--into needs a folder of tfdml.embed, which says its model; --embeddings={given.embeddings}."
+        )
+    if given.run_dir or given.import_modules or given.into:
         command.import_package()
     # Here, because it imports NumPy, which help does without.
     from tfdml.run.experiment.threshold import print_threshold
 
-    print_threshold(given, command.given("data_dir", "import_modules"))
+    found = print_threshold(given, command.given("data_dir", "import_modules"))
+    if given.into:
+        from tfdml.serving.index.threshold import put_threshold
+
+        put_threshold(given.into, found, given.embeddings)
 
 
 if __name__ == "__main__":

@@ -7,10 +7,12 @@ import pytest
 
 from tests.commands import run
 from tests.evaluation.naive_pairs import example, naive_pairs
+from tfdml.evaluation.comparison import compare_pairs
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.search import Search
+from tfdml.evaluation.verification.best_matches import best_matches
 from tfdml.evaluation.verification.pair_counts import PairCounts
-from tfdml.evaluation.verification.pair_intervals import pair_intervals
+from tfdml.evaluation.verification.pair_intervals import metric_intervals, pair_intervals, resampled_pairs
 from tfdml.evaluation.verification.pairs import Pairs
 
 METRICS = metrics_of(("roc_auc", "equal_error_rate", "tar_at_far_0.01", "d_prime"))
@@ -44,6 +46,83 @@ def test_near_those_of_all_pairs(divided):
         assert found[name] == pytest.approx([low, high], abs=0.2 * width), name
 
 
+def open_set(seed, rows=400, classes=80):
+    """Embeddings and labels, a third of the classes strangers to the gallery, and marks of a search."""
+    embeddings, labels = example(seed, rows, classes, spread=0.5)
+    gallery = (np.arange(rows) % 2 == 0) & (labels % 3 > 0)
+    return embeddings, labels, {"gallery": gallery, "queries": ~gallery}
+
+
+def test_open_set_identification_counts_each_query_as_often_as_its_class_is_drawn():
+    embeddings, labels, marks = open_set(3)
+    (metric,) = metrics_of("dir_at_far_0.1")
+    pairs = Pairs.of(embeddings, Search.of(labels, **marks))
+    value, random = metric.of_draws(pairs), np.random.default_rng(0)
+    numbers = pairs.search.labels
+    assert value(None, np.ones(numbers.max() + 1)) == metric.value_of_pairs(pairs)
+    own, others = best_matches(pairs)
+    for _ in range(20):
+        times = random.integers(0, 4, numbers.max() + 1).astype(float)
+        rows = np.repeat(np.arange(len(own)), times[numbers[pairs.queries]].astype(int))
+        known = own[rows] > 0
+        strangers = np.sort(others[rows][~known])[::-1]
+        above = strangers[int(0.1 * len(strangers))]
+        expected = np.mean((own > others)[rows][known] & (own[rows][known] > above))
+        assert value(None, times) == pytest.approx(expected)
+    low, high = metric_intervals(pairs, [metric], samples=300)[metric.name]
+    assert low < metric.value_of_pairs(pairs) < high
+    # Nobody is a stranger, or known.
+    strangers = np.ones(numbers.max() + 1)
+    strangers[np.unique(numbers[pairs.queries[own == 0]])] = 0
+    assert value(None, strangers) is None and value(None, 1 - strangers) is None
+
+
+def test_the_variance_over_classes_counts_each_as_often_as_it_is_drawn():
+    embeddings, labels = example(4, rows=200, classes=30)
+    (metric,) = metrics_of("opis")
+    pairs = Pairs.of(embeddings, Search.of(labels))
+    known, served = metric._served(pairs)
+    value, random = metric.of_draws(pairs), np.random.default_rng(0)
+    assert known.all() and value(None, np.ones(30)) == pytest.approx(metric.value_of_pairs(pairs))
+    for _ in range(10):
+        times = np.bincount(random.integers(30, size=30), minlength=30)
+        expected = np.mean(np.var(np.repeat(served, times, axis=0), axis=0))
+        assert value(None, times.astype(float)) == pytest.approx(expected)
+    assert value(None, np.zeros(30)) is None
+
+
+def test_paired_differences_are_narrower_than_those_of_other_classes():
+    embeddings, labels = example(7, rows=400, classes=80, spread=0.5)
+    noisy = embeddings + 0.2 * np.random.default_rng(0).normal(size=embeddings.shape)
+    metrics = metrics_of(("roc_auc", "opis"))
+    one, other = (Pairs.of(each, Search.of(labels)) for each in (embeddings, noisy))
+    found = compare_pairs({"x": [one], "y": [other]}, metrics, samples=300)
+    draws = [
+        resampled_pairs(each, {metric.name: metric.of_draws(each) for metric in metrics}, samples=300, seed=0)
+        for each in (one, other)
+    ]
+    for metric in metrics:
+        each = found[metric.name]
+        assert each["a"] == metric.value_of_pairs(one) and each["difference"] == pytest.approx(each["b"] - each["a"])
+        low, high = np.quantile(draws[1][metric.name] - draws[0][metric.name], [0.025, 0.975])
+        assert each["interval"] == pytest.approx([low, high]) and "a_std" not in each
+    each = found["roc_auc"]
+    assert each["better"] == "a" and each["interval"][1] < 0
+    alone = resampled_pairs(other, {"roc_auc": metrics[0].of_draws(other)}, samples=300, seed=1)["roc_auc"]
+    assert np.ptp(each["interval"]) < 0.7 * np.ptp(np.quantile(alone - draws[0]["roc_auc"], [0.025, 0.975]))
+    same = compare_pairs({"x": [one, other], "y": [other, one]}, metrics, samples=100)["roc_auc"]
+    assert same["difference"] == 0 and same["better"] is None and same["a_std"] == same["b_std"] > 0
+    three = compare_pairs({"x": [one], "y": [other], "z": [other]}, metrics, samples=200)["roc_auc"]
+    assert three["x"]["mean"] == each["a"] and [pair["better"] for pair in three["pairs"]] == ["x", "x", None]
+
+
+def test_metrics_without_a_value_are_not_compared():
+    embeddings, labels = example(7, rows=40, classes=8)
+    pairs = Pairs.of(embeddings, Search.of(labels))
+    with pytest.raises(ValueError, match="tar_at_far_1e-6 has no value with so few pairs"):
+        compare_pairs({"x": [pairs], "y": [pairs]}, metrics_of("tar_at_far_0.000001"))
+
+
 def test_one_class_has_no_interval():
     labels = np.zeros(4, int)
     search = Search(labels, np.arange(4), np.arange(4))
@@ -56,7 +135,9 @@ def test_the_command_prints_them_where_classes_are_drawn(tmp_path):
     np.savez(tmp_path / "test.npz", embeddings=embeddings, labels=labels)
     given = (f"--embeddings={tmp_path}/test.npz", "--metrics=recall_at_1,roc_auc,opis", "--bootstrap=classes")
     found = json.loads(run("tfdml.evaluate", *given).stdout.splitlines()[-1])
-    assert found["intervals"].keys() == {"recall_at_1", "roc_auc"} and found["opis"] > 0
+    assert found["intervals"].keys() == {"recall_at_1", "roc_auc", "opis"}
+    low, high = found["intervals"]["opis"]
+    assert 0 < low < found["opis"] < high
     low, high = found["intervals"]["roc_auc"]
     assert low < found["roc_auc"] < high
     found = json.loads(run("tfdml.evaluate", *given, "--metrics=roc_auc").stdout.splitlines()[-1])

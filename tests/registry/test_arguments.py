@@ -23,6 +23,7 @@ THINGS |= {("layer", name): thing for name, thing in SAVED.items() if thing.__mo
 
 # Something that fits, for arguments without a default.
 FITTING = {
+    "address": "folder",
     "area": 0.5,
     "backbone": keras.Sequential(),
     "channels": 4,

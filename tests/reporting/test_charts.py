@@ -1,10 +1,27 @@
 """Charts of similarities, of recall and of training: what stands on their axes."""
 
+import json
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from tests.evaluation.naive_pairs import example, naive_pairs
+from tfdml.evaluation.search import Search
+from tfdml.evaluation.verification.class_counts import thresholds_of
 from tfdml.evaluation.verification.pair_counts import PairCounts
-from tfdml.reporting import draw_det, draw_recall, draw_roc, draw_similarities, draw_training, recall_ranks
+from tfdml.evaluation.verification.pairs import Pairs
+from tfdml.reporting import (
+    class_thresholds,
+    draw_class_thresholds,
+    draw_det,
+    draw_recall,
+    draw_roc,
+    draw_similarities,
+    draw_training,
+    recall_ranks,
+)
+from tfdml.reporting.pictures import class_thresholds as class_file
 from tfdml.reporting.pictures import recall as recall_file
 from tfdml.reporting.pictures import roc as roc_file
 from tfdml.reporting.pictures import similarities as similarities_file
@@ -16,7 +33,7 @@ from tfdml.reporting.pictures.similarities import share_above
 def charts(monkeypatch):
     """The list of figures that are drawn, in place of files."""
     kept = []
-    for file in (recall_file, roc_file, similarities_file, training_file):
+    for file in (class_file, recall_file, roc_file, similarities_file, training_file):
         monkeypatch.setattr(file, "save_chart", lambda figure, path: kept.append(figure))
     return kept
 
@@ -63,6 +80,37 @@ def test_a_perfect_embedding_has_curves_too(charts):
     assert list(charts[0].axes[0].get_lines()[0].get_ydata()) == [1.0] * 400
 
 
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+def test_thresholds_of_classes(charts, distance):
+    embeddings, labels = example(2, rows=160, classes=8)
+    pairs = Pairs.of(embeddings, Search.of(labels), distance)
+    found, known = class_thresholds(pairs, 0.1), thresholds_of(pairs.counts)
+    scores, same, classes = naive_pairs(embeddings, labels, distance=distance)
+    for label, threshold in zip(np.unique(labels), found, strict=True):
+        others = scores[~same & (classes == label).any(axis=1)]
+        fitting = [each for each in known if np.mean(others >= each) <= 0.1]
+        assert threshold == min(fitting)
+    draw_class_thresholds(found, float(np.median(found)), None, distance=distance)
+    of_classes, of_all = charts[0].axes[0].get_lines()
+    sign = -1 if distance == "euclidean" else 1
+    assert of_classes.get_ydata().tolist() == sorted(sign * found) and set(of_all.get_ydata()) == {
+        sign * np.median(found)
+    }
+
+
+def test_classes_have_thresholds_where_one_was_fitted(charts, tmp_path):
+    embeddings, labels = example(2, rows=60, classes=4)
+    about = {"embeddings": embeddings, "search": Search.of(labels), "distance": "cosine"}
+    subject, picture = SimpleNamespace(run=SimpleNamespace(path=tmp_path), **about), class_file.ClassThresholds()
+    assert not picture.can_be_drawn(subject)
+    fitted = {"run_dir": "", "model": "best", "distance": "cosine", "threshold": 0.5, "far": 0.1}
+    (tmp_path / "threshold.json").write_text(json.dumps({**fitted, "false_accept_rate": 0.09}))
+    assert picture.can_be_drawn(subject)
+    assert picture.draw(subject, tmp_path) == [tmp_path / "class_thresholds.png"] and len(charts) == 1
+    (tmp_path / "threshold.json").write_text(json.dumps({**fitted, "distance": "euclidean"}))
+    assert not picture.can_be_drawn(subject)
+
+
 def test_share_above():
     assert share_above(np.array([1.0, 2.0]), np.array([0.0, 1.0, 3.0])) == pytest.approx((1.5 + 2) / 6)
 
@@ -98,3 +146,8 @@ def test_a_chart_is_written_as_png_and_as_svg_the_same_each_time(tmp_path):
     assert (tmp_path / "a.png").read_bytes()[:4] == b"\x89PNG"
     svg = (tmp_path / "a.svg").read_text()
     assert svg == (tmp_path / "b.svg").read_text() and "<svg" in svg
+
+
+def test_a_path_may_be_a_text(tmp_path):
+    draw_roc(PairCounts.of_scores(np.array([0.1, 0.9, 0.8]), np.array([False, True, False])), str(tmp_path / "roc.png"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["roc.png", "roc.svg"]

@@ -4,6 +4,9 @@ import numpy as np
 
 import tfdml
 from tfdml.serving import ExportedModel, Searcher
+from tfdml.serving.index.stores.folder import FolderStore
+from tfdml.serving.index.stores.postgresql import PostgreSQL
+from tfdml.serving.index.stores.qdrant import Qdrant
 
 loaded = tfdml.load("runs/quickstart")
 tfdml.load("runs/quickstart", model="last")  # marked
@@ -34,6 +37,10 @@ index.add("photos", label=["a"])  # marked
 index.search("query.jpg", filter="price < 2")  # marked
 print(index.search("query.jpg")[0].label)  # marked
 index.remove(3)  # marked
+tfdml.Index(stores="qdrant:points")  # marked
+PostgreSQL("//host/db", table="photos")  # marked
+Qdrant()  # marked
+FolderStore("photo_index", metrics="cosine")  # marked
 
 tfdml.reporting.similarity_map(loaded.model, np.zeros((32, 32, 3)))  # marked
 tfdml.reporting.map_positions(np.zeros((8, 4)), distance="l1")  # marked

@@ -7,6 +7,9 @@ import numpy as np
 
 import tfdml
 from tfdml.serving import ExportedModel, Neighbor, Searcher
+from tfdml.serving.index.stores.folder import FolderStore
+from tfdml.serving.index.stores.postgresql import PostgreSQL
+from tfdml.serving.index.stores.qdrant import Qdrant
 
 loaded = tfdml.load(Path("runs/quickstart"), model="final", trust=True)
 prepared = tfdml.load(
@@ -37,6 +40,12 @@ with tfdml.Index("exported/1", kind="hnsw") as index:
 vectors_only = tfdml.Index.open(Path("saved"), lambda images: images)
 nearest_of_vectors: Neighbor = vectors_only.search(vectors=np.zeros((1, 4)))[0][0]
 group_sizes = [len(group.others) for group in vectors_only.duplicate_groups(0.9)] + [len(vectors_only)]
+with tfdml.Index("exported/1", store="postgresql://me@host/db?table=photos", kind=None) as in_table:
+    in_table.add("photos")
+with PostgreSQL("//me@host/db?table=photos", model="hash", kind="hnsw") as store:
+    new_ids = store.add(None, np.zeros((2, 4))) + store.add([7, 8], np.zeros((2, 4)), table=None)
+    store.delete(new_ids.tolist())
+store_sizes = [Qdrant("points").count("price < 20"), FolderStore("photo_index", metric="euclidean").count()]
 of_contents, readable = ExportedModel("exported/1").embed_contents([b"contents"])
 
 found = tfdml.reporting.similarity_map(loaded.model, *loaded.prepare(["a.jpg", "b.jpg"]), learner=0)

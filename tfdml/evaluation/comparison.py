@@ -7,6 +7,7 @@ import numpy as np
 from tfdml.evaluation.all_pairs import all_pairs
 from tfdml.evaluation.bootstrap import bootstrap_intervals, percentile_intervals, resampled_means
 from tfdml.evaluation.scores import Scores
+from tfdml.evaluation.verification.pair_intervals import resampled_pairs
 
 
 def compare(first, second, metrics, clusters=None, *, samples=2000, seed=0):
@@ -73,6 +74,59 @@ def compare_all(groups, metrics, clusters=None, *, samples=2000, seed=0):
             "pairs": _pairs(list(groups), all_pairs(values.mean(axis=0), resampled), metric.larger_is_better),
         }
     return found
+
+
+def compare_pairs(groups, metrics, *, samples=2000, seed=0):
+    """Compares metrics of pairs of groups of models, by resamples of classes that are the same for all.
+
+    Args:
+        groups: name of the group to the `Pairs` of its models, whose values are averaged.
+        metrics: list of `PairMetric`.
+        samples, seed: as `resampled_pairs` takes them.
+
+    Returns:
+        What `compare` returns for two groups, called `a` and `b`, and `compare_all` for more.
+    """
+    values = {
+        name: [{metric.name: metric.value_of_pairs(pairs) for metric in metrics} for pairs in group]
+        for name, group in groups.items()
+    }
+    missing = [name for group in values.values() for each in group for name, value in each.items() if value is None]
+    if missing:
+        raise ValueError(f"{missing[0]} has no value with so few pairs. Choose other --metrics.")
+    resampled = {}
+    for name, group in groups.items():
+        draws = [
+            resampled_pairs(
+                pairs, {metric.name: metric.of_draws(pairs) for metric in metrics}, samples=samples, seed=seed
+            )
+            for pairs in group
+        ]
+        resampled[name] = {metric.name: np.mean([each[metric.name] for each in draws], axis=0) for metric in metrics}
+    found = {}
+    for metric in metrics:
+        of_runs = {name: [each[metric.name] for each in several] for name, several in values.items()}
+        draws = np.stack([each[metric.name] for each in resampled.values()], axis=1)
+        draws = draws[np.isfinite(draws).all(axis=1)]
+        if not len(draws):
+            raise ValueError(f"{metric.name} has no value in any resample of so few classes. Choose other --metrics.")
+        found[metric.name] = _of_values(of_runs, draws, metric.larger_is_better)
+    return found
+
+
+def _of_values(of_runs, draws, larger_is_better):
+    """Compares groups by the values of their runs, name to list, and those of resamples `[samples, groups]`."""
+    names, means = list(of_runs), [float(np.mean(several)) for several in of_runs.values()]
+    deviations = [float(np.std(several, ddof=1)) if len(several) > 1 else None for several in of_runs.values()]
+    if len(names) == 2:
+        (interval,) = percentile_intervals(draws[:, 1:] - draws[:, :1])
+        spread = {f"{name}_std": each for name, each in zip("ab", deviations, strict=True) if each is not None}
+        about = {"a": means[0], "b": means[1], "difference": means[1] - means[0], "interval": interval}
+        return {**about, "better": _better(interval, larger_is_better), **spread}
+    alone = {}
+    for name, mean, interval, deviation in zip(names, means, percentile_intervals(draws), deviations, strict=True):
+        alone[name] = {"mean": mean, "interval": interval, **({} if deviation is None else {"std": deviation})}
+    return {**alone, "pairs": _pairs(names, all_pairs(means, draws), larger_is_better)}
 
 
 def right_alone(groups):

@@ -102,6 +102,10 @@ class EmbeddingShards:
         }
         self._change(changes)
 
+    def skip_ids(self, next_id, bad):
+        """Gives no row an id below this one any more, and notes images that could not be read, path to reason."""
+        self._change({"next_id": max(self._manifest["next_id"], next_id), "bad": bad})
+
     def forget_bad(self, paths):
         """Forgets that these images could not be read.
 

@@ -32,6 +32,7 @@ ROOMS = {
     "optimizer": "tfdml.optimizers",
     "schedule": "tfdml.optimizers.schedules",
     "picture": "tfdml.reporting.pictures",
+    "store": "tfdml.serving.index.stores",
 }
 
 Thing = TypeVar("Thing")

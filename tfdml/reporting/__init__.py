@@ -3,6 +3,7 @@
 from tfdml.reporting.batch_sheet import draw_batch
 from tfdml.reporting.picture import Picture
 from tfdml.reporting.pictures.attention import draw_attention
+from tfdml.reporting.pictures.class_thresholds import class_thresholds, draw_class_thresholds
 from tfdml.reporting.pictures.clusters import draw_clusters, typical_rows
 from tfdml.reporting.pictures.confused import draw_confused, most_confused
 from tfdml.reporting.pictures.embedding_map import MOST_ON_MAP, draw_embedding_map, map_positions
@@ -19,8 +20,10 @@ __all__ = [
     "MOST_ON_MAP",
     "Picture",
     "chosen_queries",
+    "class_thresholds",
     "draw_attention",
     "draw_batch",
+    "draw_class_thresholds",
     "draw_clusters",
     "draw_confused",
     "draw_det",

@@ -2,6 +2,7 @@
 
 import time
 
+from pipelines.reading.near_duplicates import in_words, read_near_duplicates
 from tfdml.files.checked_files import write_atomically
 from tfdml.reporting import page
 from tfdml.reporting.gallery import gallery_of
@@ -24,7 +25,7 @@ def write_page(record, subject, pictures, path):
     """
     gallery = subject and gallery_of(subject)
     sections = {
-        "Scores": score_tables(record, subject),
+        "Scores": page.joined(score_tables(record, subject), _near_duplicates(record.settings.data)),
         "Training": page.curve_figures(_curves(record.events)),
         "Queries and neighbors": gallery and page.gallery(gallery),
         "Learners": subject and _learners(subject.learners, record.result),
@@ -34,6 +35,12 @@ def write_page(record, subject, pictures, path):
     }
     title = f"{record.run.path.resolve().name}: {record.settings.network.method} on {record.settings.data.dataset}"
     write_text(page.document(title, {state(record): not record.result}, sections, {"gallery": gallery}), path)
+
+
+def _near_duplicates(data):
+    """Returns what `python -m pipelines.check --near_duplicates` has found in the dataset, if it was asked."""
+    found = read_near_duplicates(data.data_dir, data.dataset)
+    return page.element("p", in_words(found)) if found else None
 
 
 def subject_of(record, changes=()):

@@ -9,7 +9,7 @@ import pytest
 from pipelines.datasets.split import Split
 from tfdml import registry
 from tfdml.console.settings import Settings
-from tfdml.run.experiment.run_comparison import check_alike, means_over_queries
+from tfdml.run.experiment.run_comparison import check_alike, compared_metrics, means_over_queries
 
 SPLIT = Split(np.array([f"photos/{name}.jpg" for name in "abcd"], object), np.array([0, 0, 1, 1]))
 
@@ -56,3 +56,18 @@ def test_only_means_over_queries_are_compared():
     for metrics, specs in ((("map", "nmi"), ("map", "nmi")), (("nmi",), ())):
         with pytest.raises(ValueError, match="Expected --metrics that are means over queries.* received nmi"):
             names(*metrics, specs=specs)
+
+
+def test_metrics_of_pairs_are_compared_where_classes_are_drawn():
+    def names(specs, bootstrap="classes", protocol="self_retrieval"):
+        made = registry.create("protocol", protocol).with_metrics(specs)
+        splits = SimpleNamespace(protocol=made, test=SPLIT)
+        compared = compared_metrics(SimpleNamespace(splits=splits), specs, bootstrap)
+        return [[metric.name for metric in each] for each in compared]
+
+    assert names(("map", "roc_auc", "opis")) == [["map"], ["roc_auc", "opis"]]
+    assert names(("roc_auc",)) == [[], ["roc_auc"]] and names(("map",), "queries") == [["map"], []]
+    with pytest.raises(ValueError, match="roc_auc: metrics of pairs are no means over queries.*--bootstrap=classes"):
+        names(("map", "roc_auc"), "queries")
+    with pytest.raises(ValueError, match="Expected --metrics that are means over queries"):
+        names(("nmi", "roc_auc"))

@@ -4,7 +4,6 @@ import base64
 import contextlib
 import io
 import threading
-import types
 
 import numpy as np
 import pytest
@@ -45,8 +44,10 @@ class FakeSearcher:
     def __len__(self):
         return len(self.files)
 
-    # There is none on the disk that could change.
-    folder = types.SimpleNamespace(state=lambda: None)
+    manifest = {"metric": "cosine"}
+
+    def state(self):
+        """There is none on the disk that could change."""
 
     def reopened(self):
         return self
@@ -68,6 +69,9 @@ class FakeSearcher:
     def nearest(self, embeddings, k):
         rows = np.arange(min(k, len(self)))[None].repeat(len(embeddings), 0)
         return 1 - rows / 10, rows
+
+    def neighbors_of(self, embeddings, k):
+        return self.neighbors(*self.nearest(embeddings, k))
 
     def neighbors(self, similarities, rows):
         return [

@@ -12,13 +12,13 @@ TOKEN = "a-secret"
 class Service(Forked):
     """The command on a free port, once it answers."""
 
-    def __init__(self, index, environment=()):
-        super().__init__("tfdml.serve", f"--index={index}", "--port=0", environment=environment)
+    def __init__(self, index, environment=(), flags=()):
+        super().__init__("tfdml.serve", f"--index={index}", "--port=0", *flags, environment=environment)
         output = self._output / "stdout"
-        told = self.until(lambda: output.exists() and "\n" in output.read_text()) and output.read_text()
-        self.address = re.fullmatch(r"[\d,]+ images at (http://127\.0\.0\.1:\d+/); Ctrl-C ends the service\.\n", told)[
-            1
-        ]
+        told = self.until(lambda: output.exists() and "Ctrl-C" in output.read_text()) and output.read_text()
+        # Before it there may be a line about the threshold.
+        pattern = r"^[\d,]+ images at (http://127\.0\.0\.1:\d+/); Ctrl-C ends the service\.\n\Z"
+        self.address = re.search(pattern, told, re.MULTILINE)[1]
 
     def ask(self, path, body=None, **headers):
         request = urllib.request.Request(self.address + path, body, {"authorization": f"Bearer {TOKEN}", **headers})

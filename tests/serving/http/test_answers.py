@@ -6,6 +6,7 @@ import pytest
 
 from tests.serving.http.fake_service import FakeSearcher, assert_refused, encoded, in_json, running
 from tfdml.serving.index.found import Found
+from tfdml.serving.index.threshold import Threshold
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +84,7 @@ def test_health_metrics_and_openapi(searcher):
         ):
             assert line in text.text.splitlines()
         described = client.get("/openapi.json").json()["paths"]
-    assert described.keys() == {"/search", "/embed", "/images/{id}", "/health", "/metrics"}
+    assert described.keys() == {"/search", "/label", "/embed", "/images/{id}", "/health", "/metrics"}
     assert described["/search"]["post"]["requestBody"]["content"].keys() == {"multipart/form-data", "application/json"}
 
 
@@ -120,3 +121,26 @@ def test_a_filter_goes_to_the_index_without_paths():
         assert_refused(client.post("/search", **form), 400)
         assert_refused(client.post("/embed", json=in_json(encoded(), where="a")), 400, "Unknown field 'where'")
         assert list(client.post("/search", json=in_json(encoded(), where="")).json()) == ["neighbors"]
+
+
+def test_hits_are_accepted_and_images_labeled_from_a_threshold_on():
+    with running(FakeSearcher(["a.png", "b.png"]), threshold=lambda searcher: Threshold(0.95)) as client:
+        found = client.post("/search", json=in_json(encoded())).json()
+        assert [each["accepted"] for each in found["neighbors"]] == [True, False] and found["threshold"] == 0.95
+        expected = {"label": "red", "accepted": True, "similarity": 1.0, "threshold": 0.95}
+        assert client.post("/label", json=in_json(encoded(), k=2)).json() == expected
+        assert client.post("/label", files={"image": encoded()}).json() == expected
+        assert_refused(client.post("/label", json=in_json(encoded(), l=2)), 400, "Unknown field 'l'")
+        assert 'path="/label",status="200"' in client.get("/metrics").text
+    with running(FakeSearcher(["a.png"]), threshold=lambda searcher: Threshold(1.5)) as client:
+        expected = {"label": "unknown", "accepted": False, "similarity": 1.0, "threshold": 1.5}
+        assert client.post("/label", json=in_json(encoded())).json() == expected
+
+
+def test_labels_without_a_threshold():
+    with running(FakeSearcher(["a.png"])) as client:
+        expected = {"label": "red", "accepted": True, "similarity": 1.0}
+        assert client.post("/label", json=in_json(encoded())).json() == expected
+    with running(FakeSearcher()) as client:
+        expected = {"label": "unknown", "accepted": False, "similarity": None}
+        assert client.post("/label", json=in_json(encoded())).json() == expected

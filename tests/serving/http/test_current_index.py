@@ -1,21 +1,43 @@
 """A running service follows the changes of its index on the disk."""
 
+import functools
 import logging
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
+import keras
+import numpy as np
 import pytest
 
+import tfdml
+from pipelines.datasets.decoding_cost import is_quick
+from pipelines.preprocessing import preprocessing_of
+from pipelines.preprocessor import Preprocessor
+from tests.pipelines.image_files import with_scans
+from tests.run_helpers import made_once
 from tests.serving.http.fake_service import assert_refused, in_json, running
 from tests.serving.http.test_batching import until
 from tests.serving.index.test_indexing import write_pictures
 from tests.serving_fixtures import exported, exported_tolerant, models_load_once, picture  # noqa: F401
-from tfdml.serving import Searcher
+from tfdml.serving import ExportedModel, Searcher, export
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.http import current_index
 from tfdml.serving.http.current_index import UNUSABLE, CurrentIndex
-from tfdml.serving.index import index_folder
+from tfdml.serving.index import image_searcher, index_folder, upgrading
 from tfdml.serving.index.deleting import delete_images
 from tfdml.serving.index.indexing import index_images
+from tfdml.serving.index.upgrading import upgrade_index
+
+
+@functools.cache
+def other_model():
+    """Folder of a model of other images, of 32 pixels, and with other dimensions."""
+    keras.utils.set_random_seed(1)
+    model = tfdml.Single(tfdml.backbones.Small(width=8, stages=2), embedding_size=12)
+    model(np.zeros((1, 32, 32, 3), np.float32))
+    preprocessor = Preprocessor("resize_short|center_crop", image_size=32, **preprocessing_of(model))
+    return made_once("other-exported", lambda path: export(model, preprocessor, path))
 
 
 @pytest.fixture(scope="module")
@@ -116,6 +138,35 @@ def test_an_index_of_another_model_is_refused(current, index, photos, caplog):
         current.check()
     assert current.problem == UNUSABLE and len(current.searcher) == 6
     assert "was made anew with another model" in caplog.text
+
+
+def test_an_upgraded_index_takes_the_place_of_the_old_one_and_no_request_is_dropped(index, photos, monkeypatch):
+    monkeypatch.setattr(current_index, "INTERVAL", 0.01)
+    for module in (image_searcher, upgrading):
+        monkeypatch.setattr(module, "ExportedModel", ExportedModel)
+    # One that takes long to decode is decoded before it is embedded, perhaps by the model before.
+    slow = with_scans(30, 40)
+    assert not is_quick(slow) and is_quick(picture(3))
+    with running(Searcher(index)) as client, ThreadPoolExecutor(2) as others:
+        ended, models = threading.Event(), set()
+
+        def ask(content):
+            while not ended.is_set():
+                answer = client.post("/search", json=in_json(content))
+                assert answer.status_code == 200 and len(answer.json()["neighbors"]) == 6, answer.text
+                found = client.post("/embed", json=in_json(content)).json()["embedding"]
+                models.add((content == slow, tuple(np.round(found, 4))))
+
+        asking = [others.submit(ask, content) for content in (picture(3), slow)]
+        try:
+            until(lambda: len(models) == 2)
+            assert upgrade_index(index, other_model()) == 6
+            until(lambda: len(models) == 4)
+        finally:
+            ended.set()
+        for each in asking:
+            each.result()
+        assert client.get("/health").json() == {"status": "ok", "token": False}
 
 
 def test_a_half_written_index_is_not_taken(current, index, photos, monkeypatch):

@@ -15,7 +15,8 @@ from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index import deleting
 from tfdml.serving.index.deleting import delete_images
 from tfdml.serving.index.duplicates import duplicates
-from tfdml.serving.index.index_folder import DELETION, IndexFolder
+from tfdml.serving.index.index_folder import IndexFolder
+from tfdml.serving.index.index_manifest import DELETION
 from tfdml.serving.index.indexing import index_images
 
 

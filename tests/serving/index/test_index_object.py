@@ -16,7 +16,7 @@ from tests.serving.index.test_indexing import COUNT, embeddings_of, write_pictur
 from tests.serving_fixtures import SIZE, exported, models_load_once, picture, two_learners  # noqa: F401
 from tfdml.serving import ExportedModel, Searcher
 from tfdml.serving.embedding.image_list import ImageList
-from tfdml.serving.index import searcher
+from tfdml.serving.index import image_searcher
 from tfdml.serving.index.deleting import compact_index, delete_images
 from tfdml.serving.index.index_folder import IndexFolder
 from tfdml.serving.index.indexing import index_images
@@ -184,7 +184,7 @@ def test_files_of_the_command_open_in_python_and_the_other_way_round(photos, tmp
 
 @pytest.mark.slow
 def test_what_load_returns_is_exported_with_the_index(photos, tmp_path, monkeypatch):
-    monkeypatch.setattr(searcher, "ExportedModel", ExportedModel)
+    monkeypatch.setattr(image_searcher, "ExportedModel", ExportedModel)
     paths = sorted(map(str, photos.rglob("*.png")))
     embedder = tfdml.ImageEmbedder(
         two_learners()[0], tfdml.Preprocessing(image_size=SIZE, mean=(127,) * 3, std=(64,) * 3)

@@ -12,7 +12,7 @@ from PIL import Image
 
 from tests.commands import assert_one_error, run
 from tests.serving.index.test_indexing import write_pictures
-from tests.serving_fixtures import exported, models_load_once, picture  # noqa: F401
+from tests.serving_fixtures import exported, models_load_once, nearly, picture  # noqa: F401
 from tfdml.serving import Neighbor, Searcher
 from tfdml.serving.embedding.image_list import ImageList
 from tfdml.serving.index.contact_sheet import draw
@@ -135,14 +135,6 @@ def test_the_threshold_labels_as_many_as_the_precision_allows():
     assert calibrate(lonely, [*labels, "a", None], 0.25) == Calibration(0.5, 4 / 6, 6 / 8, 8)
     with pytest.raises(ValueError, match="No threshold reaches a precision of 0.9 on 1 .* the highest is 0.000"):
         calibrate([("a", 0.9)], ["b"], 0.9)
-
-
-def nearly(content):
-    """The contents of a file that differs a little in the middle."""
-    pixels, file = np.asarray(Image.open(io.BytesIO(content))).copy(), io.BytesIO()
-    pixels[14:16, 18:22] = 255
-    Image.fromarray(pixels).save(file, "PNG")
-    return file.getvalue()
 
 
 @pytest.fixture

@@ -37,18 +37,38 @@ class DirAtFar(PairMetric):
     def value_of_pairs(self, pairs):
         own, others = best_matches(pairs)
         known, needed = own > 0, least_count(self.rate)
-        strangers = np.sort(others[~known])[::-1]
-        if len(strangers) < needed or not known.any():
+        strangers = int(np.sum(~known))
+        if strangers < needed or not known.any():
             logging.warning(
                 "%s needs a query whose class is in the gallery, and %s or more whose class is not; there are %s and "
                 "%s. It has no value.",
                 self.name,
                 f"{needed:,}",
                 f"{known.sum():,}",
-                f"{len(strangers):,}",
+                f"{strangers:,}",
             )
             return None
+        return self._value(own, others, np.ones(len(own)))
+
+    def of_draws(self, pairs):
+        """Returns the metric of the queries whose classes are drawn, in the whole gallery."""
+        (own, others), labels = best_matches(pairs), pairs.search.labels[pairs.queries]
+
+        def value(counts, times):
+            weights = times[labels]
+            enough = weights[own == 0].sum() >= least_count(self.rate) and weights[own > 0].any()
+            return self._value(own, others, weights) if enough else None
+
+        return value
+
+    def _value(self, own, others, weights):
+        """Returns the metric of queries, each of which counts as often as its weight says."""
+        known = own > 0
+        order = np.argsort(-others[~known])
+        strangers, counted = others[~known][order], np.cumsum(weights[~known][order])
         # Of the first that must not be named, all that are no more similar; that is none if all may be named.
-        allowed = int(self.rate * len(strangers) * (1 + 1e-9))
-        above = strangers[allowed] if allowed < len(strangers) else 0
-        return float(np.mean((own > others)[known] & (own[known] > above)))
+        allowed = int(self.rate * counted[-1] * (1 + 1e-9))
+        place = int(np.searchsorted(counted, allowed, side="right"))
+        above = strangers[place] if place < len(strangers) else 0
+        named = (own > others)[known] & (own[known] > above)
+        return float(np.average(named, weights=weights[known]))

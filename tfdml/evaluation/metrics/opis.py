@@ -42,10 +42,25 @@ class OPIS(PairMetric):
     def value_of_pairs(self, pairs):
         if not self.is_defined(pairs.counts):
             return None
+        return float(np.mean(np.var(self._served(pairs)[1], axis=0)))
+
+    def of_draws(self, pairs):
+        """Returns the variance over the classes that are drawn; their rates and thresholds are those of all classes."""
+        known, served = self._served(pairs)
+
+        def value(counts, times):
+            weights = times[known] / max(times[known].sum(), 1)
+            means = weights @ served
+            return float(np.mean(weights @ (served - means) ** 2)) if weights.any() else None
+
+        return value
+
+    def _served(self, pairs):
+        """Returns which classes have pairs, `[C]`, and how well each threshold serves these, `[classes, steps]`."""
         counts = ClassCounts.of(pairs, self._thresholds(pairs))
         known = (counts.totals > 0).all(axis=0)
         accepts, falses = counts.accepted()[:, known] / counts.totals[:, known, None]
-        return float(np.mean(np.var(harmonic_mean(accepts, 1 - falses), axis=0)))
+        return known, harmonic_mean(accepts, 1 - falses)
 
     def _thresholds(self, pairs):
         strict, lenient = (pairs.counts.above(pairs.counts.place_at(rate)) for rate in (self.low, self.high))

@@ -1,5 +1,8 @@
 """`PairMetric`: how well a threshold of similarity tells pairs of the same class from others."""
 
+from collections.abc import Callable
+
+import numpy as np
 from absl import logging
 
 from tfdml.evaluation.metrics.metric import Metric
@@ -10,7 +13,7 @@ from tfdml.evaluation.verification.pairs import Pairs
 class PairMetric(Metric):
     """A metric of all pairs of a query and a gallery image, each pair once, by their similarity."""
 
-    #: Whether `PairCounts` are enough; if not, it overrides `value_of_pairs`.
+    #: Whether `PairCounts` are enough; if not, it overrides `value_of_pairs` and `of_draws`.
     of_counts = True
     #: The least number of pairs of different classes that it means something for.
     negatives_needed = 1
@@ -30,6 +33,16 @@ class PairMetric(Metric):
             pairs: `Pairs`.
         """
         return self.value(pairs.counts) if self.is_defined(pairs.counts) else None
+
+    def of_draws(self, pairs: Pairs) -> Callable[[PairCounts, np.ndarray], float | None]:
+        """Returns what gives the metric where classes are drawn, for intervals.
+
+        It is a function of the `PairCounts` of those that are drawn, and how often each class is, `[C]`.
+
+        Args:
+            pairs: `Pairs` of all classes.
+        """
+        return lambda counts, times: self.value(counts)
 
     def is_defined(self, counts: PairCounts) -> bool:
         """Returns whether there are enough pairs, and warns if not."""

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from tfdml import registry
 from tfdml.evaluation.bootstrap import bootstrap_intervals
-from tfdml.evaluation.embedding_files import EmbeddingFiles
 from tfdml.evaluation.metrics import PairMetric
 from tfdml.evaluation.protocols import protocol_of
-from tfdml.evaluation.verification.pair_intervals import pair_intervals
+from tfdml.evaluation.verification.pair_intervals import metric_intervals
+from tfdml.files.embedding_files import EmbeddingFiles
 
 
 class Source(NamedTuple):
@@ -83,13 +83,13 @@ def print_scores(source, *, bootstrap, per_class, per_query):
 def _intervals(source, scores, of_classes):
     """Returns the bootstrap intervals of means over queries, and with classes drawn, of metrics of pairs."""
     intervals, clusters = {}, None
-    metrics = [metric for metric in source.protocol.metrics if isinstance(metric, PairMetric) and metric.of_counts]
+    metrics = [metric for metric in source.protocol.metrics if isinstance(metric, PairMetric)]
     if of_classes:
         clusters = source.rows.labels[scores.queries] if scores.per_query else None
-        functions = {metric.name: metric.value for metric in metrics if scores.values[metric.name] is not None}
+        known = [metric for metric in metrics if scores.values[metric.name] is not None]
         # Of a mean over several searches there is no single set of pairs.
-        if functions and len(source.protocol.searches(source.rows)) == 1:
-            intervals = pair_intervals(source.protocol.pairs(source.embeddings, source.rows), functions)
+        if known and len(source.protocol.searches(source.rows)) == 1:
+            intervals = metric_intervals(source.protocol.pairs(source.embeddings, source.rows), known)
     if scores.per_query or not intervals:
         intervals = {**bootstrap_intervals(scores.per_query, clusters), **intervals}
     return intervals

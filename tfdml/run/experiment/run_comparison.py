@@ -5,8 +5,8 @@ import string
 
 import numpy as np
 
-from tfdml.evaluation.comparison import compare, compare_all, right_alone
-from tfdml.evaluation.metrics import RankMetric, metric_of
+from tfdml.evaluation.comparison import compare, compare_all, compare_pairs, right_alone
+from tfdml.evaluation.metrics import PairMetric, RankMetric, metric_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained
 
@@ -21,7 +21,7 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="queries", sampl
         groups: lists of run directories, of A, of B and so on.
         which: `best` or `final` model.
         metrics: metric specs; empty for those of the protocol that are means over queries.
-        bootstrap: `queries` or `classes`.
+        bootstrap: `queries` or `classes`; with `classes` metrics of pairs may be compared, too.
         samples, seed: as `bootstrap_intervals` takes them.
         changes: settings to replace, name to value, such as `data_dir`, the folder of the dataset; see `trained`.
 
@@ -41,17 +41,22 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="queries", sampl
     experiments = {run_dir: experiment for run_dir, (experiment, _) in opened.items()}
     check_alike(experiments)
     experiment = experiments[every[0]]
-    compared = means_over_queries(experiment.splits.protocol, metrics)
+    compared, of_pairs = compared_metrics(experiment, metrics, bootstrap)
     by_name = {"recall_at_1": metric_of("recall_at_1")} | {metric.name: metric for metric in compared}
-    scores = {run_dir: _scores(*each, list(by_name.values())) for run_dir, each in opened.items()}
+    test, protocol = experiment.splits.test, experiment.splits.protocol
+    embeddings = {run_dir: each.embed(model, each.splits.test) for run_dir, (each, model) in opened.items()}
+    scores = {run_dir: protocol.scores(each, test, list(by_name.values())) for run_dir, each in embeddings.items()}
     of_groups = {name: [scores[run_dir] for run_dir in group] for name, group in run_dirs.items()}
     queries = scores[every[0]].queries
     classes = experiment.splits.test.labels[queries] if bootstrap == "classes" else None
     about = {"clusters": classes, "samples": samples, "seed": seed}
-    if len(groups) == 2:
-        found = compare(*of_groups.values(), compared, **about)
-    else:
-        found = compare_all(of_groups, compared, **about)
+    found = {}
+    if compared:
+        two = len(groups) == 2
+        found = compare(*of_groups.values(), compared, **about) if two else compare_all(of_groups, compared, **about)
+    if of_pairs:
+        pairs = {name: [protocol.pairs(embeddings[each], test) for each in group] for name, group in run_dirs.items()}
+        found |= compare_pairs(pairs, of_pairs, samples=samples, seed=seed)
     return {
         **run_dirs,
         "model": which,
@@ -67,9 +72,25 @@ def compare_runs(groups, which="best", metrics=(), *, bootstrap="queries", sampl
     }
 
 
-def _scores(experiment, model, metrics):
-    test = experiment.splits.test
-    return experiment.splits.protocol.scores(experiment.embed(model, test), test, metrics)
+def compared_metrics(experiment, specs=(), bootstrap="queries"):
+    """Returns the metrics that runs are compared by: means over queries, and of pairs, where classes are drawn.
+
+    Args:
+        experiment: `Experiment` of one of them.
+        specs: what `--metrics` says; empty: those of the protocol that are means over queries.
+        bootstrap: `queries` or `classes`.
+    """
+    protocol = experiment.splits.protocol
+    of_pairs = [metric for metric in protocol.metrics if isinstance(metric, PairMetric)] if specs else []
+    if not of_pairs:
+        return means_over_queries(protocol, specs), []
+    names = ",".join(metric.name for metric in of_pairs)
+    if bootstrap != "classes":
+        raise ValueError(f"{names}: metrics of pairs are no means over queries. Compare them with --bootstrap=classes.")
+    if len(protocol.searches(experiment.splits.test)) > 1:
+        raise ValueError(f"{names}: this protocol measures several searches, and has no single set of pairs.")
+    others = [spec for spec in specs if not isinstance(metric_of(spec), PairMetric)]
+    return (means_over_queries(protocol.with_metrics(others), specs) if others else []), of_pairs
 
 
 def means_over_queries(protocol, specs=()):

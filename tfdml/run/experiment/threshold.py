@@ -20,6 +20,9 @@ def print_threshold(given, changes):
     Args:
         given: flags of `python -m tfdml.threshold`.
         changes: settings to use instead of the run's, name to value.
+
+    Returns:
+        What that line says, a dictionary.
     """
     source = _of_run(given, changes) if given.run_dir else source_of_files(given)
     rule = {"far": given.far} if given.far else {"precision": given.precision}
@@ -32,6 +35,7 @@ def print_threshold(given, changes):
         content = json.dumps(found, indent=2) + "\n"
         write_atomically(Path(given.run_dir, FILE), content.encode())
     print(json.dumps(found))
+    return found
 
 
 def in_words(found):

@@ -1,4 +1,4 @@
-"""The service as an ASGI app: search, embeddings, images of the index, health, metrics and the page."""
+"""The service as an ASGI app: search, labels, embeddings, images of the index, health, metrics and the page."""
 
 import asyncio
 import contextlib
@@ -18,20 +18,23 @@ from tfdml.serving.http.image_files import read_image
 from tfdml.serving.http.limits import Limits
 from tfdml.serving.http.measured import Measured
 from tfdml.serving.http.metrics import Metrics
-from tfdml.serving.http.queries import Query, answer
+from tfdml.serving.http.queries import Query, answer_all
 from tfdml.serving.http.reading import read_query
-from tfdml.serving.http.schema import EMBED, ERRORS, IMAGE, SEARCH, STUCK, Embedding, Health, Neighbors
+from tfdml.serving.http.schema import EMBED, ERRORS, IMAGE, SEARCH, STUCK, Embedding, Health, Label, Neighbors
 from tfdml.serving.http.search_page import page
+from tfdml.serving.index.threshold import Threshold
 
 # Neighbors of a request that names no number.
 NEIGHBORS = 10
+# Of one that asks for a label: those that vote.
+VOTERS = 5
 # Images that are decoded at once: more than cores, so that a small one need not wait for the end of large ones.
 DECODERS = max(4, min(8, os.cpu_count() or 1))
 # Seconds that a service that ends waits for each of its threads.
 LAST_SECONDS = 0.5
 
 
-def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=()):
+def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=(), threshold=lambda searcher: Threshold()):
     """Returns an ASGI app that answers with what a searcher finds.
 
     Args:
@@ -39,15 +42,20 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=()):
         limits: `Limits`; None: the default ones.
         batch_size: most images that the model embeds at once.
         token, hosts: see `Guard`.
+        threshold: function from a searcher to the `Threshold` of its index.
     """
     limits, metrics, index = limits or Limits(), Metrics(), CurrentIndex(searcher)
 
     def answer_batch(queries):
         metrics.count_batch(len(queries))
-        return answer(index.searcher, queries)
+        return answer_all(index.searcher, queries, threshold)
+
+    def decode(contents):
+        searcher = index.searcher
+        return [(searcher, searcher.read(contents[0]))]
 
     # Each image alone: one that takes long, or fails, is not the others' business.
-    decoders = Batcher(lambda contents: [index.searcher.read(contents[0])], 1, threads=DECODERS)
+    decoders = Batcher(decode, 1, threads=DECODERS)
     batcher = Batcher(answer_batch, batch_size)
 
     @contextlib.asynccontextmanager
@@ -64,6 +72,8 @@ def create_app(searcher, limits=None, *, batch_size=32, token="", hosts=()):
             return "stuck", "Images are not decoded."
         if batcher.is_stuck(limits.seconds):
             return "stuck", "Images are not embedded."
+        if index.is_gone:
+            return "no index", index.problem
         return ("old index", index.problem) if index.problem else ("ok", None)
 
     # Its pages for people would load scripts from a network.
@@ -87,7 +97,7 @@ def _add_queries(app, decoders, batcher, limits):
     async def decoded(content):
         if is_quick(content):
             # The model decodes those of a batch in one call, which takes less time than a call for each.
-            return content
+            return None, content
         try:
             async with asyncio.timeout(limits.decoding):
                 return await asyncio.wrap_future(decoders.submit(content))
@@ -97,8 +107,8 @@ def _add_queries(app, decoders, batcher, limits):
 
     async def ask(request, default_k):
         content, k, where = await read_query(request, limits, default_k)
-        image = await decoded(content)
-        found = None if image is None else await asyncio.wrap_future(batcher.submit(Query(image, k, where)))
+        reader, image = await decoded(content)
+        found = None if image is None else await asyncio.wrap_future(batcher.submit(Query(image, k, where, reader)))
         if found is None:
             raise HTTPException(400, "The image cannot be read: expected a whole JPEG, PNG or still WebP.")
         if found.problem:
@@ -109,6 +119,11 @@ def _add_queries(app, decoders, batcher, limits):
     async def search(request: Request) -> Neighbors:
         """Finds the images of the index that are most similar to an image."""
         return _as_it_is(Neighbors.of(await ask(request, NEIGHBORS)))
+
+    @app.post("/label", openapi_extra=SEARCH, responses=ERRORS)
+    async def label(request: Request) -> Label:
+        """Labels an image by the vote of the images of the index that are most similar to it, or says `unknown`."""
+        return _as_it_is(Label.of(await ask(request, VOTERS)))
 
     @app.post("/embed", openapi_extra=EMBED, responses=ERRORS)
     async def embed(request: Request) -> Embedding:
@@ -128,7 +143,7 @@ def _add_health(app, trouble, asks_token):
         status, reason = trouble()
         found = Health(status=status, token=asks_token, reason=reason)
         text = found.model_dump_json(exclude_none=True)
-        return Response(text, 503 if status == "stuck" else 200, media_type="application/json")
+        return Response(text, 503 if status in ("stuck", "no index") else 200, media_type="application/json")
 
 
 def _add_pages(app, index, metrics, text):

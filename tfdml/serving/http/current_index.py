@@ -5,14 +5,15 @@ import threading
 
 # Seconds between looks at the files of the index.
 INTERVAL = 1.0
+GONE = "The index is out of reach; the log says why. It is tried again every second."
 UNUSABLE = "The index has changed and cannot be used; the log says why. Answers are from the one before."
 
 
 class CurrentIndex:
-    """Follows the changes of an index on the disk.
+    """Follows the changes of an index on the disk, and whether one in an engine answers.
 
-    A changed index is read beside the old one and takes its place when it is whole and of the same model. Until then
-    `searcher` is the old one, and `problem` says why; else it is None.
+    A changed index is read beside the old one and takes its place when it is whole, and of the same model or upgraded.
+    Until then `searcher` is the old one, and `problem` says why; else it is None. `is_gone`: an engine does not answer.
 
     Args:
         searcher: `tfdml.serving.Searcher`.
@@ -20,6 +21,7 @@ class CurrentIndex:
 
     def __init__(self, searcher):
         self.searcher, self.problem = searcher, None
+        self.is_gone = False
         self._state, self._told = None, None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._work, name="index", daemon=True)
@@ -33,23 +35,31 @@ class CurrentIndex:
 
     def check(self):
         """Reads the index if it has changed since the last time."""
-        state = self.searcher.folder.state()
+        try:
+            state = self.searcher.state()
+        except (OSError, ValueError) as error:
+            # What lies in an engine is gone with it, and of another model it would be wrong to answer.
+            self.is_gone, self._state = True, None
+            self._tell(GONE, error)
+            return
+        if self.is_gone:
+            self.is_gone, self.problem, self._told = False, None, None
         if state == self._state:
             return
         try:
             self.searcher, self.problem, self._told = self.searcher.reopened(), None, None
         except Exception as error:
             # Written to while it was read, it is read again.
-            if state != self.searcher.folder.state():
+            if state != self.searcher.state():
                 return
-            self._tell(f"{str(error).rstrip('.')}.")
+            self._tell(UNUSABLE, error)
             if not isinstance(error, ValueError):
                 # It may pass, as too many open files do, and is tried again.
                 return
         self._state = state
 
-    def _tell(self, reason):
-        self.problem = UNUSABLE
+    def _tell(self, problem, error):
+        self.problem, reason = problem, f"{str(error).rstrip('.')}."
         if reason != self._told:
             logging.getLogger(__name__).warning("%s The service goes on with the index that it has.", reason)
         self._told = reason

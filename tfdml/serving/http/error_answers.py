@@ -1,8 +1,12 @@
 """Errors as the service tells them: `{"error": "a sentence"}`."""
 
+import logging
+
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+
+from tfdml.serving.index.stores.store_error import StoreError
 
 
 def refusal(status, message, **headers):
@@ -22,6 +26,12 @@ def answer_errors(app):
     async def of_validation(request, error):
         reasons = "; ".join(f"{each['loc'][-1]}: {each['msg']}" for each in error.errors())
         return refusal(422, reasons)
+
+    @app.exception_handler(StoreError)
+    async def of_the_store(request, error):
+        # Its text has the address.
+        logging.getLogger(__name__).warning("%s", error)
+        return refusal(503, "The index is out of reach. Try again in a second.", Retry_After="1")
 
     @app.exception_handler(Exception)
     async def of_the_service(request, error):

@@ -2,7 +2,7 @@
 
 import time
 
-PATHS = ("/", "/search", "/embed", "/health", "/metrics", "/openapi.json")
+PATHS = ("/", "/search", "/label", "/embed", "/health", "/metrics", "/openapi.json")
 
 
 class Measured:

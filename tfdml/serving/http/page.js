@@ -49,7 +49,8 @@ async function search(image) {
   try {
     const {neighbors} = await (await call("/search", {method: "POST", body: form})).json();
     if (number !== last) return;
-    at("state").textContent = neighbors.length + " nearest images";
+    const below = neighbors.filter(neighbor => neighbor.accepted === false).length;
+    at("state").textContent = neighbors.length + " nearest images" + (below ? ", " + below + " below the threshold" : "");
     at("found").append(...neighbors.map(neighbor => item(neighbor, number)));
   } catch (error) {
     if (number === last) tell(error);
@@ -65,6 +66,7 @@ function element(name, text) {
 function item(neighbor, number) {
   const row = document.createElement("li"), button = document.createElement("button");
   const picture = document.createElement("img");
+  if (neighbor.accepted === false) row.className = "below";
   picture.alt = neighbor.name;
   button.title = "Search for this image";
   button.append(picture, element("strong", neighbor.similarity.toFixed(3)), element("span", neighbor.label ?? ""));

@@ -1,22 +1,28 @@
 """Describes requests and responses for OpenAPI."""
 
+import math
 import os
 
 from pydantic import BaseModel
 
 from tfdml.serving.http.limits import MOST_NEIGHBORS
 
+UNKNOWN = "unknown"
 K = {"type": "integer", "minimum": 1, "maximum": MOST_NEIGHBORS, "description": "Number of neighbors."}
 WHERE = {"type": "string", "description": "Filter, such as label in ('mug', 'cup') and price < 20."}
 
 
 class Found(BaseModel):
-    """An image of the index: its number, the name of its file, its label, and its similarity to the query."""
+    """An image of the index: its number, the name of its file, its label, and its similarity to the query.
+
+    Where the service has a threshold, `accepted` says whether the similarity reaches it.
+    """
 
     id: int
     name: str
     label: str | None
     similarity: float
+    accepted: bool | None = None
 
 
 class Neighbors(BaseModel):
@@ -25,15 +31,47 @@ class Neighbors(BaseModel):
     neighbors: list[Found]
     matching: int | None = None
     exact: bool | None = None
+    threshold: float | None = None
 
     @classmethod
     def of(cls, answer):
         """Returns those of an `Answer`, without the paths of their files."""
+        least = answer.threshold.value
         found = [
-            Found(id=each.id, name=os.path.basename(each.path), label=each.label, similarity=each.similarity)
+            Found(
+                id=each.id,
+                name=os.path.basename(each.path),
+                label=each.label,
+                similarity=each.similarity,
+                accepted=None if least is None else answer.threshold.accepts(each.similarity),
+            )
             for each in answer.neighbors
         ]
-        return cls(neighbors=found, matching=answer.matching, exact=answer.exact)
+        return cls(neighbors=found, matching=answer.matching, exact=answer.exact, threshold=least)
+
+
+class Label(BaseModel):
+    """The label that neighbors vote for, and the similarity of the nearest one that has it.
+
+    The label is `unknown` where that is below the threshold, or no neighbor has a label; then `accepted` is false.
+    """
+
+    label: str
+    accepted: bool
+    similarity: float | None
+    threshold: float | None = None
+
+    @classmethod
+    def of(cls, answer):
+        """Returns the one of an `Answer`."""
+        label, similarity = answer.vote()
+        accepted = label is not None and answer.threshold.accepts(similarity)
+        return cls(
+            label=label if accepted else UNKNOWN,
+            accepted=accepted,
+            similarity=similarity if math.isfinite(similarity) else None,
+            threshold=answer.threshold.value,
+        )
 
 
 class Embedding(BaseModel):
@@ -43,7 +81,7 @@ class Embedding(BaseModel):
 
 
 class Health(BaseModel):
-    """Whether the service answers: `ok`, `old index` if that has changed, or `stuck`; whether it asks for a token."""
+    """Whether the service answers: `ok`, `old index`, `no index` or `stuck`; whether it asks for a token."""
 
     status: str
     token: bool
@@ -82,7 +120,7 @@ ERRORS = _refusals(
     _413="The body or the image is too large.",
     _415="The content type is not one of these.",
     _403="A page of another origin asks.",
-    _503="Too many requests wait, or the image takes too long to decode.",
+    _503="Too many requests wait, the image takes too long to decode, or the index is out of reach.",
     **TOKEN,
 )
 STUCK = {503: {"model": Health, "description": "The service does not answer."}}

@@ -50,6 +50,30 @@ def attributes_of(columns, paths):
     return _checked(found)
 
 
+def table_of_rows(paths, labels, attributes):
+    """Returns the `pyarrow.Table` of rows that are given in Python, with `path`, `label` and attributes.
+
+    Args:
+        paths: list of N texts, or None where a row is to have its id as a name.
+        labels: list of N texts, or None where a row has none.
+        attributes: as of `attributes_of`; None: none.
+    """
+    import pyarrow
+
+    table = attributes_of(attributes or {}, paths)
+    return table.add_column(1, "label", pyarrow.array(labels, pyarrow.string()))
+
+
+def named(table, ids):
+    """Returns a table of `table_of_rows` with a path in each row: `#7` of the id 7 where there was none."""
+    import pyarrow
+    import pyarrow.compute
+
+    names = pyarrow.array([f"#{id}" for id in ids.tolist()], pyarrow.string())
+    paths = pyarrow.compute.coalesce(table["path"], names)
+    return table.set_column(table.column_names.index("path"), "path", paths)
+
+
 def read_attributes(file, paths):
     """Returns the `pyarrow.Table` of the attributes of images in a file, with a column `path`, a row for each image.
 

@@ -93,7 +93,7 @@ def _pairs(searcher, threshold):
 
 def _embeddings(searcher, ids):
     """Yields blocks `[N, D]` of the embeddings of the images of the index, in order."""
-    shards, first = EmbeddingShards(searcher.folder.embeddings), 0
+    shards, first = EmbeddingShards(searcher.embeddings), 0
     for block in shards.blocks():
         # Besides there are those of deleted images, and those of an interrupted --add.
         kept = np.isin(block.ids, ids)

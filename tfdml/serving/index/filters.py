@@ -1,20 +1,26 @@
 """Filters of rows, such as `label in ('mug', 'cup') and price < 20`. They are parsed, and nothing is run as code."""
 
 import datetime
-import operator
 
+from tfdml.serving.index.arrow_filter import expression_of
+from tfdml.serving.index.conditions import All, Among, AnyOf, Compared, ComparedColumns, Missing, Not
 from tfdml.serving.index.filter_tokens import filter_error, tokens_of
 
 # Brackets and `not`s in each other.
 DEEPEST = 32
-COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
-COMPARISONS |= {"=": operator.eq, "==": operator.eq, "!=": operator.ne, "<>": operator.ne}
+# As filters and conditions have them.
+SIGNS = {"<": "<", "<=": "<=", ">": ">", ">=": ">=", "=": "=", "==": "=", "!=": "!=", "<>": "!="}
 SWAPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 A_VALUE = "a number, a text in quotes, true or false"
 
 
 def filter_of(text, kinds):
-    """Returns the `pyarrow.compute.Expression` of a filter; a ValueError in one line says what is wrong, and where.
+    """Returns the `pyarrow.compute.Expression` of a filter, see `condition_of`."""
+    return expression_of(condition_of(text, kinds))
+
+
+def condition_of(text, kinds):
+    """Returns the condition that a filter says; a ValueError in one line says what is wrong, and where.
 
     A comparison with a missing value is neither true nor false, as in SQL: `not price < 20` leaves it out, too.
 
@@ -64,23 +70,23 @@ class _Parser:
             raise self.error(f"expected {value!r}, received {self.token.value!r}")
 
     def any_of(self):
-        found = self.all_of()
+        found = [self.all_of()]
         while self.take("or"):
-            found = found | self.all_of()
-        return found
+            found.append(self.all_of())
+        return found[0] if len(found) == 1 else AnyOf(tuple(found))
 
     def all_of(self):
-        found = self.one()
+        found = [self.one()]
         while self.take("and"):
-            found = found & self.one()
-        return found
+            found.append(self.one())
+        return found[0] if len(found) == 1 else All(tuple(found))
 
     def one(self):
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.error(f"it is nested deeper than {DEEPEST} times")
         if self.take("not"):
-            found = ~self.one()
+            found = Not(self.one())
         elif self.take("("):
             found = self.any_of()
             self.expect(")")
@@ -92,24 +98,24 @@ class _Parser:
     def comparison(self):
         first = self.token
         name, value = self.operand()
-        sign = self.take(*COMPARISONS)
+        sign = self.take(*SIGNS)
         if sign:
-            return self.compared(first, (name, value), sign)
+            return self.compared(first, (name, value), SIGNS[sign])
         if name is None:
             raise self.error(f"expected a comparison such as <, received {self.token.value!r}")
         if self.take("is"):
             wanted = not self.take("not")
             self.expect("null")
-            return _field(name).is_null() if wanted else _field(name).is_valid()
+            return Missing(name) if wanted else Not(Missing(name))
         negated = self.take("not")
         if self.take("in"):
             found = self.among(name)
-            return ~found if negated else found
+            return Not(found) if negated else found
         if negated:
             self.expect("in")
         if self.kinds[name] != "boolean":
             raise self.error(f"{name} is a {self.kinds[name]}, which is neither true nor false; compare it", first)
-        return _field(name)
+        return Compared(name, "boolean", "=", True)
 
     def compared(self, first, left, sign):
         second = self.token
@@ -120,26 +126,18 @@ class _Parser:
             left, right, sign, second = right, left, SWAPPED.get(sign, sign), first
         name, (other, value) = left[0], right
         if other is None:
-            return COMPARISONS[sign](_field(name), _scalar(self.value_for(name, value, second)))
+            return Compared(name, self.kinds[name], sign, self.value_for(name, value, second))
         if self.kinds[name] != self.kinds[other]:
             raise self.error(f"{name} is a {self.kinds[name]}, and {other} a {self.kinds[other]}", second)
-        return COMPARISONS[sign](_field(name), _field(other))
+        return ComparedColumns(name, self.kinds[name], sign, other)
 
     def among(self, name):
-        import pyarrow
-        import pyarrow.compute
-
         self.expect("(")
         values = [self.listed(name)]
         while self.take(","):
             values.append(self.listed(name))
         self.expect(")")
-        field = _field(name)
-        if self.kinds[name] == "number" and any(isinstance(value, float) for value in values):
-            values, field = list(map(float, values)), field.cast(pyarrow.float64())
-        # Whether a missing value is among them is not known.
-        unknown = pyarrow.scalar(None, pyarrow.bool_())
-        return pyarrow.compute.if_else(field.is_null(), unknown, field.isin(values))
+        return Among(name, self.kinds[name], tuple(values))
 
     def listed(self, name):
         token = self.token
@@ -180,15 +178,3 @@ class _Parser:
 def _time(text):
     found = datetime.datetime.fromisoformat(text)
     return found.astimezone(datetime.UTC).replace(tzinfo=None) if found.tzinfo else found
-
-
-def _field(name):
-    import pyarrow.compute
-
-    return pyarrow.compute.field(name)
-
-
-def _scalar(value):
-    import pyarrow
-
-    return pyarrow.scalar(value, pyarrow.timestamp("us") if isinstance(value, datetime.datetime) else None)

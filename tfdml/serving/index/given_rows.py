@@ -11,8 +11,8 @@ import numpy as np
 from pipelines.datasets.loading import check_names
 from pipelines.reading.given_images import listed
 from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.index.attributes import table_of_rows
 from tfdml.serving.index.image_contents import contents_of
-from tfdml.serving.index.new_rows import NewRows
 
 
 def image_list(images):
@@ -39,7 +39,7 @@ def new_ids(ids):
     if found.ndim != 1 or found.dtype.kind not in "iu" or (len(found) and found.min() < 0):
         raise ValueError(f"Expected ids that are integers of 0 or more, received {ids!r:.100}.")
     found = found.astype(np.int64)
-    _check_once(found.tolist(), "id")
+    check_once(found.tolist(), "id")
     return found
 
 
@@ -74,7 +74,7 @@ class RowsGiven:
             paths = [_name(path) for path in _checked(paths, count, "paths")]
         if paths is not None:
             check_names(paths)
-            _check_once(paths, "path")
+            check_once(paths, "path")
         if labels is None:
             labels = [None] * count if files is None else files.labels
         labels = [None if each is None else str(each) for each in _checked(labels, count, "labels")]
@@ -83,23 +83,15 @@ class RowsGiven:
         columns = {name: _checked(columns[name], count, f"{name} of attributes") for name in columns}
         return cls(labels, columns or None, paths, ids)
 
-    def rows(self, kept, vectors, bad):
-        """Returns the `NewRows` of those that could be embedded.
+    def chosen(self, kept):
+        """Returns the ids, or None, and the `pyarrow.Table` of the rows at some places."""
 
-        Args:
-            kept: their places.
-            vectors: `[K, D]`, their embeddings.
-            bad: path to reason of the others.
-        """
+        def at(values):
+            return [values[place] for place in kept]
 
-        def chosen(values):
-            return None if values is None else [values[place] for place in kept]
-
-        attributes = None
-        if self.attributes is not None:
-            attributes = {name: chosen(values) for name, values in self.attributes.items()}
-        ids = None if self.ids is None else self.ids[list(kept)]
-        return NewRows(vectors, chosen(self.labels), chosen(self.paths), attributes, ids, bad)
+        attributes = None if self.attributes is None else {name: at(each) for name, each in self.attributes.items()}
+        paths = [None] * len(kept) if self.paths is None else at(self.paths)
+        return None if self.ids is None else self.ids[list(kept)], table_of_rows(paths, at(self.labels), attributes)
 
 
 def _checked(values, count, name):
@@ -119,7 +111,7 @@ def _name(path):
     return os.path.abspath(text) if os.sep in text else text
 
 
-def _check_once(values, what):
+def check_once(values, what):
     seen = set()
     for each in values:
         if each in seen:

@@ -15,57 +15,65 @@ from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import duplicates, labeling
 from tfdml.serving.index.array_embedder import VECTORS, ArrayEmbedder, checked_vectors
 from tfdml.serving.index.duplicates import DuplicateGroup
-from tfdml.serving.index.folder_store import FolderStore
 from tfdml.serving.index.found import Found
 from tfdml.serving.index.given_model import model_of
 from tfdml.serving.index.given_rows import RowsGiven, image_list, new_ids
 from tfdml.serving.index.index_build import index_of_kind
-from tfdml.serving.index.index_folder import IndexFolder
 from tfdml.serving.index.labeling import Labeled
 from tfdml.serving.index.neighbor import Neighbor
+from tfdml.serving.index.stores.addresses import is_engine, open_store
 
 
 class Index:
     """Finds the images that are most similar to others. It is what `python -m tfdml.index` makes.
 
-    It lies in a temporary folder until `save`, and ends with `close` or the context; one that `open` opens is changed
-    in its own folder.
+    It lies in a temporary folder until `save`, and ends with `close` or the context; one that `open` opens, or with a
+    `store`, is changed where it is.
 
     Args:
         model: what embeds images: an exported model or its folder, a run, a `.keras` file or what `tfdml.load` makes of
             them, which take files and pixels; a Keras model or a function, which get the images as they are; or None,
             for vectors alone.
-        kind: `flat`, `ivf`, `hnsw` or `pq`, see `python -m tfdml.index --helpshort`.
+        store: where it lies, instead: a folder, or an address such as `postgresql://user@host/db?table=photos` or
+            `qdrant://host:6333/photos`; a new one, or one of the same model.
+        kind: `flat`, `ivf`, `hnsw` or `pq`, see `python -m tfdml.index --helpshort`; None: `flat`, or what is there.
         metric: `cosine` or `euclidean`; None: what the model's card says, otherwise `cosine`.
 
     Example: `tfdml.Index("exported/1").add(["car.jpg", "cup.jpg"])`.
     """
 
-    def __init__(self, model: Any = None, *, kind: str = "flat", metric: Distance | None = None):
-        index_of_kind(kind)
+    def __init__(
+        self,
+        model: Any = None,
+        *,
+        store: FilePath | None = None,
+        kind: str | None = None,
+        metric: Distance | None = None,
+    ):
+        index_of_kind(kind or "flat")
         self._own = tempfile.TemporaryDirectory(prefix="tfdml-index-")
         self._model = model_of(model, Path(self._own.name) / "exported")
-        self._store = FolderStore(
-            Path(self._own.name) / "index",
-            _digest(self._model),
-            self._model,
-            kind=kind,
-            metric=metric or (self._model.metric if isinstance(self._model, ExportedModel) else "cosine"),
-        )
+        metric = metric or (self._model.metric if isinstance(self._model, ExportedModel) else "cosine")
+        address = Path(self._own.name) / "index" if store is None else store
+        self._store = open_store(address, model=_digest(self._model), kind=kind, metric=metric)
+        self._store.check()
+        self._store.embedder, self._keeps = self._model, store is not None
 
     @classmethod
-    def open(cls, folder: FilePath, model: Any = None) -> Self:
+    def open(cls, address: FilePath, model: Any = None) -> Self:
         """Opens an index, also one that `python -m tfdml.index` has made; it is changed where it is.
 
         Args:
-            folder: its folder. A SavedModel is a program: open indexes of people that you trust.
-            model: the model that it was made with; None: the index's own copy. Indexes of Keras models and functions
-                have none.
+            address: its folder, or its address, see `store`. A SavedModel is a program: open indexes of people that you
+                trust.
+            model: the model that it was made with; None: the copy in the folder. Indexes of Keras models and functions
+                and those in engines have none.
         """
         found = cls.__new__(cls)
-        found._own, found._model = None, model_of(model)
-        digest = IndexFolder(folder).manifest()["model"]
-        found._store = FolderStore(folder, digest, found._model)
+        found._own, found._model, found._keeps = None, model_of(model), False
+        found._store = open_store(address, model=_digest(found._model) if is_engine(address) and model else None)
+        found._store.check_there()
+        found._store.embedder = found._model
         found._store.searcher()
         return found
 
@@ -81,7 +89,7 @@ class Index:
     ) -> np.ndarray:
         """Adds images; one whose path the index has takes the place of the earlier one.
 
-        Each call writes the index to its folder: add many images at once.
+        Each call writes the index to its folder, or is a transaction: add many images at once.
 
         Args:
             images: N images: a folder, paths, contents of files, or arrays of pixels; of a Keras model or a function
@@ -106,8 +114,9 @@ class Index:
             files = image_list(images)
         count = len(vectors if files is None else files)
         about = RowsGiven.of(count, files, labels=labels, attributes=attributes, paths=paths, ids=ids)
+        self._check_new(about.ids)
         if files is None:
-            return self._store.add(about.rows(range(count), vectors, {}))
+            return self._added(about, range(count), vectors, {})
         kept, vectors, bad = embed_rows(files, range(count), self._embedder)
         if bad:
             path, reason = next(iter(bad.items()))
@@ -116,8 +125,21 @@ class Index:
                 raise ValueError(told)
             warnings.warn(f"{told}. They are left out.", stacklevel=2)
         found = np.full(count, -1, np.int64)
-        found[kept] = self._store.add(about.rows(kept, vectors, bad if files.contents is None else {}))
+        found[kept] = self._added(about, kept, vectors, bad if files.contents is None else {})
         return found
+
+    def _check_new(self, ids):
+        there = {} if ids is None else self._store.paths_of(ids.tolist())
+        if there:
+            raise ValueError(f"The index has an image {min(there)} already; delete it first, or leave ids out.")
+
+    def _added(self, about, kept, vectors, bad):
+        if self._keeps:
+            self._store.keep_embedder()
+        ids, table = about.chosen(kept)
+        ids = self._store.add(ids, vectors, table, bad)
+        self._store.build()
+        return ids
 
     def search(
         self, images: Any = None, k: int = 10, where: str | None = None, *, vectors: Embeddings | None = None
@@ -164,13 +186,14 @@ class Index:
         """Returns groups of images that such pairs connect, the largest first, each with a representative."""
         return duplicates.duplicate_groups(self._store.searcher(), threshold)
 
-    def label(self, images: Any, k: int = 5, threshold: float = -np.inf) -> list[Labeled]:
+    def label(self, images: Any, k: int = 5, threshold: float | None = None) -> list[Labeled]:
         """Labels images by the vote of their nearest neighbors.
 
         Args:
             images: a folder, or images as of `add`.
             k: number of neighbors that vote.
-            threshold: smallest similarity, of the nearest neighbor with the label that wins, at which an image gets it.
+            threshold: smallest similarity, of the nearest neighbor with the label that wins, at which an image gets it;
+                None: the one that `python -m tfdml.threshold` has fitted for the model, if it has.
         """
         if not isinstance(self._embedder, ArrayEmbedder):
             files = image_list(images)
@@ -183,13 +206,14 @@ class Index:
         `open` and all commands take it; searching for images in the index of a Keras model or a function takes the
         model.
         """
-        self._store.save(folder, self._model.path if isinstance(self._model, ExportedModel) else None)
+        self._store.save(folder)
 
     def __len__(self) -> int:
         return self._store.count()
 
     def close(self) -> None:
-        """Removes the temporary folder of an index that was not opened."""
+        """Removes the temporary folder of an index that has one, and ends connections."""
+        self._store.close()
         if self._own is not None:
             self._own.cleanup()
 

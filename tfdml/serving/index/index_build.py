@@ -31,7 +31,7 @@ def index_of_kind(kind):
     return index
 
 
-def build(folder, shards, spec, metric, anew=False, attributes=None):
+def build(folder, shards, spec, metric, anew=False, attributes=None, upgrades=None):
     """Writes the index of all embeddings: what there is and the new ones, or all anew, without what is deleted.
 
     Of two rows of one path the later one is the image, and the other is deleted.
@@ -43,6 +43,7 @@ def build(folder, shards, spec, metric, anew=False, attributes=None):
         metric: `cosine` or `euclidean`.
         anew: whether the vectors of an index that is there are not used again.
         attributes: table with the column `path` and others; None: no new ones.
+        upgrades: how often the index has then got another model; None: as often as it has.
     """
     if not len(shards):
         _write_bad(folder, shards)
@@ -76,6 +77,9 @@ def build(folder, shards, spec, metric, anew=False, attributes=None):
         "count": len(shards),
         "trained_on": trained_on,
     }
+    upgrades = (manifest or {}).get("upgrades", 0) if upgrades is None else upgrades
+    if upgrades:
+        about["upgrades"] = upgrades
     folder.write(index, columns, about, deleted)
     _write_bad(folder, shards)
 

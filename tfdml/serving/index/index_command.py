@@ -1,11 +1,45 @@
 """The work of `python -m tfdml.index`, and the lines that it prints."""
 
+import os
+
 from tfdml.console import command
 from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.exported.exported_model import ExportedModel
+from tfdml.serving.exported.saved_model_files import model_hash, saved_model_folder
 from tfdml.serving.index.attributes import read_attributes
 from tfdml.serving.index.deleting import compact_index, delete_images
 from tfdml.serving.index.indexing import index_embeddings, index_images
+from tfdml.serving.index.stores.addresses import is_engine, open_store
+from tfdml.serving.index.stores.loading import load_images, load_shards
+from tfdml.serving.index.upgrading import upgrade_index
+
+
+def check(given):
+    """Raises a ValueError if flags do not go together.
+
+    Args:
+        given: flags of the command.
+    """
+    if given.embeddings and (given.add or not given.model):
+        raise ValueError("--embeddings makes a new index, with --model, which computed them, and without --add.")
+    if given.update and not given.add:
+        raise ValueError("--update goes with --add, which goes on with an index.")
+    if given.upgrade and not given.model:
+        raise ValueError("--upgrade takes the new model: --model=exported/2.")
+    if given.add or given.upgrade:
+        command.refuse_unused(["kind"], "--add and --upgrade go on with the index that is there")
+    if given.images or given.embeddings or given.upgrade:
+        command.refuse_unused(["compact"], "--images and --embeddings add to an index")
+    if not (given.images or given.embeddings):
+        command.refuse_unused(["attributes"], "--delete, --compact and --upgrade add nothing")
+    if is_engine(given.out):
+        command.refuse_unused(["compact"], f"{given.out} erases what is deleted at once")
+        if given.upgrade:
+            raise ValueError(
+                "--upgrade takes an index in a folder. Of an engine make another table with the new model, start the "
+                "service on it, and drop the old one."
+            )
 
 
 def add(given):
@@ -19,20 +53,44 @@ def add(given):
         if given.attributes:
             paths = sorted(EmbeddingShards(given.embeddings).paths())
             about["attributes"] = read_attributes(given.attributes, paths)
-        count, bad = index_embeddings(given.out, given.embeddings, **about)
+        if is_engine(given.out):
+            count, bad = _load(given, about.get("attributes"))
+        else:
+            count, bad = index_embeddings(given.out, given.embeddings, **about)
     else:
         if not ImageList.is_dataset(given.images):
             command.refuse_unused(["data_dir", "split"], "--images reads files from the working folder")
         images = ImageList.of(given.images, data_dir=given.data_dir, split=given.split)
         if given.attributes:
             about["attributes"] = read_attributes(given.attributes, images.paths)
-        about |= {"add": given.add, "update": given.update, "batch_size": given.batch_size}
-        count, bad = index_images(given.out, images, **about)
+        if is_engine(given.out):
+            count, bad = _load(given, about.get("attributes"), images)
+        else:
+            about |= {"add": given.add, "update": given.update, "batch_size": given.batch_size}
+            count, bad = index_images(given.out, images, **about)
     if bad:
         path, reason = min(bad.items())
         print(f"{len(bad):,} of {count + len(bad):,} images cannot be read and are left out, first {path}: {reason}")
-        print(f"All are listed in {given.out}/bad_images.jsonl")
+        if not is_engine(given.out):
+            print(f"All are listed in {given.out}/bad_images.jsonl")
     print(f"Indexed {count:,} images in {given.out}.")
+
+
+def _load(given, attributes, images=None):
+    """Adds images, or embeddings, to an engine; returns how many it has then, and path to reason of unreadable ones."""
+    if not given.model:
+        raise ValueError(f"--model is missing: the exported model whose embeddings are in {given.out}.")
+    folder = saved_model_folder(given.model)
+    model = ExportedModel(folder)
+    kind = given.kind if given["kind"].present else None
+    with open_store(given.out, model=model_hash(folder), kind=kind, metric=model.metric) as store:
+        if images is None:
+            bad = load_shards(store, given.embeddings, attributes)
+        else:
+            options = {"update": given.update, "batch_size": given.batch_size}
+            bad = load_images(store, images, model, attributes, **options)
+        store.build()
+        return store.count(), bad
 
 
 def delete(given):
@@ -44,5 +102,28 @@ def delete(given):
     if not given.delete:
         print(f"{given.out} has {compact_index(given.out):,} images.")
         return
-    deleted, left = delete_images(given.out, given.delete, compact=given.compact is not False)
+    if is_engine(given.out):
+        deleted, left = _delete_from_engine(given.out, given.delete)
+    else:
+        deleted, left = delete_images(given.out, given.delete, compact=given.compact is not False)
     print(f"Deleted {deleted:,} images from {given.out}; it has {left:,} images.")
+
+
+def _delete_from_engine(out, paths):
+    with open_store(out) as store:
+        found = store.ids_of({each for path in paths for each in (path, os.path.abspath(path))})
+        unknown = sorted(path for path in paths if not {path, os.path.abspath(path)} & found.keys())
+        if unknown:
+            raise ValueError(f"{unknown[0]} is not in the index {out}, and nothing is deleted.")
+        store.delete(found.values())
+        return len(found), store.count()
+
+
+def upgrade(given):
+    """Gives an index another model.
+
+    Args:
+        given: flags of the command.
+    """
+    count = upgrade_index(given.out, given.model, batch_size=given.batch_size)
+    print(f"{given.out} has the model {given.model} now, which has embedded {count:,} images.")

@@ -13,7 +13,6 @@ from tfdml.files.checked_files import (
     fingerprint,
     flush,
     folder_in,
-    read_manifest,
     reason_of,
     vacated,
     write_atomically,
@@ -22,13 +21,11 @@ from tfdml.files.checked_files import (
 from tfdml.files.parquet_files import read_columns, values_of
 from tfdml.neighbors.faiss_library import load_faiss
 from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.index import index_manifest
 from tfdml.serving.index.faiss_file import read_faiss
+from tfdml.serving.index.index_manifest import MANIFEST, numbered
 from tfdml.serving.index.index_rows import IndexRows
 
-FORMAT, VERSION, MANIFEST = "tfdml index", 1, "manifest.json"
-DELETION = "deletion of a tfdml index"
-TYPES = {"model": str, "dimension": int, "metric": str, "kind": str, "spec": str, "count": int, "trained_on": int}
-TYPES |= {"generation": int, "index": dict, "images": dict}
 # Of a generation: the index, its images, and which are deleted.
 FILES = ("index-*.faiss", "images-*.parquet", "deleted-*.bits")
 
@@ -42,8 +39,8 @@ class IndexFolder:
     | `index-N.faiss` | the index |
     | `images-N.parquet` | `id`, `path`, `label` and attributes of its rows |
     | `deleted-N-M.bits` | a bit for each row, if images are deleted that the other files still have |
-    | `embeddings/` | `EmbeddingShards` that it is built from |
-    | `model/` | the SavedModel |
+    | `embeddings/` | `EmbeddingShards` that it is built from; after the upgrade N of the model `embeddings-N/` |
+    | `model/` | the SavedModel; `model-N/` |
     | `images/` | the images of a dataset in memory, to which paths that are not absolute lead |
     | `bad_images.jsonl` | images that could not be read, if there are any |
     | `deletion.json` | while images are deleted: which |
@@ -56,15 +53,32 @@ class IndexFolder:
 
     def __init__(self, path):
         self.path = Path(local(path, "The index "))
-        self.model, self.bad_images = (self.path / name for name in ("model", "bad_images.jsonl"))
+        self.bad_images = self.path / "bad_images.jsonl"
         self._deletion = self.path / "deletion.json"
         # Asked once for a folder: for each image it takes longer than finding the image.
         self._is_inside = functools.cache(lambda folder: Path(folder).resolve().is_relative_to(self.path.resolve()))
 
     @property
+    def model(self):
+        """The folder of the model."""
+        return self.model_after(self.upgrades())
+
+    @property
     def embeddings(self):
         """The folder of the embeddings; a ValueError if it is a link: what is written there would leave the index."""
-        return folder_in(self.path, "embeddings", "index")
+        return self.embeddings_after(self.upgrades())
+
+    def upgrades(self):
+        """Returns how often the index got another model."""
+        return self.manifest().get("upgrades", 0) if self.exists() else 0
+
+    def model_after(self, upgrades):
+        """Returns the folder of the model after so many upgrades."""
+        return self.path / numbered("model", upgrades)
+
+    def embeddings_after(self, upgrades):
+        """Returns the folder of the embeddings after so many upgrades."""
+        return folder_in(self.path, numbered("embeddings", upgrades), "index")
 
     def exists(self):
         """Whether there is an index that is complete."""
@@ -77,31 +91,17 @@ class IndexFolder:
 
     def manifest(self):
         """Returns what `manifest.json` says."""
-        found = read_manifest(self.path / MANIFEST, FORMAT, VERSION)
-        for name, kind in TYPES.items():
-            if not isinstance(found.get(name), kind):
-                raise ValueError(f"{self.path / MANIFEST} is damaged: {name} is missing or wrong. Make the index anew.")
-        deleted = found.get("deleted", {"number": 0, "file": {}})
-        if not (isinstance(deleted, dict) and isinstance(deleted.get("number"), int)):
-            raise ValueError(f"{self.path / MANIFEST} is damaged: deleted is wrong. Make the index anew.")
-        if found["metric"] not in ("cosine", "euclidean"):
-            raise ValueError(f"{self.path / MANIFEST} is damaged: the metric is {found['metric']!r}.")
-        return found
+        return index_manifest.read_index_manifest(self.path / MANIFEST)
 
     def begin_deletion(self, names):
         """Notes the names of images before they are deleted, so that after a kill the next command goes on with it."""
-        write_manifest(self._deletion, DELETION, VERSION, {"images": sorted(names)})
+        write_manifest(self._deletion, index_manifest.DELETION, index_manifest.VERSION, {"images": sorted(names)})
 
     def begun_deletion(self):
         """Returns the names of images whose deletion has begun and has not ended, a set."""
         if not self._deletion.exists():
             return set()
-        names = read_manifest(self._deletion, DELETION, VERSION).get("images")
-        if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
-            raise ValueError(
-                f"{self._deletion} is damaged: expected a list of images. Remove it, and delete them again."
-            )
-        return set(names)
+        return index_manifest.read_begun_deletion(self._deletion)
 
     def end_deletion(self):
         self._deletion.unlink()
@@ -194,7 +194,7 @@ class IndexFolder:
             write_atomically(self.path / name, np.packbits(deleted, bitorder="little").tobytes())
             content["deleted"] = {"number": number, "file": fingerprint(self.path / name)}
             names.add(name)
-        write_manifest(self.path / MANIFEST, FORMAT, VERSION, content)
+        write_manifest(self.path / MANIFEST, index_manifest.FORMAT, index_manifest.VERSION, content)
         for old in [file for kind in FILES for file in self.path.glob(kind)]:
             if old.name not in names:
                 old.unlink()

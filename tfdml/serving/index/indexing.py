@@ -12,7 +12,7 @@ from tfdml.files.folder_lock import locked
 from tfdml.serving.embedding.embedding_pass import embed_into
 from tfdml.serving.exported.exported_model import ExportedModel
 from tfdml.serving.exported.saved_model_files import model_files, model_hash, saved_model_folder
-from tfdml.serving.index.attributes import attributes_of
+from tfdml.serving.index.attributes import named
 from tfdml.serving.index.deleting import finish_deletion
 from tfdml.serving.index.index_build import build, index_of_kind
 from tfdml.serving.index.index_folder import IndexFolder
@@ -76,9 +76,7 @@ def index_embeddings(out, source, *, model, kind="flat", attributes=None):
     index_of_kind(kind)
     if model_hash(model) != given.model:
         raise ValueError(f"The embeddings in {source} were not computed by the model {model}; give the one that did.")
-    relative = next((path for path in sorted(given.paths()) if not os.path.isabs(path)), None)
-    if relative is not None:
-        raise ValueError(f"{source} has images of a dataset in memory, such as {relative}; index them with --images.")
+    check_files(source, given)
     folder.path.mkdir(parents=True, exist_ok=True)
     with naming(folder.path), locked(folder.path, "index"):
         shutil.rmtree(folder.embeddings, ignore_errors=True)
@@ -88,14 +86,29 @@ def index_embeddings(out, source, *, model, kind="flat", attributes=None):
         return len(shards), dict(shards.bad)
 
 
-def add_rows(folder, rows, *, model, kind="flat", metric="cosine"):
+def check_files(source, shards):
+    """Raises a ValueError if embeddings are of images that are no files.
+
+    Args:
+        source: folder of the embeddings.
+        shards: its `EmbeddingShards`.
+    """
+    relative = next((path for path in sorted(shards.paths()) if not os.path.isabs(path)), None)
+    if relative is not None:
+        raise ValueError(f"{source} has images of a dataset in memory, such as {relative}; index them with --images.")
+
+
+def add_rows(folder, ids, vectors, table, *, model, kind="flat", metric="cosine", bad=None):
     """Adds embeddings to an index, or makes one of them; rows of paths that it has take the place of the earlier ones.
 
     Args:
         folder: `IndexFolder`.
-        rows: `NewRows`.
+        ids: `[N]` int64; None: the next ones.
+        vectors: `[N, D]` float32.
+        table: `pyarrow.Table` with `path`, `label` and attributes, see `table_of_rows`.
         model: hash of the model that computed them.
         kind, metric: of a new index.
+        bad: path to reason of images that could not be read.
 
     Returns:
         `[N]`: the ids of the rows.
@@ -103,16 +116,16 @@ def add_rows(folder, rows, *, model, kind="flat", metric="cosine"):
     folder.path.mkdir(parents=True, exist_ok=True)
     with naming(folder.path), locked(folder.path, "index"):
         finish_deletion(folder)
-        shards = _shards_for(folder, model, rows.vectors.shape[1])
-        first = shards.manifest["next_id"]
-        ids = np.arange(first, first + len(rows.vectors)) if rows.ids is None else rows.ids
-        if rows.ids is not None:
+        shards = _shards_for(folder, model, vectors.shape[1])
+        if ids is None:
+            ids = np.arange(len(vectors)) + shards.manifest["next_id"]
+        else:
             _check_new(folder, shards, kind, metric, set(ids.tolist()))
-        paths = [f"#{id}" for id in ids.tolist()] if rows.paths is None else rows.paths
-        attributes = None if rows.attributes is None else attributes_of(rows.attributes, paths)
-        shards.append(paths, rows.labels, rows.vectors, rows.bad, ids)
+        table = named(table, ids)
+        paths = table["path"].to_pylist()
+        shards.append(paths, table["label"].to_pylist(), vectors, bad or {}, ids)
         try:
-            build(folder, shards, kind, metric, attributes=attributes)
+            build(folder, shards, kind, metric, attributes=table.drop_columns("label"))
         except ValueError:
             shards.remove(set(ids.tolist()))
             raise
@@ -135,10 +148,16 @@ def _check_new(folder, shards, kind, metric, ids):
     used = {id for block in shards.blocks() for id in block.ids.tolist()} & ids
     if not used:
         return
-    there = used - _deleted_ids(folder)
+    rows = folder.read_rows(folder.manifest()) if folder.exists() else None
+    known = set() if rows is None else set(rows.ids.tolist())
+    if used - known:
+        # A kill left them without the index that has them.
+        shards.remove(used - known)
+    there = used & known - (set() if rows is None else rows.deleted_ids)
     if there:
         raise ValueError(f"The index has an image {min(there)} already; delete it first, or leave ids out.")
-    build(folder, shards, kind, metric, anew=True)
+    if used & known:
+        build(folder, shards, kind, metric, anew=True)
 
 
 def _check_target(folder, add):

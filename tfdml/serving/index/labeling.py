@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.index.threshold import Threshold
 
 # Divides the Euclidean distance of equal images, of embeddings of unit length: rounding alone gives about half of it.
 LEAST_DISTANCE = 1e-3
@@ -134,28 +135,29 @@ def label_folder(searcher, folder, k, threshold=None, *, validation="", precisio
     return calibration, label_images(searcher, ImageList.of(folder).paths, k, threshold)
 
 
-def label_images(searcher, images, k, threshold):
+def label_images(searcher, images, k, threshold=None):
     """Returns a list of `Labeled` of images, by the vote of their nearest neighbors in an index.
 
     Args:
         searcher: `Searcher` of an index whose images have labels.
         images: list of images, as `Searcher.search` takes them.
         k: number of neighbors that vote.
-        threshold: smallest similarity at which an image gets a label.
+        threshold: smallest similarity at which an image gets a label; None: what was fitted for the model, if it was.
     """
     _check_labels(searcher)
+    least = Threshold.of(searcher) if threshold is None else Threshold(threshold)
     found = []
     for place, (image, each) in enumerate(zip(images, _neighbors(searcher, images, k), strict=True)):
         label, similarity = (None, None) if each is None else vote(each, searcher.manifest["metric"])
-        near = similarity is not None and similarity >= threshold
+        near = similarity is not None and least.accepts(similarity)
         path = str(image) if isinstance(image, str | Path) else f"Image {place}"
         found.append(Labeled(path, label if near else None, similarity))
     return found
 
 
 def _check_labels(searcher):
-    if not any(searcher.labels):
-        raise ValueError(f"The images of the index {searcher.folder.path} have no labels.")
+    if not searcher.has_labels():
+        raise ValueError(f"The images of the index {searcher.name} have no labels.")
 
 
 def _calibrated(searcher, images, k, precision):
@@ -189,5 +191,5 @@ def _is_same(path, neighbor, metric):
 def _neighbors(searcher, images, k):
     """Returns the neighbors of each image, or None for those that cannot be read."""
     embeddings, valid = searcher.embed_readable(images)
-    neighbors = searcher.neighbors(*searcher.nearest(embeddings, k))
+    neighbors = searcher.neighbors_of(embeddings, k)
     return [each if readable else None for each, readable in zip(neighbors, valid, strict=True)]

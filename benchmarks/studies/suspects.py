@@ -1,0 +1,79 @@
+"""How many exchanged labels `tfdml.suspects` finds: `python -m benchmarks.studies.suspects --embeddings=FOLDER`.
+
+Of all .npz files in a folder, each with `embeddings` and `labels`, 5 % of the labels are exchanged with those of other
+classes, several times with another seed. Precision is the part of the suspects whose label was exchanged, recall the
+part of the exchanged labels among them; at rank E both are those of the E most doubtful, E being the number exchanged.
+Files with the same labels are also judged together. Nothing is known of labels that were wrong before: they count as
+right. Prints a Markdown table.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.markdown import markdown
+from tfdml.evaluation.suspicion import Judgement, Suspects
+from tfdml.files.embedding_files import EmbeddingFiles
+
+HEADS = ["embeddings", "images", "classes", "exchanged", "suspects", "precision", "recall", "precision at rank E"]
+
+
+def exchanged(labels, share, seed):
+    """Returns labels of which a share is that of another class, drawn at random, and booleans, which."""
+    random = np.random.default_rng(seed)
+    classes, places = np.unique(labels, return_inverse=True)
+    wrong = np.zeros(len(labels), bool)
+    wrong[random.choice(len(labels), max(round(share * len(labels)), 1), replace=False)] = True
+    others = (places + random.integers(1, len(classes), len(labels))) % len(classes)
+    return np.where(wrong, classes[others], labels), wrong
+
+
+def measured(models, labels, share, seeds, nearest):
+    """Returns means over seeds: numbers exchanged and found, precision, recall, and precision at rank E.
+
+    Args:
+        models: list of embeddings `[N, d]` of the same images.
+        labels: `[N]`.
+        share: of the labels that are exchanged.
+        seeds: list of integers.
+        nearest: as of `Judgement.of`.
+    """
+    values = []
+    for seed in seeds:
+        given, wrong = exchanged(labels, share, seed)
+        found = Suspects.of([Judgement.of(each, given, nearest=nearest) for each in models], len(given))
+        right, count = wrong[found.rows], int(wrong.sum())
+        precision = right.mean() if len(right) else np.nan
+        values.append([count, len(right), precision, right.sum() / count, right[:count].sum() / count])
+    return np.mean(values, axis=0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--embeddings", required=True, type=Path, help="folder of .npz files, or one file")
+    parser.add_argument("--share", type=float, default=0.05, help="part of the labels that is exchanged")
+    parser.add_argument("--seeds", type=int, default=3, help="how often other labels are exchanged")
+    parser.add_argument("--nearest", type=int, default=5, help="as of tfdml.suspects")
+    given = parser.parse_args()
+    paths = sorted(given.embeddings.glob("*.npz")) if given.embeddings.is_dir() else [given.embeddings]
+    if not paths:
+        sys.exit(f"--embeddings={given.embeddings} has no .npz file.")
+    files = {path.stem: EmbeddingFiles.read(str(path)) for path in paths}
+    groups = {name: [name] for name in files}
+    for name, file in files.items():
+        alike = [other for other, each in files.items() if np.array_equal(each.labels, file.labels)]
+        if len(alike) > 1 and alike[0] == name:
+            groups[" + ".join(alike)] = alike
+    table = []
+    for title, names in groups.items():
+        labels, models = files[names[0]].labels, [np.asarray(files[name].embeddings) for name in names]
+        count, found, *rates = measured(models, labels, given.share, range(given.seeds), given.nearest)
+        sizes = [f"{len(labels):,}", f"{len(np.unique(labels)):,}", f"{count:,.0f}", f"{found:,.0f}"]
+        table.append([title, *sizes, *(f"{rate:.3f}" for rate in rates)])
+    print(markdown(HEADS, table))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,209 @@
+"""Finds test images that are nearly training images."""
+
+import dataclasses
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from pipelines.datasets.ignoring import names_in_list, write_list
+from pipelines.images.stored_images import thumbnails
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.files.checked_files import json_of, read_bytes, write_atomically
+
+# What was found, for the report of a run; and the test images, for --ignore_images.
+FILE, LIST = "near_duplicates.json", "near_duplicates.jsonl"
+# Pairs that are printed.
+PRINTED = 20
+# Side of the small grey images that are compared, and images that are made small at once.
+SIDE, AT_ONCE = 32, 2048
+# Test images, and training images, that are compared at once.
+ROWS, COLUMNS = 1024, 16384
+
+
+@dataclasses.dataclass(frozen=True)
+class NearDuplicates:
+    """Test images that are nearly a training image.
+
+    Args:
+        rows: `[D]` rows of the test images, ascending.
+        nearest: `[D]` row of the most similar training image of each.
+        similarities: `[D]` of the two.
+        pairs: number of all pairs that are so similar.
+    """
+
+    rows: np.ndarray
+    nearest: np.ndarray
+    similarities: np.ndarray
+    pairs: int
+
+    @classmethod
+    def of(cls, train, test, least):
+        """Compares all of one with all of the other, in blocks.
+
+        Args:
+            train, test: `[N, d]` and `[M, d]` arrays, finite; they are compared by cosine similarity.
+            least: smallest similarity.
+        """
+        best, nearest = np.full(len(test), -np.inf, np.float32), np.zeros(len(test), np.int64)
+        pairs = 0
+        for start in range(0, len(test), ROWS):
+            rows = slice(start, start + ROWS)
+            block = _unit_length(test[rows])
+            for first in range(0, len(train), COLUMNS):
+                products = block @ _unit_length(train[first : first + COLUMNS]).T
+                pairs += int(np.count_nonzero(products >= least))
+                columns = products.argmax(axis=1)
+                found = products[np.arange(len(block)), columns]
+                larger = found > best[rows]
+                best[rows] = np.where(larger, found, best[rows])
+                nearest[rows] = np.where(larger, first + columns, nearest[rows])
+        similar = np.flatnonzero(best >= least)
+        return cls(similar, nearest[similar], np.minimum(best[similar], 1), pairs)
+
+
+def small_images(split, on_rows=lambda count: None):
+    """Returns small grey images `[N, 1024]` of a split, their means subtracted: equal but for light and contrast.
+
+    Images are compared whole, with the same borders where their aspect ratio is the same. One without any contrast is
+    similar to nothing.
+
+    Args:
+        split: `pipelines.datasets.Split`, whose images can all be read.
+        on_rows: function that is called with the number of further rows that are done.
+    """
+    found = [np.zeros([0, SIDE * SIDE], np.float32)]
+    for start in range(0, len(split), AT_ONCE):
+        rows = np.arange(start, min(start + AT_ONCE, len(split)))
+        grey = thumbnails(split, rows, SIDE).astype(np.float32) @ np.array([0.299, 0.587, 0.114], np.float32)
+        flat = grey.reshape(len(rows), -1)
+        flat -= flat.mean(axis=1, keepdims=True)
+        # But for the noise of compression.
+        flat[np.abs(flat).max(axis=1) < 2] = 0
+        found.append(flat)
+        on_rows(len(rows))
+    return np.concatenate(found)
+
+
+def check_folder(data_dir):
+    """Raises an error if what is found cannot be written: now, and not after all images are compared."""
+    folder = _folder(data_dir)
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"Cannot write {folder / FILE}: there is no such folder, or it is read-only.")
+
+
+def read_embeddings(paths, splits):
+    """Returns the part to embeddings `[N, d]` of files; empty where there are none.
+
+    Args:
+        paths: `.npy` files of the training and the test split; empty: none.
+        splits: name to `Split`, with `train` and `test`.
+    """
+    if "train" not in splits:
+        raise ValueError("--near_duplicates needs training images beside the test images.")
+    if not paths:
+        return {}
+    if len(paths) != 2:
+        raise ValueError(f"Expected two files in --embeddings, of training and test, received {len(paths)}.")
+    found = {}
+    for part, path in zip(("train", "test"), paths, strict=True):
+        try:
+            found[part] = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise ValueError(f"--embeddings: {path} is no .npy file of numbers: {error}.") from None
+        # An archive of several arrays has no shape.
+        shape = found[part].shape if isinstance(found[part], np.ndarray) else ()
+        if len(shape) != 2 or shape[0] != len(splits[part]) or found[part].dtype.kind != "f":
+            raise ValueError(
+                f"--embeddings: expected {path} to have floats [{len(splits[part])}, d], one row for each image of "
+                f"{part}; received the shape {list(shape)}."
+            )
+    return found
+
+
+def tell(splits, fine, embeddings, settings):
+    """Finds near-duplicates of two splits, prints them, and writes them beside the data.
+
+    Args:
+        splits: name to `Split`, with `train` and `test`.
+        fine: name of the split to the rows that can be read.
+        embeddings: what `read_embeddings` returns.
+        settings: flags `dataset`, `data_dir` and `similarity`.
+    """
+    if not embeddings:
+        bar = ProgressBar(sum(len(fine[part]) for part in ("train", "test")), "small image")
+    sides = [
+        embeddings[part][fine[part]] if embeddings else small_images(splits[part].where(fine[part]), bar.add)
+        for part in ("train", "test")
+    ]
+    found = NearDuplicates.of(*sides, settings.similarity)
+    names = {part: names_in_list(splits[part], part, settings.data_dir) for part in ("train", "test")}
+    told = [
+        (names["test"][fine["test"][row]], names["train"][fine["train"][near]], round(float(similarity), 4))
+        for row, near, similarity in zip(found.rows, found.nearest, found.similarities, strict=True)
+    ]
+    about = {
+        "similarity": settings.similarity,
+        "by": "embeddings" if embeddings else "small grey images",
+        "train": len(fine["train"]),
+        "test": len(fine["test"]),
+        "pairs": found.pairs,
+    }
+    folder = _folder(settings.data_dir)
+    write_near_duplicates(folder, settings.dataset, told, about)
+    print(in_words({**about, "found": told}))
+    for test, train, similarity in sorted(told, key=lambda each: -each[2])[:PRINTED]:
+        print(f"  {similarity:.4f}  {test}  {train}")
+    write_list(
+        folder / LIST, [(test, f"is nearly {train}, of training: {similarity}") for test, train, similarity in told]
+    )
+    if told:
+        print(f"Evaluate without them: --ignore_images={folder / LIST}")
+
+
+def in_words(found):
+    """Returns a sentence about what `read_near_duplicates` returns."""
+    return (
+        f"{len(found['found']):,} of {found['test']:,} test images are nearly training images, by {found['by']} with a "
+        f"similarity of {found['similarity']:g} or more ({found['pairs']:,} pairs)."
+    )
+
+
+def write_near_duplicates(folder, dataset, found, about):
+    """Writes what was found beside the data, where the report of a run reads it.
+
+    Args:
+        folder: where.
+        dataset: spec of the dataset.
+        found: list of `(test image, training image, similarity)`.
+        about: name to value, of what else is told.
+    """
+    content = {"dataset": dataset, **about, "found": found}
+    write_atomically(Path(folder) / FILE, f"{json.dumps(content, indent=1)}\n".encode())
+
+
+def read_near_duplicates(data_dir, dataset):
+    """Returns what `write_near_duplicates` wrote of a dataset, a dictionary; None if it was not measured.
+
+    Args:
+        data_dir: folder of the dataset; empty: the working directory.
+        dataset: its spec.
+    """
+    try:
+        found = json_of(read_bytes(_folder(data_dir) / FILE))
+    except (OSError, ValueError):
+        return None
+    types = {"found": list, "by": str, "test": int, "pairs": int, "similarity": int | float}
+    whole = isinstance(found, dict) and all(isinstance(found.get(name), kind) for name, kind in types.items())
+    return found if whole and found.get("dataset") == dataset else None
+
+
+def _folder(data_dir):
+    return Path(data_dir or ".").expanduser()
+
+
+def _unit_length(vectors):
+    vectors = np.asarray(vectors, np.float32)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)

@@ -1,0 +1,229 @@
+"""Thresholds that an index has with its model: where they come from, and what the commands do with them."""
+
+import itertools
+import json
+import shutil
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import tfdml
+from tests.serving.index.test_indexing import write_pictures
+from tests.serving_fixtures import SIZE, exported, models_load_once, nearly, picture  # noqa: F401
+from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.serving import Searcher
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.exported.model_card import read_card, write_card
+from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.index import printed_search
+from tfdml.serving.index.adaptive_cut import kept
+from tfdml.serving.index.index_build import unit_length
+from tfdml.serving.index.indexing import index_images
+from tfdml.serving.index.threshold import Threshold, put_threshold
+from tfdml.serving.index.threshold_check import difference
+
+FITTED = {
+    "dataset": "toycars",
+    "split": "validation",
+    "protocol": "self_retrieval",
+    "distance": "cosine",
+    "far": 0.01,
+    "classes": 8,
+    "threshold": 0.9,
+    "false_accept_rate": 0.008,
+    "true_accept_rate": 0.7,
+    "precision": 0.8,
+}
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    """Forty photos of two labels."""
+    return write_pictures(tmp_path_factory.mktemp("photos"), range(40))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """The exported model with a card that says a threshold."""
+    folder = tmp_path_factory.mktemp("model") / "exported"
+    shutil.copytree(exported(), folder)
+    network = {"model": "best", "method": "divide_and_conquer", "backbone": "small", "head": "linear"}
+    facts = {**network, "weights": "random", "weights_licence": "none needed", "scores": {}}
+    facts |= {"data": {"dataset": "toycars", "protocol": "", "queries": None, "selected_on": None, "projected": ""}}
+    facts |= {"sha256": model_hash(folder), "tolerant": False, "lite": None, "onnx": False}
+    embedding = {"dimension": 16, "metric": "cosine", "learners": 2, "learner_dimension": 8, "projection": ""}
+    facts |= {"embedding": embedding, "images": {"image_size": SIZE, "transform": "center_crop"}, "versions": {}}
+    write_card(folder, {**facts, "threshold": FITTED})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def made(photos, model, tmp_path_factory):
+    out = tmp_path_factory.mktemp("index") / "index"
+    index_images(out, ImageList.of(photos), model=model)
+    return out
+
+
+@pytest.fixture
+def index(made, tmp_path):
+    """A copy, to change."""
+    return shutil.copytree(made, tmp_path / "index")
+
+
+def changed(index, **changes):
+    """The searcher of an index whose card says other things."""
+    write_card(index / "model", {**read_card(index / "model"), **changes})
+    return Searcher(index)
+
+
+def given(**flags):
+    about = {"k": 3, "where": "", "threshold": "", "adaptive": False, "picture": "", "format": "table"}
+    return SimpleNamespace(**about | flags)
+
+
+def test_an_index_has_the_threshold_of_its_model(index):
+    searcher = Searcher(index)
+    assert Threshold.of(searcher) == Threshold(0.9, FITTED)
+    assert Threshold.of(searcher, "0.5") == Threshold(0.5) and Threshold.of(searcher, "none") == Threshold()
+    assert Threshold(0.5).accepts(0.5) and not Threshold(0.5).accepts(0.49) and Threshold().accepts(-1)
+    assert Threshold.of(searcher).in_words(1000) == (
+        "Threshold 0.9000: tfdml.threshold fitted it for a false accept rate of 0.01 on 8 classes of toycars "
+        "(validation). By chance it accepts about 8 of 1,000 images of other classes. --threshold=none takes none."
+    )
+    card = read_card(index / "model")
+    del card["threshold"]
+    write_card(index / "model", card)
+    assert Threshold.of(Searcher(index)) == Threshold()
+    for wrong, words in {
+        "much": "expected a number, or none",
+        "2": "a cosine, which is at most 1",
+        "nan": "is at most",
+    }.items():
+        with pytest.raises(ValueError, match=f"--threshold={wrong}: .*{words}"):
+            Threshold.of(searcher, wrong)
+
+
+@pytest.mark.parametrize(
+    "changes, words",
+    [
+        ({"sha256": "0" * 64}, "is of another model than the one beside it"),
+        ({"threshold": {**FITTED, "distance": "euclidean"}}, "for the distance 'euclidean', and the index compares by"),
+        ({"threshold": {**FITTED, "threshold": float("nan")}}, "its threshold is no number"),
+        ({"threshold": {**FITTED, "false_accept_rate": "a"}}, "its threshold is no number"),
+    ],
+)
+def test_a_threshold_of_something_else_is_refused(index, changes, words):
+    (index / "model" / "metadata.json").write_text(json.dumps(read_card(index / "model") | changes))
+    with pytest.raises(ValueError, match=words):
+        Threshold.of(Searcher(index))
+    assert Threshold.of(Searcher(index), "none") == Threshold()
+
+
+def test_a_threshold_of_new_embeddings_goes_into_an_index_and_a_model(index, model, tmp_path):
+    copy = shutil.copytree(model, tmp_path / "exported")
+    fitted = {**FITTED, "threshold": 0.25, "embeddings": "embedded"}
+    for target in (index, copy):
+        put_threshold(target, fitted, index / "embeddings")
+    assert Threshold.of(Searcher(index)).value == 0.25 and "embeddings" not in read_card(copy)["threshold"]
+    assert "| threshold | 0.2500;" in (copy / "README.md").read_text()
+    other = EmbeddingShards.create(tmp_path / "other", model="0" * 64, dimension=4)
+    with pytest.raises(ValueError, match="were not computed by the model in"):
+        put_threshold(index, fitted, other.folder)
+    with pytest.raises(ValueError, match="is for the distance 'euclidean', and the model's is 'cosine'"):
+        put_threshold(index, {**fitted, "distance": "euclidean"}, index / "embeddings")
+    shutil.rmtree(copy)
+    shutil.copytree(exported(), copy)
+    with pytest.raises(ValueError, match="has no metadata.json of its model"):
+        put_threshold(copy, fitted, index / "embeddings")
+
+
+def test_images_that_differ_from_those_of_the_fit_are_told(index):
+    searcher = Searcher(index)
+    vectors = unit_length(
+        np.concatenate([block.embeddings for block in EmbeddingShards(index / "embeddings").blocks()]), "cosine"
+    )
+    labels = searcher.labels
+    products = [
+        float(vectors[a] @ vectors[b])
+        for a, b in itertools.combinations(range(len(labels)), 2)
+        if labels[a] != labels[b]
+    ]
+    assert len(products) == 400
+    least = float(np.sort(products)[-100])
+    for rate, differs in ((0.25, False), (0.1, False), (0.7, False), (0.05, True), (0.9, True)):
+        told = difference(searcher, Threshold(least, {**FITTED, "false_accept_rate": rate}))
+        assert (told is not None) == differs, (rate, told)
+    assert "of 400 pairs with different labels it accepts 0.25, and there 0.9" in told
+    assert difference(searcher, Threshold(least)) is None
+    # Four pairs show nothing.
+    assert difference(searcher, Threshold(float(np.sort(products)[-4]), {**FITTED, "false_accept_rate": 0})) is None
+
+
+def test_a_search_marks_what_is_below(index, photos, capsys):
+    searcher, query = Searcher(index), str(photos / "odd" / "03.png")
+    neighbors = searcher.search([query], 3)[0]
+    least = (neighbors[0].similarity + neighbors[1].similarity) / 2
+    searcher = changed(index, threshold={**FITTED, "threshold": least})
+    printed_search.print_neighbors(searcher, [query], given())
+    first, name, *rows = capsys.readouterr().out.splitlines()
+    assert first.startswith(f"Threshold {least:.4f}: tfdml.threshold") and name == query
+    assert [row.split()[1] for row in rows] == ["accepted", "below", "below"]
+    printed_search.print_neighbors(searcher, [query], given(format="json"))
+    (found,) = json.loads(capsys.readouterr().out)
+    assert [each["accepted"] for each in found["neighbors"]] == [True, False, False]
+    assert found["threshold"]["threshold"] == least
+    # What is given wins, and does what it did.
+    printed_search.print_neighbors(searcher, [query], given(threshold=str(least)))
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    printed_search.print_neighbors(searcher, [query], given(threshold="none", format="json"))
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found.keys() == {"query", "neighbors"} and "accepted" not in found["neighbors"][0]
+
+
+def test_labels_and_duplicates_take_it(index, photos, tmp_path, capsys):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / "a.png").write_bytes(nearly((photos / "odd" / "03.png").read_bytes()))
+    (tmp_path / "new" / "b.png").write_bytes(picture(99))
+    near, far = (found[0].similarity for found in Searcher(index).search(sorted((tmp_path / "new").iterdir()), 1))
+    searcher = changed(index, threshold={**FITTED, "threshold": (near + far) / 2})
+    about = {"label": tmp_path / "new", "validation": "", "precision": 0.9, "k": 1}
+    printed_search.print_labels(searcher, given(**about))
+    first, a, b = capsys.readouterr().out.splitlines()
+    assert (first.split()[0], a.split()[1], b.split()[1]) == ("Threshold", "odd", "unknown")
+    printed_search.print_labels(searcher, given(**about, format="json"))
+    found = json.loads(capsys.readouterr().out)
+    assert [each["label"] for each in found["images"]] == ["odd", None] and found["threshold"]["far"] == 0.01
+    printed_search.print_labels(searcher, given(**about, threshold="none"))
+    assert "unknown" not in capsys.readouterr().out
+    with tfdml.Index.open(index) as opened:
+        assert [each.label for each in opened.label(tmp_path / "new", k=1)] == ["odd", None]
+        assert None not in [each.label for each in opened.label(tmp_path / "new", k=1, threshold=-1)]
+    printed_search.print_duplicates(changed(index, threshold={**FITTED, "threshold": -1.0}), given(groups=False))
+    assert capsys.readouterr().out.endswith(f"{40 * 39 // 2} pairs\n")
+    printed_search.print_duplicates(Searcher(index), given(groups=False, threshold="none"))
+    assert int(capsys.readouterr().out.split()[-2]) < 40 * 39 // 2
+
+
+def test_labels_without_any_threshold(photos, tmp_path):
+    index_images(tmp_path / "index", ImageList.of(photos), model=exported())
+    about = {"label": photos, "validation": "", "precision": 0.9}
+    with pytest.raises(ValueError, match="--label needs --threshold, or --validation, .* or a model whose threshold"):
+        printed_search.print_labels(Searcher(tmp_path / "index"), given(**about))
+
+
+def test_lists_are_cut_at_the_largest_fall(index, photos, capsys):
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        similarities = np.sort(random.uniform(-1, 0.9, 6))[::-1]
+        falls = [one - other for one, other in itertools.pairwise(similarities)]
+        assert kept(similarities) == 1 + falls.index(max(falls))
+        # A copy of the query in front changes nothing.
+        assert kept([1.0, 1.0, *similarities]) == 3 + falls.index(max(falls))
+        assert kept(10 * (similarities - 1), "euclidean") == 1 + falls.index(max(falls))
+    assert (kept([]), kept([1.0]), kept([0.4]), kept([1.0, 0.4]), kept([0.4, 0.4])) == (0, 1, 1, 2, 1)
+    query = str(photos / "odd" / "03.png")
+    for k in (1, 2, 7, 100):
+        similarities = [each.similarity for each in Searcher(index).search([query], k + 1)[0]]
+        printed_search.print_neighbors(Searcher(index), [query], given(k=k, adaptive=True, threshold="none"))
+        assert len(capsys.readouterr().out.splitlines()) == 1 + min(kept(similarities), k)

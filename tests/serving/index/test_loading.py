@@ -1,0 +1,213 @@
+"""Loads of images and embeddings into each store lose nothing and add nothing twice, wherever they stop."""
+
+import numpy as np
+import pytest
+
+from tests.commands import assert_one_error, run
+from tests.serving.index.store_places import place, postgresql, server
+from tests.serving.index.test_indexing import COUNT, write_pictures
+from tests.serving_fixtures import exported, exported_tolerant, loaded, models_load_once, picture  # noqa: F401
+from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.serving.embedding.bulk_embedding import embed_images
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.index.attributes import attributes_of
+from tfdml.serving.index.stores import loading, postgresql_connections
+from tfdml.serving.index.stores.addresses import open_store, searcher_of
+from tfdml.serving.index.stores.loading import load_images, load_shards
+from tfdml.serving.index.stores.store_error import StoreError
+
+ENGINES = ("postgresql", "qdrant")
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory):
+    return write_pictures(tmp_path_factory.mktemp("photos"))
+
+
+@pytest.fixture(scope="module")
+def embedded(photos, tmp_path_factory):
+    out = tmp_path_factory.mktemp("embedded") / "shards"
+    embed_images(out, ImageList.of(photos), model=exported(), shard_rows=5)
+    return out
+
+
+@pytest.fixture(params=ENGINES)
+def address(request, tmp_path):
+    return place(request.param, tmp_path)
+
+
+@pytest.fixture
+def model():
+    return loaded(model_hash(exported()))
+
+
+@pytest.fixture(autouse=True)
+def small_batches(monkeypatch):
+    monkeypatch.setattr(loading, "ROWS", 3)
+
+
+def opened(address):
+    return open_store(address, model=model_hash(exported()))
+
+
+def content(store):
+    """Path to id, label and similarity to an image of all rows."""
+    (found,) = store.search(np.eye(1, 16), 1000)
+    assert len(found) == store.count()
+    return {each.path: (each.id, each.label, round(each.similarity, 5)) for each in found}
+
+
+@pytest.mark.parametrize("stop", [0, 1, 2, 4])
+@pytest.mark.parametrize("what", ["images", "shards"])
+def test_an_interrupted_load_goes_on(address, what, stop, photos, embedded, model, monkeypatch):
+    def load(store):
+        if what == "shards":
+            return load_shards(store, embedded)
+        return load_images(store, ImageList.of(photos), model)
+
+    with opened(address) as store:
+        real, writes = type(store)._write, []
+
+        def stopping(self, *given):
+            if len(writes) == stop:
+                raise KeyboardInterrupt
+            writes.append(len(given[0]))
+            return real(self, *given)
+
+        monkeypatch.setattr(type(store), "_write", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            load(store)
+        monkeypatch.undo()
+        monkeypatch.setattr(loading, "ROWS", 3)
+        assert store.count() == sum(writes)
+        assert load(store) == {} == load(store)
+        found = content(store)
+        assert len(found) == COUNT == len({id for id, _, _ in found.values()})
+        paths = [path for block in EmbeddingShards(embedded).blocks() for path in block.paths]
+        vectors = EmbeddingShards(embedded).rows(np.arange(COUNT))
+        for path, vector in zip(paths, vectors, strict=True):
+            assert store.search(vector[None], 1)[0][0].path == path
+            assert found[path][1] == ("odd" if int(path[-6:-4]) % 2 else "even")
+        if what == "shards":
+            assert [found[path][0] for path in paths] == list(range(COUNT))
+
+
+def test_images_that_are_there_are_not_embedded_again_unless_they_are_updated(address, photos, model, monkeypatch):
+    with opened(address) as store:
+        load_images(store, ImageList.of(photos), model)
+        before = content(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(loading, "embed_rows", lambda *given, **more: pytest.fail("embedded"))
+            load_images(store, ImageList.of(photos), model)
+        assert content(store) == before
+        prices = attributes_of({"price": list(range(COUNT))}, ImageList.of(photos).paths)
+        load_images(store, ImageList.of(photos), model, prices, update=True)
+        after = content(store)
+        assert after.keys() == before.keys() and min(id for id, _, _ in after.values()) == COUNT
+        assert store.count("price >= 10") == COUNT - 10
+
+
+def test_unreadable_images_are_left_out(address, photos, model, tmp_path):
+    (tmp_path / "broken.png").write_bytes(picture(1)[:60])
+    images = ImageList([str(tmp_path / "broken.png"), *ImageList.of(photos).paths], [None] * (COUNT + 1))
+    with opened(address) as store:
+        bad = load_images(store, images, model)
+        assert list(bad) == [str(tmp_path / "broken.png")] and store.count() == COUNT
+
+
+def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(photos, model, monkeypatch):
+    own = server("stopped")
+    address, real, batches = postgresql(own), loading.embed_rows, []
+
+    def stopping(*given, **more):
+        batches.append(1)
+        if len(batches) == 3:
+            own.stop()
+        return real(*given, **more)
+
+    with opened(address) as store:
+        monkeypatch.setattr(loading, "embed_rows", stopping)
+        with pytest.raises(StoreError, match="does not answer, or cannot go on.*Repeat it to go on") as caught:
+            load_images(store, ImageList.of(photos), model)
+        assert "\n" not in str(caught.value)
+        with pytest.raises(StoreError):
+            store.count()
+        own.ensure_postgres_running()
+        # The same store, and a new one.
+        assert store.count() == 6
+        assert load_images(store, ImageList.of(photos), model) == {} and len(content(store)) == COUNT
+
+
+def test_a_connection_that_is_cut_in_the_middle_of_a_batch_leaves_nothing_of_it(photos, model, monkeypatch):
+    import psycopg
+
+    with opened(postgresql()) as store:
+        load_images(store, ImageList.of(photos / "odd"), model)
+        before, real = content(store), psycopg.Copy.write_row
+
+        def cut(self, row):
+            real(self, row)
+            with psycopg.connect(server().get_uri(), autocommit=True) as other:
+                other.execute("SELECT pg_terminate_backend(%s)", [self.connection.info.backend_pid])
+
+        monkeypatch.setattr(psycopg.Copy, "write_row", cut)
+        with pytest.raises(StoreError):
+            load_images(store, ImageList.of(photos / "even"), model)
+        monkeypatch.undo()
+        assert content(store) == before
+        load_images(store, ImageList.of(photos / "even"), model)
+        assert len(content(store)) == COUNT
+
+
+def test_connections_are_used_again(photos, model, monkeypatch):
+    opens, real = [], postgresql_connections.Connections._new
+    monkeypatch.setattr(postgresql_connections.Connections, "_new", lambda self: (opens.append(1), real(self))[1])
+    with opened(postgresql()) as store:
+        load_images(store, ImageList.of(photos), model)
+        content(store)
+    assert len(opens) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_commands(engine, photos, embedded, tmp_path):
+    address, flags = place(engine, tmp_path), [f"--model={exported()}"]
+    done = run("tfdml.index", *flags, f"--images={photos / 'odd'}", f"--out={address}")
+    assert (done.returncode, done.stdout) == (0, f"Indexed {COUNT // 2:,} images in {address}.\n"), done.stderr
+    done = run("tfdml.index", *flags, f"--images={photos}", f"--out={address}", "--add")
+    assert f"Indexed {COUNT} images" in done.stdout, done.stderr
+    query = photos / "odd" / "03.png"
+    done = run("tfdml.search", *flags, f"--index={address}", "--k=2", "--where=id < 6", str(query))
+    assert (
+        "6 of 13 images match; each query is compared with all" in done.stdout
+        and str(query) in done.stdout.split("\n")[2]
+    )
+    done = run("tfdml.index", f"--out={address}", f"--delete={query}")
+    assert done.stdout == f"Deleted 1 images from {address}; it has {COUNT - 1} images.\n", done.stderr
+    for command, words in (
+        (["tfdml.index", f"--out={address}", f"--delete={query}"], ["is not in the index", "nothing is deleted"]),
+        (["tfdml.search", f"--index={address}", str(query)], ["--model is missing"]),
+        (["tfdml.search", f"--index={address}", f"--model={exported_tolerant()}", str(query)], ["with another model"]),
+        (
+            ["tfdml.search", *flags, f"--index={address}", "--duplicates"],
+            ["Duplicates are found"],
+        ),
+        (["tfdml.index", *flags, f"--out={address}", "--upgrade"], ["--upgrade takes an index in a folder"]),
+    ):
+        assert_one_error(run(*command), *words)
+    other = place(engine, tmp_path)
+    done = run("tfdml.index", *flags, f"--embeddings={embedded}", f"--out={other}", "--kind=hnsw")
+    assert done.stdout == f"Indexed {COUNT} images in {other}.\n", done.stderr
+
+
+def test_a_searcher_of_images(address, photos, model, monkeypatch):
+    with opened(address) as store:
+        load_images(store, ImageList.of(photos), model)
+    searcher = searcher_of(address, exported())
+    found = searcher.search([photos / "odd" / "03.png"], k=2, where="label = 'odd'")
+    assert found[0][0].path == str(photos / "odd" / "03.png") and found.matching == 6
+    assert searcher.has_labels() and len(searcher) == COUNT and searcher.reopened() is searcher
+    id = found[0][0].id
+    assert searcher.file_of(id) == str(photos / "odd" / "03.png") and searcher.file_of(999) is None
+    searcher.store.close()

@@ -1,0 +1,160 @@
+"""Finds images that are nearer to another class than to their own: often their label is wrong."""
+
+import dataclasses
+import math
+
+import numpy as np
+
+from tfdml.evaluation.metrics.unit_length import unit_length
+
+# Similarities that are in memory at once.
+AT_ONCE = 2**24
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """What a model says of labels.
+
+    Args:
+        rows: `[n]` rows of those of N images that it judges, ascending.
+        margins: `[n]`: by how much an image is nearer to another class than to its own, negative if it is not; NaN
+            where it is alone in its class.
+        others: `[n]` number of that class.
+    """
+
+    rows: np.ndarray
+    margins: np.ndarray
+    others: np.ndarray
+
+    @classmethod
+    def of(cls, embeddings, labels, *, rows=None, nearest=5, distance="cosine"):
+        """Judges labels by embeddings.
+
+        An image is as near to a class as the mean of its similarities to the nearest images of the class. Margins are
+        divided by their standard deviation, so that those of several models are alike.
+
+        Args:
+            embeddings: `[n, d]` array, finite.
+            labels: `[n]` class numbers.
+            rows: `[n]`, ascending; None: 0 to n - 1.
+            nearest: how many images of a class count.
+            distance: `cosine` or `euclidean`.
+        """
+        margins, others = class_margins(embeddings, labels, nearest, distance)
+        deviation = np.nanstd(margins) if np.isfinite(margins).any() else 0.0
+        return cls(np.arange(len(labels)) if rows is None else rows, margins / (deviation or 1.0), others)
+
+
+@dataclasses.dataclass(frozen=True)
+class Suspects:
+    """Images whose label most models doubt, the most doubtful first.
+
+    Args:
+        rows: `[S]` rows of the images.
+        margins: `[S]` means of the models' margins.
+        others: `[S]` numbers of the classes that they are nearer to: the one with the largest margin.
+        votes: `[S]` numbers of the models with a margin above 0.
+        judges: `[S]` numbers of the models that judge the image.
+        unjudged: number of images that no model can judge, as they are alone in their class.
+        doubted: number of images whose label is doubted, also of those that are left out.
+    """
+
+    rows: np.ndarray
+    margins: np.ndarray
+    others: np.ndarray
+    votes: np.ndarray
+    judges: np.ndarray
+    unjudged: int
+    doubted: int
+
+    @classmethod
+    def of(cls, judgements, count, least=0.0, share=1.0):
+        """Finds them.
+
+        Args:
+            judgements: list of `Judgement`, each of some of the images; together of all that matter.
+            count: number of images.
+            least: margin that the mean over models must exceed.
+            share: largest part of the images that is found, the most doubtful.
+        """
+        totals, votes, judges = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
+        others, largest = np.zeros(count, np.int64), np.full(count, -np.inf)
+        known = np.zeros(count, bool)
+        for each in judgements:
+            known[each.rows] = True
+            judged = np.isfinite(each.margins)
+            rows, margins = each.rows[judged], each.margins[judged]
+            totals[rows] += margins
+            votes[rows] += margins > 0
+            judges[rows] += 1
+            larger = margins > largest[rows]
+            others[rows[larger]], largest[rows[larger]] = each.others[judged][larger], margins[larger]
+        means = totals / np.maximum(judges, 1)
+        found = np.flatnonzero((means > least) & (2 * votes > judges))
+        doubted, most = len(found), math.ceil(share * count)
+        found = found[np.argsort(-means[found], kind="stable")[:most]]
+        unjudged = int(np.sum(known & (judges == 0)))
+        return cls(found, means[found], others[found], votes[found], judges[found], unjudged, doubted)
+
+
+def class_margins(embeddings, labels, nearest=5, distance="cosine"):
+    """Returns margins `[N]` as of `Judgement`, not divided by anything, and the nearest other class `[N]`.
+
+    Args:
+        embeddings, labels, nearest, distance: as `Judgement.of` takes them.
+    """
+    classes, numbers, sizes = np.unique(labels, return_inverse=True, return_counts=True)
+    if len(classes) < 2:
+        raise ValueError("Labels are judged by other classes, and there is one class.")
+    vectors = np.asarray(embeddings, np.float32)
+    if not np.isfinite(vectors).all():
+        raise ValueError("Expected finite embeddings; some have infinite or missing numbers.")
+    vectors = unit_length(vectors) if distance == "cosine" else vectors
+    # Classes of one size stand together, so that each size is one block of numbers.
+    by_size = np.argsort(sizes, kind="stable")
+    place = np.empty(len(classes), np.int64)
+    place[by_size] = np.arange(len(classes))
+    order = np.argsort(place[numbers], kind="stable")
+    sizes, owns = sizes[by_size], place[numbers[order]]
+    vectors, starts = vectors[order], np.append(0, np.cumsum(sizes))
+    margins, others = np.full(len(order), np.nan), np.zeros(len(order), np.int64)
+    step = max(1, AT_ONCE // len(order))
+    for start in range(0, len(order), step):
+        rows = slice(start, min(start + step, len(order)))
+        similar, own = _similarities(vectors[rows], vectors, distance), owns[rows]
+        closeness = _closeness(similar, sizes, nearest)
+        near = np.array([_own(similar[at], start + at, starts, each, nearest) for at, each in enumerate(own)])
+        closeness[np.arange(len(own)), own] = -np.inf
+        best = closeness.argmax(axis=1)
+        margins[order[rows]] = closeness[np.arange(len(own)), best] - near
+        others[order[rows]] = classes[by_size[best]]
+    return margins, others
+
+
+def _similarities(queries, vectors, distance):
+    products = queries @ vectors.T
+    if distance == "cosine":
+        return products
+    squares = (queries**2).sum(axis=1)[:, None] + (vectors**2).sum(axis=1)
+    return -np.sqrt(np.maximum(squares - 2 * products, 0))
+
+
+def _closeness(similar, sizes, nearest):
+    """Returns the means `[B, C]` of the largest similarities to each class; classes are in the order of their sizes."""
+    found, first = [], 0
+    for size, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+        block = similar[:, first : first + size * count].reshape(len(similar), count, size)
+        found.append(_largest(block, min(nearest, size)).mean(axis=2))
+        first += size * count
+    return np.concatenate(found, axis=1)
+
+
+def _own(similar, row, starts, own, nearest):
+    """Returns the mean of the largest similarities of a row to the others of its class; NaN if there are none."""
+    others = np.delete(similar[starts[own] : starts[own + 1]], row - starts[own])
+    return _largest(others, min(nearest, len(others))).mean() if len(others) else np.nan
+
+
+def _largest(values, count):
+    """Returns the largest values along the last axis, in any order."""
+    return np.partition(values, values.shape[-1] - count, axis=-1)[..., values.shape[-1] - count :]

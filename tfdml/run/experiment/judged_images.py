@@ -1,0 +1,119 @@
+"""`JudgedImages`: images whose labels are judged, by the embeddings of files or of runs."""
+
+import dataclasses
+import os
+from typing import NamedTuple
+
+import numpy as np
+
+from pipelines.datasets.ignoring import names_in_list
+from pipelines.datasets.split import Split
+from tfdml.evaluation.verification.named_embeddings import named_embeddings
+from tfdml.files.embedding_files import EmbeddingFiles, read_arrays
+from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.experiment.experiment import trained
+
+
+class Judge(NamedTuple):
+    """A model: the rows `[n]` that it judges, their embeddings `[n, d]`, and how these are compared."""
+
+    rows: np.ndarray
+    embeddings: np.ndarray
+    distance: str
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedImages:
+    """Images, and the models that judge their labels.
+
+    Args:
+        labels: `[N]` class numbers.
+        class_names: class number to name; empty where classes have none.
+        names: list of N names, as `--ignore_images` reads them.
+        judges: list of `Judge`.
+        split: the `Split` that has the images; None where they are not there.
+    """
+
+    labels: np.ndarray
+    class_names: dict
+    names: list
+    judges: list
+    split: Split | None = None
+
+    @classmethod
+    def of_files(cls, paths, labels="", *, data_dir="", part="train", distance="cosine"):
+        """Reads files that any software has written: the same images in each, embedded by several models.
+
+        Args:
+            paths: list of files and folders, as `EmbeddingFiles.read` takes them; they name images by an array `names`
+                or their paths.
+            labels: `.npy` file with the labels of `.npy` files.
+            data_dir: folder that has the images, if names are relative.
+            part: split that the rows are of, for images without names.
+            distance: `cosine` or `euclidean`.
+        """
+        files = [EmbeddingFiles.read(path, labels) for path in paths]
+        first, names = files[0], [_names(path) for path in paths]
+        for path, each, named in zip(paths[1:], files[1:], names[1:], strict=True):
+            if not np.array_equal(each.labels, first.labels) or named != names[0]:
+                raise ValueError(
+                    f"{paths[0]} and {path} have other images or labels. Give embeddings of the same rows."
+                )
+        judges = [Judge(np.arange(len(first.labels)), each.embeddings, distance) for each in files]
+        known, split = names[0], None
+        if known is not None:
+            files_of = [os.path.join(data_dir, name) for name in known]
+            split = Split(np.array(files_of, object), first.labels)
+            known = names_in_list(split, part, data_dir)
+            split = split if all(map(os.path.isfile, files_of)) else None
+        known = known or [f"{part}#{row}" for row in range(len(first.labels))]
+        return cls(first.labels, first.class_names or {}, known, judges, split)
+
+    @classmethod
+    def of_runs(cls, run_dirs, part, which="best", changes=()):
+        """Embeds images with the models of runs.
+
+        Args:
+            run_dirs: list of folders of runs on one dataset.
+            part: `train`, `test`, or `validation`: of each run the training classes that it has held out.
+            which: `best` or `final` model.
+            changes: settings to use instead of the runs', name to value.
+        """
+        judges, first, experiment = [], None, None
+        # TensorFlow is set up once for all of them.
+        changes = {"deterministic": True, "jit_compile": False, **dict(changes)}
+        for run_dir in run_dirs:
+            experiment, model = trained(run_dir, which, _changed(changes, run_dir, part), test_only=part == "test")
+            dataset = experiment.splits.dataset
+            split = dataset.test if part == "test" else dataset.train
+            first = split if first is None else first
+            if not (np.array_equal(split.labels, first.labels) and np.array_equal(split.identities, first.identities)):
+                raise ValueError(f"{run_dirs[0]} and {run_dir} have other images or labels. Give runs on one dataset.")
+            held_out = np.isin(split.labels, experiment.splits.evaluation.labels)
+            rows = np.flatnonzero(held_out) if part == "validation" else np.arange(len(split))
+            distance = experiment.splits.protocol.distance
+            judges.append(Judge(rows, experiment.embed(model, split.where(rows)), distance))
+        names = names_in_list(first, "test" if part == "test" else "train", experiment.settings.data.data_dir)
+        return cls(first.labels, first.class_names or {}, names, judges, first)
+
+    def named(self, label):
+        """Returns the name of a class."""
+        return str(self.class_names.get(int(label), label))
+
+
+def _names(path):
+    """Returns the names of the images of a file or a folder; None if it names none."""
+    has_names = os.path.isdir(path) or (str(path).endswith(".npz") and "names" in read_arrays(path))
+    return list(named_embeddings(path)[1]) if has_names else None
+
+
+def _changed(changes, run_dir, part):
+    if part != "validation":
+        return changes
+    settings = RunDirectory(run_dir).settings().evaluation
+    if settings.evaluate_on != "validation":
+        raise ValueError(
+            f"The run in {run_dir} has held out no classes for validation. Train with --evaluate_on=validation, or "
+            "give --split=train."
+        )
+    return {**changes, "evaluate_on": "validation", "folds": settings.folds}

@@ -1,0 +1,1 @@
+"""Where an index keeps its rows: a folder with faiss, or an engine."""

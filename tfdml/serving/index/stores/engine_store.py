@@ -1,0 +1,134 @@
+"""`EngineStore`: what stores on engines have in common."""
+
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from tfdml.registry.annotations import Distance, Embeddings
+from tfdml.serving.index.attributes import OWN, kind_of, named
+from tfdml.serving.index.filters import condition_of
+from tfdml.serving.index.found import Found
+from tfdml.serving.index.index_build import index_of_kind, unit_length
+from tfdml.serving.index.neighbor import Neighbor
+from tfdml.serving.index.stores.about import About
+from tfdml.serving.index.stores.store import Store
+
+# Where a filter takes no more rows than these, all of them are compared: an approximate index would look at many others
+# to find a few.
+FEW = 20_000
+
+
+class EngineStore(Store):
+    """A store whose rows lie in an engine. Vectors have unit length there, unless the metric is `euclidean`.
+
+    Args:
+        address, model, kind, metric: see `Store`.
+    """
+
+    # Kinds of indexes that the engine has.
+    kinds: tuple[str, ...] = ("flat",)
+
+    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
+        super().__init__(address, model, kind, metric)
+        if kind is not None:
+            self.index_of(kind)
+
+    def _create(self, about):
+        """Makes the place of the rows, if there is none."""
+        raise NotImplementedError
+
+    def _reserve(self, count, after, columns):
+        """Returns the first of so many ids that no row gets any more, all above `after`, and notes new columns."""
+        raise NotImplementedError
+
+    def _write(self, ids, vectors, table):
+        """Writes rows with new ids, in the place of those of the same paths."""
+        raise NotImplementedError
+
+    def _count(self, condition):
+        """Returns how many rows a condition takes, or how many there are."""
+        raise NotImplementedError
+
+    def _nearest(self, about, vectors, k, condition, exact):
+        """Returns for each vector a list of `(id, path, label, score)`, the nearest first.
+
+        A score is an inner product, or a distance.
+        """
+        raise NotImplementedError
+
+    def index_of(self, spec: str) -> Any:
+        """Returns the part of a spec of an index; a ValueError if the engine has no such index."""
+        index = index_of_kind(spec)
+        if index.name not in self.kinds:
+            raise ValueError(f"--kind={spec}: {self} has no such index; expected {', '.join(self.kinds)}.")
+        return index
+
+    def _add(self, ids, vectors, table, bad):
+        about = self.about()
+        if about is None:
+            about = About(self.model, vectors.shape[1], self.metric, self.kind or "flat")
+            if not self.model:
+                raise ValueError(f"There is no index {self}; give the model whose embeddings it is to have.")
+            self._create(about)
+            # Another process may have been first.
+            about = self.existing()
+        if vectors.shape[1] != about.dimension:
+            expected, received = about.dimension, vectors.shape[1]
+            raise ValueError(f"The index {self} has vectors of {expected} dimensions, received vectors of {received}.")
+        columns = _new_columns(about, table)
+        if not len(vectors):
+            return np.zeros(0, np.int64)
+        if ids is None:
+            ids = self._reserve(len(vectors), 0, columns) + np.arange(len(vectors))
+        else:
+            self._reserve(0, int(ids.max()) + 1, columns)
+        self._write(ids, unit_length(vectors, about.metric), named(table, ids))
+        return ids
+
+    def count(self, where: str | None = None) -> int:
+        about = self.check()
+        if about is None:
+            return 0
+        return self._count(None if where is None else condition_of(where, about.kinds()))
+
+    def search(self, vectors: Embeddings, k: int = 10, where: str | None = None, hidden: Collection[str] = ()) -> Found:
+        about = self.existing()
+        if k < 1:
+            raise ValueError(f"Expected a number of neighbors of 1 or more, received {k}.")
+        vectors = unit_length(vectors, about.metric)
+        if vectors.ndim != 2 or vectors.shape[1] != about.dimension:
+            expected = f"[count, {about.dimension}]"
+            raise ValueError(f"Expected vectors of the shape {expected}, received {list(vectors.shape)}.")
+        condition = None if where is None else condition_of(where, about.kinds(hidden))
+        matching = self.count if where is None else self._count(condition)
+        exact = about.kind.startswith("flat") or isinstance(matching, int) and matching <= FEW
+        rows = (
+            self._nearest(about, vectors, k, condition, exact) if matching and len(vectors) else [[] for _ in vectors]
+        )
+        return Found([_neighbors(each, about.metric) for each in rows], matching, exact)
+
+
+def _neighbors(rows, metric):
+    def similarity(score):
+        # Rounding can make inner products larger than 1.
+        return -max(score, 0.0) if metric == "euclidean" else min(score, 1.0)
+
+    found = [Neighbor(id, path, label, similarity(score)) for id, path, label, score in rows]
+    # Some engines give them nearly in order.
+    return sorted(found, key=lambda each: -each.similarity)
+
+
+def _new_columns(about, table):
+    """Returns name to kind of the attributes that an index has not had yet; a ValueError if one is of another kind."""
+    found = {}
+    for name in table.column_names:
+        if name in OWN or table[name].null_count == len(table):
+            continue
+        kind = kind_of(name, table[name].type)
+        known = about.columns.get(name, kind)
+        if kind != known:
+            raise ValueError(f"The column {name} of the index has a {known} in each row, received a {kind}.")
+        if name not in about.columns:
+            found[name] = kind
+    return found

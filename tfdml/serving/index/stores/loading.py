@@ -1,0 +1,72 @@
+"""Loads images and embeddings into a store, by batches; a load that was interrupted goes on where it stopped."""
+
+import numpy as np
+
+from tfdml.console.progress_bar import ProgressBar
+from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.serving.embedding.embedding_pass import embed_rows
+from tfdml.serving.index.attributes import table_of_rows
+from tfdml.serving.index.indexing import check_files
+
+# Images that are embedded before they are added: what an interruption loses.
+ROWS = 1024
+
+
+def load_images(store, images, model, attributes=None, *, update=False, batch_size=None):
+    """Embeds the images that a store does not have yet, and adds them; returns path to reason of unreadable ones.
+
+    Args:
+        store: `Store`.
+        images: `ImageList` of files.
+        model: `ExportedModel`.
+        attributes: table with a column `path`, see `read_attributes`; None: none.
+        update: whether images that are there are embedded again, and replaced.
+        batch_size: images that the model embeds at once; None: see `embed_into`.
+    """
+    if images.contents is not None:
+        raise ValueError("The images of a dataset in memory have no files; index them in a folder.")
+    store.check()
+    bar, bad = ProgressBar(len(images), "image"), {}
+    for start in range(0, len(images), ROWS):
+        part = range(start, min(start + ROWS, len(images)))
+        there = set() if update else store.ids_of([images.paths[row] for row in part])
+        left = [row for row in part if images.paths[row] not in there]
+        bar.add(len(part) - len(left))
+        if not left:
+            continue
+        kept, vectors, reasons = embed_rows(images, left, model, batch_size=batch_size, on_batch=bar.add)
+        bad |= reasons
+        paths, labels = ([column[row] for row in kept] for column in (images.paths, images.labels))
+        store.add(None, vectors, _table(paths, labels, attributes))
+    return bad
+
+
+def load_shards(store, source, attributes=None):
+    """Adds the embeddings that `python -m tfdml.embed` has written to a store, under their ids; returns what it notes.
+
+    Args:
+        store: `Store` of the model that computed them.
+        source: their folder.
+        attributes: table with a column `path`, see `read_attributes`; None: none.
+    """
+    shards = EmbeddingShards(source)
+    if shards.model != store.model:
+        raise ValueError(f"The embeddings in {source} were not computed by this model; give the one that did.")
+    check_files(source, shards)
+    bar = ProgressBar(len(shards), "image")
+    for block in shards.blocks():
+        for start in range(0, len(block.paths), ROWS):
+            part = slice(start, start + ROWS)
+            table = _table(block.paths[part], block.labels[part], attributes)
+            store.add(block.ids[part], np.asarray(block.embeddings[part]), table)
+            bar.add(len(table))
+    return dict(shards.bad)
+
+
+def _table(paths, labels, attributes):
+    """Returns the rows of some paths as `Store.add` takes them."""
+    if attributes is None:
+        return table_of_rows(paths, labels, None)
+    places = {path: place for place, path in enumerate(attributes["path"].to_pylist())}
+    rows = attributes.take([places[path] for path in paths])
+    return table_of_rows(paths, labels, {name: rows[name] for name in rows.column_names if name != "path"})

@@ -1,0 +1,180 @@
+"""`PostgreSQL`: the rows of an index in a table of PostgreSQL, with pgvector."""
+
+import contextlib
+import json
+from collections.abc import Iterable
+
+from tfdml.registry import register
+from tfdml.registry.annotations import Distance
+from tfdml.serving.index.stores import postgresql_statements as statements
+from tfdml.serving.index.stores.about import About
+from tfdml.serving.index.stores.attribute_rows import objects_of
+from tfdml.serving.index.stores.engine_store import EngineStore
+from tfdml.serving.index.stores.postgresql_address import read_address
+from tfdml.serving.index.stores.postgresql_connections import Connections
+from tfdml.serving.index.stores.postgresql_errors import told
+from tfdml.serving.index.stores.postgresql_statements import Statements, settings
+from tfdml.serving.index.stores.sql_filter import sql_of
+
+# The layout of the tables.
+VERSION = 1
+# With iterative scans; earlier ones find fewer rows than asked where a filter takes few.
+OLDEST = (0, 8)
+
+
+@register("store", "postgresql")
+class PostgreSQL(EngineStore):
+    """Rows in a table of PostgreSQL, with pgvector.
+
+    A batch is one transaction. The table `tfdml_indexes` of the same database says what each index is.
+
+    Args:
+        address: `//user@host/database?table=photos`, with further options of libpq. The password is that of the
+            environment variable PGPASSWORD, or of `~/.pgpass`.
+        model, kind, metric: see `Store`.
+    """
+
+    kinds = ("flat", "hnsw", "ivf")
+
+    def __init__(self, address: str, model: str | None = None, kind: str | None = None, metric: Distance = "cosine"):
+        try:
+            import pgvector.psycopg  # noqa: F401
+            import psycopg  # noqa: F401
+        except ImportError as error:
+            raise ImportError(f"PostgreSQL needs {error.name}: pip install 'tfdml[pgvector]'.") from error
+        self._address = read_address(address)
+        super().__init__(self._address.shown, model, kind, metric)
+        self._connections = Connections(self._address.connection, _prepare)
+        self._sql = Statements(self._address.table)
+
+    @contextlib.contextmanager
+    def _connection(self):
+        with told(self), self._connections.one() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def _transaction(self):
+        with self._connection() as connection, connection.transaction():
+            yield connection
+
+    def about(self) -> About | None:
+        with self._connection() as connection:
+            return self._about(connection)
+
+    def _about(self, connection):
+        from psycopg.errors import UndefinedTable
+
+        try:
+            found = connection.execute(statements.ABOUT, [self._address.table]).fetchone()
+        except UndefinedTable:
+            return None
+        if found is not None and found[0] != VERSION:
+            raise ValueError(f"{self} has the layout {found[0]}; this tfdml reads the layout {VERSION}.")
+        return None if found is None else About(*found[1:])
+
+    def _create(self, about):
+        with self._transaction() as connection:
+            # One after the other: two that make the same table at once would fail.
+            connection.execute("SELECT pg_advisory_xact_lock(hashtext('tfdml_indexes'))")
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            _prepare(connection)
+            connection.execute(statements.CREATE_ABOUT)
+            if self._about(connection) is not None:
+                return
+            if connection.execute("SELECT to_regclass(%s)", [self._sql.name]).fetchone()[0] is not None:
+                raise ValueError(f"{self} has a table of this name that is no index; give another one.")
+            connection.execute(self._sql.create(about.dimension))
+            row = [self._address.table, VERSION, about.model, about.dimension, about.metric, about.kind]
+            connection.execute(statements.NOTE_ABOUT, row)
+
+    def _reserve(self, count, after, columns):
+        with self._transaction() as connection:
+            (first,) = connection.execute(
+                statements.RESERVE, [count, after, json.dumps(columns), self._address.table]
+            ).fetchone()
+        return first - count
+
+    def _write(self, ids, vectors, table):
+        from psycopg.types.json import Jsonb
+
+        columns = ids.tolist(), table["path"].to_pylist(), table["label"].to_pylist(), map(Jsonb, objects_of(table))
+        # In one order, so that two that write the same paths wait for each other, and not in a circle.
+        rows = sorted(zip(*columns, vectors, strict=True), key=lambda row: row[1])
+        with self._transaction() as connection:
+            connection.execute(statements.CREATE_NEW)
+            with connection.cursor().copy(statements.COPY) as copy:
+                copy.set_types(["int8", "text", "text", "jsonb", "vector"])
+                for row in rows:
+                    copy.write_row(row)
+            connection.execute(self._sql.take_new)
+
+    def _delete(self, ids, compact):
+        with self._transaction() as connection:
+            found = {id for (id,) in connection.execute(self._sql.delete, [list(ids)])}
+            if found != ids:
+                # The error takes the deletion back.
+                raise ValueError(f"{min(ids - found)} is not in the index {self}, and nothing is deleted.")
+
+    def _count(self, condition):
+        text, values = _where(condition)
+        with self._connection() as connection:
+            return connection.execute(self._sql.count(text), values).fetchone()[0]
+
+    def paths_of(self, ids: Iterable[int]) -> dict[int, str]:
+        return self._looked_up(self._sql.paths_of, list(ids))
+
+    def ids_of(self, paths: Iterable[str]) -> dict[str, int]:
+        return self._looked_up(self._sql.ids_of, list(paths))
+
+    def _looked_up(self, statement, keys):
+        if self.about() is None:
+            return {}
+        with self._connection() as connection:
+            return dict(connection.execute(statement, [keys]).fetchall())
+
+    def _nearest(self, about, vectors, k, condition, exact):
+        from pgvector import Vector
+
+        text, values = _where(condition)
+        statement, set_up = self._sql.nearest(about.metric, text), settings(self.index_of(about.kind), k, exact)
+        # In a pipeline, whose statements do not wait for each other's answers.
+        with self._connection() as connection, connection.pipeline(), connection.transaction():
+            for setting in set_up:
+                connection.execute(setting)
+            asked = [connection.execute(statement, [each, *values, each, k]) for each in map(Vector, vectors)]
+            return [cursor.fetchall() for cursor in asked]
+
+    def build(self) -> None:
+        about = self.existing()
+        if self._exists(self._sql.index_name) or not self.count():
+            return
+        made = self._sql.create_index(self.index_of(about.kind), about, self.count())
+        with self._transaction() as connection:
+            for statement in made:
+                connection.execute(statement)
+
+    def _exists(self, name):
+        with self._connection() as connection:
+            return connection.execute("SELECT to_regclass(%s)", [name]).fetchone()[0] is not None
+
+    def close(self) -> None:
+        self._connections.close()
+
+
+def _where(condition):
+    return ("true", []) if condition is None else sql_of(condition)
+
+
+def _prepare(connection):
+    """Has a connection know vectors; a ValueError if the database is too old for them."""
+    from pgvector.psycopg import register_vector
+
+    found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    if found is None:
+        return
+    if tuple(map(int, found[0].split(".")[:2])) < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise ValueError(
+            f"The database has pgvector {found[0]}, expected {wanted} or later: ALTER EXTENSION vector UPDATE."
+        )
+    register_vector(connection)

@@ -1,0 +1,133 @@
+"""`Threshold`: the similarity from which an image of an index is accepted, and where it comes from."""
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.serving.exported.model_card import METADATA, read_card, write_card
+from tfdml.serving.exported.saved_model_files import model_hash, saved_model_folder
+from tfdml.serving.index.index_folder import IndexFolder
+
+NONE = "none"
+# What a search uses of a fitted threshold.
+NUMBERS = ("threshold", "false_accept_rate", "precision")
+
+
+@dataclasses.dataclass(frozen=True)
+class Threshold:
+    """A smallest similarity, given or fitted.
+
+    Args:
+        value: the smallest similarity that is accepted; None: all are.
+        fitted: what `python -m tfdml.threshold` says of it; None: it was given.
+    """
+
+    value: float | None = None
+    fitted: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of(cls, searcher, given=""):
+        """Returns the one that a flag gives, or else the one that the model of an index has with it, if it has one.
+
+        Args:
+            searcher: `Searcher`.
+            given: what `--threshold` says: a number, `none`, or nothing.
+        """
+        if given:
+            return cls(None if given == NONE else _number(given, searcher.manifest["metric"]))
+        found = fitted_with(searcher)
+        return cls(None if found is None else found["threshold"], found)
+
+    def accepts(self, similarity: float) -> bool:
+        """Whether a similarity is large enough."""
+        return self.value is None or similarity >= self.value
+
+    def in_words(self, count: int) -> str:
+        """Returns where a fitted threshold comes from and what it means in an index of so many images."""
+        found = self.fitted
+        rule = (
+            f"a false accept rate of {found['far']:g}" if "far" in found else f"a precision of {found['precision']:g}"
+        )
+        chance = found["false_accept_rate"] * count
+        return (
+            f"Threshold {self.value:.4f}: tfdml.threshold fitted it for {rule}{_where(found)}. By chance it accepts "
+            f"about {chance:.2g} of {count:,} images of other classes. --threshold=none takes none."
+        )
+
+
+def fitted_with(searcher):
+    """Returns what was fitted for the model of an index, from its card; None if nothing was.
+
+    Args:
+        searcher: `Searcher`.
+    """
+    folder, manifest = searcher.model_folder, searcher.manifest
+    card = {} if folder is None else read_card(folder)
+    found = card.get("threshold")
+    if found is None:
+        return None
+    file, advice = Path(folder, METADATA), "Give --threshold, or fit it again with python -m tfdml.threshold."
+    if not (isinstance(found, dict) and all(_is_finite(found.get(name)) for name in NUMBERS)):
+        raise ValueError(f"{file} is damaged: its threshold is no number. {advice}")
+    if card.get("sha256") != manifest["model"]:
+        raise ValueError(f"The threshold in {file} is of another model than the one beside it. {advice}")
+    if found.get("distance") != manifest["metric"]:
+        raise ValueError(
+            f"The threshold in {file} is for the distance {found.get('distance')!r}, and the index compares by "
+            f"{manifest['metric']!r}. {advice}"
+        )
+    return found
+
+
+def put_threshold(path, found, embeddings):
+    """Writes a fitted threshold into the card of an exported model, or of the model of an index.
+
+    Args:
+        path: folder of the model or of the index.
+        found: what `python -m tfdml.threshold` prints.
+        embeddings: the folder of `python -m tfdml.embed` that it was fitted on, which says of which model.
+    """
+    index = IndexFolder(path)
+    folder = index.model if index.exists() else saved_model_folder(path)
+    card, given = read_card(folder), EmbeddingShards(embeddings).model
+    if given != model_hash(folder):
+        raise ValueError(
+            f"The embeddings in {embeddings} were not computed by the model in {folder}, so that their threshold says "
+            f"nothing about it. Embed the images with --model={folder}."
+        )
+    if card.get("sha256") != given:
+        raise ValueError(f"{folder} has no {METADATA} of its model; export it with python -m tfdml.export.")
+    if found["distance"] != card["embedding"]["metric"]:
+        raise ValueError(
+            f"The threshold is for the distance {found['distance']!r}, and the model's is "
+            f"{card['embedding']['metric']!r}. Give --protocol=\"self_retrieval(distance='...')\" with that one."
+        )
+    about = {name: value for name, value in found.items() if name != "embeddings"}
+    write_card(folder, {**card, "threshold": about})
+
+
+def _number(text, metric):
+    try:
+        value = float(text)
+    except ValueError:
+        raise ValueError(f"--threshold={text}: expected a number, or none.") from None
+    most = {"cosine": 1, "euclidean": 0}[metric]
+    if not value <= most:
+        kind = {"cosine": "a cosine", "euclidean": "minus a distance"}[metric]
+        raise ValueError(f"--threshold={value:g}: the similarity is {kind}, which is at most {most}.")
+    return value
+
+
+def _is_finite(value):
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def _where(found):
+    """Returns on what a threshold was fitted, as far as is known."""
+    data = f" of {found['dataset']}" if found.get("dataset") else ""
+    split = f" ({found['split']})" if found.get("split") else ""
+    classes = f" on {found['classes']:,} classes" if isinstance(found.get("classes"), int) else ""
+    return f"{classes}{data}{split}"
