@@ -4,7 +4,8 @@ import os
 
 import tensorflow as tf
 
-from pipelines.reading.file_reader import PackedReader, file_reader
+from pipelines.datasets.stored_vectors import vector_dims
+from pipelines.reading.file_reader import PackedReader, file_reader, vector_reader
 
 # Row arithmetic costs little more for many steps than for one, so several are computed in one call: at most this many,
 # and fewer where batches are large, because its memory grows with the square of a batch.
@@ -42,6 +43,8 @@ def training_batches(
     Each pass over the dataset reads the variable `step` and the sampler's tables when it begins, and ends with that
     epoch. The dataset has a known length, since Keras miscounts the steps of an epoch otherwise.
 
+    Of a split of vectors a batch is gathered at once, and `preprocess`, `read` and `substitutes` have no use.
+
     Args:
         split: `pipelines.datasets.Split` to train on.
         sampler: `pipelines.sampling.Sampler`, bound to the split's labels.
@@ -60,7 +63,8 @@ def training_batches(
     steps_at_once = max(1, min(STEPS_AT_ONCE, ROWS_AT_ONCE // sampler.batch_size))
     labels = tf.constant(split.labels, tf.int64)
     seed = tf.constant(seed, tf.int64)
-    read, boxes = read or file_reader(split), _boxes(split)
+    of_vectors = bool(vector_dims(split))
+    read, boxes = read or (vector_reader(split.images) if of_vectors else file_reader(split)), _boxes(split)
 
     def rest_of_epoch(_):
         first = step.read_value()
@@ -77,9 +81,12 @@ def training_batches(
         turns = tf.repeat(turns, share) if turns.shape.rank == 1 else tf.reshape(turns[:, own], [-1])
         return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), turns
 
+    def target_of(rows, turns):
+        found = tf.gather(labels, rows)
+        return {"label": found, "learner": turns} if sampler.takes_turns else found
+
     def image_of(contents, row, number, turn):
-        target = {"label": labels[row], "learner": turn} if sampler.takes_turns else labels[row]
-        return preprocess(contents, tf.stack([seed, number]), *boxes(row)), target
+        return preprocess(contents, tf.stack([seed, number]), *boxes(row)), target_of(row, turn)
 
     def first_readable(row, number, turn):
         rows = tf.data.Dataset.from_tensor_slices(substitutes.candidates(row, seed, number))
@@ -92,14 +99,16 @@ def training_batches(
         return images, labels
 
     chunks = tf.data.Dataset.from_tensors(0).flat_map(as_it_is(rest_of_epoch))
-    numbers = chunks.map(as_it_is(rows_of)).unbatch()
-    if substitutes is None:
-        dataset = _decoded(numbers, read, image_of)
+    numbers, size = chunks.map(as_it_is(rows_of)), share // parts
+    if of_vectors:
+        gathered = as_it_is(lambda rows, _, turns: (read(rows), target_of(rows, turns)))
+        dataset = numbers.rebatch(size, drop_remainder=True).map(gathered)
+    elif substitutes is None:
+        dataset = _decoded(numbers.unbatch(), read, image_of).batch(size, drop_remainder=True)
     else:
-        dataset = numbers.interleave(as_it_is(first_readable), cycle_length=READS, num_parallel_calls=READS)
-    dataset = dataset.batch(share // parts, drop_remainder=True)
-    if substitutes is not None:
-        dataset = dataset.map(as_it_is(noted))
+        options = {"cycle_length": READS, "num_parallel_calls": READS}
+        found = numbers.unbatch().interleave(as_it_is(first_readable), **options)
+        dataset = found.batch(size, drop_remainder=True).map(as_it_is(noted))
     dataset = dataset.apply(tf.data.experimental.assert_cardinality((length or steps_per_epoch) * parts))
     return _deterministic(dataset.prefetch(BATCHES_AHEAD * parts))
 
@@ -114,8 +123,8 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
         share: function from the number of batches to the range of those that this worker makes. Default: all.
         keep: whether the first complete pass keeps the batches in memory, for the passes after it.
     """
-    read, boxes = read or file_reader(split), _boxes(split)
-    count = len(split)
+    of_vectors, count = bool(vector_dims(split)), len(split)
+    read, boxes = read or (vector_reader(split.images) if of_vectors else file_reader(split)), _boxes(split)
     batches = share(-(-count // batch_size))
     first, end = batches.start * batch_size, batches.stop * batch_size
     # Not a map over rows: for each it would take as long as reading a small file.
@@ -131,13 +140,15 @@ def evaluation_batches(split, preprocess, *, batch_size, read=None, tolerant=Fal
         zeros = tf.data.Dataset.from_tensors(tf.zeros(found.element_spec.shape))
         return found.ignore_errors().concatenate(zeros).take(1)
 
-    if tolerant:
+    if of_vectors:
+        images = rows.batch(batch_size, drop_remainder=True).map(as_it_is(read))
+    elif tolerant:
         images = rows.interleave(as_it_is(one_image), READS, num_parallel_calls=READS)
     else:
         images = _decoded(rows, read, image_of)
     # Of a dataset of unknown length Keras warns at its end that it ran out of data.
     known = tf.data.experimental.assert_cardinality(len(batches))
-    dataset = images.batch(batch_size, drop_remainder=True).apply(known)
+    dataset = (images if of_vectors else images.batch(batch_size, drop_remainder=True)).apply(known)
     return _deterministic((dataset.cache() if keep else dataset).prefetch(BATCHES_AHEAD))
 
 

@@ -31,6 +31,7 @@ flags.DEFINE_list("import_modules", [], "Your own modules to import first, such 
 
 def main():
     from pipelines.datasets.ignoring import list_path, write_list
+    from pipelines.datasets.stored_vectors import refuse_vectors
     from pipelines.reading import near_duplicates
     from tfdml import registry
 
@@ -41,6 +42,7 @@ def main():
     out = list_path(settings.out, settings.data_dir)
     registry.import_modules(settings.import_modules)
     dataset = registry.create("dataset", settings.dataset, data_dir=settings.data_dir)
+    refuse_vectors(dataset, "A check")
     if settings.near_duplicates:
         near_duplicates.check_folder(settings.data_dir)
         embeddings = near_duplicates.read_embeddings(settings.embeddings, dataset.splits())

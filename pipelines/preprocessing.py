@@ -108,13 +108,15 @@ def scaling(mean, std):
 def declared_by(network):
     """Returns what a network declares of its input: `mean`, `std`, `channels` and `image_size`, by name.
 
+    Of a network that takes vectors it is `vector_dims`, the number of their dimensions.
+
     A `Backbone` declares all of them. A user's own network may be any Keras model and declare nothing; nobody else
     asks whether it does.
 
     Args:
         network: a backbone, or a model with one.
     """
-    names = ("mean", "std", "channels", "image_size")
+    names = ("mean", "std", "channels", "image_size", "vector_dims")
     # Models of methods have one.
     backbone = getattr(network, "backbone", network)
     # A user's own declares some, or none.

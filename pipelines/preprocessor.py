@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from pipelines.images.crop_and_resize import Cut
 from pipelines.images.decoding import decode, decode_cut
+from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.registry import create_chain
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import one_of
@@ -52,7 +53,9 @@ class Preprocessor:
 
     @classmethod
     def of(cls, preprocessing):
-        """Creates the preprocessor that a `Preprocessing` describes."""
+        """Creates the preprocessor that a `Preprocessing` describes; a `VectorPreprocessing` is its own."""
+        if isinstance(preprocessing, VectorPreprocessing):
+            return preprocessing
         return cls(**dataclasses.asdict(preprocessing))
 
     def __call__(self, contents, seed, box=None):

@@ -52,7 +52,7 @@ def test_the_example_of_the_page_on_sharing_runs(tmp_path, monkeypatch):
 def test_the_example_of_the_page_on_optimisation_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     count, names = run_examples("training.md")
-    assert count == 2 and (tmp_path / "averaged.keras").exists()
+    assert count == 1 and (tmp_path / "averaged.keras").exists()
     assert int(names["optimizer"].iterations) == names["average"].steps == 20
     assert names["evaluation"].average is names["average"]
 
@@ -128,7 +128,7 @@ def test_the_example_for_users_of_pytorch_metric_learning_runs(capsys):
     count, names = run_examples("from_pytorch_metric_learning.md")
     printed = capsys.readouterr().out.splitlines()
     assert count == 4 and "recall_at_1" in printed[0] and "'queries': 5000" in printed[1]
-    assert int(names["replicated"].optimizer.iterations) == 10
+    assert names["replicated"].optimizer.iterations.numpy() == 10
     assert names["model"].loss_layers.learners[0].parts[1].proxies.shape == (16, 32)
 
 

@@ -14,8 +14,8 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.packed_images import PackedImages
 from tests.bulk_fixtures import BAD, COUNT, OPTIONS, contents, models_load_once, write_photos  # noqa: F401
 from tests.serving_fixtures import exported, exported_tolerant, loaded, picture
-from tfdml.evaluation.embedding_files import EmbeddingFiles
 from tfdml.files.checked_files import fingerprint
+from tfdml.files.embedding_files import EmbeddingFiles
 from tfdml.files.embedding_job import EmbeddingJob
 from tfdml.files.embedding_shards import EmbeddingShards
 from tfdml.serving.embedding import bulk_embedding

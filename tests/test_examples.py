@@ -15,7 +15,7 @@ from tests.rooms import ROOT
 EXAMPLES = notebooks.scripts()
 SMALL = {"CLASSES": 24, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 2, "BATCH_CLASSES": 8, "LEARNERS": 3}
 LAST = {
-    "similar_photos": r"Most similar to photos/.*\n1\.000  photos/.*\n(\d\.\d{3}  photos/.*\n){5}$",
+    "similar_photos": r"Most similar to photos/.*\n1\.000  design .*\n(\d\.\d{3}  design \d{3}  \d+\.jpg\n){5}$",
     "own_model": r"Recall@1 of new classes: 0\.\d+ untrained, 0\.\d+ trained\n$",
     "verify_and_threshold": r"of known classes \d+\.\d% get their label, of strangers \d+\.\d% are unknown\n$",
     "look_at_an_ensemble": r"Correlation 0\.\d{3}; images that only one learner gets right: \[(\d+(, |\]\n$)){3}",

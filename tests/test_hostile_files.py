@@ -25,10 +25,10 @@ from tfdml.backbones import Small
 from tfdml.backbones.weights.caffemodel import read_caffemodel
 from tfdml.backbones.weights.state_dicts import read_state_dict
 from tfdml.console.flagfiles import check_flagfiles
-from tfdml.evaluation import embedding_files
-from tfdml.evaluation.embedding_files import EmbeddingFiles
+from tfdml.files import embedding_files
 from tfdml.files.archive_sizes import ALWAYS_ALLOWED
 from tfdml.files.checked_files import read_manifest
+from tfdml.files.embedding_files import EmbeddingFiles
 from tfdml.files.parquet_files import MOST_TEXT, read_columns, values_of
 from tfdml.run import model_loading
 from tfdml.run.directory.model_archive import damage_of

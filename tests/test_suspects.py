@@ -49,6 +49,9 @@ def test_photos_in_the_wrong_folder(folder):
     assert "2 images are nearer to another class than to their own, by 96 judgements of 2 models on 48" in done.stdout
     text = (path / "out" / "index.html").read_text()
     assert listed[0] in text and "data:image/jpeg" in text and not re.search(r"https?://", text)
+    done = run("tfdml.suspects", files, f"--out={path}/few", "--share=0.01")
+    assert last_json(done)["doubted"] == 2 and "Listed are the 1 most doubtful." in done.stdout
+    assert read_list(path / "few" / "suspects.jsonl") == listed[:1]
     options = {"data_dir": str(path / "photos")}
     whole = load("folder(test_classes=0.5)", **options)
     cut = load("folder(test_classes=0.5)", ignore_images=found["list"], **options)

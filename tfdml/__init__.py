@@ -34,6 +34,7 @@ if startup.begin():
                 DivideAndConquer,
                 EmbeddingModel,
                 Features,
+                Joined,
                 MultiHead,
                 Multilevel,
                 MultiTail,
@@ -42,7 +43,7 @@ if startup.begin():
             )
 
             __all__ += ["AttentionEnsemble", "DivideAndConquer", "EmbeddingModel", "MultiHead", "MultiTail"]
-            __all__ += ["Features", "Multilevel", "Single", "memories"]
+            __all__ += ["Features", "Joined", "Multilevel", "Single", "memories"]
             __all__ += ["ImageEmbedder", "Index", "callbacks", "data", "evaluation", "load", "methods", "optimizers"]
             __all__ += ["from_preset", "reporting", "serving", "upload_preset"]
 

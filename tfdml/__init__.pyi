@@ -19,6 +19,7 @@ from tfdml.methods import AttentionEnsemble as AttentionEnsemble
 from tfdml.methods import DivideAndConquer as DivideAndConquer
 from tfdml.methods import EmbeddingModel as EmbeddingModel
 from tfdml.methods import Features as Features
+from tfdml.methods import Joined as Joined
 from tfdml.methods import MultiHead as MultiHead
 from tfdml.methods import Multilevel as Multilevel
 from tfdml.methods import MultiTail as MultiTail

@@ -24,8 +24,8 @@ flags.DEFINE_string("where", "", "Filter of neighbors by columns of the index, s
 flags.DEFINE_string(
     "threshold",
     "",
-    "Smallest similarity of neighbors, of --duplicates and of --label, or none; empty: what tfdml.threshold has fitted "
-    "for the model, else none, and 0.95 with --duplicates.",
+    "Smallest similarity of neighbors, of --label and of --duplicates, or none; empty: what tfdml.threshold has fitted "
+    "for the model, else none. --duplicates has 0.95 if none is given.",
 )
 flags.DEFINE_bool("adaptive", False, "Cut each list of neighbors where their similarity falls most.")
 flags.DEFINE_string("label", "", "Folder of images to label by their nearest neighbors, where these are near enough.")

@@ -21,6 +21,9 @@ flags.DEFINE_string("labels", "", "With --embeddings=FILE.npy: .npy file with th
 flags.DEFINE_enum("distance", "cosine", ["cosine", "euclidean"], "How --embeddings are compared.")
 flags.DEFINE_integer("nearest", 5, "Images of a class whose mean similarity says how near it is.", lower_bound=1)
 flags.DEFINE_float("margin", 0.0, "Least margin, in standard deviations of those of all images.", lower_bound=0)
+flags.DEFINE_float(
+    "share", 0.05, "Largest part of the images that is listed, the most doubtful.", lower_bound=0, upper_bound=1
+)
 flags.DEFINE_string("out", "suspects", "Folder that gets suspects.jsonl, which --ignore_images reads, and index.html.")
 tfdml_flags.define_import_modules()
 

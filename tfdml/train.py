@@ -61,6 +61,8 @@ def begin():
         print(WITHOUT_FLAGS)
     if recipe := photos.complete(flags.FLAGS):
         print(f"--data_dir without --dataset is a folder of photos. Flags that are not given: {shlex.join(recipe)}")
+    if photos.without_network(flags.FLAGS):
+        print("--dataset has features, which no network computes: --backbone=identity.")
     run_dir, named = _folder()
     if not named:
         print(f"The run is in {run_dir}; with --run_dir={run_dir} the same flags go on with it.")

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.markdown import markdown
-from tfdml.evaluation.embedding_files import EmbeddingFiles
 from tfdml.evaluation.suspicion import Judgement, Suspects
+from tfdml.files.embedding_files import EmbeddingFiles
 
 HEADS = ["embeddings", "images", "classes", "exchanged", "suspects", "precision", "recall", "precision at rank E"]
 

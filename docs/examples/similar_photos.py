@@ -71,6 +71,6 @@ with tfdml.Index(tfdml.from_preset(PRESET)) as index:
     found = index.search([query], k=6)
 print(f"Most similar to {query}:")
 for neighbor in found[0]:
-    print(f"{neighbor.similarity:.3f}  {neighbor.path}")
+    print(f"{neighbor.similarity:.3f}  {neighbor.label}  {Path(neighbor.path).name}")
 contact_sheet.draw([query], found, "found.png")
 Image.open("found.png")

@@ -10,6 +10,7 @@ from absl import logging
 from pipelines.datasets.class_division import TEST_CLASSES, Undivided
 from pipelines.datasets.dataset import Dataset, Split
 from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.embeddings import paths_made_absolute
 from pipelines.datasets.packed_images import is_remote
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.registry.annotations import FilePath
@@ -74,6 +75,8 @@ def _table(path, data_dir):
 def from_anywhere(spec, data_dir):
     """Returns the spec with paths that are valid in every working directory: absolute, or relative to `data_dir`."""
     ((name, arguments),) = parse(spec)
+    if name == "embeddings":
+        return _written(name, paths_made_absolute(arguments))
     path = arguments.get("path")
     if not path or name not in ("csv", "packed") or is_remote(path):
         return spec
@@ -84,6 +87,10 @@ def from_anywhere(spec, data_dir):
         arguments["path"] = str(Path(path).expanduser().absolute())
     if own:
         arguments["data_dir"] = str(Path(own).expanduser().absolute())
+    return _written(name, arguments)
+
+
+def _written(name, arguments):
     return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in arguments.items())})"
 
 

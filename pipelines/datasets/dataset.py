@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pipelines.datasets.packed_images import PackedImages
+from pipelines.datasets.stored_vectors import StoredVectors
 from tfdml.registry.annotations import Rows
 
 # Things that a message names at most.
@@ -20,7 +21,8 @@ class Split:
     """Rows of a dataset.
 
     Args:
-        images: `[N]` object array: paths (str), or encoded image files (bytes); or `PackedImages`.
+        images: `[N]` object array: paths (str), or encoded image files (bytes); or `PackedImages`, or
+            `StoredVectors`.
         labels: `[N]` int64 array of class numbers.
         class_names: names of classes by class number, or None where they have none.
         cameras: `[N]` integers, which camera took the image, or None.
@@ -55,14 +57,14 @@ class Split:
 
     @property
     def encoded(self) -> bool:
-        """True if rows are image files as bytes, False if they are paths."""
-        packed = isinstance(self.images, PackedImages)
-        return packed or (len(self) > 0 and isinstance(self.images[0], bytes))
+        """True if rows are image files as bytes, or vectors, False if they are paths."""
+        held = isinstance(self.images, PackedImages | StoredVectors)
+        return held or (len(self) > 0 and isinstance(self.images[0], bytes))
 
     @property
     def identities(self) -> np.ndarray:
         """Array of N things that tell rows apart: file names without folders, or contents, or what stands for them."""
-        if isinstance(self.images, PackedImages):
+        if isinstance(self.images, PackedImages | StoredVectors):
             return self.images.fingerprints()
         return self.images if self.encoded else np.array([path.rpartition("/")[2] for path in self.images])
 

@@ -14,6 +14,7 @@ import numpy as np
 from pipelines.datasets.header_checks import ENDING_OF
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import local
+from pipelines.datasets.stored_vectors import refuse_vectors
 from tfdml.files.checked_files import fingerprint, json_of, read_bytes, write_atomically, write_flushed, write_manifest
 from tfdml.files.folder_lock import LOCK, locked
 
@@ -55,6 +56,7 @@ def pack(dataset, folder, images, on_images=lambda count: None):
         images: images of a shard.
         on_images: function that is called with a number of images when they are packed.
     """
+    refuse_vectors(dataset, "A pack")
     for split in dataset.splits().values():
         if not split.encoded:
             check_names(split.images)

@@ -4,6 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.datasets.dataset import Split
+from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.images.decoding import decode
 from tfdml.registry.annotations import Rows
 
@@ -12,7 +13,9 @@ BATCH = 256
 
 
 def image_of(split: Split, row: int) -> np.ndarray:
-    """Returns the decoded image of a row, uint8 `[H, W, 3]`."""
+    """Returns the decoded image of a row, uint8 `[H, W, 3]`; of a vector a picture."""
+    if vector_dims(split):
+        return tf.constant(split.images.picture(row))
     contents = tf.constant(split.images[row]) if split.encoded else tf.io.read_file(split.images[row])
     return decode(contents, None if split.boxes is None else split.boxes[row])
 
@@ -25,6 +28,8 @@ def thumbnail(split: Split, row: int, side: int) -> np.ndarray:
 def thumbnails(split: Split, rows: Rows, side: int) -> np.ndarray:
     """Returns small pictures of many rows, uint8 `[n, side, side, 3]`, as `thumbnail` makes them, on all cores."""
     chosen = split.where(rows)
+    if vector_dims(split):
+        return np.stack([thumbnail(chosen, row, side) for row in range(len(chosen))])
     boxes = [] if chosen.boxes is None else [chosen.boxes]
 
     def prepared(image, *box):

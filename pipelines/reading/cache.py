@@ -9,6 +9,7 @@ from pathlib import Path
 import tensorflow as tf
 
 from pipelines.datasets.packed_images import PackedImages
+from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.reading.cached_rows import rows_in_memory, rows_on_disk, write_rows
 from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import cannot_read
@@ -49,7 +50,7 @@ class Cache:
             split: `pipelines.datasets.Split`.
             preprocessor: `pipelines.preprocessor.Preprocessor`.
         """
-        if self.kind == "none" or (self.kind == "bytes" and split.encoded):
+        if self.kind == "none" or vector_dims(split) or (self.kind == "bytes" and split.encoded):
             return None, preprocessor
         fetch = file_reader(split)
         if self.kind == "bytes":

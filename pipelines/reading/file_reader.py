@@ -1,9 +1,12 @@
-"""The contents of a split's image files."""
+"""The contents of a split's image files, and its vectors."""
 
 import numpy as np
 import tensorflow as tf
 
 from pipelines.datasets.packed_images import PackedImages
+from pipelines.reading.free_memory import free_memory
+
+FLOAT = 4
 
 
 class PackedReader:
@@ -27,6 +30,24 @@ class PackedReader:
 
     def _read(self, rows):
         return self._images.read(np.asarray(rows))
+
+
+def vector_reader(vectors):
+    """Returns a function from rows `[n]` to the vectors `[n, D]` of a `StoredVectors`.
+
+    They are copied into memory where they take a quarter of what is free, or less.
+    """
+    if len(vectors) * vectors.dims * FLOAT <= free_memory() / 4:
+        # A GPU's memory is for the model.
+        with tf.device("CPU"):
+            held = tf.constant(vectors.read())
+        return lambda rows: tf.gather(held, rows)
+
+    def read(rows):
+        found = tf.numpy_function(vectors.read, [rows], tf.float32, stateful=False)
+        return tf.ensure_shape(found, [None, vectors.dims])
+
+    return read
 
 
 def file_reader(split):

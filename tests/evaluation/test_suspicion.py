@@ -75,6 +75,9 @@ def test_exchanged_labels_are_found():
     found = Suspects.of([Judgement.of(embeddings, given)], len(labels))
     assert wrong[found.rows].sum() >= 0.9 * wrong.sum() and wrong[found.rows].mean() < 0.9
     assert wrong[found.rows[: wrong.sum()]].mean() > 0.7
+    fewer = Suspects.of([Judgement.of(embeddings, given)], len(labels), share=2.5 / len(labels))
+    np.testing.assert_array_equal(fewer.rows, found.rows[:3])
+    assert fewer.doubted == found.doubted == len(found.rows) > 3
     strict = Suspects.of([Judgement.of(embeddings, given)], len(labels), least=1.5)
     assert wrong[strict.rows].mean() > wrong[found.rows].mean()
 

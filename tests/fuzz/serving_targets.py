@@ -43,7 +43,7 @@ def _make_shards(folder):
 
 def _evaluated(file, **options):
     from tfdml.evaluation import evaluate
-    from tfdml.evaluation.embedding_files import EmbeddingFiles
+    from tfdml.files.embedding_files import EmbeddingFiles
 
     found = EmbeddingFiles.read(file, **options)
     return evaluate(found.embeddings, found.labels), found.class_names

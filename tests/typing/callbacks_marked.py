@@ -17,6 +17,7 @@ callbacks.RetrievalEvaluation(images, labels, unit="batches")  # marked
 callbacks.RetrievalEvaluation(images, labels, average=0.999)  # marked
 callbacks.RetrievalEvaluation("images", labels)  # marked
 callbacks.InitialEmbedding(images, kind="ica")  # marked
+callbacks.WaitingBackbone("500")  # marked
 callbacks.ImageProxies(images, labels, seeds=1)  # marked
 callbacks.Recluster(images, labels, WithinClusters(PxK()), step_per_epoch=10)  # marked
 callbacks.Recluster(images, labels)  # marked

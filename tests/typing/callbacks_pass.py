@@ -26,6 +26,7 @@ evaluation = callbacks.RetrievalEvaluation(
 )
 initial = callbacks.InitialEmbedding(images, labels, kind="lda", count=64, verbose=1)
 initial.apply(model)
+waiting = callbacks.WaitingBackbone(500, step=lambda: 0)
 batches = tfdml.data.in_order(images, transform=None)
 proxies = callbacks.ImageProxies(batches, labels, seed=1, count=64)
 recluster = callbacks.Recluster(images, labels, WithinClusters(PxK()), steps_per_epoch=10, verbose=1)
@@ -37,6 +38,7 @@ every = [
     average,
     evaluation,
     initial,
+    waiting,
     proxies,
     recluster,
     refresh,

@@ -13,6 +13,9 @@ tfdml.backbones.KerasApplication("MobileNetV2", endpoint=("block_13_expand",))  
 keras_applications(application="ResNet50")  # marked
 tfdml.backbones.keras_hub("resnet_18_imagenet", image_size="96")  # marked
 tfdml.backbones.keras_cv(name="efficientnetv2_b0")  # marked
+tfdml.backbones.keras_hub("clip_vit_base_patch16", features="cls")  # marked
+tfdml.backbones.Identity("768")  # marked
+tfdml.backbones.enable_lora(8)  # marked
 tfdml.backbones.ResNet(34)  # marked
 resnet18(18)  # marked
 resnet50(depth=50)  # marked
@@ -31,6 +34,7 @@ tfdml.Single(small, freeze_batch_norm="statistic")  # marked
 tfdml.Single("small")  # marked
 tfdml.Single(small, head="linear")  # marked
 tfdml.Features(small, embedding_size=64)  # marked
+tfdml.Joined(small, head=tfdml.Single(small))  # marked
 tfdml.DivideAndConquer(small, cluster_order="round robin")  # marked
 tfdml.DivideAndConquer(small, merge_at="10")  # marked
 tfdml.AttentionEnsemble(small, attention_depths=5)  # marked
@@ -75,6 +79,7 @@ tfdml.layers.Pooling("mean")  # marked
 tfdml.layers.Proxies(class_count=100)  # marked
 tfdml.layers.SampledProxies(classes=1_000_000)  # marked
 tfdml.layers.ShardedProxies(classes=1_000_000, scale="64")  # marked
+tfdml.layers.TokenFeatures("first")  # marked
 tfdml.layers.SplitEmbedding(128, learner=4)  # marked
 tfdml.layers.LossLayer(nam="proxies")  # marked
 tfdml.layers.freeze_batch_norm(small, which="everything")  # marked

@@ -1,6 +1,7 @@
 """Pictures of a report with a mistake in each marked line."""
 
 from tfdml.reporting.pictures.attention import Attention
+from tfdml.reporting.pictures.class_thresholds import ClassThresholds
 from tfdml.reporting.pictures.clusters import Clusters
 from tfdml.reporting.pictures.confused import Confused
 from tfdml.reporting.pictures.embedding_map import EmbeddingMap
@@ -14,6 +15,7 @@ from tfdml.reporting.pictures.similarity import Similarity
 from tfdml.reporting.pictures.training import Training
 
 Attention(channels=350)  # marked
+ClassThresholds(side=3)  # marked
 Clusters(side=3)  # marked
 Confused(clases=3)  # marked
 EmbeddingMap(side=3)  # marked

@@ -1,6 +1,7 @@
 """Pictures of a report as users call them."""
 
 from tfdml.reporting.pictures.attention import Attention
+from tfdml.reporting.pictures.class_thresholds import ClassThresholds
 from tfdml.reporting.pictures.clusters import Clusters
 from tfdml.reporting.pictures.confused import Confused
 from tfdml.reporting.pictures.embedding_map import EmbeddingMap
@@ -14,6 +15,7 @@ from tfdml.reporting.pictures.similarity import Similarity
 from tfdml.reporting.pictures.training import Training
 
 Attention(channels=(350,), learners=(0, 1))
+ClassThresholds()
 Clusters()
 Confused(classes=3)
 EmbeddingMap()

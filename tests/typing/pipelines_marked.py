@@ -7,6 +7,7 @@ from pipelines.datasets import load
 from pipelines.datasets.cars196 import cars196
 from pipelines.datasets.csv import csv
 from pipelines.datasets.cub200 import cub200
+from pipelines.datasets.embeddings import embeddings
 from pipelines.datasets.folder import folder
 from pipelines.datasets.inshop import inshop
 from pipelines.datasets.market1501 import market1501
@@ -53,6 +54,7 @@ tfds(data_dir="data")  # marked
 folder("photos", test_classes="0.3")  # marked
 csv()  # marked
 packed(3)  # marked
+embeddings(test_classes=0.3)  # marked
 toycars(data_dir=None, class_count=20)  # marked
 toycars(classes=20)  # marked
 training_classes(held_out=0.2)  # marked

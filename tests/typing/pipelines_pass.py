@@ -8,6 +8,7 @@ from pipelines.datasets import Dataset, Split, load
 from pipelines.datasets.cars196 import cars196
 from pipelines.datasets.csv import csv
 from pipelines.datasets.cub200 import cub200
+from pipelines.datasets.embeddings import embeddings
 from pipelines.datasets.folder import folder
 from pipelines.datasets.inshop import inshop
 from pipelines.datasets.market1501 import market1501
@@ -49,6 +50,7 @@ cars: Dataset = vehicleid("data", size="medium")
 prepared = tfds("caltech_birds2011:0.2.0", image="image", label=None)
 own = folder("photos", test_classes=0.3, seed=1, class_groups="genus")
 tuned = training_classes("folder(test_classes=0.3)", held_out=0.2, seed=1, data_dir="photos")
+stored = embeddings(("dinov2", "siglip"), test_classes=0.3), embeddings("train.npz", test="test.npz", seed=1)
 table, shards = csv("table.csv", data_dir="photos"), packed("gs://bucket/packed")
 drawn = toycars(data_dir=None, classes=20, image_size=32, grouped=True)
 loaded = load("cub200(cropped=True)", data_dir="data", test_only=True)

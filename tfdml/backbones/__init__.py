@@ -6,20 +6,24 @@ from tfdml.backbones.backbone import Backbone
 from tfdml.backbones.bn_inception import BNInception
 from tfdml.backbones.borrowed import Borrowed
 from tfdml.backbones.googlenet import GoogLeNet
+from tfdml.backbones.identity import Identity
 from tfdml.backbones.keras_applications import KerasApplication
 from tfdml.backbones.keras_cv import keras_cv
 from tfdml.backbones.keras_hub import keras_hub
 from tfdml.backbones.resnet import ResNet
 from tfdml.backbones.small import Small
+from tfdml.layers.lora import enable_lora
 
 __all__ = [
     "BNInception",
     "Backbone",
     "Borrowed",
     "GoogLeNet",
+    "Identity",
     "KerasApplication",
     "ResNet",
     "Small",
+    "enable_lora",
     "keras_cv",
     "keras_hub",
 ]

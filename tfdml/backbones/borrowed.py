@@ -9,15 +9,16 @@ import keras
 
 from tfdml.backbones.backbone import Backbone
 from tfdml.layers.precision import layers_in
-from tfdml.registry.annotations import ModelArguments
+from tfdml.layers.token_features import TokenFeatures
+from tfdml.registry.annotations import ModelArguments, TokenKind
 from tfdml.registry.argument_checks import expects
 
 # keras-hub requires tensorflow-text, and that `tensorflow`, which must not be installed over `tensorflow-cpu`.
 INSTALL = {
     "keras_hub": (
         "the extra 'hub'. With the extra 'gpu': pip install 'tfdml[hub]'. With the extra 'cpu', where that would "
-        "install tensorflow over tensorflow-cpu: pip install --no-deps 'keras-hub~=0.32.0', then "
-        "pip install 'kagglehub!=1.0.1' kagglesdk==0.1.28 sentencepiece tokenizers regex rich."
+        "install tensorflow over tensorflow-cpu: pip install --no-deps 'keras-hub~=0.32.0' 'kagglehub!=1.0.1' "
+        "kagglesdk==0.1.28 sentencepiece tokenizers regex rich."
     ),
     "keras_cv": "the extra 'keras-cv': pip install 'tfdml[keras-cv]'.",
 }
@@ -35,6 +36,8 @@ class Borrowed(Backbone):
         network: the package's backbone, from images to one tensor.
         package: `keras_hub` or `keras_cv`, which is imported before the network is loaded from a file; or `keras`.
         preprocessing: `mean`, `std` and `image_size`, see `Backbone`.
+        features: what stands for an image in a transformer, see `tfdml.layers.TokenFeatures`; None: all of its output.
+        prefix: number of tokens before those of patches.
     """
 
     pretrained = True
@@ -44,6 +47,8 @@ class Borrowed(Backbone):
         network: keras.Model,
         package: Literal["keras_hub", "keras_cv", "keras"],
         preprocessing: Mapping[str, Any],
+        features: TokenKind | None = None,
+        prefix: int = 1,
         **kwargs: Unpack[ModelArguments],
     ):
         # Some networks take a dictionary with one input.
@@ -54,16 +59,19 @@ class Borrowed(Backbone):
                 f"other inputs or outputs: {network.input}, {network.output}."
             )
         _save_position_embeddings(network)
-        endpoints = {**_levels(network), "output": network.output}
+        output = TokenFeatures(features, prefix, name="features")(network.output) if features else network.output
+        endpoints = {**_levels(network), "output": output}
         super().__init__(inputs[0], endpoints, **preprocessing, **{"name": network.name, **kwargs})
         self.package = package
         self.preprocessing = preprocessing
+        self.features, self.prefix = features, prefix
         # Without its weights, which are saved as weights of this model.
         self.network = keras.saving.serialize_keras_object(network)
 
     def get_config(self):
         own = {"network": self.network, "package": self.package, "preprocessing": self.preprocessing}
-        return {**super().get_config(), **own}
+        tokens = {"features": self.features, "prefix": self.prefix} if self.features else {}
+        return {**super().get_config(), **own, **tokens}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

@@ -1,27 +1,43 @@
-"""The image backbones of keras-hub: ResNet, ViT, DINOv2, DINOv3 and others."""
+"""The image backbones of keras-hub: ResNet, ViT, DINOv2, DINOv3 and others, and the image towers of CLIP and SigLIP."""
 
 from pathlib import Path
 
 import numpy as np
 
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
+from tfdml.registry.annotations import TokenKind
 from tfdml.registry.arguments import Text
 from tfdml.registry.image_sizes import ImageSize, saved_size, sides_of
 from tfdml.registry.parts import register
 
+# Tokens that are of the whole image: of all other transformers the tokens are those of patches.
+FIRST_TOKENS = {
+    "CLIPVisionEncoder": 1,
+    "DINOV2Backbone": 1,
+    "DINOV3Backbone": 1,
+    "DeiTBackbone": 2,
+    "MetaCLIP2VisionEncoder": 1,
+    "ViTBackbone": 1,
+}
+
 
 @register("backbone", "keras_hub")
-def keras_hub(preset: Text, image_size: ImageSize | None = None) -> Borrowed:
-    """An image backbone of keras-hub with the weights of its preset.
+def keras_hub(preset: Text, image_size: ImageSize | None = None, features: TokenKind | None = None) -> Borrowed:
+    """An image backbone of keras-hub with the weights of its preset; of one with two towers, such as CLIP, the image's.
 
     Args:
         preset: a preset's name or a local folder.
         image_size: side of images, or (height, width), for networks with a fixed size, such as transformers; None: the
-            preset's.
+            preset's. Two towers have that of their preset.
+        features: what stands for an image in a transformer: `class`, the token of the whole image, `patches`, the mean
+            of those of patches, or `both` side by side. Default: `class` of the image tower of two; else all tokens, of
+            which the head makes one vector.
     """
     package = import_extra("keras_hub")
     shape = {} if image_size is None else {"image_shape": (*sides_of(image_size), 3)}
-    network = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset, **shape))
+    whole = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset, **shape))
+    network = whole.vision_encoder if "vision_encoder" in whole.get_config() else whole
+    _check_images(network, preset)
     if Path(preset).is_dir() and not (Path(preset) / "image_converter.json").is_file():
         # The result of a backbone's own `save_to_preset`.
         raise ValueError(
@@ -29,7 +45,40 @@ def keras_hub(preset: Text, image_size: ImageSize | None = None) -> Borrowed:
             "one: keras_hub.layers.ImageConverter(image_size=..., scale=..., offset=...).save_to_preset(folder)."
         )
     converter = load_preset("keras_hub", preset, lambda: package.layers.ImageConverter.from_preset(preset))
-    return Borrowed(network, "keras_hub", _preprocessing(network, converter))
+    tokens = len(network.output.shape) == 3
+    if features and not tokens:
+        raise ValueError(
+            f"keras_hub(preset={preset!r}) returns features {network.output.shape}, no tokens: leave out features, and "
+            "choose the head's pooling."
+        )
+    kind = features or ("class" if tokens and network is not whole else None)
+    about = {"features": kind, "prefix": _prefix(network)} if kind else {}
+    return Borrowed(network, "keras_hub", _preprocessing(network, converter), **about)
+
+
+def _check_images(network, preset):
+    """Raises a ValueError for a network of something else than images, or whose patches do not divide them."""
+    shapes = [each.shape for each in network.inputs]
+    if len(shapes) != 1 or len(shapes[0]) != 4:
+        raise ValueError(
+            f"keras_hub(preset={preset!r}) is a {type(network).__name__}, which takes no images alone: its inputs have "
+            f"the shapes {', '.join(map(str, shapes))}. Expected an image backbone, or one with two towers."
+        )
+    # Only transformers have patches; a number, or height and width.
+    patch = np.broadcast_to(network.get_config().get("patch_size") or 1, 2)
+    sides = shapes[0][1:3]
+    if all(sides) and any(side % each for side, each in zip(sides, patch, strict=True)):
+        raise ValueError(
+            f"keras_hub(preset={preset!r}): images of {sides[0]} x {sides[1]} pixels do not divide into patches of "
+            f"{patch[0]} x {patch[1]}. Give image_size as a multiple."
+        )
+
+
+def _prefix(network):
+    """Returns the number of tokens before those of patches: of the whole image, of distillation, and registers."""
+    config = network.get_config()
+    first = FIRST_TOKENS.get(type(network).__name__, 0) if config.get("use_class_token", True) else 0
+    return first + config.get("num_register_tokens", 0)
 
 
 def _preprocessing(network, converter):

@@ -9,6 +9,7 @@ from tfdml.callbacks.recluster import Recluster
 from tfdml.callbacks.retrieval_evaluation import RetrievalEvaluation
 from tfdml.callbacks.sampler_refresh import SamplerRefresh
 from tfdml.callbacks.temperature_schedule import TemperatureSchedule
+from tfdml.callbacks.waiting_backbone import WaitingBackbone
 from tfdml.callbacks.weight_average import WeightAverage
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "SamplerRefresh",
     "TemperatureSchedule",
     "TrainingDiverged",
+    "WaitingBackbone",
     "WeightAverage",
 ]

@@ -1,4 +1,4 @@
-"""The flags of a run on a folder of photos, for those that are not given."""
+"""Flags that follow from the data, where they are not given: of a folder of photos, and of stored features."""
 
 from pathlib import Path
 
@@ -38,6 +38,21 @@ def complete(values, *, any_dataset=False):
     for name, value in missing.items():
         values[name].value = value
     return [values[name].serialize() for name in missing]
+
+
+def without_network(values):
+    """Gives `--backbone` the value identity, where it is not given and the dataset has vectors, not images.
+
+    Args:
+        values: absl `FlagValues`.
+
+    Returns:
+        Whether it did.
+    """
+    missing = values["dataset"].value.startswith("embeddings(") and not values["backbone"].present
+    if missing and not values["initial_model"].value:
+        values["backbone"].value = "identity"
+    return missing
 
 
 def _recipe(root):

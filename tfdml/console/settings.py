@@ -3,6 +3,7 @@
 import dataclasses
 from typing import Literal
 
+from tfdml.console.optimization_settings import OptimizationSettings
 from tfdml.console.setting_fields import AbsolutePath, ImageSize, flag, topic
 
 LARGEST_SEED = 2**31 - 1
@@ -77,6 +78,12 @@ class NetworkSettings:
         "auto",
         "Freeze in the backbone's batch norm: nothing, statistics, or all; auto: statistics if they are pretrained.",
     )
+    lora: int = flag(
+        0,
+        "Rank of the changes that training makes to the backbone's dense layers and 1 x 1 convolutions, LoRA; all its "
+        "other weights stay as they are. 0: all of it trains.",
+        lower_bound=0,
+    )
     method: str = flag("single", "Method spec: how images become learner embeddings.")
     head: str = flag("linear", "Head spec: the layers before the linear layer, such as linear(pooling='gem').")
     embedding_size: int = flag(128, "Dimensions of the embedding.", lower_bound=1)
@@ -103,37 +110,6 @@ class BatchSettings:
         "pxk(classes=32, per_class=4)", "Sampler spec, which determines the batch size; auto: pxk of 64."
     )
     pieces: int = flag(1, "Embed batches in so many pieces, one after another: less memory, more time.", lower_bound=1)
-
-
-@dataclasses.dataclass(frozen=True)
-class OptimizationSettings:
-    """How weights change."""
-
-    optimizer: str = flag("auto", "Optimizer spec; auto: adam, at a rate of 1e-4 if pretrained, of 1e-3 if not.")
-    schedule: str = flag(
-        "constant", "Learning rate schedule spec, in epochs: constant, step(at=(10, 15)), cosine(warmup_epochs=1), ..."
-    )
-    lr_multipliers: tuple[str, ...] = flag(
-        (),
-        "Learning rate multipliers by layer group, such as embedding=10,loss=100. A group is backbone, embedding, "
-        "loss, or a layer name, in which '*' matches anything. 0 freezes; of several groups the last applies.",
-    )
-    warmup_epochs: float = flag(
-        0.0, "Number of first epochs in which the backbone is frozen; 0: none.", lower_bound=0.0
-    )
-    decay_biases_and_norms: bool = flag(True, "Whether the optimizer's weight_decay applies to biases and norms.")
-    clip_norm: float = flag(0.0, "Maximum norm of the gradient of all weights; 0: no limit.", lower_bound=0.0)
-    ema: float = flag(
-        0.0,
-        "Decay, such as 0.999, of a moving average of the weights, which is evaluated and saved instead; 0: none.",
-        lower_bound=0.0,
-        upper_bound=0.999999,
-    )
-    blend: bool = flag(
-        False,
-        "At the end of a run from pretrained weights, try means of the first and the final weights, and take the best "
-        "one as the best model if it beats all others.",
-    )
 
 
 @dataclasses.dataclass(frozen=True)

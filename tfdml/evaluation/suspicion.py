@@ -1,6 +1,7 @@
 """Finds images that are nearer to another class than to their own: often their label is wrong."""
 
 import dataclasses
+import math
 
 import numpy as np
 
@@ -55,6 +56,7 @@ class Suspects:
         votes: `[S]` numbers of the models with a margin above 0.
         judges: `[S]` numbers of the models that judge the image.
         unjudged: number of images that no model can judge, as they are alone in their class.
+        doubted: number of images whose label is doubted, also of those that are left out.
     """
 
     rows: np.ndarray
@@ -63,15 +65,17 @@ class Suspects:
     votes: np.ndarray
     judges: np.ndarray
     unjudged: int
+    doubted: int
 
     @classmethod
-    def of(cls, judgements, count, least=0.0):
+    def of(cls, judgements, count, least=0.0, share=1.0):
         """Finds them.
 
         Args:
             judgements: list of `Judgement`, each of some of the images; together of all that matter.
             count: number of images.
             least: margin that the mean over models must exceed.
+            share: largest part of the images that is found, the most doubtful.
         """
         totals, votes, judges = np.zeros(count), np.zeros(count, np.int64), np.zeros(count, np.int64)
         others, largest = np.zeros(count, np.int64), np.full(count, -np.inf)
@@ -87,9 +91,10 @@ class Suspects:
             others[rows[larger]], largest[rows[larger]] = each.others[judged][larger], margins[larger]
         means = totals / np.maximum(judges, 1)
         found = np.flatnonzero((means > least) & (2 * votes > judges))
-        found = found[np.argsort(-means[found], kind="stable")]
+        doubted, most = len(found), math.ceil(share * count)
+        found = found[np.argsort(-means[found], kind="stable")[:most]]
         unjudged = int(np.sum(known & (judges == 0)))
-        return cls(found, means[found], others[found], votes[found], judges[found], unjudged)
+        return cls(found, means[found], others[found], votes[found], judges[found], unjudged, doubted)
 
 
 def class_margins(embeddings, labels, nearest=5, distance="cosine"):

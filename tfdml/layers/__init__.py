@@ -17,6 +17,7 @@ from tfdml.layers.proxies import Proxies
 from tfdml.layers.sampled_proxies import SampledProxies
 from tfdml.layers.sharded_proxies import ShardedProxies
 from tfdml.layers.split_embedding import SplitEmbedding
+from tfdml.layers.token_features import TokenFeatures
 
 __all__ = [
     "AttentionMasks",
@@ -35,5 +36,6 @@ __all__ = [
     "SampledProxies",
     "ShardedProxies",
     "SplitEmbedding",
+    "TokenFeatures",
     "freeze_batch_norm",
 ]

@@ -11,7 +11,7 @@ from tfdml.runtime.keras_internals import calls_of
 SIDE, TIMES = 1024, 4
 
 
-def stages(images, output):
+def stages(images, output, *, whole=False):
     """Returns name to Keras tensor of a network's stages, from shallow to deep.
 
     `stageN` is the last layer whose features have 1 / 2^N of the images' sides and through which all paths to the
@@ -21,15 +21,18 @@ def stages(images, output):
     Args:
         images: Keras input `[B, H, W, c]` of the network; with another shape it has no stages.
         output: Keras tensor that it ends with.
+        whole: whether the layers of the images' own resolution are a stage, too, `stage0`.
     """
     if len(images.shape) != 4:
         return {}
     calls, found = calls_of(images, output), {}
     sides, side = _sides(calls, images)
-    for call, around in _paths_around(calls, output):
-        (features,), before = call.outputs, [sides[id(tensor)] or 0 for tensor in call.input_tensors]
+    for call, features, around in paths_around(calls, output):
+        before = [sides[id(tensor)] or 0 for tensor in call.input_tensors]
         halvings = _halvings(side, sides[id(features)])
-        if not halvings or sides[id(features)] > max(before) or (around and len(before) == 1):
+        if halvings is None or halvings < (0 if whole else 1) or (around and len(before) == 1):
+            continue
+        if sides[id(features)] > max(before, default=side):
             continue
         rank = (around, -len(before) if around else 0)
         if rank <= found.get(halvings, (rank,))[0]:
@@ -40,16 +43,17 @@ def stages(images, output):
     return {f"stage{halvings}": features for halvings, (_, features) in found.items() if halvings <= deepest}
 
 
-def _paths_around(calls, output):
-    """Yields each call with one output, and how many tensors of before it are still needed after it."""
+def paths_around(calls, output):
+    """Yields each call with one output of use, this output, and how many tensors of before are still needed after."""
     uses = Counter(id(tensor) for call in calls for tensor in call.input_tensors)
     uses[id(output)] += 1
     needed = 0
     for call in calls:
         uses.subtract(id(tensor) for tensor in call.input_tensors)
         needed -= sum(not uses[read] for read in {id(tensor) for tensor in call.input_tensors})
-        if len(call.outputs) == 1:
-            yield call, needed
+        used = [tensor for tensor in call.outputs if uses[id(tensor)] > 0]
+        if len(used) == 1:
+            yield call, used[0], needed
         needed += sum(uses[id(tensor)] > 0 for tensor in call.outputs)
 
 

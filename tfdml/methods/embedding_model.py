@@ -210,6 +210,7 @@ class EmbeddingModel(GlobalBatchModel):
         """Tells a new optimizer what it has to know of the model; `compile` calls it."""
         if isinstance(optimizer, LayerGroups):
             optimizer.name_groups(self.variable_groups)
+            optimizer.name_blocks(lambda: [block.variables for block in self.blocks()])
 
     def get_config(self):
         own = {"freeze_batch_norm": self.freeze_batch_norm}

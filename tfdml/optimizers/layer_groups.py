@@ -7,7 +7,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from tfdml.optimizers.layer_rules import layer_rules
+from tfdml.optimizers.layer_rules import decayed, layer_rules
 from tfdml.optimizers.optimizer_arguments import GROUPS
 from tfdml.optimizers.step_counts import counting
 from tfdml.registry.annotations import Tensor
@@ -27,6 +27,9 @@ class LayerGroups:
         frozen_steps: group to number of updates for which it is frozen. Then it starts with new optimizer state.
         decay_biases_and_norms: False exempts biases, scales and offsets of normalization layers, and all other vectors
             from weight decay.
+        layer_decay: factor of the learning rate from each block of the backbone to the one before it, beside
+            `lr_multipliers`: of 0.75, the last block has 0.75 times the rate of the embedding, the one before it 0.75²
+            times, and so on. None: all alike.
         l2: True adds the weight decay to the gradient, as Caffe and PyTorch's SGD and Adam do; False shrinks the
             weights separately.
     """
@@ -39,6 +42,7 @@ class LayerGroups:
         frozen_steps: Mapping[str, int] | None = None,
         decay_biases_and_norms: bool = True,
         l2: bool = False,
+        layer_decay: float | None = None,
         **kwargs: Any,
     ):
         super().__init__(*args, **kwargs)
@@ -46,7 +50,8 @@ class LayerGroups:
         self.frozen_steps = frozen_steps or {}
         self.decay_biases_and_norms = decay_biases_and_norms
         self.l2 = l2
-        self._named_groups = dict
+        self.layer_decay = layer_decay
+        self._named_groups, self._blocks = dict, list
         self._rules = None
         self._steps_of = None
 
@@ -58,6 +63,10 @@ class LayerGroups:
     def name_groups(self, groups: Callable[[], dict[str, list[keras.Variable]]]) -> None:
         """Sets a function that returns `{group: variables}`; models call this before the optimizer is built."""
         self._named_groups = groups
+
+    def name_blocks(self, blocks: Callable[[], list[list[keras.Variable]]]) -> None:
+        """Sets a function that returns the variables of each block of a backbone, from stem to head."""
+        self._blocks = blocks
 
     def count_apart(self, steps_of: Callable[[keras.Variable], Tensor]) -> None:
         """Sets a function from a variable to its own number of steps, see `tfdml.optimizers.own_steps`."""
@@ -74,6 +83,8 @@ class LayerGroups:
         rules = layer_rules(
             variables, self.lr_multipliers, self.frozen_steps, self.decay_biases_and_norms, self._named_groups()
         )
+        if self.layer_decay is not None:
+            rules = decayed(rules, variables, self.layer_decay, self._blocks())
         # A function, because Keras would track variables in a list.
         self._rules = rules.__getitem__
         super().build(variables)
@@ -113,6 +124,7 @@ class LayerGroups:
             "frozen_steps": dict(self.frozen_steps),
             "decay_biases_and_norms": self.decay_biases_and_norms,
             "l2": self.l2,
+            "layer_decay": self.layer_decay,
         }
         return {**super().get_config(), **own}
 

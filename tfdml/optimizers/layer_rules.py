@@ -41,6 +41,25 @@ def layer_rules(variables, lr_multipliers, frozen_steps, decay_biases_and_norms,
     return [LayerRule(*each) for each in zip(multipliers, frozen, decays, strict=True)]
 
 
+def decayed(rules, variables, decay, blocks):
+    """Returns rules whose multipliers fall from the head to the stem.
+
+    Args:
+        rules: `LayerRule` of each variable.
+        variables: Keras variables.
+        decay: factor from a block to the one before it.
+        blocks: the variables of each block, from stem to head; other variables are those of the head.
+    """
+    if not blocks:
+        raise ValueError(
+            "layer_decay needs the blocks of a network, which models of tfdml name: compile one with this optimizer, "
+            "or call optimizer.name_blocks."
+        )
+    factors = {id(each): decay ** (len(blocks) - place) for place, block in enumerate(blocks) for each in block}
+    each = zip(rules, variables, strict=True)
+    return [dataclasses.replace(rule, multiplier=rule.multiplier * factors.get(id(of), 1.0)) for rule, of in each]
+
+
 def _by_variable(values, variables, named, default):
     """Returns the value of each variable's group; of several groups the last one applies."""
     owners = [None] * len(variables)

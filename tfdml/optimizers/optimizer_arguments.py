@@ -27,6 +27,7 @@ class GroupArguments(TypedDict, total=False):
     frozen_steps: Mapping[str, int] | None
     decay_biases_and_norms: bool
     l2: bool
+    layer_decay: float | None
 
 
 class OptimizerArguments(GroupArguments, total=False):
@@ -40,6 +41,7 @@ SHARE = number(at_least=0, below=1)
 GROUPS = {
     "lr_multipliers": optional(mapping(number(at_least=0), keys="layer groups")),
     "frozen_steps": optional(mapping(integer(0), keys="layer groups")),
+    "layer_decay": optional(number(above=0, at_most=1)),
 }
 # Arguments of every Keras optimizer.
 COMMON = {

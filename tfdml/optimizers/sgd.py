@@ -18,7 +18,7 @@ class SGD(LayerGroups, keras.optimizers.SGD):
     Args:
         learning_rate, momentum, nesterov, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema,
             ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name: Keras'.
-        lr_multipliers, frozen_steps, decay_biases_and_norms, l2: see `LayerGroups`.
+        lr_multipliers, frozen_steps, decay_biases_and_norms, l2, layer_decay: see `LayerGroups`.
     """
 
     if TYPE_CHECKING:

@@ -32,6 +32,8 @@ ChannelOrder: TypeAlias = Literal["rgb", "bgr"]
 # What of a batch normalization stays as it is in training.
 FrozenBatchNorm: TypeAlias = Literal["none", "statistics", "all"]
 PoolingKind: TypeAlias = Literal["avg", "max", "avg+max", "gem", "first"]
+# What stands for an image in a transformer: the token of the whole image, the mean of those of patches, or both.
+TokenKind: TypeAlias = Literal["class", "patches", "both"]
 FeatureNorm: TypeAlias = Literal["none", "batch", "layer"]
 # Of manifold similarities.
 View: TypeAlias = Literal["intrinsic", "contextual"]

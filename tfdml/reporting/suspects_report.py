@@ -40,12 +40,13 @@ def report_suspects(given, changes):
         )
         for judge in images.judges
     ]
-    found, out = Suspects.of(judgements, len(images.labels), given.margin), Path(given.out)
+    found = Suspects.of(judgements, len(images.labels), given.margin, given.share)
+    out = Path(given.out)
     out.mkdir(parents=True, exist_ok=True)
     write_list(out / LIST, [(images.names[row], _reason(images, found, at)) for at, row in enumerate(found.rows)])
     print(_told(images, found))
-    about = {"images": len(images.labels), "suspects": len(found.rows), "unjudged": found.unjudged}
-    about["list"] = str(out / LIST)
+    about = {"images": len(images.labels), "doubted": found.doubted, "suspects": len(found.rows)}
+    about |= {"unjudged": found.unjudged, "list": str(out / LIST)}
     if len(found.rows) and images.split is not None:
         write_text(_page(images, found), out / PAGE)
         about["page"] = str(out / PAGE)
@@ -78,8 +79,9 @@ def _told(images, found):
     more = [f"and {len(found.rows) - PRINTED:,} more"] if len(found.rows) > PRINTED else []
     judged = sum(len(judge.rows) for judge in images.judges)
     alone = f" {found.unjudged:,} are alone in their class, and are not judged." if found.unjudged else ""
-    count = f"{len(found.rows):,} images are nearer to another class than to their own, by {judged:,} judgements of "
-    count += f"{len(images.judges):,} models on {len(images.labels):,} images.{alone}"
+    left = f" Listed are the {len(found.rows):,} most doubtful." if found.doubted > len(found.rows) else ""
+    count = f"{found.doubted:,} images are nearer to another class than to their own, by {judged:,} judgements of "
+    count += f"{len(images.judges):,} models on {len(images.labels):,} images.{alone}{left}"
     return "\n".join([*(rows if len(found.rows) else []), *more, count])
 
 

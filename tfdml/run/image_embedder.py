@@ -14,6 +14,7 @@ from pipelines.preprocessor import Preprocessor
 from pipelines.reading.given_images import FILES, listed, split_of, texts_of
 from pipelines.reading.image_sources import Images
 from pipelines.reading.unreadable import naming_image
+from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.embedder import Embedder
 from tfdml.methods import EmbeddingModel
@@ -59,13 +60,16 @@ class ImageEmbedder:
                 - an array `[H, W, 3]` or `[N, H, W, 3]` of RGB pixels from 0 to 255, of any dtype, or a list of
                   arrays of any size;
                 - a `tf.data.Dataset` of paths, contents or such pixels, batched or not; of a tuple, only the first
-                  element.
+                  element;
+                - of a model that was trained on stored features, such features `[N, D]`.
 
             batch_size: number of images that the network processes at once.
             verbose: as in `keras.Model.predict`: 1 or "auto" shows a progress bar, 0 does not.
 
         Example: `tfdml.load("runs/quickstart").embed(["car.jpg", "other_car.jpg"])`.
         """
+        if isinstance(self.preprocessing, VectorPreprocessing):
+            return self._embed_vectors(np.asarray(images, np.float32), batch_size, verbose)
         if isinstance(images, tf.data.Dataset):
             if isinstance(images.element_spec, tuple):
                 images = images.map(lambda first, *_: first)
@@ -111,11 +115,18 @@ class ImageEmbedder:
 
     def __repr__(self):
         about, name = self.preprocessing, type(self.model).__name__
-        source, (height, width, _) = f" of {self.source}" if self.source else "", about.image_shape
-        return (
-            f"<ImageEmbedder{source}: {name}, {self._nothing().shape[1]} dimensions, images of {height} x {width} "
-            f"pixels by {about.transform!r}>"
-        )
+        source = f" of {self.source}" if self.source else ""
+        taken = f"features [N, {about.dims}]" if isinstance(about, VectorPreprocessing) else _told(about)
+        return f"<ImageEmbedder{source}: {name}, {self._nothing().shape[1]} dimensions, {taken}>"
+
+    def _embed_vectors(self, vectors, batch_size, verbose):
+        dims = self.preprocessing.dims
+        if vectors.ndim != 2 or vectors.shape[1] != dims:
+            raise ValueError(f"Expected stored features [N, {dims}], no images; received shape {vectors.shape}.")
+        if not len(vectors):
+            return self._nothing()
+        batches = tf.data.Dataset.from_tensor_slices(vectors).batch(batch_size)
+        return self._run(batches, len(vectors), verbose)
 
     def _embed_arrays(self, arrays, batch_size, verbose):
         count = len(arrays)
@@ -170,6 +181,11 @@ class ImageEmbedder:
     def _nothing(self):
         images = keras.KerasTensor((None, *self.preprocessing.image_shape))
         return np.zeros((0, self.model(images).shape[-1]), np.float32)
+
+
+def _told(about):
+    height, width, _ = about.image_shape
+    return f"images of {height} x {width} pixels by {about.transform!r}"
 
 
 def _why_not_all_pixels(arrays):

@@ -71,6 +71,11 @@ def layers_of(model):
     return model._flatten_layers()
 
 
+def inner_layers(layer):
+    """Returns the layers that a layer is made of, in the order in which it made them, without theirs."""
+    return list(layer._layers)
+
+
 def trained_variables(optimizer):
     """Returns the variables that an optimizer was built for, in its order."""
     return optimizer._trainable_variables

@@ -99,7 +99,8 @@ def test_principal_components_are_those_of_given_images(tmp_path):
 @pytest.mark.parametrize(
     "flags, words",
     [
-        (["--run_dir=runs/a"], "Expected --run_dir, the folder of a run, or --backbone, one alone; received both."),
+        (["--run_dir=runs/a", "--images=photos"], "--run_dir with --backbone joins both, which does not use --images"),
+        (["--backbone="], "Expected --run_dir, the folder of a run, or --backbone, or both; received neither."),
         (["--which=final"], "--backbone exports its features, which does not use --which"),
         (["--dims=4"], "--dims and --images belong together"),
         (["--images=photos"], "--dims and --images belong together"),

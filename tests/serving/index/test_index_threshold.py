@@ -18,6 +18,7 @@ from tfdml.serving.exported.model_card import read_card, write_card
 from tfdml.serving.exported.saved_model_files import model_hash
 from tfdml.serving.index import printed_search
 from tfdml.serving.index.adaptive_cut import kept
+from tfdml.serving.index.duplicates import duplicates
 from tfdml.serving.index.index_build import unit_length
 from tfdml.serving.index.indexing import index_images
 from tfdml.serving.index.threshold import Threshold, put_threshold
@@ -181,7 +182,7 @@ def test_a_search_marks_what_is_below(index, photos, capsys):
     assert found.keys() == {"query", "neighbors"} and "accepted" not in found["neighbors"][0]
 
 
-def test_labels_and_duplicates_take_it(index, photos, tmp_path, capsys):
+def test_labels_take_it_and_duplicates_do_not(index, photos, tmp_path, capsys):
     (tmp_path / "new").mkdir()
     (tmp_path / "new" / "a.png").write_bytes(nearly((photos / "odd" / "03.png").read_bytes()))
     (tmp_path / "new" / "b.png").write_bytes(picture(99))
@@ -199,10 +200,10 @@ def test_labels_and_duplicates_take_it(index, photos, tmp_path, capsys):
     with tfdml.Index.open(index) as opened:
         assert [each.label for each in opened.label(tmp_path / "new", k=1)] == ["odd", None]
         assert None not in [each.label for each in opened.label(tmp_path / "new", k=1, threshold=-1)]
-    printed_search.print_duplicates(changed(index, threshold={**FITTED, "threshold": -1.0}), given(groups=False))
-    assert capsys.readouterr().out.endswith(f"{40 * 39 // 2} pairs\n")
-    printed_search.print_duplicates(Searcher(index), given(groups=False, threshold="none"))
-    assert int(capsys.readouterr().out.split()[-2]) < 40 * 39 // 2
+    for text, least in (("", 0.95), ("none", 0.95), ("-1", -1.0)):
+        printed_search.print_duplicates(searcher, given(groups=False, threshold=text))
+        assert capsys.readouterr().out.endswith(f"{len(duplicates(searcher, least)):,} pairs\n")
+    assert len(duplicates(searcher, 0.95)) < len(duplicates(searcher, -1.0)) == 40 * 39 // 2
 
 
 def test_labels_without_any_threshold(photos, tmp_path):

@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from tfdml.evaluation.embedding_files import read_arrays
+from tfdml.files.embedding_files import read_arrays
 from tfdml.files.embedding_shards import EmbeddingShards
 
 

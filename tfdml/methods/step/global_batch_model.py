@@ -9,6 +9,7 @@ from keras import ops
 
 from tfdml.functional.checks import at_least_float32, nan_with
 from tfdml.functional.distances import unit_length
+from tfdml.layers.blocks import Block, blocks_of
 from tfdml.layers.frozen_batch_norm import batch_norms
 from tfdml.methods.method_arguments import EvaluateArguments
 from tfdml.methods.step.keras_model import KerasModel
@@ -33,6 +34,8 @@ class GlobalBatchModel(KerasModel):
 
     # Number of pieces in which a batch is embedded, one after the other, to save memory.
     pieces = 1
+    # Whether the weights of the backbones get gradients of zero, which are not computed.
+    backbones_wait = False
     # `PastBatches` that batches are compared with in training, or None.
     past_batches = None
 
@@ -74,9 +77,20 @@ class GlobalBatchModel(KerasModel):
         more = {"pieces": self.pieces, "memory": self.past_batches and self.past_batches.spec}
         return config and {**config, **more}
 
+    def blocks(self) -> list[Block]:
+        """The blocks of the backbone, from stem to head, whose learning rates fall with `layer_decay`."""
+        return blocks_of(self.backbones())
+
     def learning_variables(self) -> list[keras.Variable]:
         """The variables that a step changes."""
         return self.trainable_variables
+
+    def let_backbones_wait(self, wait: bool) -> None:
+        """Sets whether steps compute gradients of the backbones; see `tfdml.callbacks.WaitingBackbone`."""
+        if wait != self.backbones_wait:
+            self.backbones_wait = wait
+            if self.train_function is not None:
+                self.make_train_function(force=True)
 
     def regularization(self, batch: Mapping[str, Tensor]) -> Tensor:
         """Returns the sum that the layers add to the loss of a batch."""
@@ -111,20 +125,27 @@ class GlobalBatchModel(KerasModel):
             loss, measured, values = self._global_loss(learners, batch, training=True)
             return self.optimizer.scale_loss(loss / replicas), (measured, values)
 
-        arguments = (self, images, loss_of, self.learning_variables())
+        waiting = {id(each) for net in self.backbones() for each in net.variables} if self.backbones_wait else ()
+        variables = [each for each in self.learning_variables() if id(each) not in waiting]
+        arguments = (self, images, loss_of, variables)
         if self.pieces == 1:
             gradients, (measured, values) = gradients_at_once(*arguments)
         else:
             gradients, (measured, values) = gradients_in_pieces(*arguments, self.pieces)
-        gradients = sum_gradients(gradients, self.learning_variables())
-        norm = norm_of(gradients, self.learning_variables())
+        gradients = sum_gradients(gradients, variables)
+        norm = norm_of(gradients, variables)
         measured["gradient_norm"] = norm / self.optimizer.scale_loss(1.0)
         if not self._skips_infinite():
             # A relu may make zeros of an image's NaN, which then are in the weights alone, after this step.
             measured["loss"] = nan_with(measured["loss"], norm)
-        self.apply_gradients(batch, gradients)
+        self.apply_gradients(batch, self._with_zeros(gradients, variables))
         average_moving_statistics(self._moving_variables())
         return self.update_measures(batch, measured, values)
+
+    def _with_zeros(self, gradients, variables):
+        """Gradients of all that learns, from those of some variables."""
+        known = {id(variable): gradient for variable, gradient in zip(variables, gradients, strict=True)}
+        return [known[id(each)] if id(each) in known else tf.zeros_like(each) for each in self.learning_variables()]
 
     def _moving_variables(self):
         """Returns the variables that the forward pass of training changes."""

@@ -10,6 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.preprocessing import Preprocessing
+from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.methods.method_arguments import FitArguments
 from tfdml.methods.step.replicas import mean_of_replicas
 from tfdml.methods.step.restrictions import check_fit_arguments, check_scope, warn_of_missing_loss
@@ -29,14 +30,15 @@ class KerasModel(keras.Model):
     """
 
     @property
-    def preprocessing(self) -> Preprocessing | None:
-        """`tfdml.Preprocessing` of the images, or None."""
+    def preprocessing(self) -> Preprocessing | VectorPreprocessing | None:
+        """`tfdml.Preprocessing` of the images, or None; of vectors in their place a `VectorPreprocessing`."""
         return self._preprocessing
 
     @preprocessing.setter
-    def preprocessing(self, value: Preprocessing | None):
-        value = Preprocessing(**value) if isinstance(value, dict) else value
-        if not isinstance(value, Preprocessing | None):
+    def preprocessing(self, value: Preprocessing | VectorPreprocessing | None):
+        if isinstance(value, dict):
+            value = VectorPreprocessing(**value) if value.keys() == {"dims"} else Preprocessing(**value)
+        if not isinstance(value, Preprocessing | VectorPreprocessing | None):
             raise ValueError(f"Expected a tfdml.Preprocessing or None, received {value!r}.")
         self._preprocessing = value
 

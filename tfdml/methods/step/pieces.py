@@ -5,6 +5,8 @@ pieces without a tape, the loss gives the gradients of the embeddings, and each 
 of them on to the weights.
 """
 
+import contextlib
+
 import keras
 import tensorflow as tf
 
@@ -26,7 +28,7 @@ def gradients_at_once(model, images, loss_of, variables):
     Returns:
         The gradients, None for variables that the loss does not depend on, and what else `loss_of` found.
     """
-    with tf.GradientTape() as tape:
+    with _tape(model, variables) as tape:
         loss, found = loss_of(_embed(model, images))
     return tape.gradient(loss, variables), found
 
@@ -51,6 +53,15 @@ def gradients_in_pieces(model, images, loss_of, variables, pieces):
     return [_sum(*each) for each in zip(direct, passed, strict=True)], found
 
 
+@contextlib.contextmanager
+def _tape(model, variables):
+    """A tape that records what depends on variables; where backbones wait, nothing else."""
+    with tf.GradientTape(watch_accessed_variables=not model.backbones_wait) as tape:
+        for variable in variables if model.backbones_wait else ():
+            tape.watch(variable.value)
+        yield tape
+
+
 def _embed(model, images):
     return at_least_float32(model(images, training=True, merged=False))
 
@@ -60,7 +71,7 @@ def _passed_on(model, parts, gradients, variables):
     reached = {}
 
     def add(number, sums):
-        with tf.GradientTape() as tape:
+        with _tape(model, variables) as tape:
             learners = _embed(model, tf.nest.map_structure(lambda each: each[number], parts))
         found = tape.gradient(learners, variables, output_gradients=gradients[number])
         reached.update({place: each is not None for place, each in enumerate(found)})

@@ -36,6 +36,7 @@ class PixelCheck:
 
     def _range(self):
         declared = self._model.preprocessing
-        if declared is None and {"mean", "std"} <= declared_by(self._model).keys():
+        found = declared_by(self._model)
+        if declared is None and {"mean", "std"} <= found.keys() and "vector_dims" not in found:
             declared = Preprocessing.of(self._model, image_size=1)
         return declared and declared.range()

@@ -5,7 +5,7 @@ import numpy as np
 from tfdml.evaluation.verification.class_counts import ClassCounts, thresholds_of
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.registry import register
-from tfdml.registry.annotations import FilePath
+from tfdml.registry.annotations import Distance, FilePath
 from tfdml.reporting.chart import COLORS, legend_above, new_chart, save_chart
 from tfdml.reporting.picture import Picture
 from tfdml.run.experiment.threshold import threshold_of
@@ -52,7 +52,9 @@ def class_thresholds(pairs: Pairs, rate: float) -> np.ndarray:
     return counts.thresholds[places]
 
 
-def draw_class_thresholds(thresholds: np.ndarray, common: float, path: FilePath, *, distance: str = "cosine") -> None:
+def draw_class_thresholds(
+    thresholds: np.ndarray, common: float, path: FilePath, *, distance: Distance = "cosine"
+) -> None:
     """Draws the thresholds of classes, ascending, and the common one.
 
     Args:

@@ -7,12 +7,14 @@ import tensorflow as tf
 
 from pipelines.build import evaluation_batches, training_batches
 from pipelines.datasets.cache_folder import cache_folder
-from pipelines.preprocessing import Preprocessing
+from pipelines.datasets.stored_vectors import vector_dims
+from pipelines.preprocessing import Preprocessing, declared_by
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.cache import Cache
 from pipelines.reading.free_memory import free_memory
 from pipelines.reading.substitutes import Substitutes
 from pipelines.reading.unreadable import why_unreadable
+from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.run.training.bad_images import BadImages
 from tfdml.runtime.workers import Workers
 
@@ -46,10 +48,13 @@ class ImageData:
     @functools.cached_property
     def _substitutes(self):
         """The `Substitutes` of bad training images, or None; only training needs them."""
-        return Substitutes(self.train.labels) if self.settings.max_bad_images else None
+        needed = self.settings.max_bad_images and not vector_dims(self.train)
+        return Substitutes(self.train.labels) if needed else None
 
     def preprocessing(self, model, transform=None):
         """How images are prepared for the model's backbone, as data; without a transform that of evaluation."""
+        if dims := declared_by(model).get("vector_dims"):
+            return VectorPreprocessing(dims)
         settings = self.settings
         about = {"transform": transform or settings.test_transform, "shrink": settings.shrink_decoding}
         return Preprocessing.of(model, settings.image_size, **about)
@@ -60,7 +65,7 @@ class ImageData:
 
     def check(self, model):
         """Traces both transforms where a cache comes first, so that what does not fit together is an error at once."""
-        if self.settings.cache == "none":
+        if self.settings.cache == "none" or declared_by(model).get("vector_dims"):
             return
         for transform in (self.settings.train_transform, self.settings.test_transform):
             prepare = tf.function(self.preprocessor(model, transform), autograph=False)
@@ -99,7 +104,12 @@ class ImageData:
         read, prepare = self._cache.through(split, preprocessor)
         share, size = Workers.of(self.strategy).share, self.settings.eval_batch_size
         batches = len(share(-(-len(split) // size)))
-        keep = again and self._keeps(batches * size * math.prod(preprocessor.image_shape) * FLOAT)
+        # Vectors are in memory, or too many for it.
+        keep = (
+            again
+            and not vector_dims(split)
+            and self._keeps(batches * size * math.prod(preprocessor.image_shape) * FLOAT)
+        )
         options = {"batch_size": size, "read": read, "share": share, "keep": keep}
         return evaluation_batches(split, prepare, tolerant=tolerant and self.settings.max_bad_images > 0, **options)
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from pipelines.datasets.dataset import Split
 from pipelines.datasets.ignoring import names_in_list
-from tfdml.evaluation.embedding_files import EmbeddingFiles, read_arrays
 from tfdml.evaluation.verification.named_embeddings import named_embeddings
+from tfdml.files.embedding_files import EmbeddingFiles, read_arrays
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained
 

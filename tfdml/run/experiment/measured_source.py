@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from tfdml import registry
 from tfdml.evaluation.bootstrap import bootstrap_intervals
-from tfdml.evaluation.embedding_files import EmbeddingFiles
 from tfdml.evaluation.metrics import PairMetric
 from tfdml.evaluation.protocols import protocol_of
 from tfdml.evaluation.verification.pair_intervals import metric_intervals
+from tfdml.files.embedding_files import EmbeddingFiles
 
 
 class Source(NamedTuple):

@@ -1,6 +1,8 @@
 """Replaces flags that say `auto`, by whether the backbone is pretrained."""
 
-# With pretrained weights, and without: docs/choosing.md tells how much a higher rate costs.
+from tfdml.backbones import Identity
+
+# With pretrained weights that train, and without: docs/choosing.md tells how much a higher rate costs.
 OPTIMIZERS = {True: "adam(learning_rate=0.0001)", False: "adam(learning_rate=0.001)"}
 
 
@@ -14,7 +16,7 @@ def without_auto(settings, backbone):
     pretrained = is_pretrained(settings, backbone)
     frozen = "statistics" if pretrained and backbone.has_batch_norm else "none"
     chosen = {
-        "optimizer": OPTIMIZERS[pretrained],
+        "optimizer": OPTIMIZERS[pretrained and not isinstance(backbone, Identity)],
         "freeze_batch_norm": frozen,
         "initial_embedding": "lda" if pretrained else "random",
     }

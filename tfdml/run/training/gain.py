@@ -63,5 +63,8 @@ def told(result, settings):
 
 def _advice(values):
     """Returns a sentence with the first things that flags have not tried; empty where they have tried all."""
+    if values["backbone"].startswith("identity"):
+        # There is no backbone that could learn.
+        return ""
     left = [text for name, tried, text in ADVICE if tried not in str(values[name])][:ADVISED]
     return f" Try {', or '.join([', '.join(left[:-1]), left[-1]] if left[1:] else left)}." if left else ""

@@ -13,9 +13,15 @@ from tfdml.registry.image_sizes import sides_of
 from tfdml.run.directory.models_on_disk import load_weights, ways_to_weights
 
 
-def initial_backbone(network, tell):
-    """The backbone of `NetworkSettings` with its first weights; `tell` whether to print which were loaded."""
-    backbone = make_backbone(network.backbone)
+def initial_backbone(network, tell, vector_dims=None):
+    """The backbone of `NetworkSettings` with its first weights.
+
+    Args:
+        network: `NetworkSettings`.
+        tell: whether to print which weights were loaded.
+        vector_dims: number of dimensions of the dataset's vectors; None: it has images.
+    """
+    backbone = make_backbone(network.backbone, vector_dims)
     if network.initial_weights:
         loaded = load_weights(backbone, network.initial_weights)
         if tell:
@@ -23,9 +29,9 @@ def initial_backbone(network, tell):
     return backbone
 
 
-def make_backbone(spec):
-    """The backbone of a spec, which declares how pixels are scaled, or a ValueError."""
-    backbone = registry.create("backbone", spec)
+def make_backbone(spec, vector_dims=None):
+    """The backbone of a spec, which declares how pixels are scaled, or a ValueError; `vector_dims` as above."""
+    backbone = registry.create("backbone", spec, vector_dims=vector_dims)
     if not isinstance(backbone, Backbone):
         raise ValueError(
             f"--backbone={spec}: {type(backbone).__name__} must be a tfdml.backbones.Backbone, which "

@@ -2,8 +2,10 @@
 
 import keras
 
-from pipelines.preprocessing import image_size_of
+from pipelines.datasets.stored_vectors import vector_dims
+from pipelines.preprocessing import declared_by, image_size_of
 from tfdml import registry
+from tfdml.backbones import Identity, enable_lora
 from tfdml.console.settings import NetworkSettings
 from tfdml.registry.image_sizes import sides_of
 from tfdml.run.training.batch_pairs import check_pairs
@@ -30,7 +32,10 @@ def build_model(experiment, sampler, *, tell=True):
     with experiment.strategy.scope():
         network = experiment.settings.network
         initial = InitialModel.of(network.initial_model) if network.initial_model else None
-        backbone = initial.new_backbone() if initial else initial_backbone(network, tell)
+        backbone = initial.new_backbone() if initial else initial_backbone(network, tell, vector_dims(train))
+        _check_input(backbone, train, network.backbone_or_origin)
+        if network.lora:
+            _adapt(backbone, network.lora, tell)
         settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings.network, backbone)
         taken = initial.hand_over(model) if initial else ""
@@ -52,7 +57,25 @@ def build_model(experiment, sampler, *, tell=True):
             jit_compile=run.jit_compile,
         )
         optimizer.build(model.trainable_variables)
+    decay = settings.optimization.layer_decay
+    if decay != 1 and tell:
+        print(_told_of_blocks(decay, model.blocks()), flush=True)
     return model, wrapped, length
+
+
+def _adapt(backbone, rank, tell):
+    """Gives a backbone the low-rank changes that train; prints how many layers have them."""
+    try:
+        count = enable_lora(backbone, rank)
+    except ValueError as error:
+        raise ValueError(f"--lora={rank}: {error}") from None
+    if tell:
+        print(f"--lora={rank}: {count} layers of {backbone.name} learn by changes of rank {rank}.", flush=True)
+
+
+def _told_of_blocks(decay, blocks):
+    rates = [f"{block.name} {decay**power:.3g}" for power, block in enumerate(reversed(blocks), 1)]
+    return f"--layer_decay={decay:g}: {len(blocks)} blocks from head to stem, times the rate: {', '.join(rates)}"
 
 
 def _settings_for(backbone, experiment, tell):
@@ -82,7 +105,21 @@ def _embedding_model(experiment, network, backbone):
     demanded = {name: f"--{name}" for name in arguments if given[name] != "auto"}
     model = registry.create("method", network.method, demanded, **arguments)
     model.preprocessing = experiment.images.preprocessing(model)
+    if isinstance(backbone, Identity):
+        model.call_on((1, backbone.vector_dims))
+        return model
     size = image_size_of(backbone, experiment.settings.images.image_size)
     check_takes(backbone, size, network.backbone_or_origin)
     model.call_on((1, *sides_of(size), 3))
     return model
+
+
+def _check_input(backbone, train, spec):
+    """Raises a ValueError if a backbone takes images and the dataset has vectors, or other vectors."""
+    dims, own = vector_dims(train), declared_by(backbone).get("vector_dims")
+    if dims != own:
+        takes = f"vectors of {own} dimensions" if own else "images"
+        raise ValueError(
+            f"--backbone={spec} takes {takes}, and the dataset has {f'vectors of {dims}' if dims else 'images'}. Give "
+            f"--backbone={'identity' if dims else 'one of images'}."
+        )

@@ -11,6 +11,7 @@ from tfdml.registry.loss_hooks import hooks_of
 ARGUMENTS = {
     "lr_multipliers": "lr_multipliers",
     "frozen_steps": "warmup_epochs",
+    "layer_decay": "layer_decay",
     "decay_biases_and_norms": "decay_biases_and_norms",
     "global_clipnorm": "clip_norm",
 }
@@ -28,7 +29,7 @@ def make_optimizer(settings, length, *, scale_loss=False):
     wanted = _arguments(settings, given, length)
     optimizer = registry.create("optimizer", settings.optimizer, **wanted)
     for argument, value in wanted.items():
-        flag = ARGUMENTS[argument]
+        flag = "freeze_until" if argument == "frozen_steps" and settings.freeze_until else ARGUMENTS[argument]
         if argument in given:
             raise ValueError(f"--{flag} and {argument} in --optimizer={settings.optimizer} are the same; give one.")
         if optimizer.get_config().get(argument) != value:
@@ -98,11 +99,29 @@ def _arguments(settings, given, length):
         batches = given.get("gradient_accumulation_steps") or 1
         updates = settings.warmup_epochs * length.steps_per_epoch / batches
         arguments["frozen_steps"] = {"backbone": max(round(updates), 1)}
+    if settings.freeze_until:
+        arguments["frozen_steps"] = {"backbone": _updates(settings, given, length)}
+    if settings.layer_decay != 1:
+        arguments["layer_decay"] = settings.layer_decay
     if not settings.decay_biases_and_norms:
         arguments["decay_biases_and_norms"] = False
     if settings.clip_norm:
         arguments["global_clipnorm"] = settings.clip_norm
     return arguments
+
+
+def _updates(settings, given, length):
+    """Returns the number of updates in `--freeze_until` steps."""
+    steps, batches = settings.freeze_until, given.get("gradient_accumulation_steps") or 1
+    if settings.warmup_epochs:
+        raise ValueError("--freeze_until, in steps, and --warmup_epochs both freeze the backbone first; give one.")
+    if steps % batches:
+        raise ValueError(
+            f"--freeze_until={steps} ends within an update of gradient_accumulation_steps={batches}; give a multiple."
+        )
+    if steps >= length.steps:
+        logging.warning("--freeze_until=%d of %d steps never trains the backbone.", steps, length.steps)
+    return steps // batches
 
 
 def _schedule(optimizer, spec, length):

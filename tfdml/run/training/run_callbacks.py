@@ -4,7 +4,7 @@ import dataclasses
 
 import keras
 
-from tfdml.callbacks import DivergenceGuard, RetrievalEvaluation, SamplerRefresh
+from tfdml.callbacks import DivergenceGuard, RetrievalEvaluation, SamplerRefresh, WaitingBackbone
 from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.console.progress_bar import verbosity
 from tfdml.registry.loss_hooks import hooks_of
@@ -79,7 +79,11 @@ class RunCallbacks:
         epoch_log = EpochLog(log, step=lambda: progress.step)
         beginning = initial_embedding(experiment, model, lambda: progress.step)
         between = [*beginning, *hooks_of(model.loss).callbacks(parts), *averages.values(), *watches.values()]
-        return cls([progress, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches)
+        steps = settings.optimization.freeze_until
+        waiting = [WaitingBackbone(steps, step=lambda: progress.step)] if steps else []
+        return cls(
+            [progress, *waiting, *between, guard, epoch_log, evaluation, checkpoint], evaluation, checkpoint, watches
+        )
 
     @property
     def assignment(self):

@@ -13,7 +13,10 @@ def unused_flags(settings):
     # Name of a flag to whether it has an effect, and what would give it one. A flagfile may have --validation_seed for
     # those of its runs that validate.
     holds_out = evaluation.evaluate_on == "validation" and not evaluation.folds
+    of_images = not data.dataset.startswith("embeddings(")
+    images = dict.fromkeys(vars(settings.images).keys() - {"eval_batch_size"}, (of_images, "a dataset of images"))
     needs = {
+        **images,
         "validation_classes": (holds_out, "--evaluate_on=validation without --folds"),
         "meta_classes_of": (data.meta_classes > 0, "--meta_classes"),
     }

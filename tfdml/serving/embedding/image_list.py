@@ -15,6 +15,7 @@ from pipelines.datasets.folder import ENDINGS
 from pipelines.datasets.header_checks import ENDING_OF
 from pipelines.datasets.loading import check_names
 from pipelines.datasets.packed_images import PackedImages, local
+from pipelines.datasets.stored_vectors import refuse_vectors
 from pipelines.images.image_headers import MOST_BYTES
 from tfdml import registry
 from tfdml.serving.embedding import image_tables
@@ -159,6 +160,7 @@ class ImageList:
     @classmethod
     def _of_dataset(cls, spec, data_dir, part):
         dataset = load(spec, data_dir=data_dir or None, test_only=part == "test")
+        refuse_vectors(dataset, f"--images={spec}")
         split = dataset.splits().get(part)
         if split is None:
             raise ValueError(f"--images={spec} has no split {part!r}.")

@@ -44,6 +44,7 @@ def read_card(path):
 
 def readme(facts):
     """Returns the text of README.md."""
+    what = "features of images" if "dims" in facts["images"] else "images"
     rows = {
         **rows_of_network(facts),
         **rows_of_embedding(facts),
@@ -57,7 +58,7 @@ def readme(facts):
     }
     parts = [
         "# Model card",
-        "This SavedModel maps images to embeddings; similar images have similar embeddings. tfdml exported "
+        f"This SavedModel maps {what} to embeddings; similar images have similar embeddings. tfdml exported "
         "it; it runs with TensorFlow alone. `metadata.json` says the same to programs.",
         table_of(rows),
         *scores_of(facts),
@@ -87,12 +88,18 @@ def rows_of_network(facts):
 def rows_of_embedding(facts):
     """Returns the rows of a table, name to value, that say what goes in and what comes out."""
     embedding, images = facts["embedding"], facts["images"]
-    height, width = sides_of(images["image_size"])
     return {
         "embedding": f"{embedding['dimension']} dimensions, compared by {MEASURES[embedding['metric']]}",
         "learners": embedding["learners"],
-        "images": f"{height} × {width} pixels by `{images['transform']}`",
+        **_rows_of_images(images),
     }
+
+
+def _rows_of_images(images):
+    if "dims" in images:
+        return {"features in place of images": f"{images['dims']} dimensions"}
+    height, width = sides_of(images["image_size"])
+    return {"images": f"{height} × {width} pixels by `{images['transform']}`"}
 
 
 def table_of(rows):
@@ -102,10 +109,14 @@ def table_of(rows):
 
 def signatures(facts):
     """Returns the signatures of the SavedModel: name to `{"inputs": {name: type and shape}, "outputs": ...}`."""
-    embedding, (height, width) = facts["embedding"], sides_of(facts["images"]["image_size"])
-    image = f"{height}, {width}, 3"
+    embedding, images = facts["embedding"], facts["images"]
     found = {"embedding": f"float32 [B, {embedding['dimension']}]"}
     learners = {"embeddings": f"float32 [B, {embedding['learners']}, {embedding['learner_dimension']}]"}
+    if "dims" in images:
+        vectors = {"features": f"float32 [B, {images['dims']}]"}
+        several = {"embed_learners": {"inputs": vectors, "outputs": learners}} if embedding["learners"] > 1 else {}
+        return {"serving_default": {"inputs": vectors, "outputs": found}, **several}
+    image = f"{', '.join(map(str, sides_of(images['image_size'])))}, 3"
     files, valid = {"image_bytes": "string [B]"}, {"valid": "bool [B]"} if facts["tolerant"] else {}
     several = {"embed_learners": {"inputs": files, "outputs": {**learners, **valid}}}
     return {

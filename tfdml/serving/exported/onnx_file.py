@@ -30,6 +30,8 @@ def write_onnx(path):
     images = embed.structured_input_signature[1]["images"]
     call = tf.function(lambda images: embed(images=images), autograph=False)
     found, _ = tf2onnx.convert.from_function(call, [tf.TensorSpec(images.shape, images.dtype, name="images")])
+    if len(found.graph.input) > 1:
+        raise ValueError("The model cannot be written in ONNX, export it without: a weight of it stays an input.")
     try:
         # An operation that ONNX does not have is left as it is.
         onnx.checker.check_model(found)

@@ -5,6 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.methods import EmbeddingModel
 from tfdml.registry.annotations import FilePath
 from tfdml.serving.exported.batch_decoding import check_all, decoded
@@ -22,6 +23,9 @@ def export(
     | `read_image` | `image_bytes`, a string `[]` | `image`, `[H, W, 3]`, of which `embed_images` takes many |
     | `embed_learners`, of several learners | `image_bytes`, strings `[B]` | `embeddings`, `[B, K, d]` |
 
+    A model that takes vectors, trained on stored features, has `serving_default` from `features`, float32 `[B, D]`, and
+    `embed_learners`, alone.
+
     Args:
         model: Keras model from preprocessed images to embeddings.
         preprocessor: `pipelines.preprocessor.Preprocessor`, as in evaluation.
@@ -31,6 +35,9 @@ def export(
         projection: `Projection` or `Prefix` of the embeddings; None: none.
     """
     project = projection or tf.identity
+    if isinstance(preprocessor, VectorPreprocessing):
+        _export_of_vectors(model, preprocessor, path, project)
+        return
     files = [tf.TensorSpec([None], tf.string, name="image_bytes")]
     pixels = [tf.TensorSpec([None, *preprocessor.image_shape], tf.float32, name="images")]
     # Traced once for all signatures.
@@ -66,6 +73,26 @@ def export(
     archive.add_endpoint("embed_images", embed_images, pixels)
     archive.add_endpoint("read_image", read_image, [tf.TensorSpec([], tf.string, name="image_bytes")])
     # Known now that the model has been called.
-    if isinstance(model, EmbeddingModel) and model.learner_count > 1:
+    if _has_learners(model):
         archive.add_endpoint("embed_learners", from_files("embeddings", model.learner_embeddings), files)
     archive.write_out(str(path), verbose=False)
+
+
+def _export_of_vectors(model, preprocessing, path, project):
+    vectors = [tf.TensorSpec([None, preprocessing.dims], tf.float32, name="features")]
+    archive = keras.export.ExportArchive()
+
+    def embed(features):
+        return {"embedding": project(model(features, training=False))}
+
+    def embed_learners(features):
+        return {"embeddings": model.learner_embeddings(features)}
+
+    archive.add_endpoint("serving_default", embed, vectors)
+    if _has_learners(model):
+        archive.add_endpoint("embed_learners", embed_learners, vectors)
+    archive.write_out(str(path), verbose=False)
+
+
+def _has_learners(model):
+    return isinstance(model, EmbeddingModel) and model.learner_count > 1

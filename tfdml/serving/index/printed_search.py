@@ -91,12 +91,14 @@ def _row(neighbor, threshold):
 def print_duplicates(searcher, given):
     """Prints the pairs of near-duplicates in an index.
 
+    A threshold that was fitted says which images are of one class, and not which are nearly the same.
+
     Args:
         searcher: `Searcher`.
         given: flags `threshold`, `groups` and `format`.
     """
-    found = _threshold(searcher, given).value
-    threshold = DUPLICATES if found is None else found
+    told = given.threshold not in ("", NONE)
+    threshold = Threshold.of(searcher, given.threshold).value if told else DUPLICATES
     if given.groups:
         _print_groups(duplicate_groups(searcher, threshold), given.format)
         return

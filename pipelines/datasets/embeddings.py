@@ -1,0 +1,127 @@
+"""Stored features: vectors that a network has computed, for heads that are trained without it."""
+
+import dataclasses
+import os
+from typing import Annotated
+
+import numpy as np
+
+from pipelines.datasets.class_division import MARKS, TEST_CLASSES, Undivided
+from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.stored_vectors import StoredVectors
+from tfdml.files.embedding_files import COLUMNS, EmbeddingFiles
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import Seed, either, optional, path, several
+from tfdml.registry.parts import register
+
+# A file or folder, or several whose vectors stand side by side.
+FILES = either(several(path()), path())
+Files = Annotated[FilePath | tuple[FilePath, ...], FILES]
+# Rows that are looked at together.
+AT_ONCE = 65536
+
+
+@register("dataset", "embeddings", test_classes=optional(TEST_CLASSES), labels=optional(path()))
+def embeddings(
+    path: Files,
+    test: Files | None = None,
+    labels: FilePath | None = None,
+    test_labels: Annotated[FilePath | None, optional(path())] = None,
+    test_classes: float | None = None,
+    seed: Seed = 0,
+) -> Dataset:
+    """Stored features: what tfdml.embed writes, or `.npy`, `.npz` and Parquet files of other software.
+
+    Heads are trained on them without the network that made them.
+
+    Args:
+        path: folder of `python -m tfdml.embed`; or `.npz` or Parquet file with `embeddings`, `labels`, and the columns
+            `cameras`, `groups`, `is_query` and `is_gallery` where wanted; or `.npy` file. Several, in a tuple, have the
+            same rows, and their vectors stand side by side.
+        test: the same of the test classes. Default: a part of the classes in `path`, see `test_classes`.
+        labels, test_labels: `.npy` files with a label for each row, for `.npy` files.
+        test_classes: fraction of the classes to test on, such as 0.3, without `test`.
+        seed: decides which classes test.
+    """
+    if (test is None) == (test_classes is None):
+        given = "neither" if test is None else "both"
+        raise ValueError(
+            "embeddings needs test, the file of the test classes, or test_classes, a fraction of the classes in path; "
+            f"received {given}."
+        )
+    about = {"protocol": "query_gallery"}
+    if test is None:
+        (rows,) = _splits([_read(path, labels)])
+        return Undivided(rows, test_classes, seed).divide("embeddings", **about)
+    parts = _read(path, labels), _read(test, test_labels)
+    widths = [sum(file.embeddings.shape[1] for file in part) for part in parts]
+    if widths[0] != widths[1]:
+        raise ValueError(f"{path} has vectors of {widths[0]} dimensions, and {test} of {widths[1]}: expected the same.")
+    train, tested = _splits(parts)
+    # Validation classes are taken from the training rows, and there every row is a query and in the gallery.
+    return Dataset("embeddings", dataclasses.replace(train, **MARKS), tested, **about)
+
+
+def paths_made_absolute(arguments):
+    """Returns arguments of `embeddings` whose paths are valid in every working directory."""
+
+    def absolute(value):
+        return tuple(map(absolute, value)) if isinstance(value, list | tuple) else os.path.abspath(_expanded(value))
+
+    paths = ("path", "test", "labels", "test_labels")
+    return {name: absolute(value) if name in paths and value else value for name, value in arguments.items()}
+
+
+def _expanded(path):
+    return os.path.expanduser(os.fspath(path))
+
+
+def _read(paths, labels):
+    """Returns the `EmbeddingFiles` of one path or several, all of the same rows."""
+    paths = [_expanded(each) for each in (paths if isinstance(paths, tuple) else [paths])]
+    arrays = [each for each in paths if each.endswith(".npy")]
+    if bool(arrays) != bool(labels):
+        needs = f"{arrays[0]} needs labels" if arrays else f"labels={labels} has no use"
+        raise ValueError(f"{needs}: a .npy file has vectors alone, and labels are a .npy file of their own.")
+    files = [EmbeddingFiles.read(each, _expanded(labels) if each in arrays else "") for each in paths]
+    for each, file in zip(paths, files, strict=True):
+        _check(each, file.embeddings)
+        if len(file.labels) != len(files[0].labels) or _names(file) != _names(files[0]):
+            raise ValueError(f"{each} has other rows than {paths[0]}: expected the same labels in the same order.")
+    return files
+
+
+def _check(path, vectors):
+    if vectors.dtype.kind not in "fiu":
+        raise ValueError(f"{path}: expected embeddings that are numbers, received {vectors.dtype}.")
+    for first in range(0, len(vectors), AT_ONCE):
+        finite = np.isfinite(vectors[first : first + AT_ONCE]).all(axis=1)
+        if not finite.all():
+            row = first + int(np.argmin(finite))
+            raise ValueError(f"{path}: embedding {row} is NaN or infinite. Leave the row out, or compute it again.")
+
+
+def _names(file):
+    """Returns the label of each row as text."""
+    known = file.class_names
+    return [known[label] if known else str(label) for label in file.labels.tolist()]
+
+
+def _splits(parts):
+    """Returns the `Split` of each part, a list of `EmbeddingFiles`; a class has the same number in all of them."""
+    names = [_names(files[0]) for files in parts]
+    known = set().union(*names)
+    try:
+        ordered = sorted(known, key=lambda name: (int(name), name))
+    except ValueError:
+        ordered = sorted(known)
+    numbers = {name: number for number, name in enumerate(ordered)}
+    return [
+        Split(
+            StoredVectors([file.embeddings for file in files]),
+            np.array([numbers[name] for name in own], np.int64),
+            class_names=dict(enumerate(ordered)),
+            **{column: getattr(files[0], column) for column in COLUMNS},
+        )
+        for files, own in zip(parts, names, strict=True)
+    ]

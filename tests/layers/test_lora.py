@@ -1,0 +1,88 @@
+"""LoRA on Keras' layers: what trains, what is saved, and what is refused."""
+
+import keras
+import numpy as np
+import pytest
+
+import tfdml
+from tests.commands import assert_one_error, run
+from tests.run_helpers import LENGTH_FLAGS, result, saved_model, train_flags
+from tfdml.layers.lora import enable_lora
+
+
+def transformer():
+    images = keras.layers.Input((16, 16, 3))
+    tokens = keras.layers.Reshape((16, 8))(keras.layers.Conv2D(8, 4, strides=4)(images))
+    attended = keras.layers.MultiHeadAttention(2, 4, name="attention")(tokens, tokens)
+    tokens = keras.layers.LayerNormalization()(keras.layers.Add()([tokens, attended]))
+    return keras.Model(images, keras.layers.Dense(8, name="dense")(tokens), name="transformer")
+
+
+def fitted(network, rank, side=16):
+    assert enable_lora(network, rank) > 0
+    model = tfdml.Single(network, embedding_size=8)
+    rng = np.random.default_rng(0)
+    images, labels = rng.normal(size=(8, side, side, 3)).astype(np.float32), np.repeat([0, 1], 4)
+    model.compile("adam", loss="triplet(margin=2.0, mining='all')")
+    model.fit(images, labels, batch_size=8, epochs=2, verbose=0)
+    return model, images
+
+
+def test_only_low_rank_changes_train_and_are_saved_merged(tmp_path):
+    network = transformer()
+    count = len(network.variables)
+    before = [variable.numpy() for variable in network.variables]
+    start = network.get_layer("dense").kernel.numpy()
+    model, images = fitted(network, 2)
+    # Attention has four matrices.
+    assert len(network.trainable_variables) == 2 * (4 + 1) and len(network.variables) == count + 10
+    known = {id(each) for each in network.trainable_variables}
+    for variable, value in zip((each for each in network.variables if id(each) not in known), before, strict=True):
+        np.testing.assert_array_equal(variable, value)
+    change = network.get_layer("dense").kernel - start
+    assert np.linalg.matrix_rank(change, tol=1e-6) == 2
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", compile=False)
+    np.testing.assert_allclose(loaded(images), model(images), atol=1e-6)
+    np.testing.assert_allclose(loaded.backbone.get_layer("dense").kernel, start + change, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_convolutions_of_one_position_change_and_batch_norm_stays(tmp_path):
+    network = tfdml.backbones.KerasApplication("MobileNetV2", alpha=0.35)
+    moving = network.get_layer("bn_Conv1").moving_mean.numpy()
+    model, images = fitted(network, 1, side=32)
+    assert {variable.name for variable in network.trainable_variables} == {"lora_kernel_a", "lora_kernel_b"}
+    np.testing.assert_array_equal(network.get_layer("bn_Conv1").moving_mean, moving)
+    model.save(tmp_path / "model.keras")
+    loaded = keras.models.load_model(tmp_path / "model.keras", compile=False)
+    np.testing.assert_allclose(loaded(images), model(images), atol=1e-5)
+
+
+def test_a_network_without_matrices_is_refused():
+    with pytest.raises(ValueError, match="LoRA changes dense layers and 1 × 1 convolutions; small has none"):
+        enable_lora(tfdml.backbones.Small(width=8, stages=2), 4)
+    with pytest.raises(ValueError, match="rank to be an integer of 1 or more"):
+        enable_lora(transformer(), 0)
+
+
+MOBILE = "--backbone=keras_applications(name='MobileNetV2', alpha=0.35, output='block_3_expand_relu')"
+
+
+@pytest.mark.slow
+def test_a_run_is_saved_merged_and_goes_on_exactly(tmp_path):
+    more = [MOBILE, "--lora=2", "--head=linear", "--image_size=32", *LENGTH_FLAGS, "--layer_decay=0.8"]
+    for name, lengths in (("whole", [2]), ("stopped", [1, 2])):
+        for epochs in lengths:
+            done = run("tfdml.train", *train_flags(tmp_path / name, *more, f"--epochs={epochs}"))
+            assert done.returncode == 0 and "--lora=2: " in done.stdout, done.stderr
+    assert saved_model(tmp_path / "whole" / "final.keras") == saved_model(tmp_path / "stopped" / "final.keras")
+    assert not any("lora" in name for name in saved_model(tmp_path / "whole" / "model.keras"))
+    told = run("tfdml.evaluate", f"--run_dir={tmp_path / 'whole'}").stdout
+    assert f'"recall_at_1": {result(tmp_path / "whole")["best"]["recall_at_1"]}' in told
+
+
+@pytest.mark.slow
+def test_a_run_without_dense_layers_is_one_line(tmp_path):
+    done = run("tfdml.train", *train_flags(tmp_path / "run", "--lora=4"))
+    assert_one_error(done, "--lora=4: LoRA changes dense layers and 1 × 1 convolutions; small has none")

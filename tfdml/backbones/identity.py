@@ -1,0 +1,37 @@
+"""No network, for heads on stored features."""
+
+from typing import Unpack
+
+import keras
+
+from tfdml.backbones.backbone import Backbone
+from tfdml.registry.annotations import ModelArguments
+from tfdml.registry.arguments import Count
+from tfdml.registry.parts import register
+
+
+@register("backbone", "identity")
+class Identity(Backbone):
+    """No network: features that are stored, `[B, vector_dims]`, are passed on. For `--dataset="embeddings(...)"`.
+
+    Args:
+        vector_dims: number of dimensions. Default: those of the dataset.
+    """
+
+    # They are features of a network that knows something.
+    pretrained = True
+
+    def __init__(self, vector_dims: Count | None = None, **kwargs: Unpack[ModelArguments]):
+        if vector_dims is None:
+            raise ValueError(
+                "The backbone identity takes vectors, and the dataset has images. Give "
+                "--dataset=\"embeddings(path='...', test='...')\", or another backbone."
+            )
+        vectors = keras.layers.Input((vector_dims,))
+        kwargs = {"name": "identity", **kwargs}
+        output = {"output": keras.layers.Identity()(vectors)}
+        super().__init__(vectors, output, mean=(), std=(), image_size=1, **kwargs)
+        self.vector_dims = vector_dims
+
+    def get_config(self):
+        return {**super().get_config(), "vector_dims": self.vector_dims}
