@@ -8,7 +8,7 @@ from PIL import Image
 
 import tfdml
 from tests.commands import assert_one_error, run
-from tests.run_helpers import events, made_once, result, saved_model
+from tests.run_helpers import events, made_once, pictures, result, saved_model
 
 BACKBONE = ["--backbone=small(width=16, stages=2)", "--initial_weights=toycars", "--image_size=24"]
 CARS = "toycars(classes=16, images_per_class=8, image_size=24)"
@@ -142,3 +142,33 @@ def test_learners_on_features(features, tmp_path):
     more = ["--method=divide_and_conquer(learners=2)", "--loss=proxy_anchor", "--devices=cpu:2", "--noprojector"]
     told = ok("tfdml.train", *flags(features, tmp_path / "run", *more, "--train_transform=flip"))
     assert "learners" in result(tmp_path / "run") and told
+
+
+@pytest.mark.slow
+def test_baselines_stand_in_the_table(tmp_path):
+    """The whitened features are those that a run begins with that is told to, and come from one pass."""
+    more = ["--baselines=pca_whitened,linear", "--initial_embedding=pca_whitened", "--train_transform=warp"]
+    run_dir = f"--run_dir={tmp_path / 'run'}"
+    told = ok(
+        "tfdml.train",
+        f"--dataset={CARS}",
+        f"--data_dir={pictures()}",
+        *BACKBONE,
+        *HEAD,
+        *more,
+        run_dir,
+        "--noprojector",
+    )
+    found = result(tmp_path / "run")
+    rows = [line.split("  ")[0] for line in told.splitlines()]
+    assert [name for name in rows if name in ("features", "pca_whitened", "linear", "untrained")] == [
+        "features",
+        "pca_whitened",
+        "linear",
+        "untrained",
+    ]
+    assert found["baselines"]["pca_whitened"]["recall_at_1"] == pytest.approx(
+        found["untrained"]["recall_at_1"], abs=0.05
+    )
+    assert set(found["baselines"]) == {"pca_whitened", "linear"}
+    assert_one_error(run("tfdml.train", "--baselines=ica", run_dir), "expected some of lda, linear, pca, pca_whitened")

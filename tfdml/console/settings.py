@@ -7,6 +7,7 @@ from tfdml.console.optimization_settings import OptimizationSettings
 from tfdml.console.setting_fields import AbsolutePath, ImageSize, flag, topic
 
 LARGEST_SEED = 2**31 - 1
+BASELINES = {"pca", "pca_whitened", "lda", "linear"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,6 +95,13 @@ class NetworkSettings:
         "How the embedding layer begins: at random; as principal components of the training images' features, which "
         "with pca_whitened have the same variance; as linear discriminants of the classes, lda. auto: lda if the "
         "backbone is pretrained, without --initial_model.",
+    )
+
+    baselines: tuple[str, ...] = flag(
+        (),
+        "Rows of the table of a run from pretrained weights, made of the frozen features: pca, pca_whitened, lda, as "
+        "embeddings begin, and linear, a linear layer that is trained for 1,000 steps.",
+        valid=(lambda names: set(names or ()) <= BASELINES, f"expected some of {', '.join(sorted(BASELINES))}"),
     )
 
     @property

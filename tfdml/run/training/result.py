@@ -9,6 +9,7 @@ from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.methods import Features
 from tfdml.run.directory.models_on_disk import save_model
 from tfdml.run.experiment.embedded_clusters import clusters_of
+from tfdml.run.training.baselines import baselines_of
 from tfdml.run.training.blend import Blend, between, set_aside
 from tfdml.run.training.fine_tuning import is_pretrained
 from tfdml.run.training.first_embedding import initial_embedding
@@ -48,7 +49,9 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
     blends = pretrained and experiment.settings.optimization.blend
     begun = build_untrained() if pretrained or selected_on != "test" else None
     bare = _features_alone(experiment, begun) if pretrained else None
-    features = experiment.scores(experiment.embed(bare, test), test) if pretrained else None
+    tested = experiment.embed(bare, test) if pretrained else None
+    features = experiment.scores(tested, test) if pretrained else None
+    baselines = baselines_of(experiment, bare, tested) if pretrained else {}
     if blends or selected_on != "test":
         for initial in initial_embedding(experiment, begun):
             initial.apply(begun)
@@ -73,6 +76,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
     return {
         **({"index": repr(index)} if index.is_approximate else {}),
         **({"features": features.summary()} if features else {}),
+        **baselines,
         "untrained": untrained,
         "metrics": final,
         "best": {
@@ -206,7 +210,8 @@ def print_result(result, run):
         share = f", blend {result['best']['blend']}" if "blend" in result["best"] else ""
         best = f"best on {selected_on} (step {result['best']['step']}{share})"
         final = f"final (step {result['step']})"
-        before = {name: scores[name] for name in ("features", "untrained") if name in scores}
+        rows = {**scores, **scores.get("baselines", {})}
+        before = {name: rows[name] for name in ("features", *rows.get("baselines", ()), "untrained") if name in rows}
         print_table(title, {**before, best: scores["best"], final: scores["metrics"]})
     if gain := told(result, run.settings()):
         print(f"\n{gain}")
