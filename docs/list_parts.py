@@ -13,7 +13,7 @@ BEGIN = "<!-- The rest of this page is written by: python -m docs.list_parts -->
 
 # Kinds with few parts, which have a table together.
 TOPICS = {
-    "Batches": ("sampler", "transform"),
+    "Batches": ("sampler", "labels", "transform"),
     "Searches": ("protocol", "reranking", "index", "store"),
     "Networks": ("backbone", "head", "method"),
     "Training": ("memory", "optimizer", "schedule"),

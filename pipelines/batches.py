@@ -6,18 +6,15 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from pipelines.build import as_it_is, evaluation_batches, training_batches
-from pipelines.preprocessing import declared_by, preprocessing_of, scaling, why_no_pixels
-from pipelines.preprocessor import Preprocessor
+from pipelines.build import evaluation_batches
+from pipelines.given_batches import drawn_batches, prepared_by
 from pipelines.reading.image_sources import Images, Rows, class_numbers, read_dataset, source_of
-from pipelines.sampling import PxK
+from pipelines.sampling import PxK, Views
+from pipelines.view_checks import check_views
 from tfdml.registry.annotations import ChannelOrder, Labels
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer, optional
 from tfdml.registry.image_sizes import ImageSize
-
-# Number of images whose pixel range is checked in advance.
-LOOKED_AT = 8
 
 
 @expects(classes=integer(2), steps_per_epoch=optional(integer(1)), initial_step=integer(0))
@@ -81,23 +78,62 @@ def pxk(
     ```
     """
     source, labels = _source_and_labels(images, labels)
-    prepare = _preprocessor(source, len(labels), backbone, mean, std, channels, image_size, transform)
+    prepare = prepared_by(source, len(labels), backbone, mean, std, channels, image_size, transform)
     sampler = PxK(classes, per_class)
-    sampler.bind(labels)
-    steps = steps_per_epoch or max(len(labels) // sampler.batch_size, 1)
-    if initial_step % steps:
-        raise ValueError(f"Expected initial_step as a multiple of steps_per_epoch={steps}, received {initial_step}.")
-    step = tf.Variable(initial_step, dtype=tf.int64, trainable=False)
-    options = {"seed": seed, "step": step, "steps_per_epoch": steps, "read": source.read}
-    batches = training_batches(Rows(len(labels), labels), sampler, prepare, **options)
+    return drawn_batches(source, labels, sampler, prepare, steps_per_epoch, initial_step, seed)
 
-    # Counted with the last batch, because Keras does not request another one after it.
-    def counting(number, batch):
-        counted = step.assign_add(tf.where(number == steps - 1, tf.constant(steps, tf.int64), 0), read_value=False)
-        with tf.control_dependencies([counted]):
-            return tf.nest.map_structure(tf.identity, batch)
 
-    return batches.enumerate().map(as_it_is(counting))
+@expects(batch_images=integer(2), count=optional(integer(1)), steps_per_epoch=optional(integer(1)))
+@expects(initial_step=integer(0))
+def views(
+    images: Images | Callable[[tf.Tensor], tf.Tensor],
+    *,
+    batch_images: int = 64,
+    count: int | None = None,
+    backbone: keras.Model | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    channels: ChannelOrder | None = None,
+    image_size: ImageSize | None = None,
+    transform: str = "random_resized_crop(area=(0.2, 1.0))|flip|color_jitter",
+    steps_per_epoch: int | None = None,
+    initial_step: int = 0,
+    seed: int = 0,
+) -> tf.data.Dataset:
+    """Creates batches of two views of each image, for images without classes and losses that compare them.
+
+    A batch has `batch_images` images, and then the same ones again, transformed otherwise. It is a pure function of the
+    seed and the step. Every image comes once before any comes twice.
+
+    Args:
+        images: N images, as in `pxk`, but no dataset.
+        batch_images: number of different images in a batch, which has twice as many rows.
+        count: N, if `images` is a function of a row.
+        backbone, mean, std, channels, image_size: as in `pxk`.
+        transform: chain of transforms, some of them random, as in `--train_transform`.
+        steps_per_epoch, initial_step, seed: as in `pxk`.
+
+    Returns:
+        A `tf.data.Dataset` of `steps_per_epoch` batches `(images, numbers)`, float32
+        `[2 * batch_images, height, width, 3]` and int64 `[2 * batch_images]`, the number of each image.
+
+    Example:
+
+    ```python
+    batches = tfdml.data.views(paths, batch_images=64, backbone=model)
+    model.fit(batches, epochs=10, shuffle=False)
+    ```
+    """
+    if isinstance(images, tf.data.Dataset):
+        raise ValueError("Expected paths, arrays or contents of files, received a dataset. Read it: list(dataset).")
+    source = source_of(images)
+    count = source.count or count
+    if count is None:
+        raise ValueError("count is missing: the number of rows for which the function returns an image.")
+    prepare = prepared_by(source, count, backbone, mean, std, channels, image_size, transform)
+    check_views(prepare if source.encoded else prepare.__self__, f"transform={transform!r}")
+    sampler = Views(batch_images)
+    return drawn_batches(source, np.arange(count), sampler, prepare, steps_per_epoch, initial_step, seed)
 
 
 @expects(count=optional(integer(1)), batch_size=integer(1))
@@ -133,7 +169,7 @@ def in_order(
     count = source.count or count
     if count is None:
         raise ValueError("count is missing: the number of rows for which the function returns an image.")
-    prepare = _preprocessor(source, count, backbone, mean, std, channels, image_size, transform)
+    prepare = prepared_by(source, count, backbone, mean, std, channels, image_size, transform)
     return evaluation_batches(Rows(count), prepare, batch_size=batch_size, read=source.read)
 
 
@@ -149,56 +185,3 @@ def _source_and_labels(images, labels):
     if source.count not in (None, len(labels)):
         raise ValueError(f"Expected one label per image, received {source.count} images and {len(labels)} labels.")
     return source, labels
-
-
-def _preprocessor(source, count, backbone, mean, std, channels, image_size, transform):
-    """Returns the function `(image or contents, seed) -> image`."""
-    if transform is None:
-        if source.encoded or any(given is not None for given in (backbone, mean, std, channels, image_size)):
-            raise ValueError(
-                "transform=None leaves arrays unchanged. Files need a transform, and so do backbone, mean, std, "
-                "channels and image_size; 'warp' only resizes."
-            )
-        return lambda image, seed: image
-    about, size = _declared(backbone, mean, std, channels)
-    size = image_size or size
-    if size is None:
-        raise ValueError("image_size is missing: no backbone declares its image size.")
-    prepare = Preprocessor(transform, image_size=size, **about)
-    if source.encoded:
-        return prepare
-    for row in np.linspace(0, count - 1, LOOKED_AT).astype(int):
-        _check_pixels(source.read(tf.constant(row, tf.int64)).numpy(), row)
-    return prepare.from_pixels
-
-
-def _declared(backbone, mean, std, channels):
-    """Returns how pixels are scaled, and the image size if a backbone declares it."""
-    if backbone is None:
-        if mean is None or std is None:
-            raise ValueError(
-                "The scaling of pixels is missing: give backbone=..., or mean=... and std=.... mean=(0, 0, 0) and "
-                "std=(1, 1, 1) leave pixels from 0 to 255."
-            )
-        return {**scaling(mean, std), "channels": channels or "rgb"}, None
-    if any(given is not None for given in (mean, std, channels)):
-        raise ValueError("Expected backbone, or mean, std and channels; received both.")
-    declared = declared_by(backbone)
-    if not {"mean", "std"} <= declared.keys():
-        raise ValueError(
-            f"{backbone!r} does not declare how its pixels are scaled. Give mean=... and std=..., or use a backbone "
-            "that does, such as tfdml.backbones.KerasApplication('ResNet50')."
-        )
-    return preprocessing_of(backbone), declared.get("image_size")
-
-
-def _check_pixels(image, row):
-    """Raises an error if an image is not in color, or if its pixels are already scaled and would be scaled twice."""
-    if image.ndim != 3 or image.shape[-1] != 3:
-        raise ValueError(
-            f"Expected images of shape [height, width, 3], received {image.shape}. Repeat the channel of a gray image, "
-            "or give transform=None."
-        )
-    reason = why_no_pixels(image, row)
-    if reason:
-        raise ValueError(f"{reason} Give unscaled images, or transform=None, which leaves them unchanged.")

@@ -38,7 +38,8 @@ def training_batches(
 ):
     """Returns the batches `(images, labels)` of the rest of an epoch, a pure function of the seed and the step.
 
-    For a sampler that `takes_turns` they are `(images, {"label": labels, "learner": learners})`.
+    For a sampler that `takes_turns` they are `(images, {"label": labels, "learner": learners})`, for one that
+    `gives_relevance` they have that in place of labels, `[batch, whole batch]`.
 
     Each pass over the dataset reads the variable `step` and the sampler's tables when it begins, and ends with that
     epoch. The dataset has a known length, since Keras miscounts the steps of an epoch otherwise.
@@ -46,7 +47,8 @@ def training_batches(
     Of a split of vectors a batch is gathered at once, and `preprocess`, `read` and `substitutes` have no use.
 
     Args:
-        split: `pipelines.datasets.Split` to train on.
+        split: `pipelines.datasets.Split` to train on. Labels are its classes, or `[batch, L]` its hierarchy if it has
+            one.
         sampler: `pipelines.sampling.Sampler`, bound to the split's labels.
         preprocess: function `(contents, seed [2]) -> image`; where the split has boxes, `(contents, seed, box [4])`.
         seed: integer; decides batches and augmentation.
@@ -61,7 +63,7 @@ def training_batches(
     index, workers = worker
     share = sampler.batch_size // workers
     steps_at_once = max(1, min(STEPS_AT_ONCE, ROWS_AT_ONCE // sampler.batch_size))
-    labels = tf.constant(split.labels, tf.int64)
+    labels = tf.constant(split.labels if split.hierarchy is None else split.hierarchy, tf.int64)
     seed = tf.constant(seed, tf.int64)
     of_vectors = bool(vector_dims(split))
     read, boxes = read or (vector_reader(split.images) if of_vectors else file_reader(split)), _boxes(split)
@@ -77,16 +79,24 @@ def training_batches(
         own = slice(index * share, (index + 1) * share)
         rows = sampler.rows(seed, steps, tables)[:, own]
         numbers = steps[:, None] * sampler.batch_size + index * share + tf.range(share, dtype=tf.int64)[None, :]
+        if sampler.gives_relevance:
+            known = sampler.relevance(seed, steps, tables)[:, own]
+            return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), tf.reshape(known, [-1, sampler.batch_size])
+        if sampler.gives_labels:
+            return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), tf.reshape(sampler.labels_of(rows, tables), [-1])
         turns = sampler.learners(seed, steps, tables) if sampler.takes_turns else tf.zeros_like(steps)
         turns = tf.repeat(turns, share) if turns.shape.rank == 1 else tf.reshape(turns[:, own], [-1])
         return tf.reshape(rows, [-1]), tf.reshape(numbers, [-1]), turns
 
-    def target_of(rows, turns):
+    # What is told of a row is its learner, its label, or its part of what is known of pairs.
+    def target_of(rows, told):
+        if sampler.gives_relevance or sampler.gives_labels:
+            return told
         found = tf.gather(labels, rows)
-        return {"label": found, "learner": turns} if sampler.takes_turns else found
+        return {"label": found, "learner": told} if sampler.takes_turns else found
 
-    def image_of(contents, row, number, turn):
-        return preprocess(contents, tf.stack([seed, number]), *boxes(row)), target_of(row, turn)
+    def image_of(contents, row, number, told):
+        return preprocess(contents, tf.stack([seed, number]), *boxes(row)), target_of(row, told)
 
     def first_readable(row, number, turn):
         rows = tf.data.Dataset.from_tensor_slices(substitutes.candidates(row, seed, number))

@@ -19,6 +19,10 @@ LOSS_SPECS = {
     ],
     "cos_face": ["cos_face(classes=7)"],
     "fast_ap": ["fast_ap", "fast_ap(bins=23)"],
+    "generalized_cross_entropy": [
+        "generalized_cross_entropy(classes=7)",
+        "generalized_cross_entropy(classes=7, q=0.25)",
+    ],
     "histogram": ["histogram", "histogram(bins=7)"],
     "intrinsic_manifold": [
         "intrinsic_manifold(classes=7)",

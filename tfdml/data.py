@@ -1,5 +1,5 @@
 """Batches of your own images for `model.fit` and `model.predict`, scaled for the backbone."""
 
-from pipelines.batches import in_order, pxk
+from pipelines.batches import in_order, pxk, views
 
-__all__ = ["in_order", "pxk"]
+__all__ = ["in_order", "pxk", "views"]

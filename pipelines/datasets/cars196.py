@@ -4,9 +4,11 @@ import zlib
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.car_levels import car_levels
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.published import Published
+from pipelines.datasets.split import Split
 from tfdml.files.checked_files import reason_of
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
@@ -34,7 +36,7 @@ DAMAGE = (OSError, ValueError, TypeError, ArithmeticError, LookupError, NotImple
 
 @register("dataset", "cars196", data_dir=DATA_DIR)
 def cars196(data_dir: FilePath, cropped: bool = False) -> Dataset:
-    """Cars196: the first half of the car models trains, the other half tests.
+    """Cars196: the first half of the car models trains, the other half tests; levels: make, body, model.
 
     Args:
         data_dir: folder with `car_ims` and `cars_annos.mat`, or with `cars_train`, `cars_test` and `devkit`.
@@ -50,7 +52,8 @@ def cars196(data_dir: FilePath, cropped: bool = False) -> Dataset:
         ]
     rows = [_read(*part) for part in parts]
     images, labels, boxes = (np.concatenate(column) for column in zip(*rows, strict=True))
-    both = Split(images, labels, _class_names(folder, parts[0][0]), boxes=boxes if cropped else None)
+    names = _class_names(folder, parts[0][0])
+    both = Split(images, labels, names, boxes=boxes if cropped else None, levels=names and car_levels(names))
     train, test = both.halves()
     CARS196.check_counts("train", train, images=8054, classes=98)
     CARS196.check_counts("test", test, images=8131, classes=98)

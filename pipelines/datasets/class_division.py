@@ -5,7 +5,8 @@ import hashlib
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.split import Split
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import number
 

@@ -8,10 +8,11 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.class_division import TEST_CLASSES, Undivided
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.embeddings import paths_made_absolute
 from pipelines.datasets.packed_images import is_remote
+from pipelines.datasets.split import Split
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.arguments import Seed, optional, path
@@ -77,14 +78,15 @@ def from_anywhere(spec, data_dir):
     ((name, arguments),) = parse(spec)
     if name == "embeddings":
         return _written(name, paths_made_absolute(arguments))
-    path = arguments.get("path")
-    if not path or name not in ("csv", "packed") or is_remote(path):
+    argument = {"csv": "path", "packed": "path", "pairs": "file"}.get(name)
+    path = argument and arguments.get(argument)
+    if not path or is_remote(path):
         return spec
     own = arguments.get("data_dir")
     base = own or data_dir
     # A table in the folder of the images is found there wherever they are moved.
     if name == "packed" or not base or not Path(base, path).expanduser().is_file():
-        arguments["path"] = str(Path(path).expanduser().absolute())
+        arguments[argument] = str(Path(path).expanduser().absolute())
     if own:
         arguments["data_dir"] = str(Path(own).expanduser().absolute())
     return _written(name, arguments)

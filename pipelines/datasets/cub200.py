@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.lists import read_numbered
 from pipelines.datasets.published import Published
+from pipelines.datasets.split import Split
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 

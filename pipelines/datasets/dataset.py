@@ -1,103 +1,15 @@
-"""`Dataset` and `Split`: rows of image files and labels, and the protocol that measures retrieval on them."""
+"""`Dataset`: a training and a test split, and the protocol that measures retrieval on them."""
 
 import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pipelines.datasets.packed_images import PackedImages
-from pipelines.datasets.stored_vectors import StoredVectors
-from tfdml.registry.annotations import Rows
+from pipelines.datasets.split import Split
 
 # Things that a message names at most.
 SHOWN = 3
-# Fields of a split that have a value for each class, not for each row.
-OF_CLASSES = ("class_names", "class_groups")
-
-
-@dataclasses.dataclass(frozen=True)
-class Split:
-    """Rows of a dataset.
-
-    Args:
-        images: `[N]` object array: paths (str), or encoded image files (bytes); or `PackedImages`, or
-            `StoredVectors`.
-        labels: `[N]` int64 array of class numbers.
-        class_names: names of classes by class number, or None where they have none.
-        cameras: `[N]` integers, which camera took the image, or None.
-        groups: `[N]` integers, equal for near-duplicates, such as frames of a video, or None.
-        boxes: `[N, 4]` int32, left, top, right and bottom in pixels, to which images are cropped, or None.
-        is_query: `[N]` booleans: the rows that are queries, or None for all.
-        is_gallery: `[N]` booleans: the rows that are searched, or None for all.
-        class_groups: class number to the group of similar classes that it belongs to, or None where there are none.
-    """
-
-    images: np.ndarray
-    labels: np.ndarray
-    class_names: dict | None = None
-    cameras: np.ndarray | None = None
-    groups: np.ndarray | None = None
-    boxes: np.ndarray | None = None
-    is_query: np.ndarray | None = None
-    is_gallery: np.ndarray | None = None
-    class_groups: dict | None = None
-
-    def __post_init__(self):
-        if len(self.images) != len(self.labels):
-            raise ValueError(
-                f"A split needs one label per image, received {len(self.images)} images, {len(self.labels)} labels."
-            )
-        for name, column in self._columns().items():
-            if len(column) != len(self.labels):
-                raise ValueError(f"A split of {len(self.labels)} images needs as many {name}, received {len(column)}.")
-
-    def __len__(self):
-        return len(self.labels)
-
-    @property
-    def encoded(self) -> bool:
-        """True if rows are image files as bytes, or vectors, False if they are paths."""
-        held = isinstance(self.images, PackedImages | StoredVectors)
-        return held or (len(self) > 0 and isinstance(self.images[0], bytes))
-
-    @property
-    def identities(self) -> np.ndarray:
-        """Array of N things that tell rows apart: file names without folders, or contents, or what stands for them."""
-        if isinstance(self.images, PackedImages | StoredVectors):
-            return self.images.fingerprints()
-        return self.images if self.encoded else np.array([path.rpartition("/")[2] for path in self.images])
-
-    @property
-    def num_classes(self) -> int:
-        return len(np.unique(self.labels))
-
-    def where(self, rows: Rows) -> "Split":
-        """Returns the split of the chosen rows (index or boolean array)."""
-        return dataclasses.replace(self, **{name: column[rows] for name, column in self._columns().items()})
-
-    def halves(self) -> tuple["Split", "Split"]:
-        """Returns two splits: the first half of the classes, by number, and the rest."""
-        first = self.labels <= np.median(np.unique(self.labels))
-        return self.where(first), self.where(~first)
-
-    def numbered(self) -> "Split":
-        """Returns the same rows with classes numbered from 0 without gaps, in the same order."""
-        classes, labels = np.unique(self.labels, return_inverse=True)
-        of_classes = {"class_names": self.class_names, "class_groups": self.class_groups}
-        for what, known in of_classes.items():
-            if known is not None:
-                of_classes[what] = {number: known[old] for number, old in enumerate(classes) if old in known}
-        return dataclasses.replace(self, labels=labels.astype(np.int64), **of_classes)
-
-    def name_of(self, row: int) -> str:
-        """Returns the name of a row for messages: its path, or its number."""
-        return f"image number {row}" if self.encoded else str(self.images[row])
-
-    def _columns(self):
-        """Returns the columns, which have a value for each row, by name."""
-        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return {name: value for name, value in values.items() if name not in OF_CLASSES and value is not None}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,6 +24,8 @@ class Dataset:
         look_inside: True to check the headers of image files before training, as for your own images; a published set
             is checked once, by `python -m pipelines.check`.
         undivided: `Undivided`, if the test classes were chosen at random; None if they are given.
+        measured_as: function that makes of rows of a dataset without classes, each a class of its own, those that are
+            measured, such as two views of each; None: there are classes, which are measured as they are.
     """
 
     name: str
@@ -120,6 +34,7 @@ class Dataset:
     protocol: str = "self_retrieval"
     look_inside: bool = False
     undivided: object = None
+    measured_as: Callable[[Split], Split] | None = None
 
     def __post_init__(self):
         for part, split in self.splits().items():
@@ -136,6 +51,11 @@ class Dataset:
         """Returns the existing splits, `{"train": ..., "test": ...}`."""
         splits = {"train": self.train, "test": self.test}
         return {part: split for part, split in splits.items() if split is not None}
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether labels are classes, and not numbers of images of which something else is known, or nothing."""
+        return self.measured_as is None and self.test.relations is None
 
     def classes(self) -> dict[str, list[str]]:
         """Returns the class names by split, `{"train": [...], "test": [...]}`."""
@@ -163,7 +83,7 @@ class Dataset:
             )
 
     def _check_paths(self):
-        paths = [path for split in self.splits().values() if not split.encoded for path in split.images]
+        paths = [path for split in self.splits().values() if not split.encoded for path in split.different_images()]
         if len(set(paths)) < len(paths):
             twice = [path for path, times in Counter(paths).items() if times > 1]
             both = 0 if self.train is None else len(set(self.train.images) & set(self.test.images))
@@ -231,4 +151,5 @@ class Dataset:
 
     def _holding_out(self, classes):
         mask = np.isin(self.train.labels, classes)
-        return self.train.where(~mask), self.train.where(mask)
+        held = self.train.where(mask)
+        return self.train.where(~mask), self.measured_as(held) if self.measured_as else held

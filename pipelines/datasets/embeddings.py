@@ -7,7 +7,8 @@ from typing import Annotated
 import numpy as np
 
 from pipelines.datasets.class_division import MARKS, TEST_CLASSES, Undivided
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.split import Split
 from pipelines.datasets.stored_vectors import StoredVectors
 from tfdml.files.embedding_files import COLUMNS, EmbeddingFiles
 from tfdml.registry.annotations import FilePath

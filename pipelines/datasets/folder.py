@@ -6,9 +6,10 @@ import numpy as np
 from absl import logging
 
 from pipelines.datasets.class_division import TEST_CLASSES, Undivided
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
-from pipelines.datasets.similar_classes import in_order_of_groups, read_class_groups
+from pipelines.datasets.similar_classes import in_order_of_groups, read_class_groups, read_levels
+from pipelines.datasets.split import Split
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.arguments import Seed, optional
 from tfdml.registry.parts import register
@@ -39,7 +40,7 @@ def folder(
         seed: decides which classes test.
         class_groups: column of `classes.csv` in `data_dir` that groups similar classes, such as "genus" for birds; the
             column `class` has the folders' names. Validation holds out whole groups, and classes are numbered group
-            by group, in the table's order. Default: classes have no groups.
+            by group, in the table's order. Default: classes have no groups. Its columns are also levels: --levels.
     """
     if not data_dir:
         raise ValueError(
@@ -50,9 +51,11 @@ def folder(
     if not root.is_dir():
         layout = f"{root}/train/<class>/*.jpg and {root}/test/" if test_classes is None else f"{root}/<class>/*.jpg"
         raise FileNotFoundError(f"No folder {root}. Expected images at {layout}. If they have moved, give --data_dir.")
-    groups = None if class_groups is None else read_class_groups(root / "classes.csv", class_groups)
+    table = root / "classes.csv"
+    groups = None if class_groups is None else read_class_groups(table, class_groups)
+    levels = read_levels(table)
     if test_classes is not None:
-        return _divided(root, test_classes, seed, groups)
+        return _divided(root, test_classes, seed, groups, levels)
     classes = {part: _class_folders(root / part) for part in _parts_in(root)}
     in_train, in_test = (classes.get(part, {}) for part in PARTS)
     shared = sorted(set(in_train) & set(in_test))
@@ -61,12 +64,12 @@ def folder(
             f"Training and test must have different classes; {data_dir} has {len(shared)} in both: "
             f"{', '.join(shared[:5])}."
         )
-    train = _read_split(in_train, 0, groups) if in_train else None
-    test = _read_split(in_test, len(in_train), groups)
+    train = _read_split(in_train, 0, groups, levels) if in_train else None
+    test = _read_split(in_test, len(in_train), groups, levels)
     return Dataset("folder", train=train, test=test, look_inside=True)
 
 
-def _divided(root, test_classes, seed, groups):
+def _divided(root, test_classes, seed, groups, levels):
     """Divides a folder of classes into training and test."""
     folders = _class_folders(root)
     both = [part for part in PARTS if part in folders and _folders_in(folders[part])]
@@ -75,7 +78,7 @@ def _divided(root, test_classes, seed, groups):
             f"{root} is divided already: it has the folder {both[0]} with folders in it. Leave test_classes out: "
             "--dataset=folder."
         )
-    rows = _read_split(folders, 0, groups)
+    rows = _read_split(folders, 0, groups, levels)
     return Undivided(rows, test_classes, seed).divide("folder", look_inside=True)
 
 
@@ -107,7 +110,7 @@ def _class_folders(part):
     return classes
 
 
-def _read_split(classes, first_label, groups):
+def _read_split(classes, first_label, groups, levels):
     if groups is not None:
         classes = in_order_of_groups(classes, groups)
     paths, labels, left_out = [], [], []
@@ -133,5 +136,10 @@ def _read_split(classes, first_label, groups):
             ", ".join(ENDINGS),
         )
     names = dict(enumerate(classes, start=first_label))
-    of_classes = None if groups is None else {number: groups[name] for number, name in names.items()}
-    return Split(np.array(paths, dtype=object), np.array(labels, np.int64), names, class_groups=of_classes)
+    about = {"class_groups": None if groups is None else {number: groups[name] for number, name in names.items()}}
+    if levels:
+        about["levels"] = {
+            level: {number: categories.get(name) for number, name in names.items()}
+            for level, categories in levels.items()
+        }
+    return Split(np.array(paths, dtype=object), np.array(labels, np.int64), names, **about)

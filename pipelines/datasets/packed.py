@@ -7,10 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.packed_images import PackedImages, Places, is_remote, read_part
 from pipelines.datasets.packing import CLASSES, COLUMNS, FORMAT, MANIFEST, VERSION
+from pipelines.datasets.split import Split
 from tfdml.files.checked_files import read_manifest
 from tfdml.files.parquet_files import read_columns, values_of
 from tfdml.registry.annotations import FilePath

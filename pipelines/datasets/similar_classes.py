@@ -1,5 +1,7 @@
 """Groups of similar classes, from a table of classes."""
 
+from absl import logging
+
 from pipelines.datasets.tables import read_table, row_of
 
 
@@ -53,3 +55,31 @@ def in_order_of_groups(classes, groups):
         )
     place = {group: number for number, group in enumerate(dict.fromkeys(groups.values()))}
     return {name: classes[name] for name in sorted(classes, key=lambda name: (place[groups[name]], name))}
+
+
+def read_levels(table):
+    """Returns the categories of classes by level, `{column: {class: category}}`, of each column of a table but `class`.
+
+    Empty where there is no such table. Where a class has several categories of a level it has none; who asks for the
+    level learns of it.
+
+    Args:
+        table: path; its column `class` has the classes' names.
+    """
+    try:
+        header, rows = read_table(table, lambda header: None)
+        found = [row_of(table, header, row, line) for row, line in rows] if "class" in header else []
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        logging.warning("Levels of classes are not read. %s", error)
+        return {}
+    several = {name: {} for name in header if name != "class"}
+    for row in found:
+        for name, categories in several.items():
+            categories.setdefault(row["class"], set()).add(row[name])
+    return {
+        name: {each: next(iter(known)) for each, known in categories.items() if len(known) == 1}
+        for name, categories in several.items()
+        if found
+    }

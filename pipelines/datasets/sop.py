@@ -2,10 +2,11 @@
 
 import numpy as np
 
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
+from pipelines.datasets.split import Split
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
@@ -22,7 +23,7 @@ METRICS = (*(f"recall_at_{k}" for k in (1, 10, 100, 1000)), "r_precision", "map_
 
 @register("dataset", "sop", data_dir=DATA_DIR)
 def sop(data_dir: FilePath) -> Dataset:
-    """Stanford Online Products, divided by product as its authors do.
+    """Stanford Online Products, divided by product as its authors do; level: category.
 
     Args:
         data_dir: folder with `Stanford_Online_Products`, or that folder itself.
@@ -37,5 +38,9 @@ def sop(data_dir: FilePath) -> Dataset:
 def _read(folder, name):
     columns = {"image_id": int, "class_id": int, "super_class_id": int, "path": str}
     _, labels, _, paths = read_list(folder / name, header=1, **columns)
+    # Of "chair_final/1.JPG" that is chair.
+    categories = (path.partition("/")[0].removesuffix("_final") for path in paths)
+    levels = {"category": dict(zip(labels, categories, strict=True))}
     # Joined as text: a hundred thousand path objects take a second.
-    return Split(np.array([f"{folder}/{path}" for path in paths], dtype=object), np.array(labels, np.int64))
+    images = np.array([f"{folder}/{path}" for path in paths], dtype=object)
+    return Split(images, np.array(labels, np.int64), levels=levels)

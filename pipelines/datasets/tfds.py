@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 from absl import logging
 
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.split import Split
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.arguments import Text
 from tfdml.registry.parts import register

@@ -12,8 +12,9 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from pipelines.datasets.cache_folder import cache_folder
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.split import Split
 from pipelines.datasets.toycars_drawing import BODIES, PARTS
 from pipelines.datasets.toycars_groups import MOST_CLASSES, completed, grouped_designs
 from pipelines.datasets.toycars_nuisances import render
@@ -67,7 +68,8 @@ def toycars(
     images, labels = _read(path) or _render_to(path, chosen, images_per_class, image_size, seed)
     names = {label: ", ".join(filter(None, design)) for label, design in enumerate(chosen)}
     groups = {label: design.body for label, design in enumerate(chosen)} if grouped else None
-    both = Split(images, labels, names, class_groups=groups)
+    levels = {"body": {label: design.body for label, design in enumerate(chosen)}}
+    both = Split(images, labels, names, class_groups=groups, levels=levels)
     return Dataset("toycars", both.where(labels < classes // 2), both.where(labels >= classes // 2))
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from pipelines.datasets.dataset import Split
+from pipelines.datasets.split import Split
 from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.images.decoding import decode
 from tfdml.registry.annotations import Rows

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from pipelines.datasets.dataset import Split
+from pipelines.datasets.split import Split
 
 # Types of an image file: its path, or its contents.
 FILES = str | Path | bytes | bytearray

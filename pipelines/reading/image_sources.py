@@ -41,6 +41,7 @@ class Rows:
     count: int
     labels: np.ndarray | None = None
     boxes: None = None
+    hierarchy: None = None
 
     def __len__(self):
         return self.count

@@ -17,10 +17,11 @@ class Substitutes:
     The choice depends only on the seed and on the place in the run, so a resumed run sees the same images.
 
     Args:
-        labels: `[N]` class numbers of the rows.
+        labels: `[N]` class numbers of the rows. Where each row is a class of its own, any other row is a substitute.
     """
 
     def __init__(self, labels):
+        labels = np.zeros_like(labels) if len(np.unique(labels)) == len(labels) else labels
         rows, starts, sizes = group_by_class(labels)
         places = np.empty_like(rows)
         places[rows] = np.arange(len(rows)) - np.repeat(starts, sizes)

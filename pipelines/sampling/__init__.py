@@ -5,24 +5,34 @@ an epoch, and `rows(seed, steps, tables)` computes the batches of any steps, in 
 `Sampler` is the base of all, also of a user's own.
 """
 
+from pipelines.sampling.clusters import Clusters
+from pipelines.sampling.given import Given
 from pipelines.sampling.hard_neighbors import HardNeighbors
+from pipelines.sampling.image_numbers import ImageNumbers
 from pipelines.sampling.pairs import Pairs
 from pipelines.sampling.proportional_pxk import ProportionalPxK
+from pipelines.sampling.pseudo_classes import PseudoClasses
 from pipelines.sampling.pxk import PxK
 from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.triplets import Triplets
 from pipelines.sampling.uniform import Uniform
+from pipelines.sampling.views import Views
 from pipelines.sampling.within_clusters import WithinClusters
 
 __all__ = [
+    "Clusters",
+    "Given",
     "HardNeighbors",
+    "ImageNumbers",
     "Pairs",
     "ProportionalPxK",
+    "PseudoClasses",
     "PxK",
     "Sampler",
     "Triplets",
     "Uniform",
+    "Views",
     "WithinClusters",
     "group_by_class",
 ]

@@ -10,7 +10,7 @@ from pipelines.sampling.index_shuffle import key_of, shuffled_index_of_round
 from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.streams import as_long_as, stream_keys
-from tfdml.registry.arguments import Count, integer
+from tfdml.registry.arguments import Count, Share, integer
 from tfdml.registry.parts import register
 
 
@@ -24,13 +24,17 @@ class ProportionalPxK(Sampler):
     divided among its groups anew each time. A class with fewer images than `per_class` repeats them; one with a single
     image is left out.
 
+    With a `power` below 1 a class is `(n // per_class)^power` groups: between `pxk`, as with 0, and all images alike.
+
     Args:
         groups: groups in a batch.
         per_class: images of each group, 2 or more.
+        power: how much more often a larger class comes, 0 to 1.
     """
 
     groups: Count = 32
     per_class: Annotated[int, integer(2)] = 4
+    power: Share = 1.0
 
     several_per_class = True
 
@@ -41,7 +45,9 @@ class ProportionalPxK(Sampler):
     def tables_of(self, labels):
         """Returns the rows sorted by class, and of each group the place and size of its class, and its number there."""
         rows, starts, sizes = group_by_class(labels)
-        counts = np.where(sizes > 1, np.maximum(sizes // self.per_class, 1), 0)
+        # Rounding must not take a group from a whole number of them.
+        wanted = np.floor((sizes // self.per_class) ** self.power + 1e-9).astype(np.int64)
+        counts = np.where(sizes > 1, np.maximum(wanted, 1), 0)
         total = int(np.sum(counts))
         if total < self.groups:
             raise ValueError(

@@ -8,6 +8,7 @@ from absl import logging
 
 from pipelines.sampling.cluster_groups import ClusterGroups
 from pipelines.sampling.draws import draw, fill, times_drawn
+from pipelines.sampling.grouped_classes import draw_grouped, grouped_tables, groups_of_rows
 from pipelines.sampling.index_shuffle import key_of
 from pipelines.sampling.rows_by_class import group_by_class
 from pipelines.sampling.sampler import Sampler
@@ -23,15 +24,38 @@ class PxK(Sampler):
     Every class comes once before any comes twice, and so do the images of a class, across batches and epochs. A
     class with fewer images than `per_class` repeats them evenly; one with a single image is left out.
 
+    With `groups` the classes of a batch are of so many categories, so that they are alike: of those of the coarsest
+    level of --levels, or of the dataset's class groups. Each category comes once before any comes twice, and so do its
+    classes; one with fewer classes than its part of a batch is left out.
+
     Args:
         classes: classes in a batch.
         per_class: images of each class, 2 or more.
+        groups: categories in a batch, of which `classes` is a multiple; None: classes are drawn from all.
     """
 
     classes: Count = 32
     per_class: Annotated[int, integer(2)] = 4
+    groups: Count | None = None
 
     several_per_class = True
+    _group_of = None
+
+    def check_arguments(self):
+        if self.groups and self.classes % self.groups:
+            raise ValueError(
+                f"pxk(groups={self.groups}) divides the classes of a batch evenly; expected classes to be a multiple, "
+                f"received {self.classes}."
+            )
+
+    @property
+    def not_within_clusters(self):
+        return "its classes are of few categories" if self.groups else super().not_within_clusters
+
+    def bind_split(self, split):
+        if self.groups:
+            self._group_of = groups_of_rows(split)
+        super().bind_split(split)
 
     @property
     def batch_size(self) -> int:
@@ -40,20 +64,27 @@ class PxK(Sampler):
     def tables_of(self, labels):
         """Returns the rows sorted by class, and the place and the size of each class with two rows or more."""
         rows, starts, sizes = group_by_class(labels)
-        single = int(np.sum(sizes == 1))
-        if single:
-            logging.info("%d of %d classes have a single image and are left out of pxk batches.", single, len(sizes))
+        single, total = int(np.sum(sizes == 1)), len(sizes)
         starts, sizes = starts[sizes > 1], sizes[sizes > 1]
         if len(sizes) < self.classes:
             raise ValueError(
                 f"pxk(classes={self.classes}) needs that many classes with two images or more; the training rows "
                 f"have {len(sizes)}.{' Lower classes.' if len(sizes) else ''}"
             )
-        return [rows, starts, sizes]
+        if single:
+            logging.info("%d of %d classes have a single image and are left out of pxk batches.", single, total)
+        if not self.groups:
+            return [rows, starts, sizes]
+        if self._group_of is None:
+            raise ValueError(f"pxk(groups={self.groups}) needs categories of classes: bind_split(split) gives them.")
+        return [rows, *grouped_tables(self._group_of[rows[starts]], starts, sizes, self.groups, self.classes)]
 
-    def draw_rows(self, seed, steps, by_class, starts, sizes):
+    def draw_rows(self, seed, steps, by_class, starts, sizes, *groups):
         """Returns row numbers `[n, batch_size]` of the batches of `steps` `[n]`, class after class."""
-        chosen, times = self._classes_of(seed, steps, tf.size(starts, out_type=tf.int64))
+        if groups:
+            chosen, times = draw_grouped(seed, steps, *groups, self.groups, self.classes)
+        else:
+            chosen, times = self._classes_of(seed, steps, tf.size(starts, out_type=tf.int64))
         member = fill(key_of(seed, chosen), times, tf.gather(sizes, chosen), self.per_class)
         rows = tf.gather(by_class, tf.gather(starts, chosen)[:, None] + member)
         return tf.reshape(rows, [-1, self.batch_size])

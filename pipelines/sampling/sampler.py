@@ -25,6 +25,12 @@ class Sampler(Declared):
     parts = 1
     # Whether a batch has several images of each of its classes.
     several_per_class = False
+    # Whether it draws an image several times, for views of it that differ.
+    several_views = False
+    # Whether `relevance` tells what is known of the pairs of a batch, in place of the classes of rows.
+    gives_relevance = False
+    # Whether `labels_of` tells the labels of rows, in place of those of the split.
+    gives_labels = False
     # Whether `learners` tells whose turn a step is; then the targets of batches are `{"label": ..., "learner": ...}`.
     takes_turns = False
     # Epochs from one call of `refresh` to the next, for tables that follow the embedding; None: it is not called.
@@ -75,6 +81,14 @@ class Sampler(Declared):
     def cluster_draws(self) -> Any:
         """Returns how batches are drawn from one cluster of the rows; see `ClusterTables`."""
         return ClusterTables(self)
+
+    def relevance(self, seed: Tensor, steps: Tensor, tables: Sequence[Tensor]) -> tf.Tensor:
+        """Returns the relevance `[n, batch_size, batch_size]` of pairs, below 0 where it is not known."""
+        raise NotImplementedError(f"{type(self).__name__} needs the method relevance(seed, steps, tables).")
+
+    def bind_split(self, split: Any) -> None:
+        """Creates the tables for the rows of a `Split`, by their labels; a sampler may need more of them."""
+        self.bind(split.labels)
 
     def bind(self, labels: Labels) -> None:
         """Creates the tables for rows with these labels `[N]`."""

@@ -17,6 +17,7 @@ class Stream(enum.IntEnum):
     SUBSTITUTES = -5
     LEARNERS = -6
     NEIGHBORS = -7
+    GROUPS = -8
 
 
 # The learner of batches while all rows are one cluster.

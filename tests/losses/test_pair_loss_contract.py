@@ -59,7 +59,7 @@ def test_rotation_changes_nothing(loss, make_batch, seed, size, classes):
 def test_bad_shapes_are_told(loss, labels_shape, embeddings_shape, message):
     for use in (loss, loss.call):
         with pytest.raises(ValueError, match=message):
-            use(np.zeros(labels_shape, int), np.zeros(embeddings_shape, "float32"))
+            use(np.zeros(labels_shape), np.zeros(embeddings_shape, "float32"))
 
 
 @pytest.mark.slow

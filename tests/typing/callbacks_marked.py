@@ -22,6 +22,7 @@ callbacks.ImageProxies(images, labels, seeds=1)  # marked
 callbacks.Recluster(images, labels, WithinClusters(PxK()), step_per_epoch=10)  # marked
 callbacks.Recluster(images, labels)  # marked
 callbacks.SamplerRefresh(images, HardNeighbors(), verbose="loud")  # marked
+callbacks.ClusterLabels(images, HardNeighbors(), k=10)  # marked
 callbacks.TemperatureSchedule(first=10.0, last=5.0)  # marked
 callbacks.TemperatureSchedule(first="10", last=5.0, steps=1000)  # marked
 callbacks.Projector("logs", images, labels, thumbnails=None)  # marked

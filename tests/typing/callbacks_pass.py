@@ -4,7 +4,7 @@ import keras
 import numpy as np
 
 import tfdml
-from pipelines.sampling import HardNeighbors, PxK, WithinClusters
+from pipelines.sampling import HardNeighbors, PseudoClasses, PxK, WithinClusters
 from tfdml import callbacks
 
 images, labels = np.zeros((64, 32, 32, 3), "float32"), np.repeat(np.arange(16), 4)
@@ -30,6 +30,7 @@ waiting = callbacks.WaitingBackbone(500, step=lambda: 0)
 batches = tfdml.data.in_order(images, transform=None)
 proxies = callbacks.ImageProxies(batches, labels, seed=1, count=64)
 recluster = callbacks.Recluster(images, labels, WithinClusters(PxK()), steps_per_epoch=10, verbose=1)
+labelled = callbacks.ClusterLabels(images, PseudoClasses(PxK()), 10, every=2)
 refresh = callbacks.SamplerRefresh(images, HardNeighbors(pairs=8))
 schedule = callbacks.TemperatureSchedule(first=10.0, last=5.0, steps=1000)
 projector = callbacks.Projector("logs", images, labels, class_names=["mug", "cup"], thumbnail=lambda row: images[row])

@@ -18,12 +18,15 @@ from tfdml.evaluation.metrics.dir_at_far import DirAtFar
 from tfdml.evaluation.metrics.distance_ratio import DistanceRatio
 from tfdml.evaluation.metrics.effective_rank import EffectiveRank
 from tfdml.evaluation.metrics.equal_error_rate import EqualErrorRate
+from tfdml.evaluation.metrics.hierarchical_ap import HierarchicalAP
 from tfdml.evaluation.metrics.hubness import Hubness
 from tfdml.evaluation.metrics.inter_class_distance import InterClassDistance
 from tfdml.evaluation.metrics.intra_class_distance import IntraClassDistance
 from tfdml.evaluation.metrics.map_at_r import MAPAtR
 from tfdml.evaluation.metrics.mean_average_precision import MeanAveragePrecision
 from tfdml.evaluation.metrics.mean_reciprocal_rank import MeanReciprocalRank
+from tfdml.evaluation.metrics.ndcg import NDCG
+from tfdml.evaluation.metrics.neighbors_kept import NeighborsKept
 from tfdml.evaluation.metrics.nmi import NMI
 from tfdml.evaluation.metrics.opis import OPIS
 from tfdml.evaluation.metrics.pair_accuracy import PairAccuracy
@@ -37,6 +40,8 @@ from tfdml.evaluation.metrics.recall_at_k import RecallAtK
 from tfdml.evaluation.metrics.roc_auc import RocAUC
 from tfdml.evaluation.metrics.tar_at_far import TarAtFar
 from tfdml.evaluation.metrics.uniformity import Uniformity
+from tfdml.evaluation.protocols.given_pairs import GivenPairs
+from tfdml.evaluation.protocols.levels import Levels
 from tfdml.evaluation.protocols.query_gallery import QueryGallery
 from tfdml.evaluation.protocols.random_gallery import RandomGallery
 from tfdml.evaluation.protocols.self_retrieval import SelfRetrieval
@@ -62,10 +67,14 @@ of_embeddings = [Alignment(), Uniformity(t=2.0, rows=100), EffectiveRank(), Dead
 of_pairs = [RocAUC(), EqualErrorRate(), TarAtFar(rate=0.001), PairAccuracy(), PairAccuracyThreshold(), DPrime()]
 more_of_pairs = [PairAveragePrecision(), OPIS(low=0.01, high=0.1, steps=100)]
 identified = DirAtFar(rate=0.01)
+of_levels = [HierarchicalAP(alpha=2.0), NDCG()]
+kept = NeighborsKept(k=5)
 distances = [InterClassDistance(), IntraClassDistance(), DistanceRatio()]
 
 protocol = SelfRetrieval(metrics=("recall_at_1", "map_at_r"), reranking="query_expansion(k=5)")
 streets = QueryGallery("recall_at_1", distance="cosine", junk=-1, pooling="mean")
+given = GivenPairs(metrics=("roc_auc",), distance="euclidean")
+leveled = Levels("hierarchical_ap")
 drawn = RandomGallery(draws=10, seed=0, index="hnsw(ef_search=200)")
 scores = protocol.with_metrics(["nmi"]).scores(embeddings, None).values
 

@@ -157,6 +157,9 @@ losses.n_pair_loss(labels, embeddings, scale="big")  # marked
 losses.n_pair_loss(labels, embeddings, negatives="sometimes")  # marked
 losses.n_pair_loss(labels, embeddings, normalize="big")  # marked
 losses.n_pair_loss(labels, embeddings, regularization="big")  # marked
+losses.ByLevel("triplet", weight=(0.3, 1.0))  # marked
+losses.ByLevel(3)  # marked
+losses.GeneralizedCrossEntropy(power=0.5)  # marked
 losses.Nested("triplet", dims=(16, 32), marginn=0.2)  # marked
 losses.nested_loss(labels, embeddings, loss="triplet", dims=(16, 32), marginn=0.2)  # marked
 losses.Nested("triplet")  # marked

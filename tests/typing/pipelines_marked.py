@@ -12,18 +12,24 @@ from pipelines.datasets.folder import folder
 from pipelines.datasets.inshop import inshop
 from pipelines.datasets.market1501 import market1501
 from pipelines.datasets.packed import packed
+from pipelines.datasets.pairs import pairs
+from pipelines.datasets.photos import photos
 from pipelines.datasets.sop import sop
 from pipelines.datasets.tfds import tfds
 from pipelines.datasets.toycars import toycars
 from pipelines.datasets.training_classes import training_classes
 from pipelines.datasets.vehicleid import vehicleid
 from pipelines.sampling import (
+    Clusters,
+    Given,
     HardNeighbors,
+    ImageNumbers,
     Pairs,
     ProportionalPxK,
     PxK,
     Triplets,
     Uniform,
+    Views,
     WithinClusters,
     group_by_class,
 )
@@ -47,6 +53,8 @@ from pipelines.transforms.warp import warp
 cars196("data", crop=True)  # marked
 cub200()  # marked
 sop(196)  # marked
+pairs(held_out=0.3)  # marked
+photos("photos", classes=3)  # marked
 inshop("data", cropped=True)  # marked
 market1501(folder="data")  # marked
 vehicleid("data", size="big")  # marked
@@ -68,6 +76,10 @@ Pairs("32")  # marked
 ProportionalPxK(classes=8)  # marked
 Triplets(40, 2)  # marked
 Uniform(size=64)  # marked
+Views(views=2)  # marked
+Given(pairs=8)  # marked
+Clusters(clusters=10)  # marked
+ImageNumbers(images=10)  # marked
 WithinClusters("pxk")  # marked
 WithinClusters(PxK(), proportion=True)  # marked
 group_by_class()  # marked
@@ -96,4 +108,5 @@ tfdml.data.pxk(paths, labels, channels="gray")  # marked
 tfdml.data.pxk(3, labels)  # marked
 tfdml.data.pxk(paths, labels, transform=3)  # marked
 tfdml.data.in_order(paths, size=64)  # marked
+tfdml.data.views(paths, labels=labels)  # marked
 tfdml.data.in_ordre(paths)  # marked

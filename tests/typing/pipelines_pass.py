@@ -13,18 +13,25 @@ from pipelines.datasets.folder import folder
 from pipelines.datasets.inshop import inshop
 from pipelines.datasets.market1501 import market1501
 from pipelines.datasets.packed import packed
+from pipelines.datasets.pairs import pairs
+from pipelines.datasets.photos import photos
 from pipelines.datasets.sop import sop
 from pipelines.datasets.tfds import tfds
 from pipelines.datasets.toycars import toycars
 from pipelines.datasets.training_classes import training_classes
 from pipelines.datasets.vehicleid import vehicleid
 from pipelines.sampling import (
+    Clusters,
+    Given,
     HardNeighbors,
+    ImageNumbers,
     Pairs,
     ProportionalPxK,
+    PseudoClasses,
     PxK,
     Triplets,
     Uniform,
+    Views,
     WithinClusters,
     group_by_class,
 )
@@ -52,6 +59,8 @@ own = folder("photos", test_classes=0.3, seed=1, class_groups="genus")
 tuned = training_classes("folder(test_classes=0.3)", held_out=0.2, seed=1, data_dir="photos")
 stored = embeddings(("dinov2", "siglip"), test_classes=0.3), embeddings("train.npz", test="test.npz", seed=1)
 table, shards = csv("table.csv", data_dir="photos"), packed("gs://bucket/packed")
+of_pairs = pairs("pairs.csv", held_out=0.3)
+unlabelled = photos("photos", seed=1)
 drawn = toycars(data_dir=None, classes=20, image_size=32, grouped=True)
 loaded = load("cub200(cropped=True)", data_dir="data", test_only=True)
 train, test = loaded.test.halves()
@@ -62,6 +71,8 @@ sampler = PxK(classes=8, per_class=4)
 sampler.bind(["a", "a", "b", "b"])
 places = sampler.rows(0, tf.range(3))
 samplers = [HardNeighbors(pairs=8, refresh_every=2), Pairs(32), ProportionalPxK(groups=8), Triplets(40), Uniform(64)]
+without_classes = [Views(images=64), Given(count=8), PseudoClasses(PxK(classes=8, groups=2))]
+labelled_by = [Clusters(k=10, every=2), ImageNumbers()]
 clusters = WithinClusters(sampler, proportional=True, at_once=4)
 irregular = clusters.assign(np.zeros(4, int), learners=2)["left_out"]
 by_class, starts, sizes = group_by_class([1, 1, 2])
@@ -77,5 +88,6 @@ paths, labels = ["a.jpg", "b.jpg"], ["mug", "cup"]
 batches = tfdml.data.pxk(paths, labels, classes=8, per_class=4, backbone=tfdml.backbones.Small(), image_size=32)
 of_arrays = tfdml.data.pxk(np.zeros((8, 32, 32, 3)), np.arange(8), transform=None, steps_per_epoch=10)
 of_rows = tfdml.data.pxk(lambda row: tf.zeros([32, 32, 3]), labels, mean=(0, 0, 0), std=(255, 255, 255), channels="bgr")
+of_views = tfdml.data.views(paths, batch_images=8, backbone=tfdml.backbones.Small(), transform="flip")
 in_order = tfdml.data.in_order(paths, backbone=tfdml.backbones.Small(), batch_size=64)
 number = batches.cardinality()

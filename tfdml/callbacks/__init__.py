@@ -1,5 +1,6 @@
 """Callbacks: what happens around the steps."""
 
+from tfdml.callbacks.cluster_labels import ClusterLabels
 from tfdml.callbacks.divergence_guard import DivergenceGuard, TrainingDiverged
 from tfdml.callbacks.embedding_callback import EmbeddingCallback
 from tfdml.callbacks.image_proxies import ImageProxies
@@ -13,6 +14,7 @@ from tfdml.callbacks.waiting_backbone import WaitingBackbone
 from tfdml.callbacks.weight_average import WeightAverage
 
 __all__ = [
+    "ClusterLabels",
     "DivergenceGuard",
     "EmbeddingCallback",
     "ImageProxies",

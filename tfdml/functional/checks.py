@@ -10,13 +10,13 @@ from tfdml.registry.annotations import Tensor
 
 
 def check_pairs_input(labels: Tensor, embeddings: Tensor) -> tuple[Tensor, Tensor]:
-    """Returns `(labels [B], embeddings [B, d] in float32 or float64)`, or raises a ValueError.
+    """Returns `(labels, embeddings [B, d] in float32 or float64)`, or raises a ValueError.
 
     Args:
-        labels: `[B]` or `[B, 1]` class numbers.
+        labels: `[B]` or `[B, 1]` class numbers, or other labels that `tfdml.functional.pairs` names.
         embeddings: `[B, d]` floating point.
     """
-    return _check(labels, embeddings, "embeddings", ("batch", "dim"))
+    return _check(labels, embeddings, "embeddings", ("batch", "dim"), check_kind)
 
 
 def check_similarities_input(labels: Tensor, similarities: Tensor, several: bool = False) -> tuple[Tensor, Tensor]:
@@ -27,7 +27,8 @@ def check_similarities_input(labels: Tensor, similarities: Tensor, several: bool
         similarities: `[B, C]` floating point.
         several: whether they are `[B, C, n]` instead, with n proxies per class.
     """
-    return _check(labels, similarities, "similarities", ("batch", "classes", "per_class")[: 3 if several else 2])
+    axes = ("batch", "classes", "per_class")[: 3 if several else 2]
+    return _check(labels, similarities, "similarities", axes, check_class_numbers)
 
 
 def at_least_float32(values: Tensor) -> Tensor:
@@ -89,17 +90,51 @@ def is_floating(tensor: Tensor) -> bool:
     return "float" in standardize_dtype(tensor.dtype)
 
 
-def _check(labels, values, name, axes):
-    labels, values = ops.convert_to_tensor(labels), ops.convert_to_tensor(values)
-    if len(values.shape) != len(axes):
-        raise ValueError(f"Expected {name} of shape [{', '.join(axes)}], received shape {tuple(values.shape)}.")
-    if len(labels.shape) == 2 and labels.shape[1] == 1:
-        labels = ops.squeeze(labels, axis=1)
+def check_class_numbers(labels: Tensor) -> None:
+    """Raises a ValueError where labels `[B, ...]` are not one class number an image."""
     if len(labels.shape) != 1:
         raise ValueError(
             f"Expected labels of shape [batch] with class numbers, received shape {tuple(labels.shape)}. "
             "One-hot labels need argmax first."
         )
+
+
+def check_kind(labels: Tensor) -> None:
+    """Raises a ValueError where labels `[B, ...]` are none of the kinds that `tfdml.functional.pairs` names.
+
+    Whether levels are a tree, and whether any pair is known, is checked where values are known.
+    """
+    kinds, shape = len(labels.shape), tuple(labels.shape)
+    if kinds == 1 or (kinds == 3 and shape[1] == 1):
+        return
+    is_matrix = is_floating(labels) and (None in shape or shape[0] == shape[-1])
+    if kinds != 2 or (is_floating(labels) and not is_matrix):
+        check_class_numbers(labels)
+    known = concrete(labels)
+    if known is None:
+        return
+    if known.dtype.kind in "iu" and _is_no_tree(known):
+        raise ValueError(
+            f"Expected labels of shape {shape} as categories from coarse to fine, and received a category that is in "
+            "two of the level above it, which is no tree. One-hot labels need argmax first; several labels an image "
+            "are booleans."
+        )
+    if is_matrix and not np.any(known[~np.eye(len(known), dtype=bool)] >= 0):
+        raise ValueError("No pair of the batch is known: all are below 0. Expected the relevance of some, 0 to 1.")
+
+
+def _is_no_tree(levels):
+    pairs = [set(zip(*each, strict=True)) for each in zip(levels.T, levels.T[1:], strict=False)]
+    return any(len(each) > len({fine for _, fine in each}) for each in pairs)
+
+
+def _check(labels, values, name, axes, check_labels):
+    labels, values = ops.convert_to_tensor(labels), ops.convert_to_tensor(values)
+    if len(values.shape) != len(axes):
+        raise ValueError(f"Expected {name} of shape [{', '.join(axes)}], received shape {tuple(values.shape)}.")
+    if len(labels.shape) == 2 and labels.shape[1] == 1:
+        labels = ops.squeeze(labels, axis=1)
+    check_labels(labels)
     if None not in (labels.shape[0], values.shape[0]) and labels.shape[0] != values.shape[0]:
         raise ValueError(f"Received {labels.shape[0]} labels for {values.shape[0]} {name}; expected as many.")
     if is_floating(labels):

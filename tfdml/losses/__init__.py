@@ -4,6 +4,7 @@ from tfdml.losses import addons
 from tfdml.losses.angular import Angular, angular_loss
 from tfdml.losses.arc_face import ArcFace, arc_face_loss
 from tfdml.losses.binomial_deviance import BinomialDeviance, binomial_deviance_loss
+from tfdml.losses.by_level import ByLevel, by_level_loss
 from tfdml.losses.circle import Circle, circle_loss
 from tfdml.losses.contextual_manifold import ContextualManifold, contextual_manifold_loss
 from tfdml.losses.contrastive import Contrastive, contrastive_loss
@@ -11,6 +12,7 @@ from tfdml.losses.cos_face import CosFace, cos_face_loss
 from tfdml.losses.divergence import Divergence, divergence_loss
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.fast_ap import FastAP, fast_ap_loss
+from tfdml.losses.generalized_cross_entropy import GeneralizedCrossEntropy, generalized_cross_entropy_loss
 from tfdml.losses.histogram import Histogram, histogram_loss
 from tfdml.losses.intrinsic_manifold import IntrinsicManifold, intrinsic_manifold_loss
 from tfdml.losses.lifted_structure import LiftedStructure, lifted_structure_loss
@@ -39,6 +41,7 @@ __all__ = [
     "Angular",
     "ArcFace",
     "BinomialDeviance",
+    "ByLevel",
     "Circle",
     "ContextualManifold",
     "Contrastive",
@@ -46,6 +49,7 @@ __all__ = [
     "Divergence",
     "EmbeddingLoss",
     "FastAP",
+    "GeneralizedCrossEntropy",
     "Histogram",
     "IntrinsicManifold",
     "LiftedStructure",
@@ -73,12 +77,14 @@ __all__ = [
     "angular_loss",
     "arc_face_loss",
     "binomial_deviance_loss",
+    "by_level_loss",
     "circle_loss",
     "contextual_manifold_loss",
     "contrastive_loss",
     "cos_face_loss",
     "divergence_loss",
     "fast_ap_loss",
+    "generalized_cross_entropy_loss",
     "histogram_loss",
     "intrinsic_manifold_loss",
     "lifted_structure_loss",

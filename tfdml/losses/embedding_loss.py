@@ -11,7 +11,7 @@ import numpy as np
 from keras import ops
 
 from tfdml.functional.checks import check_classes, check_pairs_input, concrete, nan_with
-from tfdml.functional.pairs import batch_ids
+from tfdml.functional.pairs import finest, in_batch, is_graded
 from tfdml.losses.named_function import QUERIES, take_function
 from tfdml.registry.annotations import Tensor
 from tfdml.registry.fields import OF_KERAS, Declared
@@ -24,7 +24,8 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
     """Base of losses on `(labels [B], embeddings [B, d])` with one value for each anchor, `[B]`.
 
     Works in `keras.Model.compile(loss=...)`. Integer labels of any size are kept apart; values are computed in
-    float32 whatever the policy.
+    float32 whatever the policy. Losses on pairs also take categories from coarse to fine, several labels an image, and
+    given pairs, see `tfdml.functional.pairs`.
 
     A loss states its arguments as fields, see `tfdml.registry.fields`, and computes its values in `call`:
 
@@ -73,9 +74,9 @@ class EmbeddingLoss(Declared, LossHooks, keras.losses.Loss):
     def __call__(self, labels: Tensor, embeddings: Tensor, sample_weight: Tensor | None = None) -> Tensor:
         labels, embeddings = self.check_input(labels, embeddings)
         check_classes(labels, self.label_classes(embeddings), type(self).__name__)
-        if self.needs_pairs and self.batch_parts == 1:
-            _warn_of_missing_pairs(type(self).__name__, labels)
-        numbers = batch_ids(labels) if self.numbers_anew else labels
+        if self.needs_pairs and self.batch_parts == 1 and not is_graded(labels):
+            _warn_of_missing_pairs(type(self).__name__, finest(labels))
+        numbers = in_batch(labels) if self.numbers_anew else labels
         return nan_with(super().__call__(numbers, embeddings, sample_weight=sample_weight), embeddings, labels)
 
     def call(self, labels: Tensor, embeddings: Tensor, queries: int | None = None) -> Tensor:

@@ -4,7 +4,7 @@ from typing import Literal
 
 from keras import ops
 
-from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.checks import check_class_numbers, check_pairs_input
 from tfdml.functional.cosines import dot_products
 from tfdml.functional.distances import unit_length
 from tfdml.functional.log_sums import log_sum_exp
@@ -62,6 +62,8 @@ class NPair(EmbeddingLoss):
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
+        if self.negatives != "all":
+            check_class_numbers(labels)
         rows = unit_length(embeddings) if self.normalize else embeddings
         if self.negatives == "first_pair_per_class":
             values, weights = _of_first_pairs(labels, rows, self.margin, self.scale)

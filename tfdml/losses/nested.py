@@ -6,22 +6,17 @@ from typing import Annotated
 import keras
 from keras import ops
 
-from tfdml import registry
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import unit_length
-from tfdml.layers.loss_layer import layer_of
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
+from tfdml.losses.pair_loss import pair_loss, read_pair_loss
+from tfdml.registry import register
 from tfdml.registry.arguments import integer, read_by, several
 from tfdml.registry.loss_hooks import hooks_of
 
 
-def _read(loss):
-    if not isinstance(loss, str | keras.losses.Loss) and not (isinstance(loss, dict) and "class_name" in loss):
-        raise ValueError(loss)
-
-
-@registry.register("loss", "nested")
+@register("loss", "nested")
 class Nested(EmbeddingLoss):
     """Nested loss: the mean of a loss over the first 16, 32, ... dimensions, so that these are embeddings, too.
 
@@ -48,16 +43,16 @@ class Nested(EmbeddingLoss):
         `[B]`; 0 where the loss is 0 for each d.
     """
 
-    loss: Annotated[str | keras.losses.Loss | dict, read_by(_read, "a loss or its spec")]
+    loss: Annotated[str | keras.losses.Loss | dict, read_by(read_pair_loss, "a loss or its spec")]
     dims: Annotated[Sequence[int], several(integer(1))]
 
     def check_arguments(self):
-        self.loss = _pair_loss(self.loss)
+        self.loss = pair_loss(self.loss, "Nested")
         _check(self.dims)
 
     def call(self, labels, embeddings, queries=None):
         labels, embeddings = check_pairs_input(labels, embeddings)
-        loss, size = _pair_loss(self.loss), embeddings.shape[1]
+        loss, size = pair_loss(self.loss, "Nested"), embeddings.shape[1]
         _check(self.dims, size)
         compared = () if queries is None else (queries,)
         nested = self.dims if self.dims[-1] == size else (*self.dims, size)
@@ -93,21 +88,6 @@ class Nested(EmbeddingLoss):
 
     def get_config(self):
         return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
-
-
-def _pair_loss(loss):
-    """The loss of a spec or a configuration, or itself, which must be one on embeddings alone."""
-    if isinstance(loss, dict):
-        loss = keras.saving.deserialize_keras_object(loss)
-    elif isinstance(loss, str):
-        # A loss on proxies that knew no number of classes would ask for it, and then be refused.
-        loss = registry.create("loss", loss, classes=2)
-    if layer_of(loss) is not None:
-        raise ValueError(
-            f"Nested takes a loss on pairs, such as triplet, received {type(loss).__name__}, which has variables for "
-            "the whole embedding."
-        )
-    return loss
 
 
 def _check(dims, size=None):

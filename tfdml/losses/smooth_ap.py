@@ -4,7 +4,7 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.cosines import cosines
-from tfdml.functional.pairs import negative_pairs, positive_pairs
+from tfdml.functional.pairs import negative_pairs, other_rows, positive_pairs
 from tfdml.functional.smooth_ranks import smooth_ap_loss_and_slopes
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
@@ -48,7 +48,8 @@ class SmoothAP(EmbeddingLoss):
         labels, embeddings = check_pairs_input(labels, embeddings)
         scores = cosines(embeddings, queries) / self.temperature
         others, negatives = positive_pairs(labels, queries), negative_pairs(labels, queries)
-        found = labels[:queries, None] == labels[None, :] if self.include_query else others
+        itself = ops.logical_not(other_rows(labels, queries))
+        found = ops.logical_or(others, itself) if self.include_query else others
         found = ops.logical_and(found, ops.any(others, axis=1, keepdims=True))
         values, slopes = smooth_ap_loss_and_slopes(ops.stop_gradient(scores), found, negatives)
         # The values, and the slopes as their gradient. What is added is 0.

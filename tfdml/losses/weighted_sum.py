@@ -48,6 +48,7 @@ class WeightedSum(EmbeddingLoss):
     needs_pairs = _joined("needs_pairs", any)
     has_statistics = _joined("has_statistics", any)
     sharded = _joined("sharded", any)
+    takes_levels = _joined("takes_levels", any)
     batch_parts = _joined("batch_parts", max)
     classes = _joined("classes", lambda each: min(filter(None, each), default=None))
     nested_dims = _joined("nested_dims", lambda each: tuple(sorted({*itertools.chain(*each)})))

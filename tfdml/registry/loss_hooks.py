@@ -33,6 +33,8 @@ class LossHooks:
     has_statistics = True
     # Whether each device holds a part of its variables.
     sharded = False
+    # Whether it sees the levels of a hierarchy, and not only its classes.
+    takes_levels = False
     # Numbers of first dimensions that it trains as embeddings of their own.
     nested_dims: Sequence[int] = ()
 

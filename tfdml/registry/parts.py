@@ -18,6 +18,7 @@ from tfdml.registry.suggestions import nearest
 ROOMS = {
     "dataset": "pipelines.datasets",
     "sampler": "pipelines.sampling",
+    "labels": "pipelines.sampling",
     "transform": "pipelines.transforms",
     "protocol": "tfdml.evaluation.protocols",
     "metric": "tfdml.evaluation.metrics",

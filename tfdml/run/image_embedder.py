@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from pipelines.build import CORES, evaluation_batches
-from pipelines.datasets.dataset import Split
+from pipelines.datasets.split import Split
 from pipelines.preprocessing import Preprocessing, why_no_pixels
 from pipelines.preprocessor import Preprocessor
 from pipelines.reading.given_images import FILES, listed, split_of, texts_of

@@ -60,7 +60,10 @@ PROXIES = ("Proxy-NCA", "Proxy-Anchor", "NormSoftmax", "SoftTriple", "ArcFace", 
 # Losses of EDMS, which need few classes a network: `edms_variants` has them. One that wraps others. And
 # `nt_xent`, which at unit length is `n_pair` with a scale of 1 / temperature. One that is a term of sums alone.
 LEFT_OUT = ("contextual_manifold", "intrinsic_manifold", "manifold_n_pair", "proxy_n_pair", "nested", "nt_xent")
-LEFT_OUT += ("threshold_consistent_margin",)
+# And one for levels of classes, of which emoji have none.
+LEFT_OUT += ("threshold_consistent_margin", "by_level")
+# And one for wrong labels, of which emoji have none.
+LEFT_OUT += ("generalized_cross_entropy",)
 CHANGES = {name: [] for name in LOSSES}
 # As in its article.
 CHANGES["lifted structure"] = ["--method=single(normalize=False)", "--protocol=self_retrieval(distance='euclidean')"]

@@ -82,3 +82,14 @@ def test_images_alone_in_their_class_within_their_cluster_are_counted():
 def test_too_many_groups_are_told():
     with pytest.raises(ValueError, match="needs that many groups of 4 images of a class; the training rows have 15"):
         ProportionalPxK(groups=16).bind(LABELS)
+
+
+@pytest.mark.parametrize(
+    "power, counts", [(0.0, [0, 1, 1, 1, 1, 1]), (0.5, [0, 1, 1, 1, 1, 3]), (1.0, [0, 1, 1, 1, 2, 10])]
+)
+def test_a_power_is_between_balanced_and_proportional(power, counts):
+    groups = batches(ProportionalPxK(groups=sum(counts), power=power), range(4))
+    for drawn in groups:
+        assert np.bincount(LABELS[drawn[:, 0]], minlength=6).tolist() == counts
+        of_largest = drawn[LABELS[drawn[:, 0]] == 5]
+        assert len(np.unique(of_largest)) == of_largest.size

@@ -22,6 +22,8 @@ OTHER_VALUES = {
     "freeze_batch_norm": "statistics",
     "decay_biases_and_norms": "False",
     "clip_norm": "0.1",
+    "labels": "clusters(k=7)",
+    "levels": "make,model",
     "meta_classes": "3",
     "meta_classes_of": "images",
     "ema": "0.999",

@@ -3,7 +3,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pipelines.sampling import PxK, WithinClusters
+from pipelines.datasets import Split
+from pipelines.sampling import Given, PxK, Views, WithinClusters
 from tfdml import registry
 from tfdml.console.settings import Settings
 from tfdml.run.training.run_sampler import make_sampler, sampler_of
@@ -20,9 +21,19 @@ def test_a_sampler_without_the_base_class_is_told(monkeypatch):
 
 @pytest.mark.parametrize("counts, expected", [([6] * 30, (16, 4)), ([30] * 5 + [1], (5, 12)), ([9, 9], (2, 32))])
 def test_auto_fits_the_classes(counts, expected):
-    train = SimpleNamespace(labels=np.repeat(np.arange(len(counts)), counts))
-    sampler = make_sampler("auto", SimpleNamespace(train=train), None)
+    train = SimpleNamespace(labels=np.repeat(np.arange(len(counts)), counts), relations=None)
+    sampler = make_sampler("auto", SimpleNamespace(train=train, clusters=None), None)
     assert (sampler.classes, sampler.per_class) == expected
+
+
+def test_auto_draws_views_of_images_without_classes_and_pairs_that_are_given():
+    images = np.array([f"{row}.jpg" for row in range(40)], dtype=object)
+    views = make_sampler("auto", SimpleNamespace(train=Split(images, np.arange(40)), clusters=None), None)
+    assert isinstance(views, Views) and views.batch_size == 64
+    relations = np.array([[row, row + 1, -1] for row in range(0, 20, 2)])
+    train = Split(images, np.arange(40), relations=relations)
+    given = make_sampler("auto", SimpleNamespace(train=train, clusters=None), None)
+    assert isinstance(given, Given) and given.batch_size == 20
 
 
 class Rows:

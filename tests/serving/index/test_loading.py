@@ -201,6 +201,16 @@ def test_the_commands(engine, photos, embedded, tmp_path):
     assert done.stdout == f"Indexed {COUNT} images in {other}.\n", done.stderr
 
 
+@pytest.mark.slow
+def test_no_command_tells_a_password(photos):
+    model = f"--model={exported()}"
+    images = f"--images={photos}"
+    for flags in ([images], [images, model], ["--delete=a.jpg"], ["--compact"], ["--upgrade", model]):
+        done = run("tfdml.index", "--out=postgresql://me:secret@host/db", *flags)
+        assert_one_error(done)
+        assert "secret" not in done.stdout + done.stderr
+
+
 def test_a_searcher_of_images(address, photos, model, monkeypatch):
     with opened(address) as store:
         load_images(store, ImageList.of(photos), model)

@@ -20,6 +20,8 @@ class Alignment(EmbeddingMetric):
     2020), with alpha = 2. None if each class has one image.
     """
 
+    needs_classes = False
+
     def value(self, embeddings, labels):
         embeddings = unit_length(embeddings)
         means, sizes, numbers = class_means(embeddings, labels)

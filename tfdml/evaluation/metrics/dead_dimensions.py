@@ -24,6 +24,8 @@ class DeadDimensions(EmbeddingMetric):
 
     fraction: Annotated[float, number(above=0, below=1)] = 1e-3
 
+    needs_classes = False
+
     def value(self, embeddings, labels):
         blocks = [slice(start, start + ROWS) for start in range(0, len(embeddings), ROWS)]
         # From the first row, so that equal rows have a variance of exactly 0.

@@ -17,6 +17,8 @@ class EffectiveRank(EmbeddingMetric):
     is, not centred. None if all embeddings are zero.
     """
 
+    needs_classes = False
+
     def value(self, embeddings, labels):
         # Both have the same singular values; the smaller product of the two has no zeros beside them.
         points = embeddings if len(embeddings) >= embeddings.shape[1] else embeddings.T

@@ -25,6 +25,8 @@ class Hubness(EmbeddingMetric):
     # It searches all images in all others.
     while_training = False
 
+    needs_classes = False
+
     def value(self, embeddings, labels):
         rows = np.arange(len(embeddings))
         times = np.bincount(nearest_others(embeddings, rows, rows, self.k).ravel(), minlength=len(rows))

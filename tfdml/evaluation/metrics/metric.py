@@ -19,6 +19,10 @@ class Metric(registry.Declared):
     name = None
     #: Whether a run measures it at every evaluation, not only at its end.
     while_training = True
+    #: Whether it needs classes; others measure images without any, see the dataset `photos`.
+    needs_classes = True
+    #: Whether it takes all levels of a hierarchy of classes, where there is one.
+    graded = False
     #: Whether a larger value means a better model. Others cannot select a model.
     larger_is_better = True
 

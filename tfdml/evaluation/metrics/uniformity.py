@@ -27,6 +27,8 @@ class Uniformity(EmbeddingMetric):
     t: Positive = 2.0
     rows: Annotated[int, integer(2)] = 10_000
 
+    needs_classes = False
+
     def value(self, embeddings, labels):
         if len(embeddings) > self.rows:
             embeddings = embeddings[np.random.default_rng(0).choice(len(embeddings), self.rows, replace=False)]

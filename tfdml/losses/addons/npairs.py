@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY
 import keras
 from keras import ops
 
-from tfdml.functional.checks import check_pairs_input
+from tfdml.functional.checks import check_class_numbers, check_pairs_input
 from tfdml.functional.log_sums import log_sum_exp
 from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
@@ -32,6 +32,7 @@ class NpairsLoss(EmbeddingLoss):
 
     def call(self, y_true, y_pred):
         labels, similarities = check_pairs_input(y_true, y_pred)
+        check_class_numbers(labels)
         rows, columns = similarities.shape
         if None not in (rows, columns) and rows != columns:
             raise ValueError(f"Expected similarities of shape [batch, batch], received shape {(rows, columns)}.")

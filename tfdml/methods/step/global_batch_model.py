@@ -212,4 +212,9 @@ def _unpack(data):
     # Keras passes arrays as they are where it runs eagerly.
     batch = {name: tf.convert_to_tensor(values) for name, values in batch.items()}
     check_targets(batch)
-    return images, {name: tf.reshape(value, [-1]) for name, value in batch.items()}
+    return images, {name: _of_rows(value) for name, value in batch.items()}
+
+
+def _of_rows(target):
+    """A target `[B, 1]` or of unknown shape as `[B]`; labels that say more of an image as they are."""
+    return target if target.shape.rank == 2 and target.shape[1] != 1 else tf.reshape(target, [-1])

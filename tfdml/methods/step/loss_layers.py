@@ -3,6 +3,7 @@
 import keras
 import tensorflow as tf
 
+from tfdml.functional.checks import check_class_numbers
 from tfdml.functional.pairs import batch_ids
 from tfdml.layers.loss_layer import layer_of
 from tfdml.methods.step.step_checks import message_of_check
@@ -62,6 +63,8 @@ class LossLayers(VariableHolder):
         if not self.learners:
             return embeddings
         layer = self.learners[learner]
+        if layer.classes != 1:
+            check_class_numbers(labels)
         with tf.control_dependencies(_known_classes(labels, layer)):
             labels = tf.identity(labels)
         return layer(embeddings, labels)

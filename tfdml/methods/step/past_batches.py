@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from tfdml import registry
+from tfdml.functional.checks import check_class_numbers
 from tfdml.functional.pairs import NO_IMAGE
 from tfdml.methods.memories import XBM
 from tfdml.methods.step.anchor_values import anchor_values
@@ -53,6 +54,7 @@ class PastBatches:
 
     def values(self, loss, learner, labels, embeddings):
         """Loss `[B]` of a learner's embeddings `[B, d]`, which are then in its queue."""
+        check_class_numbers(labels)
         stored, names, steps = (each[learner] for each in (self._embeddings, self._labels, self._steps))
         size, queries = self.memory.size, tf.shape(embeddings)[0]
         message = f"The memory holds {size} embeddings, fewer than a batch has. Give it a larger size."

@@ -18,6 +18,8 @@ def gather(values):
     replicas = context.num_replicas_in_sync
     if replicas == 1:
         return values
+    if values.dtype == tf.bool:
+        return tf.cast(gather(tf.cast(values, tf.int32)), tf.bool)
     with tf.control_dependencies(_same_size_everywhere(values, context, replicas)):
         place = tf.one_hot(context.replica_id_in_sync_group, replicas, dtype=values.dtype)
         padded = tf.reshape(place, [replicas] + [1] * values.shape.rank) * values[None]

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from tfdml.callbacks import RetrievalEvaluation
 from tfdml.functional.checks import check_classes
+from tfdml.functional.pairs import UNKNOWN, no_tree
 from tfdml.layers.loss_layer import layer_of
 from tfdml.methods.step.step_checks import message_of_check
 from tfdml.optimizers.replicated import check_elementwise
@@ -125,18 +126,47 @@ def check_holding(optimizer):
 
 
 def check_targets(batch):
-    """Raises an error where the targets of a batch, name to tensor, are not `[B]` or `[B, 1]` numbers, or NaN."""
+    """Raises an error where targets of a batch, name to tensor, are NaN, or not `[B]` or `[B, 1]` numbers.
+
+    Labels may say more of an image than its class, see `tfdml.functional.pairs`.
+    """
     for name, values in batch.items():
         if values.dtype == tf.string:
             raise ValueError(_TEXT.format(name=name))
         if name == "label" and values.dtype.is_floating:
             message = message_of_check("Expected a class number for each image, received NaN as the label of one.")
             tf.debugging.assert_equal(tf.reduce_any(tf.math.is_nan(values)), False, message)
-        if values.shape.rank is not None and values.shape.rank > 1 and values.shape[1:] not in ([1], [None]):
+        if values.shape.rank is None or values.shape[1:] in ([], [1], [None]):
+            continue
+        if name == "label" and values.shape.rank == 2 and _is_of_pairs(values):
+            _check_pairs(values)
+        else:
             raise ValueError(
                 f"Expected class numbers of shape [batch] as {name!r}, received shape {tuple(values.shape)}. Of "
                 "one-hot labels take the class number: labels.argmax(axis=1), or tf.argmax in a dataset."
             )
+
+
+def _is_of_pairs(labels):
+    """Whether labels `[b, ...]` of one replica are of pairs, and no one-hot numbers."""
+    replicas = tf.distribute.get_replica_context().num_replicas_in_sync
+    return not labels.dtype.is_floating or (
+        labels.shape[0] is not None and labels.shape[0] * replicas == labels.shape[1]
+    )
+
+
+def _check_pairs(labels):
+    """Checks that levels are a tree, and that something is known of given pairs."""
+    if labels.dtype.is_integer:
+        message = message_of_check(
+            "Expected labels as categories from coarse to fine, received a category that is in two of the level above "
+            "it: no tree. Of one-hot labels take the class number: labels.argmax(axis=1)."
+        )
+        tf.debugging.assert_equal(no_tree(labels), False, message)
+    elif labels.dtype.is_floating and labels.shape[0] == labels.shape[1]:
+        others = tf.linalg.set_diag(labels, tf.fill([tf.shape(labels)[0]], tf.cast(UNKNOWN, labels.dtype)))
+        message = message_of_check("No pair of the batch is known: all labels are below 0.")
+        tf.debugging.assert_equal(tf.reduce_any(others >= 0), True, message)
 
 
 _TEXT = (

@@ -5,6 +5,7 @@ from tfdml import registry
 from tfdml.evaluation.protocols import protocol_of
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained
+from tfdml.run.experiment.measurable import measurable
 from tfdml.run.experiment.measured_source import Source
 
 
@@ -25,7 +26,8 @@ def of_run(run_dir, which, index, changes):
             changes = {"data_dir": "", **changes}
     experiment, model = trained(run_dir, which, changes)
     split, settings = experiment.splits.test, experiment.settings
-    protocol = protocol_of(experiment.protocol_spec, settings.evaluation.metrics, index)
+    metrics = measurable(experiment.splits.dataset, settings.evaluation.metrics)
+    protocol = protocol_of(experiment.protocol_spec, metrics, index)
     about = {"run_dir": run_dir, "model": which, "dataset": settings.data.dataset, "split": "test"}
     about["protocol"] = experiment.protocol_spec
     return Source(about, protocol, experiment.embed(model, split), split)
@@ -45,7 +47,7 @@ def of_model(embedder_of, given):
     embedder = embedder_of(given.model)
     dataset = load(given.dataset, data_dir=given.data_dir, test_only=True)
     spec = given.protocol or dataset.protocol
-    protocol = protocol_of(spec, given.metrics, given.index)
+    protocol = protocol_of(spec, measurable(dataset, given.metrics), given.index)
     embeddings = embedder.embed_split(dataset.test)
     about = {"model": given.model, "dataset": given.dataset, "split": "test", "protocol": spec}
     return Source(about, protocol, embeddings, dataset.test)

@@ -14,7 +14,7 @@ from tfdml.run.directory.model_archive import load_archive
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.directory.user_modules import check_modules
 from tfdml.run.experiment.image_data import ImageData
-from tfdml.run.experiment.splits import Splits, changed_images
+from tfdml.run.experiment.splits import Splits, changed_images, protocol_spec
 from tfdml.run.experiment.tensorflow_setup import set_up
 from tfdml.runtime.devices import is_chief
 from tfdml.runtime.workers import Workers
@@ -58,7 +58,7 @@ class Experiment:
     @property
     def protocol_spec(self):
         """The spec that names the protocol: the settings', or the dataset's."""
-        return self.settings.evaluation.protocol or self.splits.dataset.protocol
+        return protocol_spec(self.splits.dataset, self.settings.evaluation)
 
     @property
     def monitor(self):

@@ -15,6 +15,7 @@ from pipelines.reading.free_memory import free_memory
 from pipelines.reading.substitutes import Substitutes
 from pipelines.reading.unreadable import why_unreadable
 from pipelines.vector_preprocessing import VectorPreprocessing
+from pipelines.view_checks import check_views
 from tfdml.run.training.bad_images import BadImages
 from tfdml.runtime.workers import Workers
 
@@ -74,7 +75,15 @@ class ImageData:
     def training(self, model, sampler, progress, length):
         """The training dataset, whose passes have `length` steps."""
         split = self.train
-        read, prepare = self._cache.through(split, self.preprocessor(model, self.settings.train_transform))
+        preprocessor = self.preprocessor(model, self.settings.train_transform)
+        if self.settings.max_bad_images and (sampler.gives_relevance or sampler.gives_labels):
+            raise ValueError(
+                "--max_bad_images replaces an image by another one of its class, and there are no classes. List bad "
+                "images in --ignore_images."
+            )
+        if sampler.several_views:
+            check_views(preprocessor, f"--train_transform={self.settings.train_transform}")
+        read, prepare = self._cache.through(split, preprocessor)
         options = {
             "seed": self.seed,
             "step": progress.pipeline_step,

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pipelines.datasets.dataset import Split
 from pipelines.datasets.ignoring import names_in_list
+from pipelines.datasets.split import Split
 from tfdml.evaluation.verification.named_embeddings import named_embeddings
 from tfdml.files.embedding_files import EmbeddingFiles, read_arrays
 from tfdml.run.directory.run_directory import RunDirectory

@@ -4,8 +4,13 @@ import dataclasses
 
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
-from pipelines.datasets.dataset import Dataset, Split
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.levels import with_levels
+from pipelines.datasets.split import Split
+from pipelines.sampling import Clusters
+from tfdml import registry
 from tfdml.evaluation.protocols import Protocol, protocol_of
+from tfdml.run.experiment.measurable import measurable
 from tfdml.run.experiment.meta_classes import random_meta_classes
 
 
@@ -20,6 +25,8 @@ class Splits:
         evaluation: split that `--evaluate_on` names.
         test: split of the test.
         protocol: `Protocol` that measures a split.
+        clusters: `Clusters` that label the training images, whose labels are random numbers of clusters before the
+            first clustering; None: classes do.
     """
 
     dataset: Dataset
@@ -27,6 +34,7 @@ class Splits:
     evaluation: Split
     test: Split
     protocol: Protocol
+    clusters: Clusters | None = None
 
     @classmethod
     def of(cls, data, evaluation, seed, *, classes=None, test_only=False):
@@ -40,13 +48,28 @@ class Splits:
         """
         about = {"data_dir": data.data_dir, "ignore_images": data.ignore_images}
         dataset = load(data.dataset, classes=classes, test_only=test_only, **about)
+        dataset = with_levels(dataset, data.levels) if data.levels else dataset
         train, evaluated = _train_and_evaluation(dataset, evaluation, seed)
         # Losses with proxies count on numbers without a gap.
         train = None if train is None else _with_meta_classes(train.numbered(), data, seed)
-        protocol = protocol_of(evaluation.protocol or dataset.protocol, evaluation.metrics)
+        found = registry.create("labels", data.labels) if data.labels else None
+        if found and train is not None:
+            train = _labelled_by(found, train, data, seed)
+        clusters = found if isinstance(found, Clusters) else None
+        protocol = protocol_of(protocol_spec(dataset, evaluation), measurable(dataset, evaluation.metrics))
         if not test_only:
             protocol.selecting(evaluation.select_by)
-        return cls(dataset, train, evaluated, dataset.test, protocol)
+        return cls(dataset, train, evaluated, dataset.test, protocol, clusters)
+
+
+def protocol_spec(dataset, evaluation):
+    """The spec of the protocol that settings name, or else the dataset's; `levels` where classes have levels.
+
+    Args:
+        dataset: the `Dataset`.
+        evaluation: `EvaluationSettings`.
+    """
+    return evaluation.protocol or ("levels" if dataset.test.level_names else dataset.protocol)
 
 
 def to_record(data, dataset):
@@ -124,6 +147,18 @@ def held_out(evaluation, dataset, evaluated):
 def validation_seed_of(evaluation, seed):
     """The seed that decides which classes validate, of `EvaluationSettings` and the seed of a run."""
     return seed if evaluation.validation_seed == -1 else evaluation.validation_seed
+
+
+def _labelled_by(labels, train, data, seed):
+    if data.levels or data.meta_classes:
+        raise ValueError(f"--labels={data.labels} takes the place of classes. Leave out --levels and --meta_classes.")
+    if train.relations is not None:
+        raise ValueError(f"--labels={data.labels}: of these images pairs are known. Leave it out.")
+    try:
+        first = labels.first(len(train), seed)
+    except ValueError as error:
+        raise ValueError(f"--labels={data.labels}: {error}") from None
+    return dataclasses.replace(train, labels=first, class_names=None, class_groups=None, levels=None)
 
 
 def _with_meta_classes(train, data, seed):

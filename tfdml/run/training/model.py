@@ -8,6 +8,7 @@ from tfdml import registry
 from tfdml.backbones import Identity, enable_lora
 from tfdml.console.settings import NetworkSettings
 from tfdml.registry.image_sizes import sides_of
+from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.training.batch_pairs import check_pairs
 from tfdml.run.training.fine_tuning import is_pretrained, without_auto
 from tfdml.run.training.initial_backbone import check_takes, initial_backbone
@@ -46,6 +47,8 @@ def build_model(experiment, sampler, *, tell=True):
     with experiment.strategy.scope():
         batches, run = settings.batches, settings.run
         loss = registry.create("loss", batches.loss, classes=train.num_classes)
+        if train.level_names and not hooks_of(loss).takes_levels:
+            loss = registry.create("loss", "by_level", loss=loss)
         check_loss(loss, train.num_classes, batches.loss, settings.data.dataset)
         check_pairs(loss, sampler, train.labels, batches, run.seed)
         optimizer = make_optimizer(settings.optimization, length, scale_loss=run.precision == "mixed_float16")

@@ -4,7 +4,13 @@ import dataclasses
 
 import keras
 
-from tfdml.callbacks import DivergenceGuard, RetrievalEvaluation, SamplerRefresh, WaitingBackbone
+from tfdml.callbacks import (
+    ClusterLabels,
+    DivergenceGuard,
+    RetrievalEvaluation,
+    SamplerRefresh,
+    WaitingBackbone,
+)
 from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.console.progress_bar import verbosity
 from tfdml.registry.loss_hooks import hooks_of
@@ -64,7 +70,7 @@ class RunCallbacks:
         )
         bad_images = experiment.images.bad_images()
         watches = {"bad_images": bad_images} if bad_images else {}
-        watches |= model.callbacks(parts) | refresh_of(parts)
+        watches |= model.callbacks(parts) | refresh_of(parts) | labelling_of(parts, experiment.splits.clusters)
         averages = {"average": average} if average else {}
         memories = {"memory": model.past_batches} if model.past_batches else {}
         checkpoint = RunCheckpoint(
@@ -101,6 +107,15 @@ def refresh_of(parts):
         return {}
     refresh = SamplerRefresh(parts.images(), parts.sampler, count=len(parts.labels), **parts.of_passes())
     return {"sampler": refresh}
+
+
+def labelling_of(parts, clusters):
+    """Returns the callback that labels training images by clusters, by its name; none where they have classes."""
+    if not clusters:
+        return {}
+    options = {"every": clusters.every, "iterations": clusters.iterations, "seed": parts.seed}
+    options |= {"count": len(parts.labels), **parts.of_passes()}
+    return {"pseudo_classes": ClusterLabels(parts.images(), parts.sampler, clusters.k, **options)}
 
 
 def _evaluation(experiment, model, batches, progress, length, run, log, average):

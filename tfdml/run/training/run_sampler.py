@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipelines.sampling import PxK, Sampler
+from pipelines.sampling import Given, PseudoClasses, PxK, Sampler, Views
 from tfdml import registry
 from tfdml.run.experiment.length import Length
 from tfdml.run.experiment.splits import held_out
@@ -15,25 +15,37 @@ def make_sampler(spec, splits, evaluation):
     """The sampler of a spec, bound to the training rows.
 
     Args:
-        spec: spec of the sampler; `auto`: P×K that fits the classes.
+        spec: spec of the sampler; `auto`: P×K that fits the classes, views of images without classes, or given pairs.
         splits: `Splits`.
         evaluation: `EvaluationSettings`, which say how many classes do not train.
     """
-    sampler = _fitting(splits.train.labels) if spec == "auto" else registry.create("sampler", spec)
+    sampler = _fitting(splits) if spec == "auto" else registry.create("sampler", spec)
     if not isinstance(sampler, Sampler):
         name = type(sampler).__name__
         raise ValueError(f"--sampler={spec}: {name} must be a subclass of pipelines.sampling.Sampler.")
+    if splits.clusters:
+        sampler = PseudoClasses(sampler)
     try:
-        sampler.bind(splits.train.labels)
+        sampler.bind_split(splits.train)
     except ValueError as error:
+        if not splits.dataset.has_classes and not splits.clusters:
+            own = type(_fitting(splits))
+            fits = "views(images=64)" if own is Views else "given(count=32)"
+            advice = "" if isinstance(sampler, own) else f" Use --sampler='{fits}'."
+            raise ValueError(f"--sampler={spec}: {error} {splits.dataset.name} has no classes.{advice}") from None
         reasons = held_out(evaluation, splits.dataset, splits.evaluation)
         message = f"--sampler={spec}: {error}"
         raise ValueError(" ".join([message, *reasons, *["Or hold out fewer."] * bool(reasons)])) from None
     return sampler
 
 
-def _fitting(labels):
-    """P×K of as many classes as a batch of 64 takes with four images each, and there are."""
+def _fitting(splits):
+    """P×K of as many classes as a batch of 64 takes with four images each, and there are; or views, or given pairs."""
+    labels = splits.train.labels
+    if splits.train.relations is not None:
+        return Given(min(BATCH // 2, len(splits.train.known_relations)))
+    if len(np.unique(labels)) == len(labels):
+        return Views(min(BATCH // 2, len(labels)))
     with_pairs = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
     classes = max(2, min(CLASSES, with_pairs))
     return PxK(classes, BATCH // classes)

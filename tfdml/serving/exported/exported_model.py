@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from pipelines.datasets.dataset import Split
 from pipelines.datasets.decoding_cost import why_costly
+from pipelines.datasets.split import Split
 from pipelines.reading.file_reader import file_reader
 from pipelines.reading.unreadable import READING_ERRORS, about_position, naming_image
 from tfdml.console.progress_bar import ProgressBar

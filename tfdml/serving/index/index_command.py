@@ -10,7 +10,7 @@ from tfdml.serving.exported.saved_model_files import model_hash, saved_model_fol
 from tfdml.serving.index.attributes import read_attributes
 from tfdml.serving.index.deleting import compact_index, delete_images
 from tfdml.serving.index.indexing import index_embeddings, index_images
-from tfdml.serving.index.stores.addresses import is_engine, open_store
+from tfdml.serving.index.stores.addresses import is_engine, open_store, store_name
 from tfdml.serving.index.stores.loading import load_images, load_shards
 from tfdml.serving.index.upgrading import upgrade_index
 
@@ -34,7 +34,7 @@ def check(given):
     if not (given.images or given.embeddings):
         command.refuse_unused(["attributes"], "--delete, --compact and --upgrade add nothing")
     if is_engine(given.out):
-        command.refuse_unused(["compact"], f"{given.out} erases what is deleted at once")
+        command.refuse_unused(["compact"], f"{store_name(given.out)} erases what is deleted at once")
         if given.upgrade:
             raise ValueError(
                 "--upgrade takes an index in a folder. Of an engine make another table with the new model, start the "
@@ -79,7 +79,7 @@ def add(given):
 def _load(given, attributes, images=None):
     """Adds images, or embeddings, to an engine; returns how many it has then, and path to reason of unreadable ones."""
     if not given.model:
-        raise ValueError(f"--model is missing: the exported model whose embeddings are in {given.out}.")
+        raise ValueError(f"--model is missing: the exported model whose embeddings are in {store_name(given.out)}.")
     folder = saved_model_folder(given.model)
     model = ExportedModel(folder)
     kind = given.kind if given["kind"].present else None

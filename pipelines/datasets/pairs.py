@@ -1,0 +1,147 @@
+"""Your own images of which pairs or triplets are known."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.split import NONE, Split
+from pipelines.datasets.tables import read_table, row_of
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import Seed, number, optional, path
+from tfdml.registry.parts import register
+
+PAIRS, TRIPLETS, SPLIT = ("a", "b", "same"), ("anchor", "positive", "negative"), "split"
+SAME = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+SPLITS = ("train", "test")
+
+
+@register("dataset", "pairs", file=path(), data_dir=DATA_DIR, held_out=optional(number(above=0, below=1)))
+def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: float = 0.2, seed: Seed = 0) -> Dataset:
+    """Your own images in a table of pairs, `a,b,same`, or of triplets, `anchor,positive,negative`; no more is known.
+
+    A column `split`, train or test, says which are measured. Without it some are held out, whole groups of images that
+    pairs connect.
+
+    Args:
+        file: the table, in UTF-8, with commas and a header; it may lie in `data_dir`.
+        data_dir: folder that paths in the table are relative to. Default: the folder of the table.
+        held_out: fraction of the pairs that are measured, at least, where the table does not say which.
+        seed: decides which.
+    """
+    table = Path(data_dir or "", file).expanduser()
+    table = table if table.is_file() else Path(file).expanduser()
+    names, parts = _read(table)
+    known, numbers = np.unique(np.array(names, dtype=object), return_inverse=True)
+    empty = np.flatnonzero(known == "")
+    numbers = numbers.reshape(len(names), 3)
+    if len(empty):
+        # It sorts first.
+        known, numbers = known[1:], numbers - 1
+    base = Path(data_dir).expanduser() if data_dir else table.parent
+    images = np.array([os.path.normpath(os.path.join(base, name)) for name in known], dtype=object)
+    groups = _groups(numbers, len(known))
+    tests = parts == "test" if parts is not None else _held_out(table, numbers, groups, known, held_out, seed)
+    _check_apart(table, known, numbers, tests)
+    splits = [_split(images, numbers[rows], groups) for rows in (~tests, tests)]
+    if not len(splits[1]):
+        raise ValueError(f"{table} has no row with the split test.")
+    return Dataset("pairs", splits[0] if len(splits[0]) else None, splits[1], protocol="given_pairs", look_inside=True)
+
+
+def _read(table):
+    """Returns names `[R, 3]` of an image, of one that is the same and of one that is not, empty for none, and splits.
+
+    The splits are None where the table has none.
+    """
+    try:
+        header, rows = read_table(table, lambda header: _check_header(table, header))
+    except FileNotFoundError:
+        raise FileNotFoundError(
+            f"There is no table {table}. Expected a CSV file with {','.join(PAIRS)}, or {','.join(TRIPLETS)}."
+        ) from None
+    if not rows:
+        raise ValueError(f"{table} has a header and no rows.")
+    found = [(_checked(table, row_of(table, header, row, line), line), line) for row, line in rows]
+    names = [_relation(table, row, line) for row, line in found]
+    return names, np.array([row[SPLIT] for row, _ in found]) if SPLIT in header else None
+
+
+def _check_header(table, header):
+    if set(header) - {SPLIT} not in (set(PAIRS), set(TRIPLETS)) or len(set(header)) < len(header):
+        raise ValueError(
+            f"{table} has the columns {header}; expected {','.join(PAIRS)}, or {','.join(TRIPLETS)}, and perhaps split."
+        )
+
+
+def _checked(table, row, line):
+    empty = [name for name, text in row.items() if not text]
+    if empty:
+        raise ValueError(f"{table}, line {line}: {empty[0]} is empty.")
+    if row.get(SPLIT, "test") not in SPLITS:
+        raise ValueError(f"{table}, line {line}: expected the split train or test, received {row[SPLIT]!r}.")
+    if row.get("same", "1").lower() not in SAME:
+        raise ValueError(f"{table}, line {line}: expected 1 or 0 in same, received {row['same']!r}.")
+    return row
+
+
+def _relation(table, row, line):
+    if "same" in row:
+        names = (row["a"], row["b"], "") if SAME[row["same"].lower()] else (row["a"], "", row["b"])
+    else:
+        names = tuple(row[name] for name in TRIPLETS)
+    given = [os.path.normpath(name) for name in names if name]
+    if len(set(given)) < len(given):
+        raise ValueError(f"{table}, line {line}: {given[0]!r} is compared with itself.")
+    return tuple(os.path.normpath(name) if name else "" for name in names)
+
+
+def _groups(numbers, count):
+    """The number of the group of each image, of those that relations connect."""
+    ends = [numbers[numbers[:, place] != NONE][:, [0, place]] for place in (1, 2)]
+    one, other = np.concatenate(ends).T
+    return connected_components(coo_array((np.ones(len(one)), (one, other)), shape=(count, count)), directed=False)[1]
+
+
+def _held_out(table, numbers, groups, names, fraction, seed):
+    """Booleans, which relations are measured: whole groups, at least a fraction, of both kinds where there are."""
+    order = sorted(range(groups.max() + 1), key=lambda group: _place(names[groups == group][0], seed))
+    of_relation, tests = groups[numbers[:, 0]], np.zeros(len(numbers), bool)
+    kinds = np.any(numbers[:, 1:] != NONE, axis=0)
+    for group in order:
+        if tests.sum() >= fraction * len(numbers) and np.array_equal(
+            np.any(numbers[tests][:, 1:] != NONE, axis=0), kinds
+        ):
+            break
+        tests |= of_relation == group
+    if tests.all():
+        raise ValueError(
+            f"{table} connects its {len(names)} images to {len(order)} groups, too few to hold some out that no other "
+            "pair has. Add a column split, train or test, with different images in both."
+        )
+    return tests
+
+
+def _check_apart(table, names, numbers, tests):
+    shared = np.intersect1d(*(numbers[rows] for rows in (tests, ~tests)))
+    shared = names[shared[shared != NONE]]
+    if len(shared):
+        raise ValueError(
+            f"{table} has {len(shared)} images in both splits, train and test, first {shared[0]!r}. Expected different "
+            "images in both."
+        )
+
+
+def _place(name, seed):
+    return hashlib.sha256(f"{seed}/{name}".encode(errors="surrogateescape")).digest()
+
+
+def _split(images, relations, groups):
+    labels = np.setdiff1d(relations, [NONE])
+    of_images = dict(zip(labels.tolist(), groups[labels].tolist(), strict=True))
+    return Split(images[labels], labels.astype(np.int64), class_groups=of_images, relations=relations.astype(np.int64))

@@ -1,0 +1,75 @@
+"""Your own images without classes, in a folder of any nesting."""
+
+import hashlib
+import os
+from pathlib import Path
+
+import numpy as np
+from absl import logging
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.folder import ENDINGS, OTHER_IMAGES
+from pipelines.datasets.second_views import with_second_views
+from pipelines.datasets.split import Split
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.arguments import Seed, number
+from tfdml.registry.parts import register
+
+METRICS = ("neighbors_kept", "alignment", "uniformity", "effective_rank")
+# Of images that are held out, the neighbors of one are among the others.
+FEWEST = 3
+
+
+@register("dataset", "photos", data_dir=DATA_DIR, held_out=number(above=0, below=1))
+def photos(data_dir: FilePath, held_out: float = 0.1, seed: Seed = 0) -> Dataset:
+    """Your own images without classes, in a folder of any nesting; each is alike only to other views of itself.
+
+    Use the sampler `views`. Some images are held out, and measured in two views: whole, and a part of them.
+
+    Args:
+        data_dir: the folder.
+        held_out: fraction of the images that do not train.
+        seed: decides which.
+    """
+    if not data_dir:
+        raise ValueError("The dataset 'photos' needs --data_dir: a folder that holds your images, at any depth.")
+    root = Path(data_dir).expanduser()
+    if not root.is_dir():
+        raise FileNotFoundError(f"No folder {root}. Expected images in it, at any depth. Give --data_dir.")
+    names = _images_below(root)
+    count = max(FEWEST, round(len(names) * held_out))
+    if len(names) < 2 * FEWEST or count >= len(names):
+        raise ValueError(
+            f"{root} has {len(names)} images, of which held_out={held_out} leaves too few: expected {FEWEST} or more "
+            f"to measure and others to train. Images are files ending in {', '.join(ENDINGS)}."
+        )
+    # By name, so that a new image moves few others.
+    held = set(sorted(names, key=lambda name: _place(name, seed))[:count])
+    rows = Split(np.array([f"{root}/{name}" for name in names], dtype=object), np.arange(len(names)))
+    tests = np.array([name in held for name in names])
+    train, test = rows.where(~tests), with_second_views(rows.where(tests))
+    protocol = f"self_retrieval(metrics={METRICS})"
+    return Dataset("photos", train, test, protocol=protocol, look_inside=True, measured_as=with_second_views)
+
+
+def _images_below(root):
+    """Returns the names of images, relative to a folder, sorted; names that begin with a dot are no photos."""
+    found, left_out = [], []
+    for folder, below, files in os.walk(root, followlinks=True):
+        below[:] = sorted(name for name in below if name[0] != ".")
+        base = os.path.relpath(folder, root)
+        for name in sorted(files):
+            path = os.path.normpath(os.path.join(base, name))
+            if name[0] != "." and name.lower().endswith(ENDINGS):
+                found.append(path)
+            elif name[0] != "." and name.lower().endswith(OTHER_IMAGES):
+                left_out.append(path)
+    if left_out:
+        message = "%d images of %s are left out, first %s: only %s are read. Convert them to JPEG or PNG."
+        logging.warning(message, len(left_out), root, left_out[0], ", ".join(ENDINGS))
+    return found
+
+
+def _place(name, seed):
+    return hashlib.sha256(f"{seed}/{name}".encode(errors="surrogateescape")).digest()

@@ -1,0 +1,35 @@
+"""Clusters as labels."""
+
+import dataclasses
+
+import numpy as np
+
+from tfdml.registry import register
+from tfdml.registry.arguments import integer
+
+
+@register("labels", "clusters", k=integer(2), every=integer(1), iterations=integer(1))
+@dataclasses.dataclass(frozen=True)
+class Clusters:
+    """Clusters of the embeddings of all training images, found anew while a run trains, as their classes.
+
+    DeepCluster (Caron et al., Deep Clustering for Unsupervised Learning of Visual Features, 2018), with any loss. A
+    cluster keeps the number of the one before that it overlaps most with, so that proxies of classes go on.
+
+    Args:
+        k: number of clusters.
+        every: epochs from one clustering to the next; the first is before the first epoch.
+        iterations: of K-means.
+    """
+
+    k: int = 100
+    every: int = 1
+    iterations: int = 20
+
+    def first(self, count: int, seed: int) -> np.ndarray:
+        """Returns the labels of so many images before training, random ones, until the first clustering."""
+        if count < 2 * self.k:
+            raise ValueError(
+                f"{count} training images are too few for {self.k} clusters; expected two images or more for each."
+            )
+        return np.random.default_rng(seed).permutation(count) % self.k

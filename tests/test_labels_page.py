@@ -1,0 +1,69 @@
+"""docs/labels.md: its commands and its examples run as they stand there, with a small network and few steps."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from benchmarks.studies.labels import rows, ways
+from tests.commands import run
+from tests.run_helpers import MODEL_FLAGS, pictures
+from tests.test_docs import run_examples
+from tests.test_pairs_run import tables
+
+pytestmark = pytest.mark.slow
+
+PAGE = (Path(__file__).parents[1] / "docs" / "labels.md").read_text(encoding="utf-8")
+COMMANDS = [shlex.split(line)[2:] for line in PAGE.splitlines() if line.startswith("python -m ")]
+SMALL = [flag for flag in MODEL_FLAGS if not flag.startswith(("--sampler", "--train_transform"))]
+# As many as the small folder has.
+FEWER = {"views(images=64)": "views(images=16)", "k=10": "k=4", "(classes=8, per_class=4)": "(classes=3, per_class=4)"}
+FEWER |= {"count=32": "count=8", "--clusters=20": "--clusters=4", "--dataset=toycars": "--dataset=toycars(classes=32)"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root, random = tmp_path_factory.mktemp("page"), np.random.default_rng(0)
+    (root / "photos").mkdir()
+    for number in range(40):
+        pixels = Image.fromarray(random.integers(0, 256, (4, 4, 3), np.uint8)).resize((32, 32))
+        pixels.save(root / "photos" / f"{number}.jpg")
+    (root / "pairs.csv").write_text((tables() / "pairs.csv").read_text())
+    return root
+
+
+def placed(flag, folder):
+    """A flag with its files in the folder, and numbers that fit few images."""
+    for whole, few in FEWER.items():
+        flag = flag.replace(whole, few)
+    flag = re.sub(r"(=|^)((?:photos|runs|exported|index|clusters)(?:/[\w.]+)?(?:\.parquet)?)$", rf"\1{folder}/\2", flag)
+    return flag.replace("'pairs.csv'", f"'{folder}/pairs.csv'").replace("--dataset=" + f"{folder}/", "--dataset=")
+
+
+@pytest.mark.parametrize("number", range(len(COMMANDS)), ids=[command[0] for command in COMMANDS])
+def test_its_commands_run_one_after_another(number, folder):
+    module, *flags = COMMANDS[number]
+    flags = [placed(flag, folder) for flag in flags]
+    if module == "tfdml.train":
+        flags += [*SMALL, "--steps=2", "--eval_every=1"]
+        if "toycars" in " ".join(flags):
+            flags += [f"--data_dir={pictures()}", "--dataset=toycars(classes=32, images_per_class=6, image_size=24)"]
+            flags += ["--sampler=pxk(classes=4, per_class=4, groups=2)"]
+    done = run(module, *flags)
+    assert done.returncode == 0, done.stderr
+
+
+def test_its_examples_run():
+    count, names = run_examples("labels.md")
+    assert count == 3 and len(names["batches"]) == 1
+
+
+def test_the_study_tells_what_each_way_learned():
+    scores = {"recall_at_1": 0.5, "map_at_r": 0.25, "nmi": 0.125}
+    results = {name: {"metrics": scores, "untrained": {**scores, "nmi": 0.0}} for name in ways(7)}
+    found = rows(results)
+    assert found[0] == ["untrained", "50.0", "25.0", "0.0"] and found[-1] == ["classes", "50.0", "25.0", "12.5"]
+    assert "--labels=clusters(k=7)" in ways(7)["clusters"]

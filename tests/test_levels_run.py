@@ -1,0 +1,68 @@
+"""A run on classes with levels: trained, stopped and gone on with, measured at each level."""
+
+import json
+
+import pytest
+
+from tests.commands import Forked, assert_one_error, run
+from tests.run_helpers import assert_same_run, assert_went_on, made_once, steps, train_flags
+
+OWN = ["--levels=body,class", "--sampler=pxk(classes=4, per_class=4, groups=2)", "--steps_per_epoch=6"]
+OWN += ["--loss=by_level(loss='multi_similarity', weights=(0.3, 1.0))"]
+
+
+def straight():
+    def make(run_dir):
+        done = run("tfdml.train", *train_flags(run_dir, *OWN, *LARGER))
+        assert done.returncode == 0, done.stderr
+
+    return made_once("levels_run", make)
+
+
+# Two classes of each body type in either half.
+LARGER = ["--dataset=toycars(classes=32, images_per_class=6, image_size=24)"]
+
+
+@pytest.mark.slow
+def test_levels_are_learned_and_measured():
+    found = json.loads((straight() / "result.json").read_text())
+    assert found["best"]["selected_by"] == "recall_at_1"
+    names = list(found["metrics"])
+    assert names[:3] == ["recall_at_1", "recall_at_1_of_body", "recall_at_2"]
+    assert {"map_at_r_of_body", "hierarchical_ap", "ndcg", "nmi"} <= set(names)
+    assert found["metrics"]["recall_at_1_of_body"] >= found["metrics"]["recall_at_1"]
+
+
+@pytest.mark.slow
+def test_it_goes_on_to_the_same_bits(tmp_path):
+    run_dir = tmp_path / "run"
+    again = train_flags(run_dir, *OWN, *LARGER, "--checkpoint_every=2")
+    Forked("tfdml.train", *again).until(lambda: max(steps(run_dir), default=0) >= 2).kill()
+    done = run("tfdml.train", *again)
+    assert done.returncode == 0, done.stderr
+    assert_went_on(run_dir, done)
+    assert_same_run(run_dir, straight())
+
+
+@pytest.mark.slow
+def test_another_loss_is_taken_at_each_level_and_a_run_is_measured_again(tmp_path):
+    more = ["--loss=triplet", "--sampler=pxk(classes=4, per_class=4)", "--epochs=1"]
+    done = run("tfdml.train", *train_flags(tmp_path / "run", *OWN, *LARGER, *more))
+    assert done.returncode == 0, done.stderr
+    done = run("tfdml.evaluate", f"--run_dir={tmp_path / 'run'}", "--metrics=recall_at_1,hierarchical_ap")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert {"recall_at_1", "recall_at_1_of_body", "hierarchical_ap"} <= set(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        (["--levels=class,body"], ["is in several of class", "no tree"]),
+        (["--levels=make,class"], ["expected levels of toycars", "it has class, body"]),
+        (["--loss=proxy_anchor"], ["takes a loss on pairs", "ProxyAnchor"]),
+    ],
+)
+def test_what_does_not_fit_is_one_line(tmp_path, more, words):
+    assert_one_error(run("tfdml.train", *train_flags(tmp_path / "run", *OWN, *LARGER, *more)), *words)

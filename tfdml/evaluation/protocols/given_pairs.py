@@ -1,0 +1,68 @@
+"""Pairs of images are given, and whether they are the same."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tfdml.evaluation.metrics import PairMetric
+from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
+from tfdml.evaluation.ranks.exact_vectors import ExactVectors
+from tfdml.evaluation.scores import Scores
+from tfdml.evaluation.search import Search
+from tfdml.evaluation.verification.pair_counts import PairCounts
+from tfdml.registry.annotations import Distance
+from tfdml.registry.parts import register
+
+METRICS = ("roc_auc", "pair_average_precision", "equal_error_rate", "effective_rank")
+# Stands for an image that a relation does not have.
+NONE = -1
+
+
+@register("protocol", "given_pairs", **{name: EXPECTED[name] for name in ("metrics", "distance")})
+class GivenPairs(Protocol):
+    """Tells the given pairs that are the same from those that are not, by their similarity; no other pair is known.
+
+    Args:
+        metrics: specs of metrics of pairs that counts of pairs decide, such as ("roc_auc", "equal_error_rate"), or of
+            embeddings without classes.
+        distance: "cosine", or "euclidean" for embeddings whose length has a meaning.
+    """
+
+    def __init__(self, metrics: str | Sequence[str] = METRICS, distance: Distance = "cosine"):
+        super().__init__(metrics, distance)
+
+    def searches(self, rows):
+        return [Search.of(rows.labels)]
+
+    def scores(self, embeddings, rows, metrics=None, workers=None):
+        metrics = self.metrics if metrics is None else metrics
+        of_pairs = [metric for metric in metrics if isinstance(metric, PairMetric) and metric.of_counts]
+        others = [metric for metric in metrics if metric not in of_pairs]
+        needing = [metric.name for metric in others if metric.needs_classes]
+        if needing:
+            raise ValueError(f"The protocol given_pairs knows no classes, which {', '.join(needing)} needs.")
+        counts = self._counts(embeddings, rows)
+        found = {each.name: each.value(counts) if each.is_defined(counts) else None for each in of_pairs}
+        found |= super().scores(embeddings, rows, others).values
+        return Scores({metric.name: found[metric.name] for metric in metrics})
+
+    def _counts(self, embeddings, rows):
+        if rows.relations is None:
+            raise ValueError("The protocol given_pairs measures the dataset 'pairs'; this one has no pairs.")
+        relations = rows.known_relations
+        order = np.argsort(rows.labels)
+        place = order[np.searchsorted(rows.labels, np.maximum(relations, rows.labels.min()), sorter=order)]
+        vectors = ExactVectors.of(np.asarray(embeddings), self.distance)
+        scores, same = [], []
+        for column in (1, 2):
+            known = relations[:, column] != NONE
+            scores.append(_similarities(vectors, place[known, 0], place[known, column], self.distance))
+            same.append(np.full(known.sum(), column == 1))
+        return PairCounts.of_scores(np.concatenate(scores), np.concatenate(same))
+
+
+def _similarities(vectors, one, other, distance):
+    first, second = (vectors.vectors[rows].astype(np.float64) for rows in (one, other))
+    if distance == "cosine":
+        return np.einsum("pd,pd->p", first, second)
+    return -vectors.scale * np.linalg.norm(first - second, axis=1)
