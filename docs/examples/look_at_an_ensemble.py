@@ -37,8 +37,8 @@ model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=2)
 
 # %% [markdown]
 # Each learner alone, and the first ones together, on classes that training does not see. The correlation is that of
-# dimensions of different learners: 0 where they say different things, 1 where they say the same. One short run shows how
-# to look, and not what an ensemble wins; the studies of the documentation measure that.
+# dimensions of different learners: 0 where they say different things, 1 where they say the same. One short run shows
+# how to look, and not what an ensemble wins; the studies of the documentation measure that.
 
 # %%
 embedder = tfdml.ImageEmbedder(model)

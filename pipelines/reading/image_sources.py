@@ -40,6 +40,7 @@ class Rows:
 
     count: int
     labels: np.ndarray | None = None
+    images: None = None
     boxes: None = None
     hierarchy: None = None
 

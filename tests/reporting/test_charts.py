@@ -10,19 +10,24 @@ from tests.evaluation.naive_pairs import example, naive_pairs
 from tfdml.evaluation.search import Search
 from tfdml.evaluation.verification.class_counts import thresholds_of
 from tfdml.evaluation.verification.pair_counts import PairCounts
+from tfdml.evaluation.verification.pair_intervals import pair_intervals
 from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.reporting import (
     class_thresholds,
     draw_class_thresholds,
     draw_det,
     draw_recall,
+    draw_rejection,
     draw_roc,
     draw_similarities,
     draw_training,
     recall_ranks,
+    rejection_curve,
+    roc_intervals,
 )
 from tfdml.reporting.pictures import class_thresholds as class_file
 from tfdml.reporting.pictures import recall as recall_file
+from tfdml.reporting.pictures import rejection as rejection_file
 from tfdml.reporting.pictures import roc as roc_file
 from tfdml.reporting.pictures import similarities as similarities_file
 from tfdml.reporting.pictures import training as training_file
@@ -33,7 +38,7 @@ from tfdml.reporting.pictures.similarities import share_above
 def charts(monkeypatch):
     """The list of figures that are drawn, in place of files."""
     kept = []
-    for file in (class_file, recall_file, roc_file, similarities_file, training_file):
+    for file in (class_file, recall_file, rejection_file, roc_file, similarities_file, training_file):
         monkeypatch.setattr(file, "save_chart", lambda figure, path: kept.append(figure))
     return kept
 
@@ -78,6 +83,53 @@ def test_a_perfect_embedding_has_curves_too(charts):
     draw_roc(counts, None)
     draw_det(counts, None)
     assert list(charts[0].axes[0].get_lines()[0].get_ydata()) == [1.0] * 400
+
+
+def test_curves_have_intervals_over_classes(charts):
+    embeddings, labels = example(2, rows=120, classes=12)
+    pairs = Pairs.of(embeddings, Search.of(labels))
+    found = roc_intervals(pairs)
+    assert (min(found), max(found), len(found)) == (pytest.approx(1 / pairs.counts.totals[1]), 1, 25)
+
+    def true_accepts(counts, rate):
+        best, (positives, negatives) = 0.0, counts.totals
+        for threshold in counts.scores:
+            accepted = counts.scores >= threshold
+            if counts.negatives[accepted].sum() / negatives <= rate * (1 + 1e-9):
+                best = max(best, counts.positives[accepted].sum() / positives)
+        return best
+
+    for rate in sorted(found)[5::6]:
+        named = {"rate": lambda counts, rate=rate: true_accepts(counts, rate)}
+        assert found[rate] == pytest.approx(pair_intervals(pairs, named, samples=200)["rate"])
+    assert any(high - low > 0.05 for low, high in found.values())
+    draw_roc(pairs.counts, None, found)
+    draw_det(pairs.counts, None, found)
+    roc, det = (figure.axes[0].collections[0].get_paths()[0].vertices for figure in charts)
+    assert {tuple(each) for each in roc} >= {(rate, low) for rate, (low, _) in found.items()}
+    assert {tuple(each) for each in det} >= {(rate, 1 - low) for rate, (low, high) in found.items() if high < 1}
+    assert roc_intervals(Pairs.of(np.eye(4), Search.of([0, 0, 0, 0]))) == {}
+
+
+def test_what_is_won_by_rejecting_queries(charts, tmp_path):
+    random = np.random.default_rng(0)
+    nearest, right = random.integers(0, 20, 200) / 20, random.random(200) < 0.7
+    rejected, shares = rejection_curve(nearest, right)
+    for part, share in zip(rejected, shares, strict=True):
+        (least,) = {value for value in nearest if np.isclose(np.mean(nearest < value), part)}
+        assert share == pytest.approx(right[nearest >= least].mean())
+    assert rejected[0] == 0 and len(rejected) == len(np.unique(nearest))
+    draw_rejection(nearest, right, None, threshold=0.42)
+    line, mark = charts[0].axes[0].get_lines()
+    np.testing.assert_array_equal(line.get_xydata(), np.transpose([rejected, shares]))
+    assert mark.get_xydata().tolist() == [[np.mean(nearest < 0.42), right[nearest >= 0.42].mean()]]
+    embeddings, labels = example(2, rows=60, classes=4)
+    about = {"embeddings": embeddings, "search": Search.of(labels), "distance": "cosine"}
+    subject = SimpleNamespace(run=SimpleNamespace(path=tmp_path), **about)
+    assert rejection_file.Rejection().draw(subject, tmp_path) == [tmp_path / "rejection.png"]
+    products = embeddings @ embeddings.T / np.outer(*[np.linalg.norm(embeddings, axis=1)] * 2) - 2 * np.eye(60)
+    first = charts[1].axes[0].get_lines()[0].get_ydata()[0]
+    assert first == pytest.approx(np.mean(labels[products.argmax(axis=1)] == labels))
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])

@@ -59,6 +59,7 @@ def test_pictures_are_drawn_in_the_order_of_the_page_unless_they_are_named():
         "map",
         "similarities",
         "roc",
+        "rejection",
         "recall",
         "training",
         "learners",

@@ -9,6 +9,7 @@ from tfdml.reporting.pictures.learners import Learners
 from tfdml.reporting.pictures.neighbors import Neighbors
 from tfdml.reporting.pictures.projector import Projected
 from tfdml.reporting.pictures.recall import Recall
+from tfdml.reporting.pictures.rejection import Rejection
 from tfdml.reporting.pictures.roc import Roc
 from tfdml.reporting.pictures.similarities import Similarities
 from tfdml.reporting.pictures.similarity import Similarity
@@ -23,6 +24,7 @@ Learners(side=3)  # marked
 Neighbors(queries="two")  # marked
 Projected(side=3)  # marked
 Recall(side=3)  # marked
+Rejection(side=3)  # marked
 Roc(side=3)  # marked
 Similarities(side=3)  # marked
 Similarity(side=3)  # marked

@@ -9,6 +9,7 @@ from tfdml.reporting.pictures.learners import Learners
 from tfdml.reporting.pictures.neighbors import Neighbors
 from tfdml.reporting.pictures.projector import Projected
 from tfdml.reporting.pictures.recall import Recall
+from tfdml.reporting.pictures.rejection import Rejection
 from tfdml.reporting.pictures.roc import Roc
 from tfdml.reporting.pictures.similarities import Similarities
 from tfdml.reporting.pictures.similarity import Similarity
@@ -23,6 +24,7 @@ Learners()
 Neighbors(queries=2)
 Projected()
 Recall()
+Rejection()
 Roc()
 Similarities()
 Similarity()

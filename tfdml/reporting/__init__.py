@@ -11,7 +11,8 @@ from tfdml.reporting.pictures.learners import draw_learners, draw_negative_dista
 from tfdml.reporting.pictures.neighbors import chosen_queries, draw_neighbors
 from tfdml.reporting.pictures.only_one_right import draw_only_one_right
 from tfdml.reporting.pictures.recall import draw_recall, recall_ranks
-from tfdml.reporting.pictures.roc import draw_det, draw_roc
+from tfdml.reporting.pictures.rejection import draw_rejection, rejection_curve
+from tfdml.reporting.pictures.roc import draw_det, draw_roc, roc_intervals
 from tfdml.reporting.pictures.similarities import draw_similarities
 from tfdml.reporting.pictures.similarity import draw_similarities_of_places, similarity_map, similarity_maps
 from tfdml.reporting.pictures.training import draw_training
@@ -34,6 +35,7 @@ __all__ = [
     "draw_only_one_right",
     "draw_pair_cosines",
     "draw_recall",
+    "draw_rejection",
     "draw_roc",
     "draw_similarities",
     "draw_similarities_of_places",
@@ -41,6 +43,8 @@ __all__ = [
     "map_positions",
     "most_confused",
     "recall_ranks",
+    "rejection_curve",
+    "roc_intervals",
     "similarity_map",
     "similarity_maps",
     "typical_rows",
