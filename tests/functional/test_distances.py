@@ -120,7 +120,7 @@ def test_rows_that_are_equal_have_distance_zero_and_gradient_zero():
     [
         ([0, 1], [1.0, 2.0], r"embeddings of shape \[batch, dim\], received shape \(2,\)"),
         ([0, 1], [[[1.0]], [[2.0]]], r"embeddings of shape \[batch, dim\], received shape \(2, 1, 1\)"),
-        ([[0, 1], [1, 0]], [[1.0], [2.0]], r"labels of shape \[batch\].*received shape \(2, 2\).*argmax"),
+        (np.ones([2, 2, 2], int), [[1.0], [2.0]], r"labels of shape \[batch\].*received shape \(2, 2, 2\).*argmax"),
         (0, [[1.0], [2.0]], r"labels of shape \[batch\].*received shape \(\)"),
         ([0, 1, 2], [[1.0], [2.0]], "3 labels for 2 embeddings"),
     ],

@@ -34,6 +34,7 @@ FITTING = {
     "embedding_size": 8,
     "epochs": 4,
     "factors": [1.0],
+    "file": "pairs.csv",
     "k": 3,
     "learners": 2,
     "learning_rate": 0.1,
@@ -80,7 +81,7 @@ MAY_BE_NEGATIVE = {
 # These take any object that Keras can make something of.
 OF_KERAS = {"initializer", "regularizer"}
 # Names that are looked up elsewhere.
-FREE_TEXT = {"branch", "image", "index", "label"}
+FREE_TEXT = {"branch", "image", "index", "label", "loss"}
 # What fits although the default is of another type.
 FITS_AS_WELL = {("transform", "resize_pad", "fill"): [1.5, 2.0], ("schedule", "step", "at"): [1.5]}
 

@@ -25,6 +25,7 @@ GIVEN = FITTING | {
     "name": "RandomHue",
     "Backbone": {"inputs": IMAGES, "endpoints": {"a": IMAGES}, "mean": (0,) * 3, "std": (1,) * 3, "image_size": 8},
     "Borrowed": {"network": keras.Model(IMAGES, IMAGES), "package": "keras_hub", "preprocessing": {}},
+    "Joined": {"features": MEMBER, "trained": MEMBER},
     "KerasApplication": {"application": "MobileNetV2"},
     "ResNet": {"depth": 18},
     "WeightedSum": {"terms": [(1.0, tfdml.losses.Triplet())]},

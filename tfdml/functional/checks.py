@@ -119,6 +119,11 @@ def check_kind(labels: Tensor) -> None:
             "two of the level above it, which is no tree. One-hot labels need argmax first; several labels an image "
             "are booleans."
         )
+    if is_matrix and np.any(known != known.T):
+        raise ValueError(
+            f"Expected labels of shape {shape}, floating point, as the relevance of each pair, which is the same both "
+            "ways, and received others. One-hot labels need argmax first."
+        )
     if is_matrix and not np.any(known[~np.eye(len(known), dtype=bool)] >= 0):
         raise ValueError("No pair of the batch is known: all are below 0. Expected the relevance of some, 0 to 1.")
 

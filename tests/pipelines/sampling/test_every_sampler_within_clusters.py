@@ -78,7 +78,7 @@ def test_what_is_declared_of_a_batch_is_so(name, divided):
     plain.bind(LABELS)
     counts = [np.unique(LABELS[batch], return_counts=True)[1] for batch in plain.rows(3, np.arange(STEPS)).numpy()]
     assert plain.batch_size % plain.parts == 0
-    assert plain.several_per_class == all(np.all(count > 1) for count in counts)
+    assert (plain.several_per_class or plain.several_views) == all(np.all(count > 1) for count in counts)
 
 
 def test_any_order_of_steps_gives_the_same(drawn):
