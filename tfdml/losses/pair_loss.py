@@ -8,11 +8,8 @@ from tfdml.layers.loss_layer import layer_of
 
 def read_pair_loss(loss):
     """Raises a ValueError for what is neither a loss, nor its spec, nor its configuration."""
-    if (
-        not loss
-        or not isinstance(loss, str | keras.losses.Loss)
-        and not (isinstance(loss, dict) and "class_name" in loss)
-    ):
+    is_config = isinstance(loss, dict) and "class_name" in loss
+    if not loss or not (is_config or isinstance(loss, str | keras.losses.Loss)):
         raise ValueError(loss)
 
 
