@@ -167,16 +167,6 @@ def test_a_name_that_is_not_utf8_is_told(birds, tmp_path):
         packing.pack(dataclasses.replace(birds, train=train), tmp_path / "packed", images=4)
 
 
-def test_a_dataset_without_classes_is_refused(tmp_path):
-    (tmp_path / "pairs.csv").write_text("a,b,same\n" + "".join(f"{row}.jpg,{row}b.jpg,1\n" for row in range(20)))
-    for row in range(20):
-        (tmp_path / f"{row}.jpg").touch()
-        (tmp_path / f"{row}b.jpg").touch()
-    with pytest.raises(ValueError, match="A pack has a class of each image; pairs has none"):
-        packing.pack(load(f"pairs(file={str(tmp_path / 'pairs.csv')!r})"), tmp_path / "packed", images=4)
-    assert not (tmp_path / "packed").exists()
-
-
 def test_a_folder_that_is_not_local_is_refused(birds, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="--out=gs://bucket/packed is on no file system of this machine"):
