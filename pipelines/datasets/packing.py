@@ -57,6 +57,8 @@ def pack(dataset, folder, images, on_images=lambda count: None):
         on_images: function that is called with a number of images when they are packed.
     """
     refuse_vectors(dataset, "A pack")
+    if not dataset.has_classes:
+        raise ValueError(f"A pack has a class of each image; {dataset.name} has none.")
     for split in dataset.splits().values():
         if not split.encoded:
             check_names(split.images)

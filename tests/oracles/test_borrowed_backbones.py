@@ -1,5 +1,8 @@
 """Backbones of keras-hub and keras-cv themselves, from folders that hold a preset with random weights."""
 
+import re
+from pathlib import Path
+
 import keras
 import numpy as np
 import pytest
@@ -24,6 +27,14 @@ NETWORKS = {
     "DINOV3Backbone": ({**TRANSFORMER, "intermediate_dim": 32}, ["stem", "stage1", "stage2", "output"]),
 }
 IMAGES = np.random.default_rng(0).uniform(-1, 1, (3, 32, 32, 3)).astype(np.float32)
+
+
+def test_recipes_name_presets_that_keras_hub_has():
+    import keras_hub
+
+    recipes = (Path(__file__).parents[2] / "configs").glob("*.flags")
+    named = {preset for path in recipes for preset in re.findall(r"keras_hub\(preset='(\w+)'", path.read_text())}
+    assert named and named <= keras_hub.models.Backbone.presets.keys()
 
 
 @pytest.mark.parametrize("kind", NETWORKS)

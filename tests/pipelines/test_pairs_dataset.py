@@ -6,6 +6,7 @@ from PIL import Image
 
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
+from pipelines.datasets.packing import pack
 from pipelines.datasets.pairs import pairs
 
 TABLE = "a,b,same\na.jpg,b.jpg,1\na.jpg,c.jpg,0\nd.jpg,e.jpg,yes\nd.jpg,f.jpg,no\ng.jpg,h.jpg,1\n"
@@ -96,3 +97,10 @@ def test_pairs_of_unknown_images_are_named(write, tmp_path):
         load(f"pairs(file='{table}')")
     with pytest.raises(FileNotFoundError, match="no table .*missing.csv. Expected a CSV file with a,b,same"):
         load("pairs(file='missing.csv')")
+
+
+def test_a_pack_needs_classes(write, tmp_path):
+    table = write(TABLE)
+    with pytest.raises(ValueError, match="A pack has a class of each image; pairs has none"):
+        pack(load(f"pairs(file={str(table)!r})"), tmp_path / "packed", images=4)
+    assert not (tmp_path / "packed").exists()

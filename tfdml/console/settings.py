@@ -94,7 +94,7 @@ class NetworkSettings:
         "random",
         "How the embedding layer begins: at random; as principal components of the training images' features, which "
         "with pca_whitened have the same variance; as linear discriminants of the classes, lda. auto: lda if the "
-        "backbone is pretrained, without --initial_model.",
+        "backbone is pretrained, without --initial_model; pca_whitened if no class has two images.",
     )
 
     baselines: tuple[str, ...] = flag(

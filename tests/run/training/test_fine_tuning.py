@@ -8,14 +8,14 @@ from tfdml.console.flags import parse
 from tfdml.run.training.fine_tuning import without_auto
 
 
-def chosen(flags="--initial_embedding=auto", norm=True, pretrained=False):
+def chosen(flags="--initial_embedding=auto", norm=True, pretrained=False, labels=(3, 4, 3)):
     """Optimizer, frozen batch norm and first embedding of flags, for a backbone with or without batch norm."""
     inputs = keras.Input((8, 8, 3))
     features = keras.layers.BatchNormalization()(inputs) if norm else keras.layers.ReLU()(inputs)
     backbone = Backbone(inputs, {"output": features}, mean=(0.0,) * 3, std=(1.0,) * 3, image_size=8)
     backbone.pretrained = pretrained
     settings, _ = parse(flags)
-    found = without_auto(settings, backbone)
+    found = without_auto(settings, backbone, labels)
     optimizer, frozen = found.optimization.optimizer, found.network.freeze_batch_norm
     begin = found.network.initial_embedding
     assert settings.replace(optimizer=optimizer, freeze_batch_norm=frozen, initial_embedding=begin) == found
@@ -31,6 +31,7 @@ FINE, COARSE = "adam(learning_rate=0.0001)", "adam(learning_rate=0.001)"
         ({}, (COARSE, "none", "random")),
         ({"flags": "--initial_weights=imagenet\n--initial_embedding=auto"}, (FINE, "statistics", "lda")),
         ({"pretrained": True}, (FINE, "statistics", "lda")),
+        ({"pretrained": True, "labels": (3, 4, 5)}, (FINE, "statistics", "pca_whitened")),
         ({"pretrained": True, "norm": False}, (FINE, "none", "lda")),
     ],
 )

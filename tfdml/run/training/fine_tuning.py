@@ -1,24 +1,30 @@
 """Replaces flags that say `auto`, by whether the backbone is pretrained."""
 
+import numpy as np
+
 from tfdml.backbones import Identity
 
 # With pretrained weights that train, and without: docs/choosing.md tells how much a higher rate costs.
 OPTIMIZERS = {True: "adam(learning_rate=0.0001)", False: "adam(learning_rate=0.001)"}
 
 
-def without_auto(settings, backbone):
+def without_auto(settings, backbone, labels=()):
     """Returns settings that name an optimizer, what to freeze in batch norm, and how the embedding begins.
 
     Args:
         settings: `Settings`.
         backbone: `Backbone`, whose weights are loaded.
+        labels: class numbers of the training images.
     """
     pretrained = is_pretrained(settings, backbone)
     frozen = "statistics" if pretrained and backbone.has_batch_norm else "none"
+    # Discriminants tell classes apart, and need two images of one.
+    alone = len(labels) > 0 and len(np.unique(labels)) == len(labels)
+    first = "pca_whitened" if alone else "lda"
     chosen = {
         "optimizer": OPTIMIZERS[pretrained and not isinstance(backbone, Identity)],
         "freeze_batch_norm": frozen,
-        "initial_embedding": "lda" if pretrained else "random",
+        "initial_embedding": first if pretrained else "random",
     }
     given = settings.values()
     return settings.replace(**{name: value for name, value in chosen.items() if given[name] == "auto"})

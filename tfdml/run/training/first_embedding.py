@@ -20,13 +20,13 @@ def initial_embedding(experiment, model, step=None):
         model: the model.
         step: function that returns the number of steps taken.
     """
-    network = experiment.settings.network
-    kind = without_auto(experiment.settings, model.backbone).network.initial_embedding
+    network, train = experiment.settings.network, experiment.splits.train
+    kind = without_auto(experiment.settings, model.backbone, train.labels).network.initial_embedding
     # What `auto` would replace may be an embedding that has learned.
     keeps = network.initial_embedding == "auto" and (network.initial_model or not InitialEmbedding.suits(model))
     if kind == "random" or keeps:
         return []
-    train, seed = experiment.splits.train, experiment.settings.run.seed
+    seed = experiment.settings.run.seed
     if len(train) > MOST:
         train = train.where(_some(train.labels, np.random.default_rng(seed)))
     images = experiment.images.evaluation(train, model, tolerant=True)

@@ -83,7 +83,8 @@ def _told_of_blocks(decay, blocks):
 
 def _settings_for(backbone, experiment, tell):
     """The settings without `auto`; prints what took its place, and what has no effect."""
-    before, after = experiment.settings.values(), without_auto(experiment.settings, backbone)
+    settings = experiment.settings
+    before, after = settings.values(), without_auto(settings, backbone, experiment.splits.train.labels)
     chosen = [f"--{name}={value}" for name, value in after.values().items() if value != before[name]]
     if chosen and tell:
         print(f"Defaults for this backbone: {' '.join(chosen)}", flush=True)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.sampling import Given, PseudoClasses, PxK, Sampler, Views
 from tfdml import registry
 from tfdml.run.experiment.length import Length
@@ -23,6 +24,8 @@ def make_sampler(spec, splits, evaluation):
     if not isinstance(sampler, Sampler):
         name = type(sampler).__name__
         raise ValueError(f"--sampler={spec}: {name} must be a subclass of pipelines.sampling.Sampler.")
+    if sampler.several_views and vector_dims(splits.train):
+        raise ValueError(f"--sampler={spec} draws views of images, and {splits.dataset.name} has vectors. Use pxk.")
     if splits.clusters:
         sampler = PseudoClasses(sampler)
     try:
