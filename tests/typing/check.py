@@ -18,7 +18,7 @@ MARK = "# marked"
 # Files with lines of use.
 USES = ("*_pass.py", "*_marked.py")
 # Names of `given.py` that the reader of a page has before its first example.
-GIVEN = {"README.md": "labels, paths", "docs/evaluation.md": "loader, model"}
+GIVEN = {"README.md": "labels, paths"}
 # Of the basic rules, these report code of Keras and TensorFlow, not of users.
 RULES_OFF = (
     # Keras' operations and attributes are unannotated, and None is one of the types that are inferred for them.
