@@ -40,6 +40,7 @@ def test_the_best_model_is_between_the_pretrained_and_the_final_one(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_the_result_is_made_anew_and_a_longer_run_has_the_same_bits(tmp_path):
     straight, longer = tmp_path / "straight", tmp_path / "longer"
     assert train(straight, *FLAGS, "--epochs=2").returncode == 0

@@ -34,6 +34,7 @@ def test_levels_are_learned_and_measured():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_it_goes_on_to_the_same_bits(tmp_path):
     run_dir = tmp_path / "run"
     again = train_flags(run_dir, *OWN, *LARGER, "--checkpoint_every=2")

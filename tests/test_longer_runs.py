@@ -34,6 +34,7 @@ def flags_of(run_dir):
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_more_epochs_end_with_the_same_bits(tmp_path):
     straight, longer = tmp_path / "straight", tmp_path / "longer"
     assert train(straight, *MUCH).returncode == 0

@@ -52,6 +52,7 @@ def test_photos_train_and_are_measured_without_classes():
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_it_goes_on_to_the_same_bits(tmp_path):
     run_dir = tmp_path / "run"
     again = flags(run_dir, "--checkpoint_every=3")

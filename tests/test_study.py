@@ -89,7 +89,8 @@ def test_intervals_are_measured_on_the_models_by_the_command(tmp_path):
     # Again, without training.
     done = Command("tfdml.study", *given, "--format=json", f"--out={tmp_path / 'tables.json'}").wait()
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
-    rows = json.loads((tmp_path / "tables.json").read_text())["rows"]["rows"]
+    untrained, *rows = json.loads((tmp_path / "tables.json").read_text())["rows"]["rows"]
     results = [json.loads((tmp_path / "runs" / f"{name}-seed0" / "result.json").read_text()) for name in "ab"]
+    assert untrained["best R@1"]["mean"] == results[0]["untrained"]["recall_at_1"]
     assert [row["final R@1"]["mean"] for row in rows] == [each["metrics"]["recall_at_1"] for each in results]
     assert rows[1]["difference from a"].keys() == {"difference", "low", "high"}

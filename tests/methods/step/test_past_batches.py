@@ -15,7 +15,7 @@ from tfdml.methods.step.past_batches import PastBatches
 
 DIM, BATCH, MARGIN = 3, 4, 1.2
 # Losses that compare negatives with both ends of a pair.
-REFUSING = ("Angular", "LiftedStructure", "ManifoldNPair")
+REFUSING = ("Angular", "ByLevel", "LiftedStructure", "ManifoldNPair")
 
 
 def batches(count):

@@ -39,7 +39,7 @@ def test_any_request(address):
     excluded = [check for check in schemathesis.checks.CHECKS.get_all() if check.__name__ == "positive_data_acceptance"]
     assert len(excluded) == 1
     operations = [found.ok() for found in schemathesis.openapi.from_url(f"{address}/openapi.json").get_all_operations()]
-    assert len(operations) == 5
+    assert len(operations) == 6
     (image,) = [each for each in operations if each.path == "/images/{id}"]
     found = image.Case(path_parameters={"id": ID}).call_and_validate()
     assert (found.status_code, found.content) == (200, encoded())
