@@ -7,6 +7,7 @@ import keras
 import tensorflow as tf
 
 from pipelines.preprocessing import Preprocessing
+from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml import registry
 from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.functional.checks import loss_dtype
@@ -57,7 +58,7 @@ class EmbeddingModel(GlobalBatchModel):
         backbone: keras.layers.Layer | None = None,
         freeze_batch_norm: FrozenBatchNorm | str = "none",
         head: Head | None = None,
-        preprocessing: Preprocessing | None = None,
+        preprocessing: Preprocessing | VectorPreprocessing | None = None,
         **kwargs: Unpack[ModelArguments],
     ):
         super().__init__(**kwargs)

@@ -9,6 +9,7 @@ import tensorflow as tf
 from keras import ops
 
 from pipelines.preprocessing import Preprocessing
+from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.functional.checks import at_least_float32
 from tfdml.functional.distances import unit_length
 from tfdml.layers.precision import layers_in
@@ -37,7 +38,7 @@ class MemberEnsemble(EmbeddingModel):
         self,
         members: Sequence[EmbeddingModel],
         member_weights: Sequence[float] | None = None,
-        preprocessing: Preprocessing | None = None,
+        preprocessing: Preprocessing | VectorPreprocessing | None = None,
         **kwargs: Unpack[ModelArguments],
     ):
         for member in members:

@@ -6,6 +6,7 @@ from typing import Any, Literal, TypedDict
 import keras
 
 from pipelines.preprocessing import Preprocessing
+from pipelines.vector_preprocessing import VectorPreprocessing
 from tfdml.heads.head import Head
 from tfdml.layers.endpoints import Endpoints
 from tfdml.layers.frozen_batch_norm import WHICH
@@ -16,7 +17,7 @@ from tfdml.registry.arguments import instance, integer, number, one_of, optional
 class MethodArguments(ModelArguments, total=False):
     """Arguments that methods pass on to `EmbeddingModel`."""
 
-    preprocessing: Preprocessing | None
+    preprocessing: Preprocessing | VectorPreprocessing | None
 
 
 class CompileArguments(TypedDict, total=False):

@@ -36,7 +36,12 @@ class ImageEmbedder:
         source: the file of the model, for messages.
     """
 
-    def __init__(self, model: EmbeddingModel, preprocessing: Preprocessing | None = None, source: FilePath = ""):
+    def __init__(
+        self,
+        model: EmbeddingModel,
+        preprocessing: Preprocessing | VectorPreprocessing | None = None,
+        source: FilePath = "",
+    ):
         self.model, self.source = model, str(source)
         self.preprocessing = preprocessing or model.preprocessing
         if self.preprocessing is None:
