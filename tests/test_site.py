@@ -95,6 +95,11 @@ def test_links_to_files_that_are_not_in_the_site_become_text(link, kept):
     assert links.within(f"See {link}.", "evidence/README.md", {"data.md"}) == f"See {kept}."
 
 
+def test_code_in_a_table_has_no_backslash_before_a_bar():
+    text = "| chain |\n|---|\n| `warp\\|flip`, a \\| b |\n\n`a\\|b`\n"
+    assert links.unescaped(text) == text.replace("warp\\|flip", "warp|flip")
+
+
 def test_a_link_to_a_notebook_leads_to_its_page():
     assert links.within("[a](own_model.ipynb)", "examples/README.md", {"data.md"}) == "[a](own_model.md)"
     assert links.within("[a](own_model.ipynb)", "examples/own_model.md", {"examples/own_model.ipynb"}).endswith(

@@ -33,9 +33,9 @@ def on_files(files, config):
 
 
 def on_page_markdown(markdown, page, config, files):
-    """Leaves the text of links to files of the repository that are not part of the site, such as records."""
+    """Leaves the text of links to files that are not part of the site, such as records; see also `links.unescaped`."""
     shown = {file.src_uri for file in files if not file.inclusion.is_excluded()}
-    return links.within(markdown, page.file.src_uri, shown)
+    return links.unescaped(links.within(markdown, page.file.src_uri, shown))
 
 
 def _commands():

@@ -6,6 +6,7 @@ import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#:\s]+)(#[^)\s]*)?\)")
+CODE = re.compile(r"`[^`]+`")
 
 
 def from_root(name):
@@ -32,3 +33,12 @@ def within(markdown, page, shown):
         return link[1] if target not in shown and (ROOT / "docs" / target).exists() else link[0]
 
     return LINK.sub(kept, markdown)
+
+
+def unescaped(text):
+    """Returns Markdown whose tables have no backslash before a | in code, where GitHub needs it and MkDocs shows it."""
+
+    def clean(code):
+        return code[0].replace("\\|", "|")
+
+    return "\n".join(CODE.sub(clean, line) if line.startswith("|") else line for line in text.split("\n"))
