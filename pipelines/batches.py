@@ -126,10 +126,7 @@ def views(
     """
     if isinstance(images, tf.data.Dataset):
         raise ValueError("Expected paths, arrays or contents of files, received a dataset. Read it: list(dataset).")
-    source = source_of(images)
-    count = source.count or count
-    if count is None:
-        raise ValueError("count is missing: the number of rows for which the function returns an image.")
+    source, count = _source_and_count(images, count)
     prepare = prepared_by(source, count, backbone, mean, std, channels, image_size, transform)
     check_views(prepare if source.encoded else prepare.__self__, f"transform={transform!r}")
     sampler = Views(batch_images)
@@ -165,12 +162,18 @@ def in_order(
     """
     if isinstance(images, tf.data.Dataset):
         images, _ = read_dataset(images)
+    source, count = _source_and_count(images, count)
+    prepare = prepared_by(source, count, backbone, mean, std, channels, image_size, transform)
+    return evaluation_batches(Rows(count), prepare, batch_size=batch_size, read=source.read)
+
+
+def _source_and_count(images, count):
+    """Returns the `Source` of the images, and their number."""
     source = source_of(images)
     count = source.count or count
     if count is None:
         raise ValueError("count is missing: the number of rows for which the function returns an image.")
-    prepare = prepared_by(source, count, backbone, mean, std, channels, image_size, transform)
-    return evaluation_batches(Rows(count), prepare, batch_size=batch_size, read=source.read)
+    return source, count
 
 
 def _source_and_labels(images, labels):

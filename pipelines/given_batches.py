@@ -1,4 +1,4 @@
-"""What batches of a user's own images are made of: how images are prepared, and drawn."""
+"""Prepares a user's own images, and draws batches of them."""
 
 import numpy as np
 import tensorflow as tf

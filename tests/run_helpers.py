@@ -9,7 +9,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from tests.commands import Command, run
+from tests.commands import Command, Forked, run
 
 STEPS_PER_EPOCH, EPOCHS = 20, 2
 
@@ -158,6 +158,15 @@ def assert_went_on(run_dir, done):
     """The command went on from a checkpoint; one that starts anew leaves the same bits."""
     found = re.search(rf"Going on with {re.escape(str(run_dir))} after step (\d+)\.", done.stdout)
     assert found and int(found[1]) > 0, done.stdout
+
+
+def assert_goes_on(run_dir, flags, expected, step):
+    """A run that is killed once this step is saved goes on, and leaves the same bits as one that was not stopped."""
+    Forked("tfdml.train", *flags).until(lambda: max(steps(run_dir), default=0) >= step).kill()
+    done = run("tfdml.train", *flags)
+    assert done.returncode == 0, done.stderr
+    assert_went_on(run_dir, done)
+    assert_same_run(run_dir, expected)
 
 
 def assert_same_run(run_dir, expected):

@@ -1,4 +1,4 @@
-"""What classes are worth: `python -m benchmarks.studies.labels --data_dir=data/cars --steps=1000`.
+"""Compares what labels teach: `python -m benchmarks.studies.labels --data_dir=data/cars --steps=1000`.
 
 Trains on a folder of photos in folders of classes, with seed 0, four times: by its classes, by views of images as if
 there were none, by clusters as pseudo-classes, and by both. Flags that follow `--` go to each run, such as

@@ -122,7 +122,7 @@ class Split:
 
 
 def _of_numbers(known, classes):
-    """What is known of classes by their place among the classes in place of their label."""
+    """Returns a mapping by class numbers, by the places of the classes in place of the numbers."""
     return {number: known[old] for number, old in enumerate(classes) if old in known}
 
 

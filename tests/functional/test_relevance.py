@@ -1,4 +1,4 @@
-"""What each kind of labels says of pairs, against loops over pairs."""
+"""Relevance of pairs by each kind of labels, against loops over pairs."""
 
 import numpy as np
 import pytest

@@ -27,7 +27,7 @@ def write(tmp_path):
 
 
 def told(split):
-    """What a split knows, by names of images."""
+    """Returns the relations of a split, by names of images."""
     names = {label: path.rpartition("/")[2][0] for label, path in zip(split.labels.tolist(), split.images, strict=True)}
     return {tuple(names.get(label, "") for label in row) for row in split.relations.tolist()}
 

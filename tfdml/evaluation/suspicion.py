@@ -13,7 +13,7 @@ AT_ONCE = 2**24
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """What a model says of labels.
+    """The margins by which a model doubts labels.
 
     Args:
         rows: `[n]` rows of those of N images that it judges, ascending.

@@ -1,4 +1,4 @@
-"""What labels say of the pairs of a batch: masks `[B, B]` of positives and negatives, and their relevance.
+"""Masks `[B, B]` of positive and negative pairs of a batch, and their relevance, by labels.
 
 Labels are one of these, and every function here takes each of them:
 

@@ -7,8 +7,8 @@ import keras
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.pairs import finest, is_graded, levels_of
-from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
+from tfdml.losses.outer_loss import OuterLoss
 from tfdml.losses.pair_loss import pair_loss, read_pair_loss
 from tfdml.registry import register
 from tfdml.registry.arguments import number, optional, read_by, several
@@ -16,7 +16,7 @@ from tfdml.registry.loss_hooks import hooks_of
 
 
 @register("loss", "by_level")
-class ByLevel(EmbeddingLoss):
+class ByLevel(OuterLoss):
     """A loss at each level of a hierarchy of classes: the weighted sum over levels, from coarse to fine.
 
     The loss of an anchor is `sum_l w_l L_l`, L_l being the loss with the categories of level l in place of classes. So
@@ -58,24 +58,10 @@ class ByLevel(EmbeddingLoss):
             raise ValueError(f"Expected a weight for each of {count} levels, received weights={tuple(weights)}.")
         return sum(weight * loss.call(levels[:, place], embeddings) for place, weight in enumerate(weights))
 
-    def callbacks(self, parts):
-        return hooks_of(self.loss).callbacks(parts)
-
-    def check_callbacks(self, callbacks):
-        hooks_of(self.loss).check_callbacks(callbacks)
-
     def statistics(self, labels, embeddings):
         """Returns the statistics of the loss at the finest level."""
         labels, embeddings = self.check_input(labels, embeddings)
         return hooks_of(self.loss).statistics(labels if is_graded(labels) else finest(labels), embeddings)
-
-    @property
-    def batch_parts(self):
-        """As many as the loss takes."""
-        return hooks_of(self.loss).batch_parts
-
-    def get_config(self):
-        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
 
 
 by_level_loss = function_of(ByLevel, "by_level_loss")

@@ -8,8 +8,8 @@ from keras import ops
 
 from tfdml.functional.checks import check_pairs_input
 from tfdml.functional.distances import unit_length
-from tfdml.losses.embedding_loss import EmbeddingLoss
 from tfdml.losses.loss_function import function_of
+from tfdml.losses.outer_loss import OuterLoss
 from tfdml.losses.pair_loss import pair_loss, read_pair_loss
 from tfdml.registry import register
 from tfdml.registry.arguments import integer, read_by, several
@@ -17,7 +17,7 @@ from tfdml.registry.loss_hooks import hooks_of
 
 
 @register("loss", "nested")
-class Nested(EmbeddingLoss):
+class Nested(OuterLoss):
     """Nested loss: the mean of a loss over the first 16, 32, ... dimensions, so that these are embeddings, too.
 
     The loss of an anchor is `mean_d L(x_1..d / |x_1..d|)`, the mean of a loss L over the first d dimensions: equation
@@ -59,22 +59,11 @@ class Nested(EmbeddingLoss):
         values = [loss.call(labels, unit_length(embeddings[:, :dim]), *compared) for dim in nested]
         return ops.mean(ops.stack(values), axis=0)
 
-    def callbacks(self, parts):
-        return hooks_of(self.loss).callbacks(parts)
-
-    def check_callbacks(self, callbacks):
-        hooks_of(self.loss).check_callbacks(callbacks)
-
     def statistics(self, labels, embeddings):
         """Returns the statistics of the loss on the whole embedding."""
         labels, embeddings = self.check_input(labels, embeddings)
         _check(self.dims, embeddings.shape[1])
         return hooks_of(self.loss).statistics(labels, unit_length(embeddings))
-
-    @property
-    def batch_parts(self):
-        """As many as the loss takes."""
-        return hooks_of(self.loss).batch_parts
 
     @property
     def refuses_memory(self):
@@ -85,9 +74,6 @@ class Nested(EmbeddingLoss):
     def nested_dims(self):
         """The `dims`."""
         return self.dims
-
-    def get_config(self):
-        return {**super().get_config(), "loss": keras.saving.serialize_keras_object(self.loss)}
 
 
 def _check(dims, size=None):

@@ -47,7 +47,7 @@ class FakeSearcher:
     manifest = {"metric": "cosine"}
 
     def state(self):
-        """There is none on the disk that could change."""
+        """Returns None: no folder holds the index, so that it never changes."""
 
     def reopened(self):
         return self

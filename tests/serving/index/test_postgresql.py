@@ -1,4 +1,4 @@
-"""What PostgreSQL alone has: its indexes, its errors in one line, its address without a password."""
+"""Indexes, errors and addresses of PostgreSQL."""
 
 import numpy as np
 import psycopg

@@ -31,8 +31,7 @@ class ClassThresholds(Picture):
         return [path]
 
     def _fitted(self, subject):
-        found = threshold_of(subject.run.path)
-        return found if found and found["distance"] == subject.distance else None
+        return threshold_of(subject.run.path, distance=subject.distance)
 
 
 def class_thresholds(pairs: Pairs, rate: float) -> np.ndarray:

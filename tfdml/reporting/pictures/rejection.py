@@ -21,10 +21,8 @@ class Rejection(Picture):
         pairs = Pairs.of(subject.embeddings, subject.search, subject.distance)
         own, others = best_matches(pairs)
         nearest = pairs.scores_of(np.maximum(own, others))
-        fitted = threshold_of(subject.run.path)
-        least = fitted["threshold"] if fitted and fitted["distance"] == subject.distance else None
-        path = folder / "rejection.png"
-        draw_rejection(nearest, own > others, path, threshold=least)
+        fitted, path = threshold_of(subject.run.path, distance=subject.distance), folder / "rejection.png"
+        draw_rejection(nearest, own > others, path, threshold=fitted and fitted["threshold"])
         return [path]
 
 

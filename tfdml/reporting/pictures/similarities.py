@@ -21,8 +21,8 @@ class Similarities(Picture):
 
     def draw(self, subject, folder):
         path = folder / "similarities.png"
-        fitted = threshold_of(subject.run.path)
-        threshold = fitted["threshold"] if fitted and fitted["distance"] == subject.distance else None
+        fitted = threshold_of(subject.run.path, distance=subject.distance)
+        threshold = fitted and fitted["threshold"]
         draw_similarities(subject.embeddings, subject.test.labels, path, distance=subject.distance, threshold=threshold)
         return [path]
 

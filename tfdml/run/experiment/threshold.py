@@ -55,8 +55,8 @@ def in_words(found):
     )
 
 
-def threshold_of(run_dir, which="best"):
-    """Returns what was fitted for the `best` or `final` model of a run, or None."""
+def threshold_of(run_dir, which="best", distance=None):
+    """Returns what was fitted for the `best` or `final` model of a run, and for a distance if one is given; or None."""
     file = Path(run_dir, FILE)
     if not file.is_file():
         return None
@@ -69,7 +69,8 @@ def threshold_of(run_dir, which="best"):
         raise ValueError(f"{file} is damaged ({error}); fit the threshold again.") from None
     # Where the run is matters to nobody who has its export.
     del found["run_dir"]
-    return found if found["model"] == which else None
+    fits = found["model"] == which and distance in (None, found["distance"])
+    return found if fits else None
 
 
 def _of_run(given, changes):

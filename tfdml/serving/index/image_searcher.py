@@ -40,7 +40,7 @@ class ImageSearcher:
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the index says of itself: `model`, `dimension`, `metric` and others."""
+        """The description of the index: `model`, `dimension`, `metric` and others."""
         raise NotImplementedError
 
     def __len__(self) -> int:

@@ -82,7 +82,7 @@ class Searcher(ImageSearcher):
 
     @property
     def manifest(self) -> dict[str, Any]:
-        """What the index says of itself: `model`, `dimension`, `metric` and others."""
+        """The description of the index: `model`, `dimension`, `metric` and others."""
         return self._manifest
 
     def state(self) -> Any:

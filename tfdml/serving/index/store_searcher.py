@@ -77,7 +77,7 @@ class StoreSearcher(ImageSearcher):
 
     @property
     def rows(self) -> NoReturn:
-        """What looks at all rows needs them in memory."""
+        """Raises a ValueError: an engine's rows are not in memory."""
         raise ValueError(f"Duplicates are found in an index that is a folder, and {self.store} is none.")
 
 

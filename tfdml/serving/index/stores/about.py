@@ -8,7 +8,7 @@ from tfdml.serving.index.attributes import OWN
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What a store says of its rows.
+    """The description of the rows of a store.
 
     Args:
         model: hash of the model whose embeddings these are.

@@ -1,4 +1,4 @@
-"""What PostgreSQL says, in one line."""
+"""Errors of PostgreSQL, in one line."""
 
 import contextlib
 
