@@ -47,7 +47,15 @@ def test_what_is_given_stays(tmp_path):
     assert not any(flag.startswith(("--image_size", "--method")) for flag in recipe)
 
 
-@pytest.mark.parametrize("given", [[], ["--dataset=toycars", "--data_dir={}"], ["--data_dir={}/missing"]])
+def test_a_missing_folder_is_no_folder_of_photos(tmp_path):
+    with pytest.raises(ValueError, match="photos: without --dataset that is a folder of photos, and there is no folder"):
+        completed(f"--data_dir={tmp_path / 'photos'}")
+
+
+DATASET_GIVEN = ["--dataset=toycars", "--data_dir={}"], ["--dataset=toycars", "--data_dir={}/missing"]
+
+
+@pytest.mark.parametrize("given", [[], *DATASET_GIVEN])
 def test_without_a_folder_or_with_a_dataset_nothing_changes(tmp_path, given):
     given = [each.format(tmp_path) for each in given]
     settings, recipe = completed(*given)

@@ -31,9 +31,16 @@ def complete(values, *, any_dataset=False):
     Returns:
         Texts `--name=value` of the flags that were given values.
     """
-    given = values["data_dir"].value
-    if not given or not Path(given).is_dir() or (values["dataset"].present and not any_dataset):
+    given, named = values["data_dir"].value, values["dataset"].present
+    if not given or (named and not any_dataset):
         return []
+    if not Path(given).is_dir():
+        if named:
+            return []
+        raise ValueError(
+            f"--data_dir={given}: without --dataset that is a folder of photos, and there is no folder there. For a "
+            "dataset that makes its files, such as toycars, give --dataset, too."
+        )
     missing = {name: value for name, value in _recipe(Path(given)).items() if not values[name].present}
     for name, value in missing.items():
         values[name].value = value
