@@ -9,23 +9,40 @@ from tfdml.console import flags as tfdml_flags
 
 flags.DEFINE_string("source", "", "Network and publisher of the weights, such as torchvision_resnet50.")
 flags.DEFINE_string("input", "", "The published file: .pth, .safetensors or .caffemodel.")
-flags.DEFINE_string("output", "", "File to write; its name ends with .weights.h5.")
+flags.DEFINE_string("output", "", "File to write, which ends with .weights.h5; of transformers a new folder.")
 tfdml_flags.define_debug()
 
 
 def main():
+    from tfdml.backbones.weights import SOURCES, TRANSFORMERS
+
+    source, sources = flags.FLAGS.source, {**SOURCES, **TRANSFORMERS}
+    if source not in sources:
+        raise ValueError(f"Unknown --source={source}. Known: {', '.join(sources)}.")
+    if not flags.FLAGS.input:
+        raise ValueError(f"--input is missing: the file published at {sources[source].url}.")
+    make = _write_preset if source in TRANSFORMERS else _write_weights
+    count, use = make(source, Path(flags.FLAGS.output))
+    print(f"Wrote {count} parameters. Use {use}")
+
+
+def _write_weights(source, output):
     from tfdml.backbones.weights import SOURCES, convert_file
 
-    source, output = flags.FLAGS.source, Path(flags.FLAGS.output)
-    if source not in SOURCES:
-        raise ValueError(f"Unknown --source={source}. Known: {', '.join(SOURCES)}.")
-    if not flags.FLAGS.input:
-        raise ValueError(f"--input is missing: the file published at {SOURCES[source].url}.")
     if not output.name.endswith(".weights.h5"):
         raise ValueError(f"Expected --output to end with .weights.h5, received --output={output}.")
     command.check_file("output")
     count = convert_file(source, flags.FLAGS.input, output)
-    print(f"Wrote {count} parameters. Use --backbone='{SOURCES[source].backbone}' --initial_weights={output}")
+    return count, f"--backbone='{SOURCES[source].backbone}' --initial_weights={output}"
+
+
+def _write_preset(source, output):
+    from tfdml.backbones.weights import write_preset
+
+    if not flags.FLAGS.output or output.exists():
+        raise ValueError(f"Expected --output to be a new folder, received --output={flags.FLAGS.output}.")
+    command.check_file("output")
+    return write_preset(source, flags.FLAGS.input, output), f"--backbone=\"keras_hub(preset='{output}')\""
 
 
 if __name__ == "__main__":

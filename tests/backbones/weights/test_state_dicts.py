@@ -37,6 +37,11 @@ DAMAGED = {
     "cut": WHOLE[:-1],
     "no_header": WHOLE[:8],
     "other_type": safetensors({"first": ("F8", VALUES.astype("<f4"))}),
+    # Each number many times: a small file would fill the memory.
+    "overlapping": safetensors({name: ("F32", VALUES.astype("<f4")) for name in "ab"}).replace(
+        b"[24, 48]", b"[ 0, 24]"
+    ),
+    "before_the_data": WHOLE.replace(b"[0, 24]", b"[-8,16]"),
     "list": struct.pack("<Q", 2) + b"[]",
 }
 

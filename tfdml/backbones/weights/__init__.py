@@ -2,5 +2,15 @@
 
 from tfdml.backbones.weights.by_name import load_by_name
 from tfdml.backbones.weights.published_weights import SOURCES, advice, convert, convert_file
+from tfdml.backbones.weights.transformers import TRANSFORMERS, convert_transformer, write_preset
 
-__all__ = ["SOURCES", "advice", "convert", "convert_file", "load_by_name"]
+__all__ = [
+    "SOURCES",
+    "TRANSFORMERS",
+    "advice",
+    "convert",
+    "convert_file",
+    "convert_transformer",
+    "load_by_name",
+    "write_preset",
+]

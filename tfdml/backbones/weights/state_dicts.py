@@ -1,5 +1,6 @@
 """Reads PyTorch state dicts from files, without running code that a pickle might contain."""
 
+import itertools
 import pickle
 import struct
 from pathlib import Path
@@ -42,6 +43,9 @@ def _read_safetensors(path):
         (length,) = struct.unpack_from("<Q", content)
         header = json_of(content[8 : 8 + length])
         data = memoryview(content)[8 + length :]
+        ends = sorted(entry["data_offsets"] for name, entry in header.items() if name != "__metadata__")
+        if any(first < before for (_, before), (first, _) in itertools.pairwise([[0, 0], *ends])):
+            raise ValueError("its tensors overlap, or begin before the data")
         return {name: _array(entry, data) for name, entry in header.items() if name != "__metadata__"}
     except (struct.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{path} is damaged, or no safetensors file: {error}") from error

@@ -1,0 +1,214 @@
+"""Vision transformers in files of timm and DINOv2, as presets of keras-hub: their shapes say which network it is."""
+
+import dataclasses
+import math
+import re
+from pathlib import Path
+
+import numpy as np
+
+from tfdml.backbones.borrowed import import_extra
+from tfdml.backbones.weights.state_dicts import read_state_dict
+from tfdml.files.checked_files import json_of, read_bytes, reason_of
+
+HALF = ((0.5,) * 3, (0.5,) * 3)
+IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
+# Width of a head but for these widths of tokens, to their number of heads.
+HEAD, HEADS = 64, {1280: 16, 1408: 16}
+# Classifiers, and what only DINOv2's own training used.
+LEFT_OUT = r"(head|pre_logits)\..*|mask_token"
+# Meta's names to those of timm.
+RENAMED = {r"\.w12\.": ".fc1.", r"\.w3\.": ".fc2.", r"^register_tokens$": "reg_token"}
+# Names in keras-hub to those of timm.
+OWN = {
+    r".*class_token|.*cls_token": "cls_token",
+    r".*register_tokens": "reg_token",
+    r".*position_embeddings?(/embeddings)?": "pos_embed",
+    r".*/(patch_embedding|projection)/(\w+)": r"patch_embed.proj.\2",
+    r"vit_encoder/ln/(\w+)|layernorm/(\w+)": r"norm.\1\2",
+    r"(\d+)/(ln_|norm)(\d)/(\w+)": r"blocks.\1.norm\3.\4",
+    r"(\d+)/(mha|attention/attention)/(query|key|value)/(\w+)": r"blocks.\1.attn.qkv.\4",
+    r"(\d+)/(mha|attention/attention)/attention_output/(\w+)": r"blocks.\1.attn.proj.\3",
+    r"(\d+)/mlp/(dense_1|fc1|weights_in)/(\w+)": r"blocks.\1.mlp.fc1.\3",
+    r"(\d+)/mlp/(dense_2|fc2|weights_out)/(\w+)": r"blocks.\1.mlp.fc2.\3",
+    r"(\d+)/layer_scale(\d)/lambda1": r"blocks.\1.ls\2.gamma",
+}
+# A block's last matrix.
+LAST = r"blocks\.\d+\.mlp\.fc2\.weight"
+PARTS = ("query", "key", "value")
+
+
+@dataclasses.dataclass(frozen=True)
+class TransformerSource:
+    """Published files of a kind.
+
+    Args:
+        kind: their class in keras-hub.
+        url: address of one of them.
+        pixels: mean and standard deviation of pixels from 0 to 1, where no `config.json` beside the file has others.
+    """
+
+    kind: str
+    url: str
+    pixels: tuple
+
+
+TIMM = "https://huggingface.co/timm"
+TRANSFORMERS = {
+    "timm_vit": TransformerSource("ViTBackbone", f"{TIMM}/vit_base_patch16_224.augreg2_in21k_ft_in1k", HALF),
+    "timm_dinov2": TransformerSource("DINOV2Backbone", f"{TIMM}/vit_small_patch14_dinov2.lvd142m", IMAGENET),
+    "meta_dinov2": TransformerSource(
+        "DINOV2Backbone", "https://dl.fbaipublicfiles.com/dinov2/dinov2_vits14/dinov2_vits14_pretrain.pth", IMAGENET
+    ),
+}
+
+
+def write_preset(source, published, output, show=print):
+    """Converts a file to a folder that `keras_hub(preset=...)` reads; returns the number of parameters.
+
+    Args:
+        source: key of `TRANSFORMERS`.
+        published: path of the file.
+        output: `Path` of the folder, which does not exist yet.
+        show: function that is called with a line for each parameter.
+    """
+    package, (mean, std) = import_extra("keras_hub"), _pixels(source, Path(published))
+    network = convert_transformer(source, read_state_dict(published), show)
+    side = network.inputs[0].shape[1]
+    show(f"images of {side} x {side} pixels, from 0 to 1, minus {mean}, divided by {std}")
+    scale, offset = [1 / 255 / each for each in std], [-m / s for m, s in zip(mean, std, strict=True)]
+    converter = package.layers.ImageConverter((side, side), scale, offset, interpolation="bicubic", antialias=True)
+    unfinished = output.with_name(f".writing-{output.name}")
+    network.save_to_preset(unfinished)
+    converter.save_to_preset(unfinished)
+    unfinished.rename(output)
+    return len(network.weights)
+
+
+def convert_transformer(source, tensors, show=print):
+    """Creates a network of keras-hub with published weights: `convert`, for transformers."""
+    wanted = TRANSFORMERS[source]
+    kind, arguments, tensors = architecture_of(tensors)
+    if kind != wanted.kind:
+        fits = ", ".join(name for name, each in TRANSFORMERS.items() if each.kind == kind)
+        raise ValueError(f"The file is none of {source}, such as {wanted.url}: it is one of {fits}.")
+    network = getattr(import_extra("keras_hub").models, kind)(**arguments)
+    places = {variable.path: _place(variable.path, kind) for variable in network.variables}
+    missing = sorted({name for name, _ in places.values()} - tensors.keys())
+    unexpected = sorted(tensors.keys() - {name for name, _ in places.values()})
+    unexpected = [name for name in unexpected if not re.fullmatch(LEFT_OUT, name)]
+    if missing or unexpected:
+        raise ValueError(
+            f"The file is none of {source}, such as {wanted.url}. Missing: {', '.join(missing) or 'none'}. "
+            f"Unexpected: {', '.join(unexpected) or 'none'}."
+        )
+    for variable in network.variables:
+        name, part = places[variable.path]
+        values, shape = tensors[name], _published_shape(variable, part is not None)
+        if values.shape != shape:
+            raise ValueError(f"{name} of the file has shape {values.shape}, {variable.path} needs {shape}.")
+        values = values if part is None else np.split(values, 3)[part]
+        values = values.transpose(2, 3, 1, 0) if values.ndim == 4 else values
+        # Of dense layers; all other matrices are of tokens, and of keras-hub's shape.
+        values = values.T if variable.name == "kernel" and values.ndim == 2 else values
+        variable.assign(values.reshape(variable.shape))
+        show(f"{variable.path} {tuple(variable.shape)} <- {name}")
+    for name in sorted(tensors.keys() - {name for name, _ in places.values()}):
+        show(f"left out: {name} {tensors[name].shape}")
+    return network
+
+
+def architecture_of(tensors):
+    """Returns what a state dict is of: the class in keras-hub, its arguments, and the tensors by timm's names."""
+    renamed = {_renamed(name): values for name, values in tensors.items()}
+    try:
+        dim, channels, patch, wide = renamed["patch_embed.proj.weight"].shape
+        one, positions, of_positions = renamed["pos_embed"].shape
+        out, hidden = last = renamed["blocks.0.mlp.fc2.weight"].shape
+        gated = renamed["blocks.0.mlp.fc1.weight"].shape[0] == 2 * hidden
+    except (KeyError, ValueError, IndexError) as error:
+        raise ValueError(f"The file is of no vision transformer of timm or DINOv2: {reason_of(error)}.") from None
+    heads = HEADS.get(dim, dim // HEAD)
+    # With registers, timm has none of the first token, to which it was added.
+    first = positions - 1 if "reg_token" not in renamed or _is_square(positions - 1) else positions
+    expected = (3, patch, 1, dim, dim, dim // heads * heads if heads else 1)
+    if (channels, wide, one, of_positions, out, dim) != expected or not patch or not hidden or not _is_square(first):
+        raise ValueError(
+            f"The file is of another vision transformer. Expected tokens of a multiple of {HEAD} dimensions, square "
+            f"patches of 3 channels, and positions of a square of patches and of the first token. Received {dim} "
+            f"dimensions, patches {(patch, wide, channels)}, positions {(one, positions, of_positions)}."
+        )
+    if first == positions:
+        zeros = np.zeros((1, 1, dim), np.float32)
+        renamed["pos_embed"] = np.concatenate([zeros, renamed["pos_embed"]], axis=1)
+    side = patch * math.isqrt(first)
+    blocks = sum(bool(re.fullmatch(LAST, name)) and values.shape == last for name, values in renamed.items())
+    common = {"image_shape": (side, side, 3), "patch_size": patch, "num_layers": blocks, "num_heads": heads}
+    if "blocks.0.ls1.gamma" not in renamed:
+        renamed["pos_embed"] = renamed["pos_embed"][0]
+        return "ViTBackbone", {**common, "hidden_dim": dim, "mlp_dim": hidden}, renamed
+    registers = renamed["reg_token"].size // dim if "reg_token" in renamed else 0
+    own = {
+        "hidden_dim": dim,
+        # keras-hub takes two thirds of it where it is gated.
+        "intermediate_dim": -(-3 * hidden // 2) if gated else hidden,
+        "use_swiglu_ffn": gated,
+        "num_register_tokens": registers,
+        "use_mask_token": False,
+        "position_embedding_shape": (side, side, 3),
+        # As DINOv2 itself: with registers it was trained so.
+        "antialias_in_interpolation": registers > 0,
+    }
+    return "DINOV2Backbone", {**common, **own}, renamed
+
+
+def _is_square(number):
+    return number > 0 and math.isqrt(number) ** 2 == number
+
+
+def _renamed(name):
+    for before, after in RENAMED.items():
+        name = re.sub(before, after, name)
+    return name
+
+
+def _place(path, kind):
+    """Returns the name in the file of one of keras-hub's variables, and its part of query, key and value, or None."""
+    block = re.match(r".*?encoder/(?:transformer_block|layers)_(\d+)/", path)
+    short = path if block is None else f"{int(block[1]) - (kind == 'ViTBackbone')}/{path[block.end() :]}"
+    (name,) = (re.sub(f"^(?:{own})$", timm, short) for own, timm in OWN.items() if re.fullmatch(own, short))
+    for own, timm in {"kernel": "weight", "gamma": "weight", "beta": "bias"}.items():
+        name = name if ".ls" in name else re.sub(f"{own}$", timm, name)
+    parts = [number for number, part in enumerate(PARTS) if f"/{part}/" in short]
+    return name, parts[0] if parts else None
+
+
+def _published_shape(variable, is_part):
+    """Returns the shape in the file of a variable of keras-hub."""
+    shape = tuple(variable.shape)
+    if variable.name == "kernel" and len(shape) == 4:
+        return (shape[3], shape[2], *shape[:2])
+    if is_part:
+        return (3 * math.prod(shape[-2:]), *shape[:-2])
+    if variable.name == "kernel":
+        # Attention's last one has heads and their width.
+        return (shape[-1], math.prod(shape[:-1]))
+    return shape
+
+
+def _pixels(source, path):
+    """Returns mean and standard deviation of pixels from 0 to 1: what Hugging Face keeps beside timm's files."""
+    config = path.parent / "config.json"
+    if not config.is_file():
+        return TRANSFORMERS[source].pixels
+    try:
+        about = json_of(read_bytes(config))["pretrained_cfg"]
+        mean, std = (tuple(float(each) for each in about[name]) for name in ("mean", "std"))
+        if len(mean) != 3 or len(std) != 3 or min(std) <= 0 or not all(map(math.isfinite, mean + std)):
+            raise ValueError(f"expected three numbers each, received mean {mean} and std {std}")
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise ValueError(
+            f"{config} does not say how {path.name} takes pixels: {reason_of(error)}. Expected that of timm, whose "
+            "pretrained_cfg has mean and std; move another one away."
+        ) from None
+    return mean, std
