@@ -7,7 +7,9 @@ import pytest
 import tfdml
 from tests.commands import assert_one_error, run
 from tests.run_helpers import LENGTH_FLAGS, result, saved_model, train_flags
+from tfdml.backbones import load_adapter, save_adapter
 from tfdml.layers.lora import enable_lora
+from tfdml.registry import create
 
 
 def transformer():
@@ -50,6 +52,26 @@ def test_only_low_rank_changes_train_and_are_saved_merged(tmp_path):
     np.testing.assert_allclose(loaded.backbone.get_layer("dense").kernel, start + change, atol=1e-6)
 
 
+def test_changes_alone_are_a_small_file_for_the_same_network(tmp_path):
+    network, same = transformer(), transformer()
+    same.set_weights(network.get_weights())
+    model, images = fitted(network, 2)
+    save_adapter(network, tmp_path / "adapter.weights.h5")
+    assert load_adapter(same, tmp_path / "adapter.weights.h5") == 5
+    np.testing.assert_allclose(same(images), network(images), atol=1e-6)
+    assert np.abs(same.get_layer("dense").lora_kernel_b).max() > 0
+    # Again, onto a network that has changes of this rank.
+    assert load_adapter(same, tmp_path / "adapter.weights.h5") == 5
+    small = tfdml.backbones.KerasApplication("MobileNetV2", alpha=0.35, output="block_1_expand")
+    with pytest.raises(ValueError, match="changes of rank 2 for 5 layers, which do not fit those of mobilenetv2"):
+        load_adapter(small, tmp_path / "adapter.weights.h5")
+    with pytest.raises(ValueError, match="transformer has no changes of LoRA"):
+        save_adapter(transformer(), tmp_path / "none.weights.h5")
+    (tmp_path / "bad.weights.h5").write_bytes(b"nothing")
+    with pytest.raises(ValueError, match="bad.weights.h5 cannot be read as changes of LoRA"):
+        load_adapter(same, tmp_path / "bad.weights.h5")
+
+
 @pytest.mark.slow
 def test_convolutions_of_one_position_change_and_batch_norm_stays(tmp_path):
     network = tfdml.backbones.KerasApplication("MobileNetV2", alpha=0.35)
@@ -81,6 +103,12 @@ def test_a_run_is_saved_merged_and_goes_on_exactly(tmp_path):
             assert done.returncode == 0 and "--lora=2: " in done.stdout, done.stderr
     assert saved_model(tmp_path / "whole" / "final.keras") == saved_model(tmp_path / "stopped" / "final.keras")
     assert not any("lora" in name for name in saved_model(tmp_path / "whole" / "model.keras"))
+    keras.utils.set_random_seed(0)
+    begun = create("backbone", MOBILE.removeprefix("--backbone="))
+    load_adapter(begun, tmp_path / "whole" / "adapter.weights.h5")
+    images = np.random.default_rng(0).normal(size=(2, 32, 32, 3)).astype(np.float32)
+    best = tfdml.load(tmp_path / "whole").model.backbone
+    np.testing.assert_allclose(begun(images), best(images), atol=1e-5)
     told = run("tfdml.evaluate", f"--run_dir={tmp_path / 'whole'}").stdout
     assert f'"recall_at_1": {result(tmp_path / "whole")["best"]["recall_at_1"]}' in told
 

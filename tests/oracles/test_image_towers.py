@@ -1,6 +1,7 @@
 """Image backbones of keras-hub, one of each family with random weights: trained, saved, exported and embedded."""
 
 import importlib.util
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -10,6 +11,7 @@ import tensorflow as tf
 import tfdml
 from pipelines.preprocessor import Preprocessor
 from tests.oracles.test_borrowed_backbones import IMAGES, NETWORKS
+from tfdml.backbones.drop_path import ARGUMENTS
 from tfdml.layers.blocks import blocks_of
 from tfdml.registry import create
 
@@ -28,6 +30,86 @@ ALONE = {
     "ResNet": NETWORKS["ResNetBackbone"][0],
     "DenseNet": {"stackwise_num_repeats": [2, 2], "growth_rate": 8, **SIDES},
     "VGG": {"stackwise_num_repeats": [1, 1], "stackwise_num_filters": [8, 16], **SIDES},
+    "EfficientNet": {
+        "stackwise_kernel_sizes": [3, 3],
+        "stackwise_num_repeats": [1, 1],
+        "stackwise_input_filters": [8, 8],
+        "stackwise_output_filters": [8, 16],
+        "stackwise_expansion_ratios": [1, 4],
+        "stackwise_squeeze_and_excite_ratios": [0.25, 0.25],
+        "stackwise_strides": [1, 2],
+        "stackwise_block_types": ["v1", "unfused"],
+        "stackwise_force_input_filters": [0, 0],
+        "stackwise_nores_option": [False, False],
+        "width_coefficient": 1.0,
+        "depth_coefficient": 1.0,
+        "num_features": 16,
+    },
+    "MobileNet": {
+        "stackwise_expansion": [[16, 24], [24, 24]],
+        "stackwise_num_blocks": [2, 2],
+        "stackwise_num_filters": [[8, 8], [16, 16]],
+        "stackwise_kernel_size": [[3, 3], [5, 5]],
+        "stackwise_num_strides": [[2, 1], [2, 1]],
+        "stackwise_se_ratio": [[None, None], [0.25, 0.25]],
+        "stackwise_activation": [["relu", "relu"], ["hard_swish", "hard_swish"]],
+        "stackwise_padding": [[1, 1], [2, 2]],
+        "output_num_filters": 16,
+        "depthwise_filters": 8,
+        "depthwise_stride": 2,
+        "depthwise_residual": False,
+        "last_layer_filter": 16,
+        "image_shape": (None, None, 3),
+    },
+    "MobileNetV5": {
+        "stackwise_block_types": [["er"], ["uir", "mqa"]],
+        "stackwise_num_blocks": [1, 2],
+        "stackwise_num_filters": [[8], [16, 16]],
+        "stackwise_strides": [[2], [2, 1]],
+        "stackwise_act_layers": [["relu"], ["relu", "relu"]],
+        "stackwise_exp_ratios": [[4.0], [4.0, 1.0]],
+        "stackwise_se_ratios": [[0.0], [0.0, 0.0]],
+        "stackwise_dw_kernel_sizes": [[0], [5, 3]],
+        "stackwise_dw_start_kernel_sizes": [[0], [0, 0]],
+        "stackwise_dw_end_kernel_sizes": [[0], [0, 0]],
+        "stackwise_exp_kernel_sizes": [[3], [0, 0]],
+        "stackwise_pw_kernel_sizes": [[1], [0, 0]],
+        "stackwise_num_heads": [[0], [0, 2]],
+        "stackwise_key_dims": [[0], [0, 8]],
+        "stackwise_value_dims": [[0], [0, 8]],
+        "stackwise_kv_strides": [[0], [0, 1]],
+        "stackwise_use_cpe": [[False], [False, False]],
+        "stem_size": 8,
+        "use_msfa": False,
+        **SIDES,
+    },
+    "CSPNet": {
+        "stem_filters": 8,
+        "stem_kernel_size": 3,
+        "stem_strides": 1,
+        "stackwise_strides": 2,
+        "stackwise_depth": [1, 1],
+        "stackwise_num_filters": [8, 16],
+        "down_growth": True,
+        "bottle_ratio": (0.5, 1.0),
+        "block_ratio": (1.0, 0.5),
+        "expand_ratio": (2.0, 1.0),
+        "block_type": "dark_block",
+        "stage_type": "csp",
+        "stem_padding": "same",
+    },
+    "HGNetV2": {
+        "embedding_size": 16,
+        "stem_channels": [3, 8, 16],
+        "hidden_act": "relu",
+        "use_learnable_affine_block": False,
+        "depths": [1, 1],
+        "hidden_sizes": [16, 32],
+        "stackwise_stage_filters": [[16, 8, 16, 1, 1, 3], [16, 8, 32, 1, 1, 3]],
+        "apply_downsample": [False, True],
+        "use_lightweight_conv_block": [False, True],
+        **SIDES,
+    },
     "Xception": {"stackwise_conv_filters": [[8, 8], [16, 16]], "stackwise_pooling": [True, False], **SIDES},
     "MiT": {
         "layerwise_depths": [1, 1],
@@ -42,7 +124,7 @@ ALONE = {
     },
 }
 # tf2onnx leaves the numbers of their positions out, or writes an operation that ONNX does not have.
-NOT_IN_ONNX = ("MetaCLIP2", "ViT", "DeiT", "DINOV2", "DINOV3", "SwinTransformer")
+NOT_IN_ONNX = ("MetaCLIP2", "ViT", "DeiT", "DINOV2", "DINOV3", "SwinTransformer", "MobileNetV5")
 DECAYED = ("CLIP", "MetaCLIP2", "SigLIP", "ViT", "DeiT", "DINOV2", "DINOV3")
 
 
@@ -125,6 +207,21 @@ def test_tokens_stand_for_an_image_as_is_asked(family, prefix, tmp_path):
     assert again.output.shape == backbone.output.shape
 
 
+@pytest.mark.parametrize("family", ["DINOV2", "DINOV3", "SwinTransformer", "MiT"])
+def test_drop_path_leaves_branches_out_in_training_alone(family, tmp_path):
+    network = preset_of(family, tmp_path)
+    backbone = create("backbone", f"keras_hub(preset={str(tmp_path)!r}, drop_path=0.5)")
+    again = type(backbone).from_config(backbone.get_config())
+    again.set_weights(backbone.get_weights())
+    same = np.repeat(IMAGES[:1], 64, axis=0)
+    for each in (backbone, again):
+        np.testing.assert_allclose(each(IMAGES), called(network, IMAGES), atol=1e-5)
+        rows, kinds = np.asarray(each(same, training=True)).reshape(64, -1), []
+        for row in rows:
+            kinds += [] if any(np.allclose(row, kind, atol=1e-4) for kind in kinds) else [row]
+        assert 2 <= len(kinds) <= 32
+
+
 def test_lora_is_that_of_keras(tmp_path):
     preset_of("ViT", tmp_path)
     backbone = create("backbone", f"keras_hub(preset={str(tmp_path)!r}, features='class')")
@@ -133,6 +230,36 @@ def test_lora_is_that_of_keras(tmp_path):
     assert tfdml.backbones.enable_lora(backbone, 2) == 12
     np.testing.assert_allclose(backbone(IMAGES), before, atol=1e-6)
     assert {each.name for each in backbone.trainable_variables} == {"lora_kernel_a", "lora_kernel_b"}
+
+
+def test_gradients_compute_the_blocks_of_vit_again(tmp_path):
+    preset_of("ViT", tmp_path)
+    backbone = create("backbone", f"keras_hub(preset={str(tmp_path)!r})")
+    expected = gradients_of(backbone)
+    # The patches, and two layers.
+    assert tfdml.backbones.recompute_blocks(backbone) == 3
+    for found, wanted in zip(gradients_of(backbone), expected, strict=True):
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+def gradients_of(network):
+    @tf.function
+    def gradients():
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(network(IMAGES, training=True)[:, 0] ** 2)
+        return tape.gradient(loss, [each.value for each in network.trainable_variables])
+
+    return [np.asarray(each) for each in gradients()]
+
+
+def test_the_table_of_the_docs_is_what_is_tested():
+    text = (Path(__file__).parents[2] / "docs" / "backbones.md").read_text()
+    table = text.split("| keras-hub | ")[1].split("\n\n")[0].splitlines()[2:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
+    families = {name: row for row in rows for name in row[0].split(", ")}
+    assert families.keys() - {"SigLIP2"} == {*TOWERS, *ALONE}
+    assert {name for name, row in families.items() if row[4] != "yes"} == {*NOT_IN_ONNX}
+    assert {f"{name}Backbone" for name, row in families.items() if row[5] == "yes"} == ARGUMENTS.keys()
 
 
 def test_what_cannot_be_a_backbone_is_one_line(tmp_path):
@@ -146,6 +273,7 @@ def test_what_cannot_be_a_backbone_is_one_line(tmp_path):
         f"keras_hub(preset='{tmp_path}/bert')": "is a BertBackbone, which takes no images alone: its inputs have",
         f"keras_hub(preset='{tmp_path}/dino', image_size=36)": "images of 36 x 36 pixels do not divide into patches",
         f"keras_hub(preset='{tmp_path}/resnet', features='class')": "no tokens: leave out features",
+        f"keras_hub(preset='{tmp_path}/resnet', drop_path=0.1)": "ResNetBackbone has no drop path: leave out drop_path",
         f"keras_hub(preset='{tmp_path}/swin', features='class')": "has no token of the whole image, which 'class'",
     }.items():
         with pytest.raises(ValueError, match=words):

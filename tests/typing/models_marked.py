@@ -16,6 +16,9 @@ tfdml.backbones.keras_cv(name="efficientnetv2_b0")  # marked
 tfdml.backbones.keras_hub("clip_vit_base_patch16", features="cls")  # marked
 tfdml.backbones.Identity("768")  # marked
 tfdml.backbones.enable_lora(8)  # marked
+tfdml.backbones.recompute_blocks("small")  # marked
+tfdml.backbones.save_adapter("adapter.weights.h5")  # marked
+tfdml.backbones.load_adapter("adapter.weights.h5", 4)  # marked
 tfdml.backbones.ResNet(34)  # marked
 resnet18(18)  # marked
 resnet50(depth=50)  # marked
@@ -68,6 +71,7 @@ tfdml.layers.AttentionMasks(learners=4)  # marked
 tfdml.layers.CeilAveragePooling(3, stride=2)  # marked
 tfdml.layers.CeilMaxPooling(pool_size="3", strides=2)  # marked
 tfdml.layers.CenterMerging(per_class=5, weights=0.1)  # marked
+tfdml.layers.DropPath(drop=0.1)  # marked
 tfdml.layers.ClassMargins(beta=1.0)  # marked
 tfdml.layers.EmbeddingHead(128, features="avg")  # marked
 tfdml.layers.LocalResponseNorm(sizes=5)  # marked

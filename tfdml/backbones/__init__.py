@@ -12,7 +12,9 @@ from tfdml.backbones.keras_cv import keras_cv
 from tfdml.backbones.keras_hub import keras_hub
 from tfdml.backbones.resnet import ResNet
 from tfdml.backbones.small import Small
+from tfdml.backbones.weights.adapter import load_adapter, save_adapter
 from tfdml.layers.lora import enable_lora
+from tfdml.layers.recomputed import recompute_blocks
 
 __all__ = [
     "BNInception",
@@ -26,6 +28,9 @@ __all__ = [
     "enable_lora",
     "keras_cv",
     "keras_hub",
+    "load_adapter",
+    "recompute_blocks",
+    "save_adapter",
 ]
 
 # Names of other packages, and what to write.

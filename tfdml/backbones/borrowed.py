@@ -8,6 +8,7 @@ from typing import Any, Literal, Unpack
 import keras
 
 from tfdml.backbones.backbone import Backbone
+from tfdml.backbones.drop_path import working_drop_path
 from tfdml.layers.precision import layers_in
 from tfdml.layers.token_features import TokenFeatures
 from tfdml.registry.annotations import ModelArguments, TokenKind
@@ -77,7 +78,7 @@ class Borrowed(Backbone):
     def from_config(cls, config, custom_objects=None):
         package = config["package"]
         import_extra(package)
-        with layers_in(config.get("dtype")):
+        with layers_in(config.get("dtype")), working_drop_path():
             network = keras.saving.deserialize_keras_object(config["network"], custom_objects=custom_objects)
         if not isinstance(network, keras.Model) or type(network).__module__.split(".")[0] not in (package, "keras"):
             raise ValueError(f"Expected a network of {package}, received a {type(network).__name__}.")

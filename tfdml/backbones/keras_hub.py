@@ -1,12 +1,15 @@
 """The image backbones of keras-hub: ResNet, ViT, DINOv2, DINOv3 and others, and the image towers of CLIP and SigLIP."""
 
 from pathlib import Path
+from typing import Annotated
 
+import keras
 import numpy as np
 
 from tfdml.backbones.borrowed import Borrowed, import_extra, load_preset
+from tfdml.backbones.drop_path import with_drop_path, working_drop_path
 from tfdml.registry.annotations import TokenKind
-from tfdml.registry.arguments import Text
+from tfdml.registry.arguments import Text, number
 from tfdml.registry.image_sizes import ImageSize, saved_size, sides_of
 from tfdml.registry.parts import register
 
@@ -22,7 +25,12 @@ FIRST_TOKENS = {
 
 
 @register("backbone", "keras_hub")
-def keras_hub(preset: Text, image_size: ImageSize | None = None, features: TokenKind | None = None) -> Borrowed:
+def keras_hub(
+    preset: Text,
+    image_size: ImageSize | None = None,
+    features: TokenKind | None = None,
+    drop_path: Annotated[float, number(at_least=0, below=1)] | None = None,
+) -> Borrowed:
     """An image backbone of keras-hub with the weights of its preset; of one with two towers, such as CLIP, the image's.
 
     Args:
@@ -32,12 +40,16 @@ def keras_hub(preset: Text, image_size: ImageSize | None = None, features: Token
         features: what stands for an image in a transformer: `class`, the token of the whole image, `patches`, the mean
             of those of patches, or `both` side by side. Default: `class` of the image tower of two; else all tokens, of
             which the head makes one vector.
+        drop_path: fraction of images whose residual branches training leaves out, see `tfdml.layers.DropPath`; None:
+            the preset's.
     """
     package = import_extra("keras_hub")
     shape = {} if image_size is None else {"image_shape": (*sides_of(image_size), 3)}
-    whole = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset, **shape))
+    with working_drop_path():
+        whole = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset, **shape))
     network = whole.vision_encoder if "vision_encoder" in whole.get_config() else whole
     _check_images(network, preset)
+    network = network if drop_path is None else with_drop_path(network, drop_path)
     if Path(preset).is_dir() and not (Path(preset) / "image_converter.json").is_file():
         # The result of a backbone's own `save_to_preset`.
         raise ValueError(
@@ -45,14 +57,15 @@ def keras_hub(preset: Text, image_size: ImageSize | None = None, features: Token
             "one: keras_hub.layers.ImageConverter(image_size=..., scale=..., offset=...).save_to_preset(folder)."
         )
     converter = load_preset("keras_hub", preset, lambda: package.layers.ImageConverter.from_preset(preset))
+    prefix, network = _prefix(network), _of_one_output(network)
     tokens = len(network.output.shape) == 3
     if features and not tokens:
         raise ValueError(
             f"keras_hub(preset={preset!r}) returns features {network.output.shape}, no tokens: leave out features, and "
             "choose the head's pooling."
         )
-    kind = features or ("class" if tokens and network is not whole else None)
-    about = {"features": kind, "prefix": _prefix(network)} if kind else {}
+    kind = features or ("class" if tokens and "vision_encoder" in whole.get_config() else None)
+    about = {"features": kind, "prefix": prefix} if kind else {}
     return Borrowed(network, "keras_hub", _preprocessing(network, converter), **about)
 
 
@@ -72,6 +85,13 @@ def _check_images(network, preset):
             f"keras_hub(preset={preset!r}): images of {sides[0]} x {sides[1]} pixels do not divide into patches of "
             f"{patch[0]} x {patch[1]}. Give image_size as a multiple."
         )
+
+
+def _of_one_output(network):
+    """Returns a network that gives the features of several depths, as HGNetV2, as one that gives the deepest."""
+    if isinstance(network.output, keras.KerasTensor):
+        return network
+    return keras.Model(network.inputs, keras.tree.flatten(network.output)[-1], name=network.name)
 
 
 def _prefix(network):

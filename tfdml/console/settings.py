@@ -119,6 +119,11 @@ class BatchSettings:
     sampler: str = flag(
         "pxk(classes=32, per_class=4)", "Sampler spec, which determines the batch size; auto: pxk of 64."
     )
+    remat: bool = flag(
+        False,
+        "Compute the blocks of a transformer again for gradients, in place of keeping what is in them: less memory, "
+        "more time, the same gradients.",
+    )
     pieces: int = flag(1, "Embed batches in so many pieces, one after another: less memory, more time.", lower_bound=1)
 
 

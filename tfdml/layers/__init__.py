@@ -5,6 +5,7 @@ from tfdml.layers.ceil_average_pooling import CeilAveragePooling
 from tfdml.layers.ceil_max_pooling import CeilMaxPooling
 from tfdml.layers.center_merging import CenterMerging
 from tfdml.layers.class_margins import ClassMargins
+from tfdml.layers.drop_path import DropPath
 from tfdml.layers.embedding_head import EmbeddingHead
 from tfdml.layers.frozen_batch_norm import freeze_batch_norm
 from tfdml.layers.local_response_norm import LocalResponseNorm
@@ -25,6 +26,7 @@ __all__ = [
     "CeilMaxPooling",
     "CenterMerging",
     "ClassMargins",
+    "DropPath",
     "EmbeddingHead",
     "LocalResponseNorm",
     "LossLayer",

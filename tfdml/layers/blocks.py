@@ -47,6 +47,15 @@ def blocks_of(networks: Sequence[keras.Model]) -> list[Block]:
     return found
 
 
+def composed_layers(layer):
+    """Returns the layers inside of one that are made of layers, but for those made of several of such a kind."""
+    found = []
+    for each in inner_layers(layer):
+        goes_on = isinstance(each, keras.Model) or _is_stack(each)
+        found += composed_layers(each) if goes_on else [each] * _is_composed(each)
+    return found
+
+
 def _blocks(network):
     found, seen = [], set()
     for layers in _runs(network):

@@ -37,6 +37,12 @@ def enable_lora(network: keras.Model, rank: Count) -> int:
     return len(layers)
 
 
+def adapted_layers(network):
+    """Returns the layers of a network that have low-rank changes, always in the same order."""
+    found = [layer for layer in layers_of(network) if getattr(layer, "lora_enabled", False)]
+    return list({id(layer): layer for layer in found}.values())
+
+
 def _is_matrix(layer):
     is_pointwise = isinstance(layer, keras.layers.Conv2D) and set(layer.kernel_size) == {1} and layer.groups == 1
     # Keras subclasses `Conv2D` for none of its other convolutions.

@@ -32,6 +32,7 @@ OTHER_VALUES = {
     "embedding_size": "7",
     "initial_embedding": "pca",
     "lora": "4",
+    "remat": "True",
     "baselines": "linear",
     "image_size": "31x17",
     "train_transform": "random_resized_crop(area=(0.2, 1.0))|flip",

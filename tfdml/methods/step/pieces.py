@@ -7,13 +7,11 @@ of them on to the weights.
 
 import contextlib
 
-import keras
 import tensorflow as tf
 
 from tfdml.functional.checks import at_least_float32
-from tfdml.layers.frozen_batch_norm import batch_norms, moves_statistics
+from tfdml.layers.recomputed import check_repeatable
 from tfdml.methods.step.step_checks import message_of_check
-from tfdml.runtime.keras_internals import layers_of
 
 
 def gradients_at_once(model, images, loss_of, variables):
@@ -39,7 +37,7 @@ def gradients_in_pieces(model, images, loss_of, variables, pieces):
     The network computes each image twice. It must give the same result both times and in any batch: without dropout and
     with frozen batch norm.
     """
-    _check_model(model)
+    check_repeatable(model, "pieces", "use one piece")
     parts = tf.nest.map_structure(lambda whole: _divided(whole, pieces), images)
     dtype = "float64" if model.compute_dtype == "float64" else "float32"
     spec = tf.TensorSpec([None, *model.learners_shape], dtype)
@@ -101,18 +99,3 @@ def _divided(whole, pieces):
         divided = tf.reshape(whole, shape)
     divided.set_shape([pieces, size and size // pieces, *whole.shape[1:]])
     return divided
-
-
-def _check_model(model):
-    """Raises a ValueError where a network does not give the same result for an image each time."""
-    moving = [layer for layer in batch_norms(model) if moves_statistics(layer)]
-    if moving:
-        raise ValueError(
-            f"{moving[0].name} normalizes with the statistics of a batch, which pieces would change. Freeze batch "
-            "norm: --freeze_batch_norm=statistics, or one piece."
-        )
-    for layer in layers_of(model):
-        draws = any(isinstance(value, keras.random.SeedGenerator) for value in vars(layer).values())
-        if draws or layer.activity_regularizer is not None:
-            what = "draws random numbers" if draws else "has an activity regularizer"
-            raise ValueError(f"{layer.name} {what}, which does not work in pieces; use one piece.")

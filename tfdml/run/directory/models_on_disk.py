@@ -3,7 +3,7 @@
 import warnings
 from pathlib import Path
 
-from tfdml.backbones.weights import advice, load_by_name
+from tfdml.backbones.weights import adapted_layers, advice, load_by_name, save_adapter
 from tfdml.files.checked_files import flush, open_file, vacated
 
 
@@ -56,6 +56,19 @@ def _load_imagenet(backbone):
         or "Backbones of keras_applications have one, those of keras_hub and keras_cv come with theirs."
     )
     raise ValueError(f"--initial_weights=imagenet: {backbone.name} has no download of its own. {how}")
+
+
+def save_best(model, run):
+    """Saves the best model of a run so far, and beside it what LoRA has changed.
+
+    Args:
+        model: the model.
+        run: `RunDirectory`.
+    """
+    save_model(model, run.model)
+    # A user's own method may have no backbone.
+    if model.backbone is not None and adapted_layers(model.backbone):
+        save_adapter(model.backbone, run.adapter)
 
 
 def save_model(model, path):

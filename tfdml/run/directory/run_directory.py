@@ -36,6 +36,8 @@ class RunDirectory:
         self.path = Path(path)
         self.model = self.path / "model.keras"
         self.final_model = self.path / "final.keras"
+        # What LoRA changed for the best model.
+        self.adapter = self.path / "adapter.weights.h5"
         self.metrics = self.path / "metrics.jsonl"
         self.logger = self.path / "logger.json"
         self._flags = self.path / "flags.txt"
@@ -195,7 +197,7 @@ class RunDirectory:
     def _clear(self):
         """Removes what a run without a step has left."""
         # The checksums first: a kill in between must not leave them of files that are gone.
-        for path in (self._checksums.path, self.model, self.metrics, self.logger, self._dataset):
+        for path in (self._checksums.path, self.model, self.adapter, self.metrics, self.logger, self._dataset):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.tensorboard, ignore_errors=True)
 

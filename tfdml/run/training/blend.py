@@ -73,14 +73,18 @@ def _is_worse(scores, best, monitor, labels):
 
 def set_aside(run):
     """Keeps the best model of a step beside the one that takes its place: a run that goes on compares with it."""
-    run.model.rename(_aside(run))
+    for path, aside in _kept(run):
+        if path.is_file():
+            path.rename(aside)
 
 
 def put_back(run):
     """Gives the best model of a step its place again."""
-    if _aside(run).is_file():
-        _aside(run).rename(run.model)
+    for path, aside in _kept(run):
+        if aside.is_file():
+            aside.rename(path)
 
 
-def _aside(run):
-    return run.path / "best_step.keras"
+def _kept(run):
+    """The files of the best model, and where they are kept aside."""
+    return [(run.model, run.path / "best_step.keras"), (run.adapter, run.path / "best_step_adapter.weights.h5")]

@@ -5,7 +5,7 @@ import keras
 from pipelines.datasets.stored_vectors import vector_dims
 from pipelines.preprocessing import declared_by, image_size_of
 from tfdml import registry
-from tfdml.backbones import Identity, enable_lora
+from tfdml.backbones import Identity, enable_lora, recompute_blocks
 from tfdml.console.settings import NetworkSettings
 from tfdml.registry.image_sizes import sides_of
 from tfdml.registry.loss_hooks import hooks_of
@@ -39,6 +39,8 @@ def build_model(experiment, sampler, *, tell=True):
             _adapt(backbone, network.lora, tell)
         settings = _settings_for(backbone, experiment, tell)
         model = _embedding_model(experiment, settings.network, backbone)
+        if settings.batches.remat:
+            _recompute(model, tell)
         taken = initial.hand_over(model) if initial else ""
         if taken and tell:
             print(taken, flush=True)
@@ -74,6 +76,16 @@ def _adapt(backbone, rank, tell):
         raise ValueError(f"--lora={rank}: {error}") from None
     if tell:
         print(f"--lora={rank}: {count} layers of {backbone.name} learn by changes of rank {rank}.", flush=True)
+
+
+def _recompute(model, tell):
+    """Lets gradients compute the blocks of a model's backbones again; prints how many there are."""
+    try:
+        count = sum(recompute_blocks(backbone) for backbone in model.backbones())
+    except ValueError as error:
+        raise ValueError(f"--remat: {error}") from None
+    if tell:
+        print(f"--remat: gradients compute {count} blocks again.", flush=True)
 
 
 def _told_of_blocks(decay, blocks):

@@ -7,7 +7,7 @@ from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.methods import Features
-from tfdml.run.directory.models_on_disk import save_model
+from tfdml.run.directory.models_on_disk import save_best, save_model
 from tfdml.run.experiment.embedded_clusters import clusters_of
 from tfdml.run.training.baselines import baselines_of
 from tfdml.run.training.blend import Blend, between, set_aside
@@ -103,7 +103,7 @@ def _blend(experiment, run, model, begun, evaluation):
     model.set_weights(between(first, model.get_weights(), blend.share))
     if experiment.chief:
         set_aside(run)
-        save_model(model, run.model)
+        save_best(model, run)
     return blend
 
 

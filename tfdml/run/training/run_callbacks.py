@@ -15,7 +15,7 @@ from tfdml.callbacks.training_parts import TrainingParts
 from tfdml.console.progress_bar import verbosity
 from tfdml.registry.loss_hooks import hooks_of
 from tfdml.run.directory.checkpoint_folder import CheckpointFolder
-from tfdml.run.directory.models_on_disk import save_model
+from tfdml.run.directory.models_on_disk import save_best
 from tfdml.run.directory.run_log import RunLog
 from tfdml.run.training.epoch_log import EpochLog
 from tfdml.run.training.first_embedding import initial_embedding
@@ -129,7 +129,7 @@ def _evaluation(experiment, model, batches, progress, length, run, log, average)
         more = {name: value for name, value in metrics.items() if name == "queries"}
         log.write("evaluation", step, curves, split=evaluate_on, seconds=round(seconds, 3), **more)
         if is_best and experiment.chief:
-            save_model(model, run.model)
+            save_best(model, run)
 
     return RetrievalEvaluation(
         batches.evaluation,
