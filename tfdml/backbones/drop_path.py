@@ -35,7 +35,7 @@ def with_drop_path(network, rate):
 def working_drop_path():
     """A context in which networks of keras-hub are made with `DropPath` where their own does not work."""
     loaded = [(sys.modules[module], name) for module, name in REPLACED.items() if module in sys.modules]
-    before = [(module, name, getattr(module, name)) for module, name in loaded if hasattr(module, name)]
+    before = [(module, name, vars(module)[name]) for module, name in loaded if name in vars(module)]
     try:
         for module, name, _ in before:
             setattr(module, name, _drop_path)

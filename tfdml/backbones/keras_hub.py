@@ -89,9 +89,11 @@ def _check_images(network, preset):
 
 def _of_one_output(network):
     """Returns a network that gives the features of several depths, as HGNetV2, as one that gives the deepest."""
-    if isinstance(network.output, keras.KerasTensor):
+    if not isinstance(network.output, dict):
         return network
-    return keras.Model(network.inputs, keras.tree.flatten(network.output)[-1], name=network.name)
+    # In the network's order, which `keras.tree` does not keep.
+    deepest = list(network.output.values())[-1]
+    return keras.Model(network.inputs, deepest, name=network.name)
 
 
 def _prefix(network):

@@ -39,7 +39,7 @@ def enable_lora(network: keras.Model, rank: Count) -> int:
 
 def adapted_layers(network):
     """Returns the layers of a network that have low-rank changes, always in the same order."""
-    found = [layer for layer in layers_of(network) if getattr(layer, "lora_enabled", False)]
+    found = [layer for layer in layers_of(network) if _is_matrix(layer) and layer.lora_enabled]
     return list({id(layer): layer for layer in found}.values())
 
 

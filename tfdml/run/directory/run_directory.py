@@ -34,9 +34,7 @@ class RunDirectory:
 
     def __init__(self, path):
         self.path = Path(path)
-        self.model = self.path / "model.keras"
-        self.final_model = self.path / "final.keras"
-        # What LoRA changed for the best model.
+        self.model, self.final_model = self.path / "model.keras", self.path / "final.keras"
         self.adapter = self.path / "adapter.weights.h5"
         self.metrics = self.path / "metrics.jsonl"
         self.logger = self.path / "logger.json"
