@@ -43,7 +43,6 @@ ALONE = {
         "stackwise_nores_option": [False, False],
         "width_coefficient": 1.0,
         "depth_coefficient": 1.0,
-        "num_features": 16,
     },
     "MobileNet": {
         "stackwise_expansion": [[16, 24], [24, 24]],
@@ -124,7 +123,7 @@ ALONE = {
     },
 }
 # tf2onnx leaves the numbers of their positions out, or writes an operation that ONNX does not have.
-NOT_IN_ONNX = ("MetaCLIP2", "ViT", "DeiT", "DINOV2", "DINOV3", "SwinTransformer", "MobileNetV5")
+NOT_IN_ONNX = ("MetaCLIP2", "ViT", "DeiT", "DINOV2", "DINOV3", "SwinTransformer", "MobileNetV5", "HGNetV2")
 DECAYED = ("CLIP", "MetaCLIP2", "SigLIP", "ViT", "DeiT", "DINOV2", "DINOV3")
 
 
@@ -248,7 +247,9 @@ def gradients_of(network):
     def gradients():
         with tf.GradientTape() as tape:
             loss = tf.reduce_mean(network(IMAGES, training=True)[:, 0] ** 2)
-        return tape.gradient(loss, [each.value for each in network.trainable_variables])
+        found = tape.gradient(loss, [each.value for each in network.trainable_variables])
+        # Those of positions are of rows alone.
+        return [tf.convert_to_tensor(each) for each in found]
 
     return [np.asarray(each) for each in gradients()]
 

@@ -11,7 +11,7 @@ from tfdml.run.study.columns import BEST_AND_LAST, MetricOf, steps_to_best
 from tfdml.run.study.declaration import Study
 from tfdml.run.study.flagfiles import seconds
 
-STEPS = "--steps=800"
+ALIKE = ["--steps=800", "--sampler=pxk(classes=16, per_class=4)"]
 ALL = "all weights, one rate"
 CHANGES = {
     ALL: [],
@@ -26,7 +26,7 @@ CHANGES = {
 
 STUDY = Study(
     flagfile="configs/photos.flags",
-    rows={name: [STEPS, *change] for name, change in CHANGES.items()},
+    rows={name: [*ALIKE, *change] for name, change in CHANGES.items()},
     columns={
         **BEST_AND_LAST,
         "of the features": MetricOf("features"),
