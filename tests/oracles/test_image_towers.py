@@ -123,7 +123,7 @@ ALONE = {
     },
 }
 # tf2onnx leaves the numbers of their positions out, or writes an operation that ONNX does not have.
-NOT_IN_ONNX = ("MetaCLIP2", "ViT", "DeiT", "DINOV2", "DINOV3", "SwinTransformer", "MobileNetV5", "HGNetV2")
+NOT_IN_ONNX = ("MetaCLIP2", "ViT", "DeiT", "DINOV2", "DINOV3", "SwinTransformer", "MobileNetV5", "HGNetV2", "MobileNet")
 DECAYED = ("CLIP", "MetaCLIP2", "SigLIP", "ViT", "DeiT", "DINOV2", "DINOV3")
 
 
@@ -207,7 +207,8 @@ def test_tokens_stand_for_an_image_as_is_asked(family, prefix, tmp_path):
     assert again.output.shape == backbone.output.shape
 
 
-@pytest.mark.parametrize("family", ["DINOV2", "DINOV3", "SwinTransformer", "MiT"])
+# MiT draws more: it has dropout.
+@pytest.mark.parametrize("family", ["DINOV2", "DINOV3", "SwinTransformer"])
 def test_drop_path_leaves_branches_out_in_training_alone(family, tmp_path):
     network = preset_of(family, tmp_path)
     backbone = create("backbone", f"keras_hub(preset={str(tmp_path)!r}, drop_path=0.5)")
