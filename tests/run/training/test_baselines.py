@@ -34,7 +34,7 @@ def experiment_of(*flags):
     [
         ["--loss=ranked_list(final_negative_temperature=5.0)"],
         ["--loss=contextual_manifold(proxies='hard')"],
-        ["--loss=proxy_anchor", "--levels=body,class"],
+        ["--loss=triplet", "--levels=body,class"],
     ],
     ids=["a loss that changes", "proxies of images", "levels"],
 )
