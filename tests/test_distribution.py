@@ -12,13 +12,10 @@ pytestmark = pytest.mark.slow
 
 
 def three_steps(devices, folder, cases, settings=None):
-    """The folder with what each case has come to on these devices, in processes with these environment variables."""
+    """Processes that write what each case comes to on these devices, with these environment variables."""
     ports = free_ports(2) if devices == "workers" else ()
     arguments = [PROGRAMS / "three_steps.py", devices, folder, *cases]
-    processes = [start(arguments, worker, ports, settings) for worker in range(len(ports) or 1)]
-    for printed, process in [(finish(process), process) for process in processes]:
-        assert process.returncode == 0, printed
-    return folder
+    return [start(arguments, worker, ports, settings) for worker in range(len(ports) or 1)]
 
 
 # The others, of which some take many seconds, are for the nights.
@@ -41,8 +38,11 @@ NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
     ids=["replicas", "other_cases", "workers", "workers_with_a_memory"],
 )
 def test_same_weights_as_one_device(devices, cases, settings, tmp_path_factory):
-    one = three_steps("cpu:1", tmp_path_factory.mktemp("one"), cases)
-    several = three_steps(devices, tmp_path_factory.mktemp("several"), cases, settings)
+    one, several = (tmp_path_factory.mktemp(name) for name in ("one", "several"))
+    # At once, since they also wait.
+    processes = [*three_steps("cpu:1", one, cases), *three_steps(devices, several, cases, settings)]
+    for printed, process in [(finish(process), process) for process in processes]:
+        assert process.returncode == 0, printed
     for case in cases:
         check_same_weights(several, one, case)
 

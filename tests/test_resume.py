@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.commands import Command, Forked, run
+from tests.commands import Forked, run
 from tests.run_helpers import (
     EPOCHS,
     STEPS_PER_EPOCH,
@@ -62,7 +62,7 @@ def test_killed_twice_with_a_damaged_checkpoint(tmp_path):
     arrays = (damaged / "arrays.npz").read_bytes()
     (damaged / "arrays.npz").write_bytes(arrays[: len(arrays) // 2])
 
-    done = Command("tfdml.train", *flags).wait()
+    done = run("tfdml.train", *flags)
     assert done.returncode == 0, done.stderr
     assert f"{damaged} is damaged" in done.stderr and "using the one before" in done.stderr
     assert len(done.stderr.splitlines()) == 1

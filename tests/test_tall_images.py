@@ -92,7 +92,8 @@ def test_it_is_evaluated_as_it_was():
     assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
 
 
-@pytest.mark.parametrize("more", [[], pytest.param(["--cache=none", "--shrink_decoding"], marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("more", [[], ["--cache=none", "--shrink_decoding"]])
 def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path, more):
     straight = tall_run() if not more else tmp_path / "straight"
     if more:

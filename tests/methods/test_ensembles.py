@@ -114,7 +114,7 @@ def test_it_trains_and_comes_back_from_a_file(kind, tmp_path):
     assert np.mean(moved) > 0.9
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.predict(IMAGES, verbose=0), model.predict(IMAGES, verbose=0))
+    np.testing.assert_array_equal(loaded(IMAGES), model(IMAGES))
     assert loaded.get_config() == model.get_config()
 
 

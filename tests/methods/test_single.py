@@ -134,7 +134,7 @@ def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     model.fit(images, labels, batch_size=16, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.predict(images, verbose=0), model.predict(images, verbose=0))
+    np.testing.assert_array_equal(loaded(images), model(images))
     assert loaded.loss.margin == 0.3 and loaded.head.features.dropout.rate == 0.2
     assert int(loaded.optimizer.iterations) == 1
     moments = [[variable.numpy() for variable in each.optimizer.variables[2:]] for each in (loaded, model)]
@@ -226,7 +226,7 @@ def test_a_functional_model_with_it_inside_comes_back_from_a_file(batch, tmp_pat
     siamese.save(tmp_path / "siamese.keras")
     loaded = keras.models.load_model(tmp_path / "siamese.keras")
     images = [batch[0], batch[0][::-1]]
-    np.testing.assert_array_equal(loaded.predict(images, verbose=0), siamese.predict(images, verbose=0))
+    np.testing.assert_array_equal(loaded(images), siamese(images))
 
 
 def test_evaluate_weighs_batches_by_their_images_and_measures_no_gradient(batch):
