@@ -151,9 +151,7 @@ def test_training_begins_with_it_and_goes_on_without(images):
     model.fit(images, LABELS, batch_size=30, verbose=0, callbacks=[InitialEmbedding(images), average, evaluation])
     begins = model.head.projection.kernel.numpy()
     other = tfdml.Single(model.backbone, embedding_size=5)
-    np.testing.assert_allclose(
-        cosines(begun(other, images, "pca_whitened")), cosines(model(images).numpy()), atol=1e-4
-    )
+    np.testing.assert_allclose(cosines(begun(other, images, "pca_whitened")), cosines(model(images).numpy()), atol=1e-4)
     with average.applied():
         np.testing.assert_array_equal(model.head.projection.kernel, begins)
     model.head.projection.kernel.assign(begins * 2 + 1)

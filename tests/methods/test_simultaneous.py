@@ -3,7 +3,6 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tfdml
 from pipelines.sampling import Pairs, PxK, WithinClusters
