@@ -179,6 +179,10 @@ def _become(request):
 
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
+    # What commands import later, too.
+    import faiss  # noqa: F401
+    import tensorboard.summary  # noqa: F401
+
     import tfdml.run.training.run_training  # noqa: F401
 
     # Full collections would walk through all of TensorFlow, in every fork.

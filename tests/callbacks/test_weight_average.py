@@ -113,7 +113,7 @@ def test_plain_keras_models_in_half_precision():
     finally:
         keras.config.set_dtype_policy("float32")
     average = WeightAverage(0.5)
-    model.compile("sgd", loss="mse")
+    model.compile("sgd", loss="mse", run_eagerly=True)
     with pytest.raises(ValueError, match="call it on a batch"):
         average.make(model)
     data = tf.data.Dataset.from_tensors((np.ones((4, 2), "f"), np.ones((4, 3), "f")))
