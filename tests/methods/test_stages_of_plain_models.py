@@ -42,7 +42,7 @@ def sequential():
 def test_it_trains_and_comes_back_from_a_file(method, make, tmp_path):
     model = method(make(), **METHODS[method])
     model(IMAGES)
-    model.compile(keras.optimizers.SGD(0.1), loss=Contrastive())
+    model.compile(keras.optimizers.SGD(0.1), loss=Contrastive(), run_eagerly=True)
     model.fit(IMAGES, LABELS, batch_size=4, epochs=1, verbose=0)
     model.save(tmp_path / "model.keras")
     again = keras.models.load_model(tmp_path / "model.keras")
