@@ -13,7 +13,7 @@ from tests.run_helpers import SHARED_FOLDER, straight_run
 
 # Read while TensorFlow is imported. Commands set it, see `tfdml.console.startup`.
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-# The tests run in several processes already. Read when TensorFlow first computes, by the commands that tests start, too.
+# The tests run in several processes already. Read when TensorFlow first computes, also by the commands of tests.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 
