@@ -23,12 +23,11 @@ class Log:
         self.events.append((event, step, values))
 
 
-def make_model(traced=False, **arguments):
+def make_model(**arguments):
     keras.utils.set_random_seed(0)
     backbone = keras.Sequential([keras.layers.Conv2D(8, 3, activation="relu")])
     model = tfdml.DivideAndConquer(backbone, embedding_size=12, **{"learners": LEARNERS, **arguments})
-    # Tracing takes longer than the steps.
-    model.compile(keras.optimizers.Adam(0.01), loss="triplet(mining='all')", run_eagerly=not traced)
+    model.compile(keras.optimizers.Adam(0.01), loss="triplet(mining='all')")
     return model
 
 
@@ -147,7 +146,7 @@ def test_other_divisions_are_made_once():
 @pytest.mark.nightly
 @pytest.mark.slow
 def test_no_step_is_traced_again():
-    model = make_model(traced=True, recluster_every=1)
+    model = make_model(recluster_every=1)
     traced = []
     values = model.loss_values
 

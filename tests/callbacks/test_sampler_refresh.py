@@ -45,7 +45,7 @@ def fit(epochs, *, first=0, steps_before=0, state=None, every=2, seed=0):
     """Trains on arrays by the sampler's arithmetic, with steps of the first epoch taken before; gives the callbacks."""
     keras.utils.set_random_seed(seed)
     model = tfdml.Single(keras.Sequential([keras.layers.Conv2D(8, 3, activation="relu")]), embedding_size=6)
-    model.compile(keras.optimizers.Adam(0.01), loss="lifted_structure", run_eagerly=True)
+    model.compile(keras.optimizers.Adam(0.01), loss="lifted_structure")
     sampler = HardNeighbors(pairs=2, neighbors=2, refresh_every=every)
     sampler.bind(LABELS)
     log = Log()
