@@ -94,7 +94,7 @@ def test_intervals_are_measured_on_the_models_by_the_command(tmp_path):
     )
     assert (tmp_path / "runs" / "curves.svg").stat().st_size > 1000
     # Again, without training.
-    done = Command("tfdml.study", *given, "--format=json", f"--out={tmp_path / 'tables.json'}").wait()
+    done = run("tfdml.study", *given, "--format=json", f"--out={tmp_path / 'tables.json'}")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     untrained, *rows = json.loads((tmp_path / "tables.json").read_text())["rows"]["rows"]
     results = [json.loads((tmp_path / "runs" / f"{name}-seed0" / "result.json").read_text()) for name in "ab"]
