@@ -5,7 +5,7 @@
 # learning rate is chosen on validation classes, never on the test. And the difference comes with an interval, over
 # several seeds and over the classes of the test: another test would have other classes.
 #
-# Eight models are trained: TIME on two cores.
+# Eight models are trained, which takes about five minutes on two cores.
 
 # %%
 import keras
