@@ -13,6 +13,7 @@ import zipfile
 import pytest
 import yaml
 
+from docs import notebooks
 from tests.rooms import ROOT
 
 OF_HOSTS = [*sorted((ROOT / ".github").rglob("*.yml")), ROOT / "CITATION.cff"]
@@ -148,6 +149,7 @@ def test_files_of_hosts_can_be_read():
     assert all(found.values()) and {"ci.yml", "release.yml", "bug.yml", "CITATION.cff"} <= set(found)
     citation = found["CITATION.cff"]
     assert citation["cff-version"] == "1.2.0" and citation["license"] == "Apache-2.0"
+    assert citation.get("repository-code", "") == notebooks.REPOSITORY
     assert all(citation[key] for key in ("message", "title", "authors", "abstract", "keywords"))
     steps = [
         step for name in ("ci.yml", "release.yml") for job in found[name]["jobs"].values() for step in job["steps"]
