@@ -150,10 +150,8 @@ class PostgreSQL(EngineStore):
         from pgvector import Vector
 
         text, values = _where(condition)
-        statement, set_up = (
-            self._sql.nearest(about.metric, text, self._type),
-            settings(self.index_of(about.kind), k, exact),
-        )
+        statement = self._sql.nearest(about.metric, text, self._type)
+        set_up = settings(self.index_of(about.kind), k, exact)
         # In a pipeline, whose statements do not wait for each other's answers.
         with self._connection() as connection, connection.pipeline(), connection.transaction():
             for setting in set_up:
