@@ -84,7 +84,7 @@ class EngineStore(Store):
     def prepare(self, dimension: int, next_id: int, table: Any = None) -> None:
         """Makes the index if there is none, and notes ids below `next_id` and the columns of a table.
 
-        So several threads or processes that add rows later change neither.
+        After it several threads may add such rows; a ValueError where only one may.
         """
         self.check()
         about = self._made(dimension)

@@ -33,9 +33,12 @@ def upgrade_engine(address, model, *, batch_size=None):
         embedder = ExportedModel(folder)
         changed = {"model": digest, "dimension": embedder.dimension, "metric": embedder.metric}
         new = store.successor(dataclasses.replace(about, **changed))
-        # Again, for what is new since.
-        while _embed(store, new, embedder, batch_size) or not new.take_place(store):
+        finished = False
+        while not finished:
+            # Again, for what is new since.
+            embedded = _embed(store, new, embedder, batch_size)
             new.build()
+            finished = not embedded and new.take_place(store)
         return store.count()
 
 

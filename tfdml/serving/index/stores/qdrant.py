@@ -5,7 +5,7 @@ import dataclasses
 import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from tfdml.registry import register
 from tfdml.registry.annotations import Distance
@@ -72,6 +72,11 @@ class Qdrant(EngineStore):
         if found["version"] != VERSION:
             raise ValueError(f"{self} has the layout {found['version']}; this tfdml reads the layout {VERSION}.")
         return found
+
+    def prepare(self, dimension: int, next_id: int, table: Any = None) -> None:
+        if self._is_local:
+            raise ValueError(f"{self} is a folder, into which one worker loads, received several.")
+        super().prepare(dimension, next_id, table)
 
     def _create(self, about):
         name = f"{self._collection}{NUMBERED}1"
