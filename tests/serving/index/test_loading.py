@@ -1,5 +1,8 @@
 """Loads of images and embeddings into each store lose nothing and add nothing twice, wherever they stop."""
 
+import contextlib
+import os
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -123,8 +126,10 @@ def test_unreadable_images_are_left_out(address, photos, model, tmp_path):
 def killed(own):
     """Kills a server with all its processes, as the loss of a machine does."""
     process = own.get_postmaster_info().process
-    for each in [*process.children(recursive=True), process]:
-        each.kill()
+    for each in [process, *process.children(recursive=True)]:
+        # Some end by themselves.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each.pid, signal.SIGKILL)
     while process.is_running() and process.status() != "zombie":
         time.sleep(0.01)
 
