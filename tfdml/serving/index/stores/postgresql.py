@@ -13,7 +13,7 @@ from tfdml.serving.index.stores import postgresql_statements as statements
 from tfdml.serving.index.stores.about import About
 from tfdml.serving.index.stores.attribute_rows import objects_of
 from tfdml.serving.index.stores.engine_store import EngineStore
-from tfdml.serving.index.stores.postgresql_address import read_address
+from tfdml.serving.index.stores.postgresql_address import Address, read_address
 from tfdml.serving.index.stores.postgresql_connections import Connections, prepare
 from tfdml.serving.index.stores.postgresql_errors import told
 from tfdml.serving.index.stores.postgresql_statements import Statements, settings, type_for
@@ -172,14 +172,16 @@ class PostgreSQL(EngineStore):
         found = copy.copy(self)
         # A name that no address can have, so that it is no index of somebody.
         type = "halfvec" if self._type == "halfvec" else self._address.type
-        found._address = self._address._replace(table=f"{self._address.table}-next", type=type)
-        found._sql, found.model, found.kind, found.metric = Statements(found._address.table), None, None, about.metric
+        connection, table, _, shown = self._address
+        found._address = Address(connection, f"{table}-next", type, shown)
+        found._sql = Statements(found._address.table)
+        found.model, found.kind, found.metric = about.model, about.kind, about.metric
         there = found.about()
         if there is not None and dataclasses.replace(there, columns=about.columns) != about:
             with self._transaction() as connection:
                 connection.execute(found._sql.drop)
                 connection.execute(statements.FORGET_ABOUT, [found._address.table])
-        found._create(about)
+        found.prepare(about.dimension, 0)
         return found
 
     def pages(self, count: int) -> Iterator[list[tuple[int, str]]]:
