@@ -48,7 +48,9 @@ def test_what_is_given_stays(tmp_path):
 
 
 def test_a_missing_folder_is_no_folder_of_photos(tmp_path):
-    with pytest.raises(ValueError, match="photos: without --dataset that is a folder of photos, and there is no folder"):
+    with pytest.raises(
+        ValueError, match="photos: without --dataset that is a folder of photos, and there is no folder"
+    ):
         completed(f"--data_dir={tmp_path / 'photos'}")
 
 
