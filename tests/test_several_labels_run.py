@@ -14,6 +14,7 @@ def photos():
     """Images of which a label says which half is bright, and another one which color."""
 
     def make(root):
+        root.mkdir()
         random, lines = np.random.default_rng(0), ["path,label,split"]
         for number in range(48):
             pixels = random.integers(0, 60, (24, 24, 3), np.uint8)

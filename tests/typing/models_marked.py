@@ -76,6 +76,8 @@ tfdml.layers.ManifoldProxies(classes=50, affinity="shift")  # marked
 tfdml.layers.MultilevelEmbedding(384, auxiliary=True)  # marked
 tfdml.layers.PooledFeatures(norm="group")  # marked
 tfdml.layers.Pooling("mean")  # marked
+tfdml.layers.Predictor(hidden="32")  # marked
+tfdml.layers.Projector(1024)  # marked
 tfdml.layers.Proxies(class_count=100)  # marked
 tfdml.layers.SampledProxies(classes=1_000_000)  # marked
 tfdml.layers.ShardedProxies(classes=1_000_000, scale="64")  # marked

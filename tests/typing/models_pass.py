@@ -61,6 +61,8 @@ depths = tfdml.layers.MultilevelEmbedding(384, reduced=64, auxiliary=(True, Fals
 tokens = tfdml.layers.TokenFeatures("both", prefix=5)
 pooled = tfdml.layers.PooledFeatures(pooling="max", norm="layer", dropout=0.5)
 pooling = tfdml.layers.Pooling("gem", power=3.0)
+predictor = tfdml.layers.Predictor(hidden=32)
+projector = tfdml.layers.Projector((1024, 1024), name="projector")
 proxies = tfdml.layers.Proxies(classes=100, per_class=2, initializer="he_normal", regularizer=merging)
 sampled = tfdml.layers.SampledProxies(classes=1_000_000, sampled=10_000, seed=1, per_class=1)
 sharded = tfdml.layers.ShardedProxies(classes=1_000_000, scale=64.0)
