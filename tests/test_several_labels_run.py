@@ -48,7 +48,7 @@ def test_several_labels_are_learned_and_measured():
     found = json.loads((straight() / "result.json").read_text())
     assert found["best"]["selected_by"] == "relevance_at_1"
     assert set(found["metrics"]) == {"relevance_at_1", "relevance_at_10", "graded_map", "ndcg"}
-    assert found["metrics"]["graded_map"] > found["untrained"]["graded_map"]
+    assert found["metrics"]["relevance_at_10"] > found["untrained"]["relevance_at_10"]
 
 
 @pytest.mark.slow

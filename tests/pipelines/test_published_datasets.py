@@ -87,11 +87,13 @@ def test_deepfashion_has_several_labels(tmp_path, notes):
     folder = tiny.write_deepfashion(tmp_path, notes)
     dataset = read("deepfashion", tmp_path)
     assert dataset.train.attribute_names == ("abstract chevron", "a-line", "art")
-    assert dataset.train.attributes.astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 1]]
+    assert dataset.train.attributes.astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 0]]
     assert dataset.test.attributes.astype(int).tolist() == [[0, 1, 1], [1, 0, 0]]
     assert names_of(dataset.test, folder)[0] == "Img/img/Sheer_Blouse/img_00000005.jpg"
     texture = read("deepfashion(kind='texture')", tmp_path)
     assert texture.train.attribute_names == ("abstract chevron", "art")
+    # One without any is left out.
+    assert texture.train.attributes.astype(int).tolist() == [[1, 0], [1, 0], [0, 1]]
     assert texture.test.attributes.astype(int).tolist() == [[0, 1], [1, 0]]
 
 

@@ -163,9 +163,9 @@ def write_inaturalist(root):
 
 
 def write_deepfashion(root, notes="Anno_coarse"):
-    """Four images to train, one of them without attributes, one to validate, and two to test; three attributes."""
+    """Four images to train, one to validate, and two to test; three attributes."""
     folder = root / "Category and Attribute Prediction Benchmark"
-    rows = [("train", "1 -1 -1"), ("train", "1 1 0"), ("train", "-1 -1 -1"), ("train", "-1 -1 1")]
+    rows = [("train", "1 -1 -1"), ("train", "1 1 0"), ("train", "-1 -1 1"), ("train", "-1 1 -1")]
     rows += [("val", "1 1 1"), ("test", "-1 1 1"), ("test", "1 -1 -1")]
     names = [f"img/Sheer_Blouse/img_{number:08d}.jpg" for number in range(len(rows))]
     lists = {

@@ -38,6 +38,7 @@ tails = tfdml.MultiTail(googlenet, embedding_size=256, divergence_weight=0.0)
 levels = tfdml.Multilevel(inception, endpoints=("inception_3c", "inception_5b"), auxiliary=["inception_3c"])
 members = tfdml.methods.MemberEnsemble([single, divided], member_weights=[1.0, 2.0])
 memory = tfdml.memories.XBM(size=8192, start=100)
+slow = tfdml.memories.Momentum(size=65536, decay=0.999)
 
 single.compile(keras.optimizers.Adam(1e-4), loss="triplet(margin=0.1)", pieces=2, memory=memory, jit_compile=False)
 single.fit([], epochs=10, shuffle=False, verbose=0, steps_per_epoch=5)

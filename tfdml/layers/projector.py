@@ -8,7 +8,7 @@ from keras import ops
 
 from tfdml.functional.checks import at_least_float32, loss_dtype
 from tfdml.layers.loss_layer import LossLayer
-from tfdml.registry.annotations import LayerArguments
+from tfdml.registry.annotations import LayerArguments, Tensor
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import integer, several
 
@@ -53,7 +53,7 @@ class Projector(LossLayer):
         del labels
         return self.project(at_least_float32(embeddings))[:, None]
 
-    def project(self, rows):
+    def project(self, rows: Tensor) -> Tensor:
         """Returns the output of the last linear layer, `[B, size]`."""
         last = len(self.kernels) - 1
         for number, kernel in enumerate(self.kernels):
