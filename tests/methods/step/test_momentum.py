@@ -23,7 +23,7 @@ def trained(images, memory):
     weights, losses = [], []
     for batch in batches:
         weights.append(model.get_weights())
-        losses.append(float(model.train_on_batch(batch, labels)))
+        losses.append(float(model.train_on_batch(batch, labels, return_dict=True)["loss"]))
     return model, weights, losses
 
 
