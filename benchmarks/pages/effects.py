@@ -53,8 +53,8 @@ def table(found):
                 f"[{text_of(differences[name])}]({effect.shown[name][0]}.md)" if name in differences else ""
                 for name in SETS
             ]
-            rows.append([f"{paper}: {effect.text[0].lower()}{effect.text[1:]}", *cells])
-    return markdown(["effect", *SETS.values()], rows)
+            rows.append([f"{paper}: {effect.text[0].lower()}{effect.text[1:]}", effect.printed, *cells])
+    return markdown(["effect", "in the paper", *SETS.values()], rows)
 
 
 def _middle(number):

@@ -1,17 +1,11 @@
 """Losses and methods of the studies on emoji, on other sets: what carries over."""
 
-from benchmarks.studies.rows import emoji_ensembles, emoji_losses, emoji_ranked_list
-from benchmarks.studies.rows.divide_and_conquer import divided
+from benchmarks.studies.rows import emoji_divide, emoji_ensembles, emoji_lifted, emoji_losses, emoji_ranked_list
 from benchmarks.studies.rows.emoji_losses import COLUMNS, SEARCHING
 from tfdml.run.study.declaration import Study
 
 FIRST = "triplet, semi-hard"
-TRIPLET = "--loss=triplet(margin=0.1)"
-DIVIDED = {
-    "K = 4": divided(),
-    "K = 4, turns on all data": divided("data_split='none'"),
-    "K = 4, embedding not split": divided("split_embedding=False"),
-}
+DIVIDED = ("K = 4", "K = 4, turns on all data", "K = 4, embedding not split")
 # The second minus the first.
 DIFFERENCES = [
     (FIRST, "SoftTriple"),
@@ -31,7 +25,27 @@ DIFFERENCES = [
 ]
 
 
-def losses_and_methods(flagfile, folder, *, losses, ensembles, levels, differences=()):
+def rates(names):
+    """Settings of four learning rates for each row."""
+    return {
+        name: [[f"--optimizer=adam(learning_rate={rate})"] for rate in emoji_ensembles.MORE_RATES] for name in names
+    }
+
+
+def losses_and_methods(
+    flagfile,
+    folder,
+    *,
+    losses,
+    ensembles,
+    levels,
+    divided=DIVIDED,
+    lifted=(),
+    more=None,
+    settings=None,
+    follow=None,
+    differences=(),
+):
     """Returns a study of losses and methods by their names on emoji, with four settings each.
 
     Args:
@@ -40,24 +54,35 @@ def losses_and_methods(flagfile, folder, *, losses, ensembles, levels, differenc
         losses: names of rows of `emoji_losses`.
         ensembles: names of rows of `emoji_ensembles`.
         levels: names of rows of `emoji_ranked_list`.
+        divided: names of rows of `emoji_divide`.
+        lifted: names of rows of `emoji_lifted`.
+        more: names of other rows to their flags.
+        settings: names of those of them that follow no other row to their settings.
+        follow: names of rows to those whose settings they have.
         differences: pairs of names of rows, besides those that each such study has.
     """
-    of_rate = [[f"--optimizer=adam(learning_rate={rate})"] for rate in emoji_ensembles.MORE_RATES]
+    follow = follow or {}
+    all_settings = {
+        **{name: emoji_losses.settings_of(name) for name in losses},
+        **{name: emoji_ensembles.settings_of(*emoji_ensembles.METHODS[name]) for name in ensembles},
+        **rates((*levels, *divided)),
+        **{name: emoji_lifted.SETTINGS[name] for name in lifted},
+        **(settings or {}),
+    }
     return Study(
         flagfile=flagfile,
         rows={
             **{name: emoji_losses.CHANGES[name] for name in losses},
             **{name: emoji_ensembles.CHANGES[name] for name in ensembles},
             **{name: emoji_ranked_list.CHANGES[name] for name in levels},
-            **{name: [*change, TRIPLET] for name, change in DIVIDED.items()},
+            **{name: emoji_divide.CHANGES[name] for name in divided},
+            **{name: emoji_lifted.CHANGES[name] for name in lifted},
+            **(more or {}),
         },
         columns=COLUMNS,
         folder=folder,
-        settings={
-            **{name: emoji_losses.settings_of(name) for name in losses},
-            **{name: emoji_ensembles.settings_of(*emoji_ensembles.METHODS[name]) for name in ensembles},
-            **{name: of_rate for name in (*levels, *DIVIDED)},
-        },
+        settings={name: tried for name, tried in all_settings.items() if name not in follow},
         searching=SEARCHING,
+        follow=follow,
         differences=[*DIFFERENCES, *differences],
     )

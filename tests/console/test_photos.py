@@ -1,5 +1,7 @@
 """The recipe of a folder of photos takes the place of flags that are not given."""
 
+from pathlib import Path
+
 import pytest
 from absl import flags
 
@@ -62,6 +64,12 @@ def test_without_a_folder_or_with_a_dataset_nothing_changes(tmp_path, given):
     given = [each.format(tmp_path) for each in given]
     settings, recipe = completed(*given)
     assert recipe == [] and settings.batches.sampler == "pxk(classes=32, per_class=4)"
+
+
+def test_the_flagfile_of_photos_is_the_recipe(tmp_path):
+    data = f"--data_dir={folders(tmp_path, 60)}"
+    settings, recipe = completed(f"--flagfile={Path(__file__).parents[2] / 'configs/photos.flags'}", data)
+    assert recipe == [] and settings == completed(data)[0]
 
 
 def test_another_dataset_has_the_recipe_where_it_is_asked_for(tmp_path):

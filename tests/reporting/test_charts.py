@@ -124,8 +124,8 @@ def test_what_is_won_by_rejecting_queries(charts, tmp_path):
     np.testing.assert_array_equal(line.get_xydata(), np.transpose([rejected, shares]))
     assert mark.get_xydata().tolist() == [[np.mean(nearest < 0.42), right[nearest >= 0.42].mean()]]
     embeddings, labels = example(2, rows=60, classes=4)
-    about = {"embeddings": embeddings, "search": Search.of(labels), "distance": "cosine"}
-    subject = SimpleNamespace(run=SimpleNamespace(path=tmp_path), **about)
+    subject = SimpleNamespace(run=SimpleNamespace(path=tmp_path), pairs=Pairs.of(embeddings, Search.of(labels)))
+    subject.distance = "cosine"
     assert rejection_file.Rejection().draw(subject, tmp_path) == [tmp_path / "rejection.png"]
     products = embeddings @ embeddings.T / np.outer(*[np.linalg.norm(embeddings, axis=1)] * 2) - 2 * np.eye(60)
     first = charts[1].axes[0].get_lines()[0].get_ydata()[0]
@@ -152,7 +152,7 @@ def test_thresholds_of_classes(charts, distance):
 
 def test_classes_have_thresholds_where_one_was_fitted(charts, tmp_path):
     embeddings, labels = example(2, rows=60, classes=4)
-    about = {"embeddings": embeddings, "search": Search.of(labels), "distance": "cosine"}
+    about = {"pairs": Pairs.of(embeddings, Search.of(labels)), "distance": "cosine"}
     subject, picture = SimpleNamespace(run=SimpleNamespace(path=tmp_path), **about), class_file.ClassThresholds()
     assert not picture.can_be_drawn(subject)
     fitted = {"run_dir": "", "model": "best", "distance": "cosine", "threshold": 0.5, "far": 0.1}

@@ -11,6 +11,7 @@ from pipelines.images.stored_images import thumbnail
 from pipelines.preprocessing import preprocessing_of
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.evaluation.retrieved import Retrieved
+from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.run.directory.checkpoint_folder import CheckpointFolder
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import Experiment
@@ -61,6 +62,11 @@ class Subject:
     def search(self):
         """The `Search` of the test, the first of several, each query for itself."""
         return dataclasses.replace(self.experiment.splits.protocol.searches(self.test)[0], pooling=None)
+
+    @functools.cached_property
+    def pairs(self):
+        """The `Pairs` of the search."""
+        return Pairs.of(self.embeddings, self.search, self.distance)
 
     @functools.cached_property
     def retrieved(self):

@@ -32,7 +32,7 @@ def settings_of(study, name):
     return study.settings[name] if study.settings else [[]]
 
 
-OF_MEMBERS = ("edms_variants", "emoji_edms")
+OF_MEMBERS = ("edms_variants", "emoji_edms", "cars_edms")
 # As users give them behind a study's command.
 MORE = ["--epochs=32", "--eval_every=4", "--schedule=step(at=(20,))", "--patience=5"]
 
@@ -62,8 +62,8 @@ def test_rows_are_flags_of_training_and_parts_that_there_are(name, monkeypatch, 
             for kind in ("method", "backbone"):
                 assert registry.parse(spec[kind])[0][0] in registry.names(kind)
             names.add(runs.run_name([*given, *MORE]))
-    # Two settings of ABE-4 have the weight of the row with the paper's.
-    shared = (name == "emoji_ensembles") * 2
+    # Two settings of ABE-4 have the weight of the row with the paper's, and two of triplets are those of one embedding.
+    shared = {"emoji_ensembles": 2, "cars": 4}.get(name, 0)
     assert len(names) == sum(map(len, settings.values())) - shared and max(map(len, names)) <= runs.LONGEST_NAME
     # Two rows of EDMS differ in their number of members, which searches do not have.
     assert len(resolved_runs) == len(names) - (name == "edms_variants") * 4

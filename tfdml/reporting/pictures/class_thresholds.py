@@ -22,7 +22,7 @@ class ClassThresholds(Picture):
         return self._fitted(subject) is not None
 
     def draw(self, subject, folder):
-        fitted, pairs = self._fitted(subject), Pairs.of(subject.embeddings, subject.search, subject.distance)
+        fitted, pairs = self._fitted(subject), subject.pairs
         if not all(pairs.counts.totals):
             return []
         path = folder / "class_thresholds.png"

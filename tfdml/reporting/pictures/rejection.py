@@ -3,7 +3,6 @@
 import numpy as np
 
 from tfdml.evaluation.verification.best_matches import best_matches
-from tfdml.evaluation.verification.pairs import Pairs
 from tfdml.registry import register
 from tfdml.registry.annotations import FilePath
 from tfdml.reporting.chart import COLORS, new_chart, save_chart
@@ -18,9 +17,8 @@ class Rejection(Picture):
     place = 58
 
     def draw(self, subject, folder):
-        pairs = Pairs.of(subject.embeddings, subject.search, subject.distance)
-        own, others = best_matches(pairs)
-        nearest = pairs.scores_of(np.maximum(own, others))
+        own, others = best_matches(subject.pairs)
+        nearest = subject.pairs.scores_of(np.maximum(own, others))
         fitted, path = threshold_of(subject.run.path, distance=subject.distance), folder / "rejection.png"
         draw_rejection(nearest, own > others, path, threshold=fitted and fitted["threshold"])
         return [path]

@@ -25,11 +25,10 @@ class Roc(Picture):
     captions = {"det": "False reject rate against false accept rate (DET), with the same intervals."}
 
     def draw(self, subject, folder):
-        pairs = Pairs.of(subject.embeddings, subject.search, subject.distance)
-        counts = pairs.counts
+        counts = subject.pairs.counts
         if not all(counts.totals):
             return []
-        paths, intervals = [folder / "roc.png", folder / "det.png"], roc_intervals(pairs)
+        paths, intervals = [folder / "roc.png", folder / "det.png"], roc_intervals(subject.pairs)
         draw_roc(counts, paths[0], intervals)
         draw_det(counts, paths[1], intervals)
         return paths

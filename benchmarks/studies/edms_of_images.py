@@ -1,0 +1,46 @@
+"""The study of EDMS on sets of real images: variants of its Table 2, and members."""
+
+from benchmarks.studies.rows import edms_variants
+from benchmarks.studies.rows.edms_variants import FULL, of_members, settings_of
+from benchmarks.studies.rows.emoji_losses import RATES
+from tfdml.run.study.columns import correlation
+from tfdml.run.study.declaration import Study
+
+WITHOUT, WALKS, IMAGES, INTRINSIC = "EDMS (w/o)", "EDMS (RW)", "EDMS (RW, P)", "EDMS (RW-int, P*)"
+# As in the paper 50 meta-classes. How batches are drawn it leaves open: here from all images.
+COMMON = ["--sampler=uniform(batch_size=64)", "--meta_classes=50", "--members=2"]
+# Why members hardly learn: images of a meta-class in a batch are few, or its classes are many.
+P_X_K = "--sampler=pxk(classes=16, per_class=4)"
+SAMPLED = f"{WITHOUT}, P×K batches"
+
+
+def edms_of_images(flagfile, folder, few, intrinsic=False):
+    """Returns a study of variants of EDMS, two members each, with four settings.
+
+    Args:
+        flagfile: path of the flagfile that every row changes.
+        folder: folder of the run directories.
+        few: number of meta-classes of the rows whose meta-classes have two classes each.
+        intrinsic: whether a row has the intrinsic manifold similarity loss.
+    """
+    variants = [WITHOUT, WALKS, IMAGES, *[INTRINSIC] * intrinsic, FULL]
+    small = f"{SAMPLED}, {few} meta-classes"
+    more = f"{small}, 5 members"
+    rows = {name: COMMON for name in variants}
+    rows[SAMPLED] = [P_X_K, "--meta_classes=50", "--members=2"]
+    rows[small] = [P_X_K, f"--meta_classes={few}", "--members=2"]
+    rows[more] = [P_X_K, f"--meta_classes={few}", "--members=5"]
+    # The second minus the first: what walks, proxies, hard ones, and members win.
+    differences = [(WITHOUT, WALKS), (WALKS, IMAGES), (IMAGES, FULL), (WITHOUT, FULL)]
+    differences += [(WITHOUT, SAMPLED), (SAMPLED, small), (small, more), *[(INTRINSIC, FULL)] * intrinsic]
+    return Study(
+        flagfile=flagfile,
+        rows=rows,
+        columns={**of_members((2, 5)), "correlation": correlation},
+        folder=folder,
+        settings={name: settings_of(edms_variants.LOSSES[name], RATES) for name in variants},
+        searching=("--members=0", "--steps=400"),
+        follow={name: WITHOUT for name in (SAMPLED, small, more)},
+        learners=1,
+        differences=differences,
+    )
