@@ -10,7 +10,8 @@ from tests.methods.models import small_model
 
 @pytest.fixture
 def images():
-    return np.random.default_rng(0).normal(size=(3, 8, 8, 8, 3)).astype("float32"), np.tile(np.arange(4), 2)
+    batches = np.random.default_rng(0).normal(size=(3, 8, 8, 8, 3)).clip(-2, 2)
+    return batches.astype("float32"), np.tile(np.arange(4), 2)
 
 
 def trained(images, memory):
