@@ -8,6 +8,10 @@ from setuptools import find_packages, setup
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 
+# Address of the repository, such as https://github.com/OWNER/NAME; empty until it is public. Notebooks and the site
+# read it here; CITATION.cff repeats it.
+REPOSITORY = ""
+
 # Read as text: importing the package would need what this file is about to install.
 VERSION = re.search(
     r'^__version__ = "(.+)"$', (HERE / "tfdml/console/version.py").read_text(encoding="utf-8"), re.MULTILINE
@@ -243,6 +247,7 @@ setup(
     description="Deep metric learning for TensorFlow and Keras 3: train an embedding, measure it, serve it.",
     long_description=README.read_text(encoding="utf-8") if README.exists() else "",
     long_description_content_type="text/markdown",
+    url=REPOSITORY or None,
     license_expression="Apache-2.0",
     keywords=[
         "deep metric learning",

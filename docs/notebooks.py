@@ -5,14 +5,13 @@ import pathlib
 import re
 
 FOLDER = pathlib.Path(__file__).parent / "examples"
-# The repository on GitHub: only this line names it. Where it changes, run `python -m docs.write_notebooks`.
-REPOSITORY = "OWNER/REPO"
-# Colab has the package tensorflow, which owns the same files as tensorflow-cpu.
-INSTALL = f"""import importlib.util
-
-if importlib.util.find_spec("tfdml") is None:
-    %pip uninstall -q -y tensorflow
-    %pip install -q "tfdml[cpu,serve] @ git+https://github.com/{REPOSITORY}" httpx2"""
+SETUP = pathlib.Path(__file__).parents[1] / "setup.py"
+GITHUB = "https://github.com/"
+# The address of the repository, where it is public: setup.py has it. Without it notebooks install the clone that they
+# are in, and have no link to Colab.
+REPOSITORY = re.search(r'^REPOSITORY = "(.*)"$', SETUP.read_text(encoding="utf-8"), re.MULTILINE)[1]
+# What scripts need that comes with neither tfdml nor Colab.
+EXTRAS, PACKAGES = {"model_to_service": "serve"}, {"model_to_service": "httpx2"}
 MARKDOWN, CODE = "markdown", "code"
 
 
@@ -22,8 +21,23 @@ def scripts():
 
 
 def colab(name):
-    """Returns the address at which Colab opens the notebook of this name."""
-    return f"https://colab.research.google.com/github/{REPOSITORY}/blob/main/docs/examples/{name}.ipynb"
+    """Returns the address at which Colab opens the notebook of this name; None while GitHub has none."""
+    if not REPOSITORY.startswith(GITHUB):
+        return None
+    repository = REPOSITORY.removeprefix(GITHUB)
+    return f"https://colab.research.google.com/github/{repository}/blob/main/docs/examples/{name}.ipynb"
+
+
+def install(name):
+    """Returns the code that installs what the notebook of this name needs, where tfdml is not installed."""
+    extra, packages = EXTRAS.get(name), PACKAGES.get(name, "")
+    if REPOSITORY:
+        # The extra cpu would replace Colab's TensorFlow, and lose the GPU.
+        found = f'"tfdml{f"[{extra}]" if extra else ""} @ git+{REPOSITORY}" "{_faiss()}"'
+    else:
+        found = f'"../..[{",".join(filter(None, ["cpu", extra]))}]"'
+    command = f"%pip install -q {found} {packages}".strip()
+    return f'import importlib.util\n\nif importlib.util.find_spec("tfdml") is None:\n    {command}'
 
 
 def cells(script):
@@ -48,8 +62,9 @@ def notebook(script, recorded):
         recorded: list with the outputs of each cell with code.
     """
     (_, title), *rest = cells(script)
-    link, recorded = f"[Open in Colab]({colab(script.stem)})", iter(recorded)
-    written = [_cell(MARKDOWN, f"{title}\n\n{link}"), _cell(CODE, INSTALL)]
+    link, recorded = colab(script.stem), iter(recorded)
+    title += f"\n\n[Open in Colab]({link})" if link else ""
+    written = [_cell(MARKDOWN, title), _cell(CODE, install(script.stem))]
     written += [_cell(kind, source, next(recorded) if kind == CODE else ()) for kind, source in rest]
     kernel = {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}}
     whole = {"cells": written, "metadata": kernel, "nbformat": 4, "nbformat_minor": 4}
@@ -69,6 +84,11 @@ def kept(script):
 def cells_of(path):
     """Returns the cells of a notebook, as it has them: the title, what installs tfdml, and those of the script."""
     return json.loads(path.read_text(encoding="utf-8"))["cells"]
+
+
+def _faiss():
+    """The requirement of faiss for a CPU, as in setup.py."""
+    return re.search(r'"(faiss-cpu.*)"', SETUP.read_text(encoding="utf-8"))[1]
 
 
 def _cell(kind, source, outputs=()):

@@ -42,6 +42,13 @@ def test_examples_of_the_keras_page_run(tmp_path, monkeypatch, capsys):
     assert (names["same"].predict(names["images"], verbose=0) == names["embeddings"]).all()
 
 
+def test_the_line_that_tells_whether_the_installation_worked_tells_it(capsys):
+    page = (REPOSITORY / "docs/install.md").read_text(encoding="utf-8")
+    line, told = re.search(r'^\$ python -c "(.*)"\n(.*)$', page, re.MULTILINE).groups()
+    exec(line, {})
+    assert capsys.readouterr().out.strip() == told == tfdml.__version__
+
+
 def test_the_example_of_the_page_on_sharing_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     count, names = run_examples("sharing.md")

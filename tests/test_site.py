@@ -1,6 +1,7 @@
 """The site has every page of the docs, and its reference every public name. What builds it is not needed here."""
 
 import importlib
+import json
 import re
 import shutil
 
@@ -115,7 +116,7 @@ def test_the_page_of_an_example_has_what_its_notebook_prints_and_shows():
     cells = [{}, {}, cells[0], cells[1] | {"outputs": [printed, picture]}]
     page = examples.page(script, cells, ["own_model_1.png"])
     title = page.partition("\n")[0]
-    assert title == "# A loss in a Keras model of your own" and notebooks.colab("own_model") in page
+    assert title == "# A loss in a Keras model of your own" and "\n\n[notebook](own_model.ipynb)" in page
     assert page.endswith(
         "\n\nText.\n\n```python\na = 1\na\n```\n\n```text\n1\n2\n```\n\n"
         "![What the code above shows.](own_model_1.png)\n"
@@ -123,7 +124,21 @@ def test_the_page_of_an_example_has_what_its_notebook_prints_and_shows():
     texts, pictures = examples.pages()
     assert texts.keys() == {page for page in FROM_ELSEWHERE if page.startswith("examples/")}
     shown = "".join(texts.values())
-    assert len(pictures) > 3 and all(f"]({name.partition('/')[2]})" in shown for name in pictures)
+    assert len(pictures) > 2 and all(f"]({name.partition('/')[2]})" in shown for name in pictures)
+
+
+def test_pages_and_notebooks_lead_to_colab_once_the_repository_is_on_github(monkeypatch):
+    script = notebooks.FOLDER / "model_to_service.py"
+    cells = [cell["source"] for cell in json.loads(notebooks.notebook(script, [[]] * 9))["cells"]]
+    assert "".join(cells[1]).endswith('%pip install -q "../..[cpu,serve]" httpx2')
+    assert "Colab]" not in "".join(cells[0]) + examples.page(script, [], [])
+    monkeypatch.setattr(notebooks, "REPOSITORY", "https://github.com/me/mine")
+    link = "[Open in Colab](https://colab.research.google.com/github/me/mine/blob/main/docs/examples/"
+    cells = [cell["source"] for cell in json.loads(notebooks.notebook(script, [[]] * 9))["cells"]]
+    assert cells[0][-1] == f"{link}model_to_service.ipynb)" and f"{link}model_to" in examples.page(script, [], [])
+    command = '%pip install -q "tfdml[serve] @ git+https://github.com/me/mine" "faiss-cpu>='
+    assert command in cells[1][-1] and cells[1][-1].endswith('" httpx2')
+    assert '-q "tfdml @ git+https://github.com/me/mine" "faiss-cpu>=' in notebooks.install("own_model")
 
 
 PAGE = """<script src="iframe-worker.js"></script>

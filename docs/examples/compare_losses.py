@@ -4,6 +4,8 @@
 # Three rules make the answer honest. Each loss gets the same network, batches and steps, and its own learning rate. The
 # learning rate is chosen on validation classes, never on the test. And the difference comes with an interval, over
 # several seeds and over the classes of the test: another test would have other classes.
+#
+# Eight models are trained, which takes about five minutes on two cores.
 
 # %%
 import keras
@@ -16,26 +18,34 @@ from tfdml.evaluation.measure import measure
 from tfdml.evaluation.metrics import metrics_of
 from tfdml.evaluation.search import Search
 
-CLASSES, IMAGES_EACH, EPOCHS, SEEDS = 80, 16, 4, 2
-RATES = (1e-3, 3e-3)
+CLASSES, IMAGES_EACH, EPOCHS, SEEDS = 100, 20, 4, 2
+RATES = (3e-4, 1e-3)
 LOSSES = {"contrastive": tfdml.losses.Contrastive, "multi_similarity": tfdml.losses.MultiSimilarity}
 RECALL = metrics_of("recall_at_1")
 
 cars = load(f"toycars(classes={CLASSES}, images_per_class={IMAGES_EACH})")
-held_out = np.isin(cars.train.labels, np.unique(cars.train.labels)[::4])
+held_out = np.isin(cars.train.labels, np.unique(cars.train.labels)[::3])
 
 
 # %%
-def trained(loss, rate, rows, seed):
-    """A model that was trained on some rows of the training split."""
+def untrained(seed):
+    """A model that begins with weights that know toy cars, and a random linear layer."""
     keras.utils.set_random_seed(seed)
     backbone = tfdml.backbones.Small(width=16)
     backbone.load_weights(backbone.shipped_weights["toycars"])
     model = tfdml.Single(backbone, embedding_size=64)
     model.preprocessing = tfdml.Preprocessing.of(model, 48)
+    return model
+
+
+def trained(loss, rate, rows, seed):
+    """A model that was trained on some rows of the training split."""
+    model = untrained(seed)
     model.compile(keras.optimizers.Adam(rate), loss())
     images, labels = list(cars.train.images[rows]), cars.train.labels[rows]
-    batches = tfdml.data.pxk(images, labels, classes=8, per_class=4, backbone=model, image_size=48, seed=seed)
+    batches = tfdml.data.pxk(
+        images, labels, classes=8, per_class=4, backbone=model, image_size=48, transform="warp|flip", seed=seed
+    )
     model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=0)
     return model
 
@@ -46,27 +56,32 @@ def scores(model, images, labels):
 
 
 # %% [markdown]
-# Learning rates, on the classes that are held out of training. Seed 100 is none of those below.
+# Learning rates, on the third of the training classes that is held out. Seed 100 is none of those below.
 
 # %%
+validation = cars.train.images[held_out], cars.train.labels[held_out]
+print(f"untrained: validation Recall@1 {scores(untrained(100), *validation).values['recall_at_1']:.3f}")
 chosen = {}
 for name, loss in LOSSES.items():
     models = {rate: trained(loss, rate, ~held_out, seed=100) for rate in RATES}
-    validation = cars.train.images[held_out], cars.train.labels[held_out]
     recalls = {rate: scores(model, *validation).values["recall_at_1"] for rate, model in models.items()}
     chosen[name] = max(recalls, key=recalls.get)
-    print(f"{name}: learning rate {chosen[name]}, validation Recall@1 {recalls}")
+    for rate, recall in recalls.items():
+        print(f"{name}: learning rate {rate}, validation Recall@1 {recall:.3f}")
 
 # %% [markdown]
-# Then all training classes, and the test once.
+# Then all training classes, and the test once. Its scores are lower than those of validation because it has 50 classes,
+# and validation 17: an image has more others to be confused with. Compare scores of the same classes alone.
 
 # %%
+test = cars.test.images, cars.test.labels
+print(f"untrained: test Recall@1 {scores(untrained(0), *test).values['recall_at_1']:.3f}")
 everything = np.ones(len(cars.train.labels), bool)
 found = {name: [] for name in LOSSES}
 for name, loss in LOSSES.items():
     for seed in range(SEEDS):
         model = trained(loss, chosen[name], everything, seed)
-        found[name].append(scores(model, cars.test.images, cars.test.labels))
+        found[name].append(scores(model, *test))
 queries = found["contrastive"][0].queries
 answer = compare(*found.values(), RECALL, clusters=cars.test.labels[queries])["recall_at_1"]
 low, high = answer["interval"]

@@ -1,10 +1,11 @@
 # %% [markdown]
 # # From a model to a service
 #
-# Train, export, index, search, and ask the service over HTTP. The service needs `pip install 'tfdml[serve]'`, and the
-# client that this page asks it with `pip install httpx2`.
+# Train, export, index, search, and ask the service over HTTP. The service needs the extra `serve`, `pip install
+# '.[cpu,serve]'` in a clone, and the client with which this page asks it `pip install httpx2`.
 
 # %%
+import shutil
 from pathlib import Path
 
 import keras
@@ -20,12 +21,14 @@ from tfdml.serving.index import contact_sheet
 
 CLASSES, PHOTOS_EACH, EPOCHS, BATCH_CLASSES = 100, 16, 5, 32
 CROP = "random_resized_crop(area=(0.7, 1.0), aspect=(0.9, 1.1))|flip"
-EXPORTED, INDEX = Path("exported/1"), Path("photo_index")
+PHOTOS, EXPORTED, INDEX = Path("service_photos"), Path("service_model"), Path("service_index")
 
+for made_before in (PHOTOS, EXPORTED, INDEX):
+    shutil.rmtree(made_before, ignore_errors=True)
 cars = load(f"toycars(classes={CLASSES}, images_per_class={PHOTOS_EACH})")
 paths = []
 for number, (content, label) in enumerate(zip(cars.test.images, cars.test.labels, strict=True)):
-    paths.append(Path("photos", f"design {label:03}", f"{number}.jpg"))
+    paths.append(Path(PHOTOS, f"design {label:03}", f"{number}.jpg"))
     paths[-1].parent.mkdir(parents=True, exist_ok=True)
     paths[-1].write_bytes(content)
 
@@ -48,8 +51,11 @@ model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=2)
 # %%
 tfdml.serving.export(model, Preprocessor.of(model.preprocessing), EXPORTED, tolerant=True)
 with tfdml.Index(EXPORTED) as index:
-    index.add("photos")
+    index.add(PHOTOS)
     index.save(INDEX)
+
+# %% [markdown]
+# Search for the first photo. It is in the index, and so the first that is found.
 
 # %%
 query, searcher = paths[0], Searcher(INDEX)
@@ -60,8 +66,8 @@ contact_sheet.draw([query], found, "found.png")
 Image.open("found.png")
 
 # %% [markdown]
-# `python -m tfdml.serve --index=photo_index` serves the index at http://127.0.0.1:8000, with a page to search it. Here
-# the same service answers without a network. It takes files and filters, and sends no paths.
+# `python -m tfdml.serve --index=service_index` serves the index at http://127.0.0.1:8000, with a page to search it.
+# Here the same service answers without a network. It takes files and filters, and sends no paths.
 
 # %%
 with TestClient(create_app(searcher), "http://127.0.0.1:8000") as service:

@@ -1,10 +1,14 @@
 # %% [markdown]
 # # Find similar photos
 #
-# From a folder of photos to a search, on one folder for each class. Put your own in place of the toy cars: the next
-# cell only makes some. Training sees one half of the classes; the search is measured on the other half.
+# From photos, in a folder for each class, to a search. Training sees one half of the classes; the search is measured on
+# the other half.
+#
+# For photos of your own change one line, `PHOTOS, SIZE = Path("my_photos"), 128`, and the network below: then the toy
+# cars, which the next cell makes, are not read. Or let `python -m tfdml.train --data_dir=my_photos` choose everything.
 
 # %%
+import shutil
 from pathlib import Path
 
 import keras
@@ -15,62 +19,68 @@ import tfdml
 from pipelines.datasets import load
 from tfdml.serving.index import contact_sheet
 
-PHOTOS, PRESET = Path("photos"), Path("presets/photos")
+TOY_PHOTOS, PRESET = Path("toy_photos"), Path("similar_photos_model")
+PHOTOS, SIZE = TOY_PHOTOS, 48
 CLASSES, PHOTOS_EACH, EPOCHS = 100, 20, 10
 
+for made_before in (TOY_PHOTOS, PRESET):
+    shutil.rmtree(made_before, ignore_errors=True)
 cars = load(f"toycars(classes={CLASSES}, images_per_class={PHOTOS_EACH})")
 for split in (cars.train, cars.test):
     for number, (content, label) in enumerate(zip(split.images, split.labels, strict=True)):
-        photo = PHOTOS / f"design {label:03}" / f"{number}.jpg"
+        photo = TOY_PHOTOS / f"design {label:03}" / f"{number}.jpg"
         photo.parent.mkdir(parents=True, exist_ok=True)
         photo.write_bytes(content)
 
 # %%
-paths = sorted(PHOTOS.glob("*/*.jpg"))
+paths = np.array(sorted(path for path in PHOTOS.glob("*/*") if path.suffix.lower() in (".jpg", ".jpeg", ".png")))
 labels = np.array([path.parent.name for path in paths])
 names = np.unique(labels)
 seen = np.isin(labels, names[: len(names) // 2])
+new_paths, new_labels = paths[~seen], labels[~seen]
 print(f"{len(paths)} photos of {len(names)} classes, {seen.sum()} to train with")
 
 # %% [markdown]
-# The network begins with weights that know toy cars. For photos, take
-# `tfdml.backbones.KerasApplication("MobileNetV2")` and `backbone.load_imagenet()`.
+# The network begins with weights that know toy cars. For photos take instead
+# `backbone = tfdml.backbones.KerasApplication("MobileNetV2")` and `backbone.load_imagenet()`, which downloads 9 MB, and
+# a learning rate of 1e-4.
 
 # %%
 keras.utils.set_random_seed(0)
 backbone = tfdml.backbones.Small(width=16)
 backbone.load_weights(backbone.shipped_weights["toycars"])
 model = tfdml.Single(backbone, embedding_size=64)
-model.preprocessing = tfdml.Preprocessing.of(model, 48)
+model.preprocessing = tfdml.Preprocessing.of(model, SIZE)
 model.compile(keras.optimizers.Adam(1e-3), tfdml.losses.MultiSimilarity())
-
-train_paths = [path for path, is_seen in zip(paths, seen, strict=True) if is_seen]
-batches = tfdml.data.pxk(train_paths, labels[seen], classes=8, per_class=4, backbone=model, image_size=48)
+batches = tfdml.data.pxk(list(paths[seen]), labels[seen], classes=8, per_class=4, backbone=model, image_size=SIZE)
 
 
-def recall_of_new_classes():
-    """How often the most similar photo is of the same class, among classes that training does not see."""
-    new = [path for path, is_seen in zip(paths, seen, strict=True) if not is_seen]
-    embeddings = tfdml.ImageEmbedder(model).embed(new)
-    return tfdml.evaluation.evaluate(embeddings, np.unique(labels[~seen], return_inverse=True)[1])["recall_at_1"]
+def found_right():
+    """Whether the most similar of the other new photos is of the same class, for each new photo."""
+    embeddings = tfdml.ImageEmbedder(model).embed(list(new_paths))
+    similarities = embeddings @ embeddings.T
+    np.fill_diagonal(similarities, -1)
+    return new_labels[similarities.argmax(axis=1)] == new_labels
 
 
-before = recall_of_new_classes()
+before = found_right()
 model.fit(batches, epochs=EPOCHS, shuffle=False, verbose=2)
-after = recall_of_new_classes()
-print(f"Recall@1 of new classes: {before:.3f} before training, {after:.3f} after it")
+after = found_right()
+print(f"Recall@1 of new classes: {before.mean():.3f} before training, {after.mean():.3f} after it")
 
 # %% [markdown]
-# Keep the model, and search: an index finds the photos whose embeddings are nearest.
+# Keep the model, and search among the new photos. The query is the first one whose most similar photo is right, so that
+# the picture begins with a success; the score above says how often that is so. The index has the query, too, and would
+# find it first: the filter leaves it out.
 
 # %%
 model.save_to_preset(PRESET)
-query = next(path for path, is_seen in zip(paths, seen, strict=True) if not is_seen)
+row = after.argmax()
 with tfdml.Index(tfdml.from_preset(PRESET)) as index:
-    index.add(PHOTOS)
-    found = index.search([query], k=6)
-print(f"Most similar to {query}:")
+    index.add(list(new_paths), labels=list(new_labels))
+    found = index.search([new_paths[row]], k=6, where=f"id != {row}")
+print(f"Most similar to {new_paths[row]}:")
 for neighbor in found[0]:
     print(f"{neighbor.similarity:.3f}  {neighbor.label}  {Path(neighbor.path).name}")
-contact_sheet.draw([query], found, "found.png")
+contact_sheet.draw([new_paths[row]], found, "found.png")
 Image.open("found.png")

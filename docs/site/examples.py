@@ -28,7 +28,8 @@ def page(script, cells, pictures):
         pictures: names of the files of the pictures that they show, in their order.
     """
     (_, title), name = notebooks.cells(script)[0], script.stem
-    links = f"[Open in Colab]({notebooks.colab(name)}) · [notebook]({name}.ipynb) · [script]({name}.py)"
+    links, colab = f"[notebook]({name}.ipynb) · [script]({name}.py)", notebooks.colab(name)
+    links = f"[Open in Colab]({colab}) · {links}" if colab else links
     pictures = iter(pictures)
     # Behind the title, and what installs tfdml.
     return "\n\n".join([title, links, *(part for cell in cells[2:] for part in _parts(cell, pictures))]) + "\n"

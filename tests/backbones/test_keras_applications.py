@@ -174,7 +174,7 @@ def test_without_a_network_the_file_to_fetch_is_named(monkeypatch):
         ("NASNetMobile", "nasnet_mobile_no_top.h5"),
     ],
 )
-def test_without_a_network_keras_tells_which_file_it_looks_for_and_where(name, file, monkeypatch, tmp_path):
+def test_without_a_network_keras_tells_which_file_it_looks_for_and_where(name, file, monkeypatch, tmp_path, recwarn):
     files, asked = inspect.getmodule(keras.utils.get_file), []
 
     def no_network(url, place, hook):
@@ -189,6 +189,7 @@ def test_without_a_network_keras_tells_which_file_it_looks_for_and_where(name, f
     assert place == str(tmp_path / "models" / file)
     assert f"download {url} elsewhere and put it at {place}, " in str(caught.value)
     assert "give its path by --initial_weights" in str(caught.value)
+    assert not [each for each in recwarn if "non-square" in str(each.message)]
 
 
 def test_unknown_names_list_the_known():

@@ -3,6 +3,7 @@
 import difflib
 import inspect
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import Unpack
 
@@ -108,7 +109,10 @@ class KerasApplication(Backbone):
         """Returns the network of Keras, cut at the output layer."""
         make = _function(self.application)
         _check_own_arguments(make, self.own_arguments)
-        network = make(include_top=False, weights=weights, **self.own_arguments)
+        with warnings.catch_warnings():
+            # MobileNets warn that they take the weights of images of 224 pixels. The network takes images of any size.
+            warnings.filterwarnings("ignore", "`input_shape` is undefined or non-square")
+            network = make(include_top=False, weights=weights, **self.own_arguments)
         if self.output_layer is None:
             return network
         output = _layer(network, self.output_layer).output
