@@ -102,6 +102,8 @@ def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_p
     ],
 )
 def test_wrong_flags_are_told_in_one_line(given, told, tmp_path):
+    (tmp_path / "photos").mkdir()
+    given = [flag.replace("=photos", f"={tmp_path}/photos") for flag in given]
     assert_one_error(run("tfdml.tune", *given, f"--tune_dir={tmp_path}/search"), told)
     assert not (tmp_path / "search").exists()
 
