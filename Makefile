@@ -23,7 +23,8 @@ VENV ?= .venv
 # As setup.py says.
 VERSIONS := 3.11 3.12 3.13
 
-PYTEST := $(VENV)/bin/python -m pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
+# For two cores: while a test waits, for another process or a clock, a third one computes.
+PYTEST := $(VENV)/bin/python -m pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder --max-worker-restart=0
 PIP := $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 
 # PyPI's torch installs CUDA; this build does not, and is enough.

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -174,11 +175,28 @@ def _become(request):
     # Where the tests run in the background, the shell has told them to ignore Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = [request["module"], *request["flags"]]
-    runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(request["module"], run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if not isinstance(ended.code, int | None):
+            raise
+        status = ended.code or 0
+    else:
+        status = 0
+    # As Python ends, but without taking TensorFlow apart, which takes longer than many a command.
+    threading._shutdown()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
+    # What commands import later, too.
+    import faiss  # noqa: F401
+    import tensorboard.summary  # noqa: F401
+
     import tfdml.run.training.run_training  # noqa: F401
 
     # Full collections would walk through all of TensorFlow, in every fork.

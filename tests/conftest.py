@@ -1,42 +1,47 @@
 """What several test files share."""
 
-import os
-
-# Read while TensorFlow is imported. Commands set it, see `tfdml.console.startup`.
-os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-
 import gc
+import os
 import shutil
 import tempfile
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from PIL import Image
 
-from tests.loss_specs import specs_by_fixture
 from tests.run_helpers import SHARED_FOLDER, straight_run
 
-# The tests run in two processes already. Read when TensorFlow first computes, by the commands that tests start, too.
+# Read while TensorFlow is imported. Commands set it, see `tfdml.console.startup`.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+# The tests run in several processes already. Read when TensorFlow first computes, also by the commands of tests.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 
 def improve_graphs(wanted):
+    import tensorflow as tf
+
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": not wanted})
 
 
-# Improving graphs would take a third of the time of all tests, whose functions compute little. Commands improve theirs,
-# and so do the tests that take the fixture `improved_graphs`. Of input pipelines no run improves them.
-improve_graphs(False)
+def pytest_sessionstart(session):
+    """Imports TensorFlow where tests run, which is not where pytest-xdist hands them out to other processes."""
+    if session.config.getoption("dist", "no") != "no":
+        return
+    import tfdml.losses  # noqa: F401
 
-# Full collections would walk through all of TensorFlow, 0.3 s each time; by default tracing starts one every few tests.
-gc.collect()
-gc.freeze()
-gc.set_threshold(50_000, 20, 20)
+    # Improving graphs would take a third of the time of all tests, whose functions compute little. Commands improve
+    # theirs, and so do the tests that take the fixture `improved_graphs`. Of input pipelines no run improves them.
+    improve_graphs(False)
+    # Full collections would walk through all of TensorFlow, 0.3 s each; by default tracing starts one every few tests.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_generate_tests(metafunc):
     """Runs a test that takes `loss_spec` on every registered loss, and so on: see `specs_by_fixture`."""
+    from tests.loss_specs import specs_by_fixture
+
     for fixture in set(metafunc.fixturenames) & {"loss_spec", "one_spec_a_loss", "pair_loss_spec", "proxy_loss_spec"}:
         metafunc.parametrize(fixture, specs_by_fixture()[fixture])
 
@@ -49,7 +54,15 @@ def pytest_configure(config):
 
 
 # Files of few tests that take minutes, and so come first: at the end one process would wait for the other.
-LONGEST = ("test_distribution.py", "test_training_members.py", "test_resume.py", "test_command_lines.py")
+LONGEST = (
+    "test_distribution.py",
+    "test_training_members.py",
+    "test_tune.py",
+    "test_examples.py",
+    "test_release.py",
+    "test_resume.py",
+    "test_command_lines.py",
+)
 
 
 @pytest.hookimpl(trylast=True)

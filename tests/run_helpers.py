@@ -9,7 +9,7 @@ import re
 import zipfile
 from pathlib import Path
 
-from tests.commands import Command, Forked, run
+from tests.commands import Forked, run
 
 STEPS_PER_EPOCH, EPOCHS = 20, 2
 
@@ -78,10 +78,10 @@ def pictures():
 
 @functools.cache
 def straight_run():
-    """Run directory of two epochs without a stop, with nearly all that a run can have, by the real command line."""
+    """Run directory of two epochs without a stop, with nearly all that a run can have."""
 
     def make(run_dir):
-        done = Command("tfdml.train", *straight_flags(run_dir)).wait()
+        done = run("tfdml.train", *straight_flags(run_dir))
         assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
 
     return made_once("straight", make)

@@ -93,7 +93,7 @@ def test_report_of_one_learner_says_which_runs_have_a_picture(finished):
 
 @pytest.mark.slow
 def test_export(tmp_path):
-    done = Command("tfdml.export", f"--run_dir={straight_run()}", f"--out={tmp_path}/out").wait()
+    done = run("tfdml.export", f"--run_dir={straight_run()}", f"--out={tmp_path}/out")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"Exported {straight_run()} to {tmp_path}/out" in done.stdout.splitlines()[-1]
     assert (tmp_path / "out" / "saved_model.pb").is_file()

@@ -1,32 +1,51 @@
 """One device, two replicas and two processes take the same steps; a lost worker ends the others."""
 
+import functools
+
 import numpy as np
 import pytest
 
 from tests.commands import Forked
 from tests.programs.three_steps import CASES, IN_FLOAT32
-from tests.run_helpers import assert_same_run, assert_went_on, steps, train_flags
+from tests.run_helpers import assert_same_run, assert_went_on, made_once, steps, train_flags
 from tests.worker_processes import PROGRAMS, config_of, finish, free_ports, start
 
 pytestmark = pytest.mark.slow
 
 
-def three_steps(devices, folder, cases, settings=None):
-    """The folder with what each case has come to on these devices, in processes with these environment variables."""
+def begun(devices, folder, cases, settings=None):
+    """Processes that write to the folder what each case comes to on these devices, with these environment variables."""
     ports = free_ports(2) if devices == "workers" else ()
     arguments = [PROGRAMS / "three_steps.py", devices, folder, *cases]
-    processes = [start(arguments, worker, ports, settings) for worker in range(len(ports) or 1)]
-    for printed, process in [(finish(process), process) for process in processes]:
-        assert process.returncode == 0, printed
-    return folder
+    return [start(arguments, worker, ports, settings) for worker in range(len(ports) or 1)]
 
 
 # The others, of which some take many seconds, are for the nights.
-FIRST = ["groups", "shards", "attention"]
+FIRST, PAIRS = ["groups", "shards", "attention"], ["pairs"]
 OTHERS = [name for name in CASES | IN_FLOAT32 if name not in FIRST]
 # How other processors sum: without AVX-512 and in two threads; without oneDNN.
 AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "TF_NUM_INTRAOP_THREADS": "2"}
 NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
+
+
+def succeed(processes):
+    for printed, process in [(finish(process), process) for process in processes]:
+        assert process.returncode == 0, printed
+
+
+def three_steps(devices, folder, cases, settings=None):
+    """The folder with what each case has come to."""
+    succeed(begun(devices, folder, cases, settings))
+    return folder
+
+
+@functools.cache
+def on_one_device(cases):
+    def make(folder):
+        folder.mkdir()
+        three_steps("cpu:1", folder, cases)
+
+    return made_once(f"one device {len(cases)} {cases[0]}", make)
 
 
 # Several workers train one model in a process: their collective operations are numbered once.
@@ -35,16 +54,18 @@ NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
     [
         ("cpu:2", FIRST, AVX2),
         pytest.param("cpu:2", OTHERS, AVX2, marks=pytest.mark.nightly),
-        ("workers", ["pairs"], NO_ONEDNN),
+        ("workers", PAIRS, NO_ONEDNN),
         pytest.param("workers", ["tails"], NO_ONEDNN, marks=pytest.mark.nightly),
     ],
     ids=["replicas", "other_cases", "workers", "workers_with_a_memory"],
 )
-def test_same_weights_as_one_device(devices, cases, settings, tmp_path_factory):
-    one = three_steps("cpu:1", tmp_path_factory.mktemp("one"), cases)
-    several = three_steps(devices, tmp_path_factory.mktemp("several"), cases, settings)
+def test_same_weights_as_one_device(devices, cases, settings, tmp_path):
+    processes = begun(devices, tmp_path, cases, settings)
+    # Meanwhile, since they also wait; once for those of the day.
+    one = on_one_device((*FIRST, *PAIRS) if cases in (FIRST, PAIRS) else tuple(cases))
+    succeed(processes)
     for case in cases:
-        check_same_weights(several, one, case)
+        check_same_weights(tmp_path, one, case)
 
 
 def check_same_weights(several, one_device, case, replicas=2):

@@ -68,6 +68,7 @@ def test_a_report_is_drawn(head):
     assert (head / "report" / "index.html").is_file() or list(head.glob("**/*.html"))
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_a_stopped_run_goes_on_as_one(head, features, tmp_path):
     """Twenty steps, then twenty more, are the forty of a run without a stop."""

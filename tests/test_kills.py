@@ -1,14 +1,22 @@
-"""Commands that write shards go on where they were when they are killed and repeated."""
+"""Commands that write shards, or rows into a store, go on where they were when they are killed and repeated."""
 
+import contextlib
 import json
 import signal
+import sqlite3
+from pathlib import Path
 
+import numpy as np
+import psycopg
 import pytest
 
 from pipelines.datasets import load
 from tests.commands import Forked, run
+from tests.serving.index.store_places import place, server
 from tests.serving_fixtures import exported, picture
 from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.index.stores.addresses import is_engine, open_store
 
 pytestmark = pytest.mark.slow
 
@@ -66,3 +74,47 @@ def test_packing_goes_on(photos, tmp_path):
     assert f"Packed {COUNT} images" in kill_and_repeat("pipelines.pack", flags, out, written)
     test = load("packed", data_dir=str(out), test_only=True).test
     assert test.images.tolist() == [picture(label) for label in test.labels.tolist()]
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory):
+    """Embeddings in shards of one row, each of which is loaded as a batch of its own."""
+    folder, random = tmp_path_factory.mktemp("loaded") / "embedded", np.random.default_rng(0)
+    shards = EmbeddingShards.create(folder, model=model_hash(exported()), dimension=16)
+    for row in range(3 * COUNT):
+        shards.append([f"/photos/{row:03d}.jpg"], [f"class{row % 2}"], random.normal(size=(1, 16)))
+    return shards
+
+
+def rows_written(address):
+    """What a load has written so far: of an engine its rows, each with what changes when it is written again."""
+    if not is_engine(address):
+        return set(Path(address).glob("embeddings/shard-*.parquet"))
+    with contextlib.suppress(psycopg.errors.UndefinedTable, sqlite3.OperationalError):
+        if address.startswith("postgresql"):
+            with psycopg.connect(server().get_uri()) as connection:
+                table = address.rpartition("=")[2]
+                return set(connection.execute(f"SELECT id, ctid::text, xmin::text FROM {table}").fetchall())
+        points = next(Path(address.removeprefix("qdrant:")).glob("collection/*/storage.sqlite"), "none")
+        with contextlib.closing(sqlite3.connect(f"file:{points}?mode=ro", uri=True)) as connection:
+            return set(connection.execute("SELECT id, rowid FROM points").fetchall())
+    return set()
+
+
+@pytest.mark.parametrize("store", ["folder", "postgresql", "qdrant"])
+def test_a_load_loses_and_doubles_nothing(store, embedded, tmp_path):
+    address, vectors = place(store, tmp_path), embedded.rows(np.arange(3 * COUNT))
+    flags = [f"--model={exported()}", f"--embeddings={embedded.folder}", f"--out={address}"]
+    killed = Forked("tfdml.index", *flags).until(lambda: len(rows_written(address)) > 3).kill()
+    assert killed.returncode == -signal.SIGKILL
+    before = rows_written(address)
+    assert 3 < len(before) < 3 * COUNT
+    done = run("tfdml.index", *flags)
+    assert done.returncode == 0 and done.stdout.endswith(f"Indexed {3 * COUNT} images in {address}.\n"), done.stderr
+    # Rows that were there have not been written again.
+    assert not is_engine(address) or before < rows_written(address)
+    with open_store(address) as opened:
+        assert opened.count() == 3 * COUNT
+        found = [each.id for (each,) in opened.search(vectors, 1)]
+        paths = opened.paths_of(range(3 * COUNT))
+    assert found == list(range(3 * COUNT)) and paths == {row: f"/photos/{row:03d}.jpg" for row in found}

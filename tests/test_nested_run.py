@@ -51,7 +51,12 @@ def test_dims_that_were_trained_are_the_first_ones(tmp_path):
     "flags, projection, warning",
     [
         (["--dims=6"], "principal components of 16 dimensions", "--dims=6 is none of 4, 8, trained nested"),
-        (["--dims=8", "--whiten"], "principal components of 16 dimensions, whitened", ""),
+        pytest.param(
+            ["--dims=8", "--whiten"],
+            "principal components of 16 dimensions, whitened",
+            "",
+            marks=pytest.mark.nightly,
+        ),
     ],
 )
 def test_other_dims_and_whitening_are_principal_components(tmp_path, flags, projection, warning):

@@ -50,6 +50,7 @@ def test_pairs_train_and_are_measured():
     assert first["positive_distance"] > 0 and first["negative_distance"] > 0 and first["loss"] != last["loss"]
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_it_goes_on_to_the_same_bits(tmp_path):
     run_dir = tmp_path / "run"

@@ -33,6 +33,7 @@ def test_clusters_are_found_anew_and_measured_without_classes():
     assert len(told) == 3 and all(event["smallest"] >= 1 for event in told)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
 def test_it_goes_on_to_the_same_bits(tmp_path):
     run_dir = tmp_path / "run"

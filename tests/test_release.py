@@ -1,6 +1,7 @@
 """A release is built and checked as `make release` does it, and its files are as hosts read them."""
 
 import datetime
+import functools
 import importlib.util
 import os
 import re
@@ -114,19 +115,33 @@ def test_a_release_is_built_checked_and_tagged(clone):
     done = make(clone, "--tag")
     assert done.returncode == 1 and done.stderr.endswith("Error: --tag needs a working tree without changes.\n")
     (clone / "notes.txt").unlink()
-    done = make(clone)
+    (clone / "dist").mkdir()
+    (clone / "dist" / "tfdml-0.0.0.txt").write_text("")
+    done = make(clone, "--tag")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "makes the same wheel" in done.stdout and "Imported in a fresh environment" in done.stdout
-    assert "v0.1.0 be tagged, with --tag" in done.stdout
-    assert (git(clone, "tag"), git(clone, "rev-parse", "HEAD"), git(clone, "status", "--short")) == ("", first, "")
-    assert len(list((clone / "dist").iterdir())) == 2
-    done = make(clone, "--tag")
-    assert done.returncode == 0 and "Tagged v0.1.0. Publish it: git push origin HEAD v0.1.0" in done.stdout
+    assert "Tagged v0.1.0. Publish it: git push origin HEAD v0.1.0" in done.stdout
+    assert len(list((clone / "dist").iterdir())) == 2 and git(clone, "status", "--short") == ""
     assert git(clone, "tag", "--points-at", "HEAD") == "v0.1.0" and git(clone, "rev-parse", "HEAD~1") == first
     assert re.search(r"^## \[0\.1\.0\] - \d{4}-\d\d-\d\d$", (clone / "CHANGELOG.md").read_text(), re.MULTILINE)
-    # Where the tag is pushed to, the same is built again.
-    (clone / "dist" / "tfdml-0.0.0.txt").write_text("")
-    assert make(clone).returncode == 0 and len(list((clone / "dist").iterdir())) == 2
+
+
+@pytest.mark.slow
+def test_without_a_tag_nothing_changes_and_a_tagged_commit_is_built_again(clone, release, monkeypatch, capsys):
+    """Building and checking, which take long, are recorded in place of done."""
+    done = []
+    monkeypatch.setattr(release, "ROOT", clone)
+    monkeypatch.setattr(release, "build", lambda folder: done.append(folder) or "files")
+    monkeypatch.setattr(release, "check", lambda *given: done.append(given))
+    monkeypatch.setattr(release, "run", functools.partial(release.run, cwd=clone))
+    monkeypatch.setattr("sys.argv", ["release.py", "--offline"])
+    first = git(clone, "rev-parse", "HEAD")
+    release.main()
+    assert "v0.1.0 be tagged, with --tag" in capsys.readouterr().out
+    assert (git(clone, "tag"), git(clone, "rev-parse", "HEAD"), git(clone, "status", "--short")) == ("", first, "")
+    git(clone, "tag", "--annotate", "v0.1.0", "--message=tfdml 0.1.0")
+    release.main()
+    assert capsys.readouterr().out == "" and done == 2 * [clone / "dist", ("files", "0.1.0", True)]
 
 
 def test_files_of_hosts_can_be_read():

@@ -10,16 +10,20 @@ import pytest
 from tests.commands import run
 from tests.serving.http.service import Service
 from tests.serving.index.store_places import server
-from tests.serving_fixtures import exported, picture
+from tests.serving_fixtures import exported, exported_tolerant, picture
 
 PAGE = (Path(__file__).parents[1] / "docs" / "stores.md").read_text(encoding="utf-8")
 COMMANDS = [line for line in PAGE.splitlines() if line.startswith("python -m ")]
 
 
-def placed(command, folder):
-    """The module and flags of a command, with the server and the files of the test."""
-    place = server().get_uri().replace("postgres:@", "postgres@")
-    command = command.replace("postgresql://me@host/db?", f"{place}&")
+def placed(command, folder, engine):
+    """The module and flags of a command, with the engine and the files of the test."""
+    if engine == "qdrant":
+        command = re.sub(r"postgresql://me@host/db\?table=(\w+)", rf"qdrant:{folder}/\1_points", command)
+        command = command.replace(" --workers=4", "")
+    else:
+        place = server().get_uri().replace("postgres:@", "postgres@")
+        command = command.replace("postgresql://me@host/db?", f"{place}&")
     _, _, module, *flags = shlex.split(command)
     names = r"^((?:--\w+=)?)(photos|embedded|query\.jpg)\b"
     flags = [re.sub(names, lambda found: f"{found[1]}{folder / found[2]}", flag) for flag in flags]
@@ -27,7 +31,8 @@ def placed(command, folder):
 
 
 @pytest.mark.slow
-def test_the_commands_run(tmp_path):
+@pytest.mark.parametrize("engine", ["postgresql", pytest.param("qdrant", marks=pytest.mark.nightly)])
+def test_the_commands_run(engine, tmp_path):
     for number in range(4):
         for name in ("bus", "car"):
             path = tmp_path / "photos" / name / f"{number}.jpg"
@@ -37,7 +42,7 @@ def test_the_commands_run(tmp_path):
     printed = {}
     assert len(COMMANDS) == 6
     for command in COMMANDS:
-        module, flags = placed(command, tmp_path)
+        module, flags = placed(command, tmp_path, engine)
         if module == "tfdml.serve":
             index = next(flag for flag in flags if flag.startswith("--index=")).removeprefix("--index=")
             service = Service(index, flags=[f"--model={exported()}"])
@@ -50,3 +55,5 @@ def test_the_commands_run(tmp_path):
     assert "Indexed 8 images" in printed["tfdml.index"][0] and "it has 7 images" in printed["tfdml.index"][1]
     assert "4 of 8 images match" in printed["tfdml.search"][0] and "photos/bus/2.jpg" in printed["tfdml.search"][0]
     assert "Indexed 8 images" in printed["tfdml.index"][2]
+    upgraded = run("tfdml.index", flags[-1], "--upgrade", f"--model={exported_tolerant()}")
+    assert "which has embedded 8 images" in upgraded.stdout, upgraded.stderr

@@ -66,6 +66,13 @@ def test_flags_that_the_command_does_not_have_are_those_of_training(monkeypatch,
     assert (folder, records, measured) == ("runs/lifted", "", True)
 
 
+@pytest.mark.parametrize("seeds", ["0,0", "1,x", "00,0"])
+def test_seeds_that_are_none_or_come_twice_are_told(seeds):
+    with flagsaver.flagsaver(), pytest.raises(ValueError, match=f"Expected --seeds=0,1,2, each once, received {seeds}"):
+        _, *rest = flags.FLAGS(["study", LIFTED, f"--seeds={seeds}"])
+        study.main(rest)
+
+
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_trained(tmp_path):
     done = run("tfdml.study", LIFTED, f"--out={tmp_path}/none/table.csv")
     assert_one_error(done, f"--out={tmp_path}/none/table.csv: there is no folder {tmp_path}/none")
@@ -87,7 +94,7 @@ def test_intervals_are_measured_on_the_models_by_the_command(tmp_path):
     )
     assert (tmp_path / "runs" / "curves.svg").stat().st_size > 1000
     # Again, without training.
-    done = Command("tfdml.study", *given, "--format=json", f"--out={tmp_path / 'tables.json'}").wait()
+    done = run("tfdml.study", *given, "--format=json", f"--out={tmp_path / 'tables.json'}")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     untrained, *rows = json.loads((tmp_path / "tables.json").read_text())["rows"]["rows"]
     results = [json.loads((tmp_path / "runs" / f"{name}-seed0" / "result.json").read_text()) for name in "ab"]

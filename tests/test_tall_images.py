@@ -6,6 +6,7 @@ import json
 import shutil
 from pathlib import Path
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -92,7 +93,8 @@ def test_it_is_evaluated_as_it_was():
     assert {key: found[key] for key in METRICS} == {key: best[key] for key in METRICS}
 
 
-@pytest.mark.parametrize("more", [[], pytest.param(["--cache=none", "--shrink_decoding"], marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("more", [[], ["--cache=none", "--shrink_decoding"]])
 def test_a_run_that_was_killed_ends_with_the_same_bits(tmp_path, more):
     straight = tall_run() if not more else tmp_path / "straight"
     if more:
@@ -175,15 +177,22 @@ def test_runs_are_joined(tmp_path):
     assert result(tmp_path / "joined")["cost"]["members"][0] == cost(tfdml.load(tall_run()).model, (32, 16, 3))
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        "multilevel(endpoints=('stage1',), reduced=4, hidden=8)",
-        pytest.param("multi_tail(learners=2)", marks=pytest.mark.nightly),
-    ],
-)
-def test_methods_are_built_of_tall_images(method, tmp_path):
-    """Hidden layers of auxiliary levels read every position."""
+# Hidden layers of auxiliary levels read every position.
+LEVELS = "multilevel(endpoints=('stage1',), reduced=4, hidden=8)"
+
+
+def test_levels_are_built_of_tall_images(tmp_path):
+    backbone = tfdml.backbones.Small(width=8, stages=2)
+    model = tfdml.registry.create("method", LEVELS, backbone=backbone, embedding_size=16)
+    model.build((None, 32, 16, 3))
+    images = np.random.default_rng(0).normal(size=(2, 32, 16, 3)).astype(np.float32)
+    model.save(tmp_path / "model.keras")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "model.keras")(images), model(images))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("method", [LEVELS, "multi_tail(learners=2)"])
+def test_methods_are_trained_on_tall_images(method, tmp_path):
     done = train(tmp_path / "run", *TALL, f"--method={method}", "--epochs=1", "--steps_per_epoch=2", "--noprojector")
     assert done.returncode == 0, done.stderr
     model = tfdml.load(tmp_path / "run").model

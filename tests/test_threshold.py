@@ -106,7 +106,7 @@ def test_bad_flags_are_told(flags, words):
 def test_a_run_without_validation_classes_says_what_it_is_fitted_on(finished):
     given = (f"--run_dir={finished}", "--far=0.05", "--samples=100")
     done = run("tfdml.threshold", *given)
-    assert_one_error(done, "has none for validation", "--evaluate_on=validation, or give --split=test")
+    assert_one_error(done, "has held out no classes", "--evaluate_on=validation, or give --split=test")
     done = run("tfdml.threshold", *given, "--split=test")
     assert "It is fitted on the test classes, so its rates on them are optimistic." in done.stdout
     assert last_json(done)["split"] == "test"

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from pipelines.datasets.folder import folder
-from tests.commands import Command, assert_one_error, run
+from tests.commands import Forked, assert_one_error, run
 from tests.run_helpers import MODEL_FLAGS, result, steps
 from tfdml.console import flags
 
@@ -40,7 +40,7 @@ def animals(tmp_path, write_images):
 def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_path):
     search = tmp_path / "search"
     given = [f"--data_dir={animals}", *FIXED, f"--tune_dir={search}"]
-    command, second = Command("tfdml.tune", *given), search / "trials/001"
+    command, second = Forked("tfdml.tune", *given), search / "trials/001"
     command.until(lambda: max(steps(second), default=0) >= 2)
     (child,) = open(f"/proc/{command.pid}/task/{command.pid}/children").read().split()
     # The one that trains first, if it does still: it would go on without the command.
@@ -50,7 +50,7 @@ def test_a_search_that_is_killed_goes_on_and_never_opens_the_test(animals, tmp_p
     first = (search / "trials/000/result.json").read_bytes()
     assert not (search / "trials/002").exists()
 
-    done = Command("tfdml.tune", *given).wait()
+    done = run("tfdml.tune", *given)
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert [line for line in lines if line.startswith("Going on after ")]

@@ -16,7 +16,7 @@ from tests.run_helpers import result
     [
         ("train/bee/2.jpg", text),
         pytest.param("test/gnu/3.jpg", nothing, marks=pytest.mark.slow),
-        pytest.param("test/fox/1.jpg", half, marks=pytest.mark.slow),
+        pytest.param("test/fox/1.jpg", half, marks=[pytest.mark.slow, pytest.mark.nightly]),
     ],
 )
 def test_train_names_the_unreadable_image(damaged_photos, tmp_path, name, content):

@@ -36,7 +36,16 @@ def test_a_batch_is_a_function_of_seed_and_step(whole):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loss, memory", [("nt_xent", None), ("triplet", "xbm(size=48)"), ("multi_similarity", None)])
+@pytest.mark.parametrize(
+    "loss, memory",
+    [
+        ("nt_xent", None),
+        *(
+            pytest.param(*each, marks=pytest.mark.nightly)
+            for each in (("triplet", "xbm(size=48)"), ("multi_similarity", None))
+        ),
+    ],
+)
 def test_losses_on_pairs_train_on_views(loss, memory):
     keras.utils.set_random_seed(0)
     backbone = tfdml.backbones.Small(width=8, stages=1)

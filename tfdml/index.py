@@ -49,6 +49,9 @@ flags.DEFINE_bool("upgrade", False, "Embed all images by --model, beside the ind
 flags.DEFINE_integer(
     "batch_size", None, "Images that the model embeds at once. Default: 64 on a GPU, 8 without.", lower_bound=1
 )
+flags.DEFINE_integer(
+    "workers", 1, "Shards of --embeddings that are loaded at once into PostgreSQL or a server of Qdrant.", lower_bound=1
+)
 tfdml_flags.define_debug()
 
 

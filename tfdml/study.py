@@ -37,8 +37,10 @@ def main(given):
     values = flags.FLAGS
     names = [each for each in given if not each.startswith("--")]
     of_training = [*values.set, *(each for each in given if each.startswith("--"))]
-    if not all(re.fullmatch(r"\d+", seed) for seed in values.seeds):
-        raise ValueError(f"Expected --seeds=0,1,2, received {','.join(values.seeds)}.")
+    if not all(re.fullmatch(r"0|[1-9]\d*", seed) for seed in values.seeds) or len(set(values.seeds)) < len(
+        values.seeds
+    ):
+        raise ValueError(f"Expected --seeds=0,1,2, each once, received {','.join(values.seeds)}.")
     command.check_file("out")
     # Here, because they import NumPy, which help does without.
     from tfdml.run.study.driver import run_study

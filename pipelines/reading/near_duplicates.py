@@ -11,6 +11,7 @@ from pipelines.datasets.ignoring import names_in_list, write_list
 from pipelines.images.stored_images import thumbnails
 from tfdml.console.progress_bar import ProgressBar
 from tfdml.files.checked_files import json_of, read_bytes, write_atomically
+from tfdml.neighbors.clustering import check_finite
 
 # What was found, for the report of a run; and the test images, for --ignore_images.
 FILE, LIST = "near_duplicates.json", "near_duplicates.jsonl"
@@ -18,6 +19,8 @@ FILE, LIST = "near_duplicates.json", "near_duplicates.jsonl"
 PRINTED = 20
 # Side of the small grey images that are compared, and images that are made small at once.
 SIDE, AT_ONCE = 32, 2048
+# What rounding takes from the similarity of equal images.
+ROUNDING = 1e-6
 # Test images, and training images, that are compared at once.
 ROWS, COLUMNS = 1024, 16384
 
@@ -46,6 +49,7 @@ class NearDuplicates:
             train, test: `[N, d]` and `[M, d]` arrays, finite; they are compared by cosine similarity.
             least: smallest similarity.
         """
+        least = least - ROUNDING
         best, nearest = np.full(len(test), -np.inf, np.float32), np.zeros(len(test), np.int64)
         pairs = 0
         for start in range(0, len(test), ROWS):
@@ -119,6 +123,11 @@ def read_embeddings(paths, splits):
                 f"--embeddings: expected {path} to have floats [{len(splits[part])}, d], one row for each image of "
                 f"{part}; received the shape {list(shape)}."
             )
+        try:
+            check_finite(found[part])
+        except ValueError as error:
+            # They would be similar to nothing, and hide all others.
+            raise ValueError(f"--embeddings={path}: {error}") from None
     return found
 
 

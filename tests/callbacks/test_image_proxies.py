@@ -48,7 +48,7 @@ def test_proxies_are_features_of_one_image_of_each_class(batch, loss, steps):
     callback, log = ImageProxies(images, labels, log=(log := Log())), log
     callback.set_model(model)
     callback.on_epoch_begin(0)
-    features = unit(model.predict(images, verbose=0))
+    features = unit(model(images).numpy())
     assert sorted(labels[callback.rows]) == list(range(CLASSES))
     expected = hard_proxies(features, labels, callback.rows, steps=steps, learning_rate=0.1)
     (layer,) = model.loss_layers.learners
@@ -98,7 +98,7 @@ def test_a_loss_says_how_far_they_move(batch):
     callback.on_epoch_begin(0)
     # No gradient is that long.
     (layer,) = model.loss_layers.learners
-    np.testing.assert_allclose(layer.proxies, unit(model.predict(images, verbose=0))[callback.rows], atol=1e-6)
+    np.testing.assert_allclose(layer.proxies, unit(model(images).numpy())[callback.rows], atol=1e-6)
 
 
 def test_gradients_do_not_move_them_and_an_epoch_renews_them(batch):
@@ -146,7 +146,7 @@ def test_in_a_weighted_sum_learnt_proxies_stay(batch):
     callback.set_model(model)
     callback.on_epoch_begin(0)
     np.testing.assert_array_equal(layer.parts[0].proxies, learnt)
-    features = unit(model.predict(batch[0], verbose=0))
+    features = unit(model(batch[0]).numpy())
     np.testing.assert_allclose(layer.parts[1].proxies, features[callback.rows], atol=1e-5)
 
 

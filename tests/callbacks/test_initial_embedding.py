@@ -34,7 +34,7 @@ def backbone():
 def begun(model, images, kind):
     model(images[:1])
     InitialEmbedding(images, LABELS, kind=kind).apply(model)
-    return model.predict(images, verbose=0)
+    return model(images).numpy()
 
 
 def components(features, places, whiten, of=None):
@@ -55,7 +55,7 @@ def cosines(embeddings):
 def test_one_embedding(images, kind):
     model = tfdml.Single(backbone(), embedding_size=5)
     found = begun(model, images, kind)
-    features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
+    features = model.backbone(images).numpy().mean(axis=(1, 2))
     expected = components(features, np.arange(5), whiten=kind == "pca_whitened")
     np.testing.assert_allclose(cosines(found), cosines(expected), atol=1e-4)
 
@@ -67,7 +67,7 @@ def discriminants(features, places, labels=LABELS):
 def test_discriminants(images):
     model = tfdml.Single(backbone(), embedding_size=5)
     found = begun(model, images, "lda")
-    features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
+    features = model.backbone(images).numpy().mean(axis=(1, 2))
     np.testing.assert_allclose(cosines(found), cosines(discriminants(features, np.arange(5))), atol=1e-4)
 
 
@@ -93,7 +93,7 @@ def test_learners_share_the_directions_out(images, method, kind, expected):
     model = method(backbone(), embedding_size=8, learners=2)
     begun(model, images, kind)
     learners = model(images, merged=False).numpy()
-    features = model.backbone.predict(images, verbose=0).mean(axis=(1, 2))
+    features = model.backbone(images).numpy().mean(axis=(1, 2))
     for k in range(2):
         np.testing.assert_allclose(cosines(learners[:, k]), cosines(expected(features, np.arange(k, 8, 2))), atol=1e-4)
 
@@ -102,8 +102,8 @@ def test_each_level_has_its_own(images):
     model = tfdml.Multilevel(backbone(), embedding_size=8, endpoints=("stage1", "stage2"), auxiliary=())
     begun(model, images, "pca")
     learners = model(images, merged=False).numpy()
-    for k, level in enumerate(model.levels.predict(images, verbose=0)):
-        expected = components(level.mean(axis=(1, 2)), np.arange(4), whiten=False)
+    for k, level in enumerate(model.levels(images)):
+        expected = components(level.numpy().mean(axis=(1, 2)), np.arange(4), whiten=False)
         np.testing.assert_allclose(cosines(learners[:, k]), cosines(expected), atol=1e-4)
 
 
@@ -137,7 +137,7 @@ def test_dimensions_beyond_the_features_stay_random(images):
     kernel = model.head.projection.kernel.numpy()
     ratios = kernel[:, 5:] / before[:, 5:]
     np.testing.assert_allclose(ratios, ratios[:1].repeat(len(ratios), axis=0), rtol=1e-4)
-    features = model.backbone.predict(images[:6], verbose=0).mean(axis=(1, 2))
+    features = model.backbone(images[:6]).numpy().mean(axis=(1, 2))
     deviations = (features @ kernel).std(axis=0)
     np.testing.assert_allclose(deviations[5:], deviations[:5].min().repeat(3), rtol=1e-3)
 
@@ -151,9 +151,7 @@ def test_training_begins_with_it_and_goes_on_without(images):
     model.fit(images, LABELS, batch_size=30, verbose=0, callbacks=[InitialEmbedding(images), average, evaluation])
     begins = model.head.projection.kernel.numpy()
     other = tfdml.Single(model.backbone, embedding_size=5)
-    np.testing.assert_allclose(
-        cosines(begun(other, images, "pca_whitened")), cosines(model.predict(images, verbose=0)), atol=1e-4
-    )
+    np.testing.assert_allclose(cosines(begun(other, images, "pca_whitened")), cosines(model(images).numpy()), atol=1e-4)
     with average.applied():
         np.testing.assert_array_equal(model.head.projection.kernel, begins)
     model.head.projection.kernel.assign(begins * 2 + 1)

@@ -16,7 +16,8 @@ LABELS = np.repeat(np.arange(4), 2)
 
 def single():
     model = tfdml.Single(keras.Sequential([keras.layers.Flatten()]), embedding_size=4)
-    model.compile("sgd", loss="triplet(mining='all')")
+    # Callbacks see no difference, and tracing takes longer than the steps.
+    model.compile("sgd", loss="triplet(mining='all')", run_eagerly=True)
     return model
 
 
@@ -142,6 +143,16 @@ def test_patience_begins_anew_in_another_fit_and_the_best_with_another_model():
     assert len(model.fit(IMAGES, LABELS, epochs=1, **data).epoch) == 1 and not evaluation.exhausted
     single().fit(IMAGES, LABELS, epochs=0, **data)
     assert evaluation.best["metrics"]["recall_at_1"] == 0.4
+
+
+def test_a_fit_that_goes_on_from_a_state_has_the_patience_that_was_left():
+    """As a run that was stopped within an epoch does, whose rest is a `fit` of its own."""
+    model, found = single(), iter([0.9, 0.5, 0.5, 0.5])
+    evaluation = RetrievalEvaluation(IMAGES, LABELS, patience=2, measure=lambda _: {"recall_at_1": next(found)})
+    data = {"batch_size": 8, "callbacks": [evaluation], "verbose": 0}
+    model.fit(IMAGES, LABELS, epochs=1, **data)
+    evaluation.set_state(evaluation.get_state())
+    assert len(model.fit(IMAGES, LABELS, epochs=9, initial_epoch=1, **data).epoch) == 1 and evaluation.exhausted
 
 
 def test_patience_counts_from_a_step_on():

@@ -73,8 +73,9 @@ def test_several_steps_at_once_are_refused():
         model.fit(np.zeros((8, 12, 12, 3)), np.repeat([0, 1], 4), callbacks=[WaitingBackbone(3)], verbose=0)
 
 
+@pytest.mark.nightly
 @pytest.mark.slow
-@pytest.mark.parametrize("devices, until", [("auto", 25), pytest.param("cpu:2", 15, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("devices, until", [("auto", 25), ("cpu:2", 15)])
 def test_a_run_stopped_in_either_stage_goes_on_exactly(tmp_path, devices, until):
     more = [f"--freeze_until={until}", f"--devices={devices}", "--epochs=0", "--loss=proxy_anchor"]
     for name, lengths in (("whole", [40]), ("stopped", [20, 40])):

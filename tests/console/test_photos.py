@@ -7,6 +7,7 @@ from absl import flags
 
 from tfdml.console import photos
 from tfdml.console.flags import define_training, settings_of
+from tfdml.console.settings import Settings
 
 
 def completed(*given, **about):
@@ -50,7 +51,9 @@ def test_what_is_given_stays(tmp_path):
 
 
 def test_a_missing_folder_is_no_folder_of_photos(tmp_path):
-    with pytest.raises(ValueError, match="photos: without --dataset that is a folder of photos, and there is no folder"):
+    with pytest.raises(
+        ValueError, match="photos: without --dataset that is a folder of photos, and there is no folder"
+    ):
         completed(f"--data_dir={tmp_path / 'photos'}")
 
 
@@ -75,3 +78,24 @@ def test_another_dataset_has_the_recipe_where_it_is_asked_for(tmp_path):
     settings, recipe = completed(*given, any_dataset=True)
     assert settings.data.dataset == "csv(path='all.csv')" and len(recipe) == len(photos.RECIPE)
     assert settings.optimization.optimizer == photos.RECIPE["optimizer"]
+
+
+@pytest.mark.parametrize(
+    "given, left_out",
+    [
+        (["--initial_model=a.keras"], {"backbone", "initial_weights"}),
+        (["--backbone=keras_hub(preset='dino_vits8')"], {"backbone", "initial_weights"}),
+        (["--backbone=keras_applications(name='ResNet50')"], {"backbone"}),
+    ],
+)
+def test_weights_come_with_the_network_that_is_given(tmp_path, given, left_out):
+    settings, recipe = completed(f"--data_dir={folders(tmp_path, 60)}", *given)
+    names = {each.removeprefix("--").partition("=")[0] for each in recipe}
+    assert set(photos.RECIPE) - names == left_out
+    assert settings.network.initial_weights == ("" if "initial_weights" in left_out else "imagenet")
+
+
+def test_of_stored_features_there_is_no_network_to_choose(tmp_path):
+    settings, recipe = completed(f"--data_dir={tmp_path}", "--dataset=embeddings(path='features')", any_dataset=True)
+    assert settings.values() == {**Settings().values(), **settings.values(), **dict.fromkeys(["blend"], False)}
+    assert not {"backbone", "initial_weights", "image_size", "method"} & {each[2:].partition("=")[0] for each in recipe}

@@ -84,7 +84,9 @@ TABLE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TABLE)
+@pytest.mark.parametrize(
+    "name", [name if name == "ABE-8" else pytest.param(name, marks=pytest.mark.nightly) for name in TABLE]
+)
 def test_attention_based_ensemble_costs_what_the_paper_says(name):
     method, options, parameters, flops = TABLE[name]
     model = method(GoogLeNet(), embedding_size=512, **options)

@@ -6,6 +6,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from pipelines.datasets import Split
 from tfdml import registry
+from tfdml.evaluation.verification import given_similarities
 
 RELATIONS = np.array([[10, 11, -1], [10, -1, 12], [13, 14, 15], [16, -1, 17], [18, 19, -1], [40, 10, 11]])
 
@@ -17,7 +18,8 @@ def rows():
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])
-def test_it_equals_scikit_learn_on_the_pairs_that_are_known(rows, distance):
+def test_it_equals_scikit_learn_on_the_pairs_that_are_known(rows, distance, monkeypatch):
+    monkeypatch.setattr(given_similarities, "AT_ONCE", 2)
     embeddings = np.random.default_rng(1).normal(size=(10, 4)).astype(np.float32)
     protocol = registry.create("protocol", f"given_pairs(distance='{distance}')")
     found = protocol(embeddings, rows)
@@ -39,5 +41,7 @@ def test_what_it_cannot_measure_is_told(rows):
     embeddings = np.ones((10, 4), np.float32)
     with pytest.raises(ValueError, match="knows no classes, which recall_at_1, nmi needs"):
         registry.create("protocol", "given_pairs(metrics=('recall_at_1', 'roc_auc', 'nmi'))")(embeddings, rows)
+    with pytest.raises(ValueError, match="knows no classes, which thresholds and intervals"):
+        registry.create("protocol", "given_pairs").pairs(embeddings, rows)
     with pytest.raises(ValueError, match="this one has no pairs"):
         registry.create("protocol", "given_pairs")(embeddings, SimpleNamespace(labels=rows.labels, relations=None))

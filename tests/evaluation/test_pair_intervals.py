@@ -15,7 +15,7 @@ from tfdml.evaluation.verification.pair_counts import PairCounts
 from tfdml.evaluation.verification.pair_intervals import metric_intervals, pair_intervals, resampled_pairs
 from tfdml.evaluation.verification.pairs import Pairs
 
-METRICS = metrics_of(("roc_auc", "equal_error_rate", "tar_at_far_0.01", "d_prime"))
+METRICS = metrics_of(("roc_auc", "equal_error_rate", "tar_at_far_0.01", "d_prime", "pair_average_precision"))
 
 
 def naive_intervals(scores, same, classes, samples=400):
@@ -33,17 +33,34 @@ def naive_intervals(scores, same, classes, samples=400):
     return {name: np.quantile(each, [0.025, 0.975]) for name, each in values.items()}
 
 
-@pytest.mark.parametrize("divided", [False, True])
-def test_near_those_of_all_pairs(divided):
+@pytest.mark.parametrize("how", ["alike", "divided", "overlapping"])
+def test_near_those_of_all_pairs(how):
     embeddings, labels = example(7, rows=240, classes=60, spread=0.5)
     queries = np.arange(len(labels)) % 3 == 0
-    marks = {"queries": queries, "gallery": ~queries} if divided else {}
+    marks = {"divided": {"queries": queries, "gallery": ~queries}, "overlapping": {"queries": queries}}.get(how, {})
+    if how == "overlapping":
+        # What is in the gallery alone is much harder: pairs of two queries come both ways, but count once.
+        embeddings = embeddings + np.where(queries, 0.0, 1.5)[:, None] * np.random.default_rng(0).normal(size=(240, 6))
     pairs = Pairs.of(embeddings, Search.of(labels, **marks))
     found = pair_intervals(pairs, {metric.name: metric.value for metric in METRICS}, samples=600)
     for name, (low, high) in naive_intervals(*naive_pairs(embeddings, labels, **marks)).items():
         width = high - low
         assert width > 0
         assert found[name] == pytest.approx([low, high], abs=0.2 * width), name
+
+
+def test_intervals_hold_what_is_measured_where_they_are_narrow():
+    random, labels = np.random.default_rng(1), np.repeat(np.arange(500), 4)
+    embeddings = random.normal(size=(500, 16))[labels] + 0.6 * random.normal(size=(2000, 16))
+    pairs = Pairs.of(embeddings, Search.of(labels))
+    (metric,) = metrics_of("tar_at_far_0.001")
+    functions = {"rate": metric.value, "threshold": lambda counts: counts.above(counts.place_at(1e-3))}
+    of_draws = {name: lambda counts, _, each=each: each(counts) for name, each in functions.items()}
+    drawn = resampled_pairs(pairs, of_draws, samples=500)
+    for name, function in functions.items():
+        # Far nearer to the middle than to the ends.
+        low, middle, high = np.quantile(drawn[name], [0.025, 0.5, 0.975])
+        assert middle == pytest.approx(function(pairs.counts), abs=0.1 * (high - low)), name
 
 
 def open_set(seed, rows=400, classes=80):

@@ -47,7 +47,7 @@ def test_of_one_part_tenths_are_made(tmp_path):
 
 def test_tables(tmp_path):
     rows = [f"a/{number}.jpg, b.jpg,{'yes' if number % 2 else '0'}" for number in range(24)]
-    found = PairList.read(written(tmp_path, "\n".join(["a,b,same", *rows, ""]), "pairs.csv"))
+    found = PairList.read(written(tmp_path, "\n".join(["a,b,same", *rows, "  ", ",,", ""]), "pairs.csv"))
     assert found.first[3] == "a/3.jpg" and found.second[3] == "b.jpg" and found.lines[3] == 5
     assert found.same.tolist() == [False, True] * 12
     assert np.bincount(found.folds).tolist() == [4, 4] + [2] * 8
@@ -67,6 +67,7 @@ def test_tables(tmp_path):
         ("pairs.csv", "a,b,same\nx,y,1\nx,z,1\n", "0 of 2 are of different classes"),
         ("pairs.csv", "a,b,same\nx,y,0\nx,z,0\n", "0 of 2 are of the same class"),
         ("pairs.csv", 'a,b,same\n"x,y,1\n', "line 2: "),
+        ("pairs.csv", '"a,b,same\nx,y,1\n', "line 2: unexpected end of data"),
         ("pairs.csv", "a,b,same\n", "has no pairs"),
     ],
 )
@@ -109,7 +110,7 @@ def archive(tmp_path):
     """Embeddings of two images each of twelve classes, by name, and the pairs that tell them apart."""
     names = [f"{label}/{image}.jpg" for label in range(12) for image in range(2)]
     embeddings = np.repeat(np.eye(12), 2, axis=0) + 0.1 * np.random.default_rng(0).normal(size=(24, 12))
-    np.savez(tmp_path / "named.npz", embeddings=embeddings, names=names)
+    np.savez(tmp_path / "named.npz", embeddings=embeddings, names=np.array(names, "S"))
     np.save(tmp_path / "rows.npy", embeddings)
     rows = [f"{label}/0.jpg,{label}/1.jpg,1" for label in range(12)]
     rows += [f"{label}/0.jpg,{(label + 1) % 12}/1.jpg,0" for label in range(12)]

@@ -106,6 +106,26 @@ def test_equal_and_collapsed_embeddings_tie():
     assert found["pair_accuracy_threshold"] > 1
 
 
+@pytest.mark.parametrize("length", [1e2, 1e4, 1e7])
+def test_an_outlier_makes_no_other_distances_equal(length):
+    embeddings, labels = example(3)
+    embeddings[5] *= length
+    found = evaluate(embeddings, labels, ("roc_auc", "pair_accuracy"), distance="euclidean")
+    scores, same, _ = naive_pairs(embeddings, labels, distance="euclidean")
+    assert found["roc_auc"] == pytest.approx(sklearn.metrics.roc_auc_score(same, scores), abs=1e-4)
+    pairs = Pairs.of(embeddings, Search.of(labels), "euclidean")
+    counts, thresholds = pairs.counts, np.linspace(-3, -1, 5)
+    accepted = counts.accepted[0][np.searchsorted(counts.scores, thresholds)]
+    assert accepted.tolist() == [np.sum(scores[same] >= threshold) for threshold in thresholds]
+    assert (pairs.scores_of(pairs.bins_of(counts.scores)) == counts.scores).all()
+
+
+@pytest.mark.parametrize("embeddings", [np.full((4, 2), "x"), np.zeros((4, 0)), np.ones((3, 2)), np.ones((5, 2))])
+def test_what_are_no_embeddings_of_the_labels(embeddings):
+    with pytest.raises(ValueError, match="Expected"):
+        Pairs.of(embeddings, Search.of(np.array([0, 0, 1, 1])))
+
+
 def test_perfect_embeddings():
     labels = np.repeat(np.arange(5), 4)
     found = evaluate(np.eye(5)[labels], labels, NAMES[:-1])

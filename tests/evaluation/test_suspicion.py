@@ -115,5 +115,24 @@ def test_what_cannot_be_judged():
         class_margins(np.eye(3), np.zeros(3, int))
     with pytest.raises(ValueError, match="finite"):
         class_margins(np.full((4, 2), np.nan), np.array([0, 0, 1, 1]))
-    # Collapsed: nothing is nearer to another class.
-    assert len(Suspects.of([Judgement.of(np.ones((6, 2)), np.repeat([0, 1], 3))], 6).rows) == 0
+
+
+@pytest.mark.parametrize("distance", ["cosine", "euclidean"])
+def test_rounding_is_no_doubt(distance):
+    # Collapsed: nothing is nearer to another class, whatever products are rounded to.
+    vector = np.random.default_rng(512).normal(size=512).astype(np.float32)
+    judgement = Judgement.of(np.tile(vector, (101, 1)), np.arange(101) % 7, distance=distance)
+    assert len(Suspects.of([judgement], 101).rows) == 0 and not judgement.margins.any()
+
+
+def test_distances_do_not_depend_on_the_origin():
+    embeddings, labels = clusters(4, spread=0.8)
+    margins, others = class_margins(embeddings, labels, distance="euclidean")
+    moved, same = class_margins(embeddings + 1e4, labels, distance="euclidean")
+    np.testing.assert_allclose(moved, margins, atol=1e-9)
+    assert (same == others).all() and (margins > 0).any()
+
+
+def test_a_share_is_no_more_than_it_says():
+    judgement = Judgement(np.arange(100), np.ones(100), np.zeros(100, int))
+    assert [len(Suspects.of([judgement], 100, share=share).rows) for share in (0.07, 0.071, 1, 0)] == [7, 8, 100, 0]

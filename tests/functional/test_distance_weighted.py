@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.of_batches import of_batches
 from tfdml.functional.distance_weighted import negative_weights
 from tfdml.functional.distances import distances
 from tfdml.functional.pairs import negative_pairs
 
 
 @pytest.mark.parametrize("limits", [(0.5, 1.4), (0.9, 1.1), (0.2, None)])
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes, dim", [(1, 1, 3), (2, 2, 2), (7, 2, 3), (13, 5, 8), (6, 1, 4), (9, 99, 1)])
+@of_batches("size, classes, dim", [(1, 1, 3), (2, 2, 2), (7, 2, 3), (13, 5, 8), (6, 1, 4), (9, 99, 1)])
 def test_equal_to_a_loop_over_negatives(make_batch, negative_shares, size, classes, dim, dtype, tolerance, limits):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)

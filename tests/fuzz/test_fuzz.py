@@ -99,7 +99,7 @@ def faults(name, watched, original, folder, seeds):
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_some_changed_files(name, watched, originals, tmp_path):
-    assert faults(name, watched, originals(name), tmp_path, range(10)) == {}
+    assert faults(name, watched, originals(name), tmp_path, range(5)) == {}
 
 
 @pytest.mark.nightly

@@ -22,5 +22,5 @@ def test_a_fault_is_noticed(fault, watched, tmp_path):
 
 
 def test_the_process_goes_on_after_a_fault(watched, tmp_path):
-    assert watched.read("hung", tmp_path)["expected"] is False
+    assert watched.read("died", tmp_path)["expected"] is False
     assert watched.read("another result", tmp_path)["result"] == "1"

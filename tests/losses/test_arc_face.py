@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.of_batches import of_batches
 from tfdml.losses import ArcFace, arc_face_loss
 
 
@@ -27,8 +28,7 @@ def naive(labels, similarities, scale=64.0, margin=0.5, monotonic=True):
 
 @pytest.mark.parametrize("monotonic", [True, False])
 @pytest.mark.parametrize("arguments", [{}, {"scale": 2.0}, {"margin": 0.0}, {"scale": 10.0, "margin": 2.0}])
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes", [(1, 2), (7, 3), (13, 20), (30, 5)])
+@of_batches("size, classes", [(1, 2), (7, 3), (13, 20), (30, 5)])
 def test_equal_to_a_loop_over_classes(make_similarities, size, classes, dtype, tolerance, arguments, monotonic):
     labels, similarities = make_similarities(size, classes, dtype=dtype)
     arguments = {**arguments, "monotonic": monotonic}
@@ -57,8 +57,7 @@ def test_past_a_half_turn_it_goes_on_rising_or_follows_the_cosine():
 
 @pytest.mark.usefixtures("improved_graphs")
 @pytest.mark.parametrize("monotonic", [True, False])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("compiled, dtype", [(False, "float32"), (False, "float64"), (True, "float32")])
 def test_finite_gradients_where_the_sine_is_zero(compiled, dtype, monotonic):
     one = np.array(1, dtype)
     near = [1, -1, 0, np.nextafter(one, 0), np.nextafter(-one, 0), np.nextafter(one, 2), np.nextafter(-one, -2)]

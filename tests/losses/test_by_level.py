@@ -30,7 +30,7 @@ def test_with_class_numbers_it_is_the_loss(make_batch):
 def test_a_model_trains_with_it():
     images = np.random.default_rng(0).normal(size=(8, 8, 8, 3)).astype("float32")
     model = small_model()
-    model.compile("sgd", loss="by_level(loss='multi_similarity', weights=(0.5, 1.0))")
+    model.compile("sgd", loss="by_level(loss='multi_similarity', weights=(0.5, 1.0))", run_eagerly=True)
     batches = tf.data.Dataset.from_tensor_slices((images, LEVELS)).batch(8)
     loss = model.fit(batches, verbose=0).history["loss"][0]
     assert np.isfinite(loss) and loss > 0

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.of_batches import of_batches
 from tfdml.losses import ContextualManifold, IntrinsicManifold, contextual_manifold_loss, intrinsic_manifold_loss
 
 LOSSES = {
@@ -71,8 +72,7 @@ def given(loss, size, classes, dim, dtype, normalised):
     ],
     ids=["defaults", "margin", "scale", "restart", "shifted", "neighbors"],
 )
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes, dim", [(1, 2, 2), (7, 3, 3), (13, 20, 8), (40, 5, 2)])
+@of_batches("size, classes, dim", [(1, 2, 2), (7, 3, 3), (13, 20, 8), (40, 5, 2)], (1e-5, 1e-10))
 def test_equal_to_a_loop_over_proxies(view, size, classes, dim, dtype, tolerance, arguments):
     for normalised in (True, False):
         loss = LOSSES[view][0](classes=classes, reduction=None, dtype=dtype, **arguments)

@@ -3,6 +3,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.of_batches import of_batches
 from tfdml.losses import manifold_n_pair_loss
 
 
@@ -63,8 +64,7 @@ def naive(labels, embeddings, margin=5e-4, scale=1.0, restart=0.8, affinity="cli
     ],
     ids=["defaults", "margin", "scale", "restart", "shifted", "neighbors"],
 )
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)])
+@of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)], (1e-5, 1e-10))
 def test_equal_to_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, arguments):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)

@@ -4,6 +4,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
+from tests.of_batches import of_batches
 from tfdml.layers import ClassMargins
 from tfdml.losses import Margin, margin_loss
 
@@ -64,8 +65,7 @@ def shares_of(negative_shares):
 
 @pytest.mark.parametrize("mining", MININGS)
 @pytest.mark.parametrize("beta, margin, nu", [(1.2, 0.2, 0.0), (0.7, 0.1, 0.0), (1.5, 0.4, 0.3)])
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (5, 1, 3)])
+@of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (5, 1, 3)])
 def test_equal_to_a_loop_over_triplets(
     make_batch, shares_of, size, classes, dim, dtype, tolerance, beta, margin, nu, mining
 ):

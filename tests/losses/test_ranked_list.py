@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.of_batches import of_batches
 from tfdml.losses import RankedList, RankedListSimpler, ranked_list_loss
 
 
@@ -73,8 +74,7 @@ def gradient_of(labels, embeddings, **arguments):
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=str)
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)])
+@of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 3, 2), (6, 1, 4), (9, 99, 3)])
 def test_equal_to_a_loop_over_lists(make_batch, size, classes, dim, dtype, tolerance, arguments):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import tfdml
+from tests.of_batches import of_batches
 from tfdml.losses import SoftTriple, soft_triple_loss
 from tfdml.methods.embedding_model import EmbeddingModel
 
@@ -36,8 +37,7 @@ def merging(proxies, per_class, weight=0.2):
 @pytest.mark.parametrize(
     "arguments", [{}, {"scale": 2.0}, {"center_temperature": 1.0}, {"margin": 0.5, "center_temperature": 0.02}]
 )
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes, centers", [(1, 2, 2), (7, 3, 10), (13, 20, 3), (30, 5, 1)])
+@of_batches("size, classes, centers", [(1, 2, 2), (7, 3, 10), (13, 20, 3), (30, 5, 1)])
 def test_equal_to_a_loop_over_centers(make_similarities, size, classes, centers, dtype, tolerance, arguments):
     labels, similarities = make_similarities(size, classes, centers, dtype=dtype)
     values = soft_triple_loss(labels, similarities, **arguments)

@@ -23,7 +23,7 @@ from tfdml.registry import create
 ROWS = 14
 
 
-@pytest.fixture(params=range(3))
+@pytest.fixture(params=range(2))
 def batch(make_batch, request):
     """Classes of several sizes, one of a single row."""
     labels, embeddings = make_batch(ROWS, 4, seed=request.param, dtype="float64")

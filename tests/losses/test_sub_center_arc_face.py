@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from tests.losses.test_arc_face import naive as arc_face_by_classes
+from tests.of_batches import of_batches
 from tfdml.losses import SubCenterArcFace, arc_face_loss, sub_center_arc_face_loss
 
 
@@ -15,8 +16,7 @@ def naive(labels, similarities, **arguments):
 
 
 @pytest.mark.parametrize("arguments", [{}, {"scale": 2.0, "monotonic": False}, {"scale": 10.0, "margin": 2.0}])
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-4), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes, centers", [(1, 2, 2), (7, 3, 10), (13, 20, 3), (30, 5, 1)])
+@of_batches("size, classes, centers", [(1, 2, 2), (7, 3, 10), (13, 20, 3), (30, 5, 1)])
 def test_equal_to_a_loop_over_centers(make_similarities, size, classes, centers, dtype, tolerance, arguments):
     labels, similarities = make_similarities(size, classes, centers, dtype=dtype)
     values = sub_center_arc_face_loss(labels, similarities, **arguments)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.of_batches import of_batches
 from tfdml import registry
 from tfdml.losses import ThresholdConsistentMargin, threshold_consistent_margin_loss
 
@@ -26,8 +27,7 @@ def naive(labels, embeddings, positive_margin=0.9, negative_margin=0.5, positive
     [{}, {"positive_margin": 0.2, "negative_margin": -0.3}, {"positive_weight": 0.3, "negative_weight": 2.0}],
     ids=str,
 )
-@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-5), ("float64", 1e-10)])
-@pytest.mark.parametrize("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 1, 2), (6, 99, 3)])
+@of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (13, 5, 8), (20, 1, 2), (6, 99, 3)], (1e-5, 1e-10))
 def test_the_mean_is_that_of_a_loop_over_pairs(make_batch, size, classes, dim, dtype, tolerance, arguments):
     for normalised in (True, False):
         labels, embeddings = make_batch(size, classes, dim, dtype=dtype, normalised=normalised)

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from tests.of_batches import of_batches
 from tfdml.losses import Triplet, triplet_loss
 
 MININGS = ["all", "semi_hard", "hard", "batch_hard"]
@@ -37,15 +38,7 @@ def naive(labels, embeddings, margin, mining, power=2):
 
 
 of_every_margin = pytest.mark.parametrize("margin, normalised", [(0.0, True), (0.2, True), (0.2, False), (3.0, False)])
-of_every_batch = pytest.mark.parametrize(
-    "size, classes, dim, dtype, tolerance",
-    [
-        (2, 2, 2, "float32", 1e-4),
-        (7, 2, 3, "float64", 1e-10),
-        (13, 5, 8, "float64", 1e-10),
-        (20, 3, 2, "float32", 1e-4),
-    ],
-)
+of_every_batch = of_batches("size, classes, dim", [(2, 2, 2), (7, 2, 3), (20, 3, 2), (13, 5, 8)])
 
 
 @pytest.mark.parametrize("mining", MININGS)

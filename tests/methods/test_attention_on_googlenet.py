@@ -20,12 +20,18 @@ BRANCHES = {
     "inception_4a": (4, 512, "4b"),
     "inception_4b": (4, 512, "4c"),
 }
+BY_DAY = [("inception_4b", 5), ("pool3", 7)]
 CASES = [*((branch, 5) for branch in BRANCHES), *(("pool3", depth) for depth in (1, 2, 3, 4, 6, 7))]
 googlenet = functools.cache(GoogLeNet)
 
 
+def cases(every):
+    by_day = [case if case in BY_DAY else pytest.param(*case, marks=pytest.mark.nightly) for case in every]
+    return pytest.mark.parametrize("branch, depth", by_day)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("branch, depth", CASES)
+@cases(CASES)
 def test_masks_fit_the_features_at_every_branch_and_depth(branch, depth):
     """On symbolic images: shapes of any batch, and the blocks that attention is a copy of, without their poolings."""
     side, channels, first = BRANCHES[branch]
@@ -44,7 +50,7 @@ def test_masks_fit_the_features_at_every_branch_and_depth(branch, depth):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("branch, depth", [("pool2", 5), ("inception_4b", 5), ("pool3", 1), ("pool3", 7)])
+@cases([("pool2", 5), ("inception_4b", 5), ("pool3", 1), ("pool3", 7)])
 def test_every_part_learns(branch, depth):
     keras.utils.set_random_seed(0)
     model = AttentionEnsemble(googlenet(), embedding_size=16, learners=2, branch=branch, attention_depth=depth)

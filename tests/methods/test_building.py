@@ -32,7 +32,7 @@ def test_weights_from_a_file_are_all_loaded(built, batch, tmp_path):
 
 
 def test_it_trains_and_its_file_loads(built, batch, tmp_path):
-    built.compile("sgd", loss="proxy_nca(classes=4)")
+    built.compile("sgd", loss="proxy_nca(classes=4)", run_eagerly=True)
     assert np.isfinite(built.fit(*batch, batch_size=16, verbose=0).history["loss"][0])
     built.save(tmp_path / "a.keras")
     np.testing.assert_array_equal(keras.models.load_model(tmp_path / "a.keras")(batch[0]), built(batch[0]))
@@ -73,7 +73,7 @@ def test_a_subclass_may_have_its_own(batch, tmp_path, builds):
     model = OwnBuild()
     if builds:
         model.build((None, 12, 12, 3))
-    model.compile("sgd", loss="proxy_nca(classes=4)")
+    model.compile("sgd", loss="proxy_nca(classes=4)", run_eagerly=builds)
     assert np.isfinite(model.fit(*batch, batch_size=16, verbose=0).history["loss"][0])
     model.save(tmp_path / "a.keras")
     loaded = keras.models.load_model(tmp_path / "a.keras", custom_objects={"OwnBuild": OwnBuild})

@@ -97,7 +97,7 @@ def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     assert losses[-1] < losses[0]
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.predict(batch[0], verbose=0), model.predict(batch[0], verbose=0))
+    np.testing.assert_array_equal(loaded(batch[0]), model(batch[0]))
     assert loaded.endpoints == LEVELS and int(loaded.optimizer.iterations) == 8
 
 

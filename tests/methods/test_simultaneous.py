@@ -3,10 +3,10 @@
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import tfdml
 from pipelines.sampling import Pairs, PxK, WithinClusters
+from tests.pipelines.sampling.in_graph import rows_and_learners
 from tfdml.callbacks import Recluster
 from tfdml.losses import ProxyNCA, Triplet
 
@@ -116,7 +116,7 @@ def test_batches_of_all_data_when_they_are_not_divided(simultaneous):
     watch.set_model(model)
     watch.on_train_begin()
     watch.on_epoch_begin(0)
-    rows, learners = sampler.rows(0, tf.range(60)).numpy(), sampler.learners(0, tf.range(60)).numpy()
+    rows, learners = rows_and_learners(sampler, range(60))
     assert watch.finding() is None
     if simultaneous:
         np.testing.assert_array_equal(learners, np.tile(OF_PARTS, (60, 1)))
@@ -136,7 +136,7 @@ class TestSampler:
         return sampler, sampler.assign(assignment, learners=LEARNERS, **options)
 
     def drawn(self, sampler, steps=40):
-        rows, learners = sampler.rows(0, tf.range(steps)).numpy(), sampler.learners(0, tf.range(steps)).numpy()
+        rows, learners = rows_and_learners(sampler, range(steps))
         assert rows.shape == learners.shape == (steps, LEARNERS * PART) == (steps, sampler.batch_size)
         return rows, learners
 
@@ -149,7 +149,7 @@ class TestSampler:
         turns = WithinClusters(PxK(4, 2), shuffle=False)
         turns.bind(np.repeat(np.arange(24), 6))
         turns.assign(assignment)
-        np.testing.assert_array_equal(rows.reshape(-1, PART), turns.rows(0, tf.range(40 * LEARNERS)))
+        np.testing.assert_array_equal(rows.reshape(-1, PART), rows_and_learners(turns, range(40 * LEARNERS))[0])
 
     def test_a_learner_without_a_cluster_has_a_part_of_another(self):
         assignment = np.where(np.arange(24 * 6) < 60, 0, 2)

@@ -55,9 +55,9 @@ def test_step_is_gradient_descent_on_the_mean_loss(batch):
 def test_measures_are_what_they_are_called(batch):
     images, labels = batch
     model = small_model()
-    model.compile("sgd", loss=Triplet(margin=0.01, mining="hard"))
+    model.compile("sgd", loss=Triplet(margin=0.01, mining="hard"), run_eagerly=True)
     logs = model.evaluate(images, labels, batch_size=16, verbose=0, return_dict=True)
-    embeddings = model.predict(images, verbose=0)
+    embeddings = model(images).numpy()
     distance = np.linalg.norm(embeddings[:, None] - embeddings[None], axis=-1)
     same = labels[:, None] == labels[None]
     pairs = same & ~np.eye(16, dtype=bool)
@@ -134,7 +134,7 @@ def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     model.fit(images, labels, batch_size=16, verbose=0)
     model.save(tmp_path / "model.keras")
     loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(loaded.predict(images, verbose=0), model.predict(images, verbose=0))
+    np.testing.assert_array_equal(loaded(images), model(images))
     assert loaded.loss.margin == 0.3 and loaded.head.features.dropout.rate == 0.2
     assert int(loaded.optimizer.iterations) == 1
     moments = [[variable.numpy() for variable in each.optimizer.variables[2:]] for each in (loaded, model)]
@@ -164,7 +164,7 @@ def test_loss_in_a_plain_keras_model(batch):
     model = keras.Sequential(layers)
     model.compile("sgd", loss=Triplet(mining="all"))
     loss = model.evaluate(images, labels, batch_size=16, verbose=0)
-    expected = np.mean(triplet_loss(labels, model.predict(images, verbose=0), mining="all"))
+    expected = np.mean(triplet_loss(labels, model(images), mining="all"))
     assert loss == pytest.approx(expected, abs=1e-6)
 
 
@@ -189,9 +189,9 @@ def test_regularisation_is_part_of_the_loss(batch):
     images, labels = batch
     backbone = keras.Sequential([keras.layers.Flatten(), keras.layers.Dense(4, kernel_regularizer="l2")])
     model = tfdml.Single(backbone, embedding_size=4)
-    model.compile("sgd", loss=Triplet())
+    model.compile("sgd", loss=Triplet(), run_eagerly=True)
     loss = model.evaluate(images, labels, batch_size=16, verbose=0, return_dict=True)["loss"]
-    plain = np.mean(triplet_loss(labels, model.predict(images, verbose=0)))
+    plain = np.mean(triplet_loss(labels, model(images)))
     penalty = 0.01 * np.sum(np.square(backbone.layers[1].kernel))
     assert loss == pytest.approx(plain + penalty, rel=1e-4)
 
@@ -226,12 +226,12 @@ def test_a_functional_model_with_it_inside_comes_back_from_a_file(batch, tmp_pat
     siamese.save(tmp_path / "siamese.keras")
     loaded = keras.models.load_model(tmp_path / "siamese.keras")
     images = [batch[0], batch[0][::-1]]
-    np.testing.assert_array_equal(loaded.predict(images, verbose=0), siamese.predict(images, verbose=0))
+    np.testing.assert_array_equal(loaded(images), siamese(images))
 
 
 def test_evaluate_weighs_batches_by_their_images_and_measures_no_gradient(batch):
     model = small_model()
-    model.compile("sgd", loss=tfdml.losses.NormSoftmax(classes=4))
+    model.compile("sgd", loss=tfdml.losses.NormSoftmax(classes=4), run_eagerly=True)
     whole = model.evaluate(*batch, batch_size=16, return_dict=True, verbose=0)
     parts = model.evaluate(*batch, batch_size=15, return_dict=True, verbose=0)
     assert parts["loss"] == pytest.approx(whole["loss"], rel=1e-5) and "gradient_norm" not in whole

@@ -41,14 +41,22 @@ def test_a_model_without_names_of_blocks_is_refused():
         SGD(0.1, layer_decay=1.5)
 
 
+MORE = ["--layer_decay=0.5", "--optimizer=adam(learning_rate=0.003)"]
+
+
 @pytest.mark.slow
-def test_a_run_prints_its_blocks_and_goes_on_exactly(tmp_path):
-    more = ["--layer_decay=0.5", "--optimizer=adam(learning_rate=0.003)"]
-    done = train(tmp_path / "whole", *more)
+def test_a_run_prints_its_blocks(tmp_path):
+    done = train(tmp_path / "run", *MORE, "--epochs=1", "--steps_per_epoch=2")
     told = "--layer_decay=0.5: 2 blocks from head to stem, times the rate: stage2_"
     assert done.returncode == 0 and told in done.stdout and " 0.5, stage1_" in done.stdout, done.stderr
-    for epochs in (1, 2):
-        assert train(tmp_path / "stopped", *more, f"--epochs={epochs}").returncode == 0
+
+
+@pytest.mark.nightly
+@pytest.mark.slow
+def test_a_run_goes_on_exactly(tmp_path):
+    for name, lengths in (("whole", [2]), ("stopped", [1, 2])):
+        for epochs in lengths:
+            assert train(tmp_path / name, *MORE, f"--epochs={epochs}").returncode == 0
     assert saved_model(tmp_path / "stopped" / "final.keras") == saved_model(tmp_path / "whole" / "final.keras")
 
 

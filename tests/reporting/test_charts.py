@@ -130,6 +130,9 @@ def test_what_is_won_by_rejecting_queries(charts, tmp_path):
     products = embeddings @ embeddings.T / np.outer(*[np.linalg.norm(embeddings, axis=1)] * 2) - 2 * np.eye(60)
     first = charts[1].axes[0].get_lines()[0].get_ydata()[0]
     assert first == pytest.approx(np.mean(labels[products.argmax(axis=1)] == labels))
+    # Of given pairs each image is its own class: no answer can be right.
+    subject.pairs = Pairs.of(embeddings, Search.of(np.arange(60)))
+    assert rejection_file.Rejection().draw(subject, tmp_path) == []
 
 
 @pytest.mark.parametrize("distance", ["cosine", "euclidean"])

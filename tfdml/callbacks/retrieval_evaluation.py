@@ -146,6 +146,8 @@ class RetrievalEvaluation(keras.callbacks.Callback):
         return {"history": self.history, "best": self.best, "waited": self._waited, "highest": self._highest}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores a state; the next `fit` goes on with it, with the patience that was left."""
+        self._ended = False
         self.history, self.best, self._waited = state["history"], state["best"], state["waited"]
         # Checkpoints of earlier versions have none: all evaluations counted.
         self._highest = state.get("highest", self.best and self.best["metrics"][self.monitor])

@@ -4,10 +4,12 @@ import errno
 import os
 import re
 
+# All errors of a full disk say it, wherever they come from.
+ROOM = "Make room"
 # Error of the system to what is wrong and what to do.
 ADVICE = {
-    errno.ENOSPC: "no space is left on the disk. Make room, then give the same command again.",
-    errno.EDQUOT: "your share of the disk is used up. Make room, then give the same command again.",
+    errno.ENOSPC: f"no space is left on the disk. {ROOM}, then give the same command again.",
+    errno.EDQUOT: f"your share of the disk is used up. {ROOM}, then give the same command again.",
     errno.EFBIG: "files may not be that large here. Give another folder, or ask for a higher limit.",
     errno.EROFS: "the disk is read-only. Give another folder.",
     errno.EACCES: "you have no permission. Give another folder, or change the permissions.",
@@ -19,6 +21,11 @@ ADVICE = {
 OF_WRITING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 
 UNFINISHED = re.compile(r"(?<=/)\.writing-|\.tmp[0-9a-f]{8,}$")
+
+
+def is_full(text):
+    """Whether what a command has printed says that the disk is full, which is no fault of its flags."""
+    return ROOM in text
 
 
 def told(error):

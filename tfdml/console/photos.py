@@ -16,6 +16,8 @@ RECIPE = {
     "blend": True,
     "evaluate_on": "validation",
 }
+# Flags about images and depths of a network, which stored features do not have.
+OF_IMAGES = ("image_size", "train_transform", "method")
 TEST_CLASSES = 0.3
 # Classes that validation holds out at least, where there are so many.
 VALIDATION = 3
@@ -41,7 +43,8 @@ def complete(values, *, any_dataset=False):
             f"--data_dir={given}: without --dataset that is a folder of photos, and there is no folder there. For a "
             "dataset that makes its files, such as toycars, give --dataset, too."
         )
-    missing = {name: value for name, value in _recipe(Path(given)).items() if not values[name].present}
+    recipe = _fitting(_recipe(Path(given)), values)
+    missing = {name: value for name, value in recipe.items() if not values[name].present}
     for name, value in missing.items():
         values[name].value = value
     return [values[name].serialize() for name in missing]
@@ -56,10 +59,28 @@ def without_network(values):
     Returns:
         Whether it did.
     """
-    missing = values["dataset"].value.startswith("embeddings(") and not values["backbone"].present
+    missing = _has_vectors(values) and not values["backbone"].present
     if missing and not values["initial_model"].value:
         values["backbone"].value = "identity"
     return missing
+
+
+def _fitting(recipe, values):
+    """The part of a recipe that fits flags that are given: to another network, or to features, which need none."""
+    backbone = values["backbone"]
+    left_out = set()
+    if _has_vectors(values):
+        left_out = {"backbone", "initial_weights", "blend", *OF_IMAGES}
+    elif values["initial_model"].value:
+        left_out = {"backbone", "initial_weights"}
+    elif backbone.present and not backbone.value.startswith("keras_applications("):
+        # Others bring their weights, or have none.
+        left_out = {"initial_weights"}
+    return {name: value for name, value in recipe.items() if name not in left_out}
+
+
+def _has_vectors(values):
+    return values["dataset"].value.startswith("embeddings(")
 
 
 def _recipe(root):

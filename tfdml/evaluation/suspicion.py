@@ -9,6 +9,10 @@ from tfdml.evaluation.metrics.unit_length import unit_length
 
 # Similarities that are in memory at once.
 AT_ONCE = 2**24
+# Smaller margins are rounding: an image is as near to both classes. Those of distances are relative to these.
+TIE = 1e-6
+# Smaller squared distances, relative to both squared lengths, are rounding of equal vectors.
+EQUAL = 1e-12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +95,7 @@ class Suspects:
             others[rows[larger]], largest[rows[larger]] = each.others[judged][larger], margins[larger]
         means = totals / np.maximum(judges, 1)
         found = np.flatnonzero((means > least) & (2 * votes > judges))
-        doubted, most = len(found), math.ceil(share * count)
+        doubted, most = len(found), math.ceil(share * count - TIE)
         found = found[np.argsort(-means[found], kind="stable")[:most]]
         unjudged = int(np.sum(known & (judges == 0)))
         return cls(found, means[found], others[found], votes[found], judges[found], unjudged, doubted)
@@ -109,7 +113,7 @@ def class_margins(embeddings, labels, nearest=5, distance="cosine"):
     vectors = np.asarray(embeddings, np.float32)
     if not np.isfinite(vectors).all():
         raise ValueError("Expected finite embeddings; some have infinite or missing numbers.")
-    vectors = unit_length(vectors) if distance == "cosine" else vectors
+    vectors = unit_length(vectors) if distance == "cosine" else _centered(embeddings)
     # Classes of one size stand together, so that each size is one block of numbers.
     by_size = np.argsort(sizes, kind="stable")
     place = np.empty(len(classes), np.int64)
@@ -126,9 +130,16 @@ def class_margins(embeddings, labels, nearest=5, distance="cosine"):
         near = np.array([_own(similar[at], start + at, starts, each, nearest) for at, each in enumerate(own)])
         closeness[np.arange(len(own)), own] = -np.inf
         best = closeness.argmax(axis=1)
-        margins[order[rows]] = closeness[np.arange(len(own)), best] - near
+        other = closeness[np.arange(len(own)), best]
+        ties = np.abs(other - near) <= TIE * (1 if distance == "cosine" else np.abs(other))
+        margins[order[rows]] = np.where(ties, 0, other - near)
         others[order[rows]] = classes[by_size[best]]
     return margins, others
+
+
+def _centered(embeddings):
+    """Returns float64 vectors around their mean: distances do not depend on the origin, nor lose digits by it."""
+    return np.asarray(embeddings, np.float64) - np.mean(embeddings, axis=0, dtype=np.float64)
 
 
 def _similarities(queries, vectors, distance):
@@ -136,7 +147,8 @@ def _similarities(queries, vectors, distance):
     if distance == "cosine":
         return products
     squares = (queries**2).sum(axis=1)[:, None] + (vectors**2).sum(axis=1)
-    return -np.sqrt(np.maximum(squares - 2 * products, 0))
+    found = squares - 2 * products
+    return -np.sqrt(np.where(found > EQUAL * squares, found, 0))
 
 
 def _closeness(similar, sizes, nearest):

@@ -49,9 +49,10 @@ def test_a_window_of_other_colours(mode):
     np.testing.assert_array_equal(decode_cut(file, cut_of(3, 5, 20, 11), SEED), decode(file)[3:23, 5:16])
 
 
-@pytest.mark.parametrize("size", [20, (28, 14)])
 @pytest.mark.parametrize("spec", CUTS)
-@pytest.mark.parametrize("shape", [(60, 90), (13, 40), (20, 20), (700, 3)])
+@pytest.mark.parametrize(
+    "shape, size", [((60, 90), 20), ((60, 90), (28, 14)), ((13, 40), (28, 14)), ((20, 20), 20), ((700, 3), 20)]
+)
 def test_steps_give_what_they_give_after_decoding(spec, shape, size):
     step = registry.create("transform", spec, size=size)
     for name, file in (("jpeg", encoded(noise(*shape), "JPEG")), ("png", encoded(noise(*shape), "PNG"))):

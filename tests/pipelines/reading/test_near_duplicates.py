@@ -32,6 +32,22 @@ def test_all_pairs_are_those_of_loops(monkeypatch):
         np.testing.assert_allclose(found.similarities, similarities[expected].max(axis=1), rtol=1e-5)
 
 
+def test_equal_ones_are_found_whatever_they_are_rounded_to():
+    vectors = np.random.default_rng(0).normal(size=(500, 64)).astype(np.float32)
+    found = NearDuplicates.of(vectors, vectors * 3, 1.0)
+    assert found.pairs == 500 and found.rows.tolist() == found.nearest.tolist() == list(range(500))
+
+
+def test_missing_numbers_are_told(tmp_path):
+    vectors = np.ones((3, 2), np.float32)
+    vectors[1] = np.nan
+    for name, each in (("train.npy", vectors), ("test.npy", vectors[:1])):
+        np.save(tmp_path / name, each)
+    splits = {"train": range(3), "test": range(1)}
+    with pytest.raises(ValueError, match="train.npy: 1 of 3 embeddings are not finite; the first is row 1"):
+        near_duplicates.read_embeddings([tmp_path / "train.npy", tmp_path / "test.npy"], splits)
+
+
 def encoded(image, kind="PNG", **options):
     file = io.BytesIO()
     image.save(file, kind, **options)

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from pipelines.sampling import Pairs, Sampler, WithinClusters
+from tests.pipelines.sampling.in_graph import rows_and_learners
 from tfdml import registry
 
 CLASSES, PER_CLASS, LEARNERS = 120, 5, 3
@@ -152,8 +153,7 @@ def test_pairs_of_a_small_and_a_large_cluster_are_as_random():
     sampler = WithinClusters(Pairs(images=6))
     sampler.bind(labels)
     sampler.assign(np.minimum(labels // 3, 1))
-    drawn = tf.function(lambda steps: (sampler.rows(0, steps), sampler.learners(0, steps)), autograph=False)
-    rows, learners = (each.numpy() for each in drawn(np.arange(600)))
+    rows, learners = rows_and_learners(sampler, range(600))
     first = labels[rows[learners == 0][:, :3]].ravel()
     np.testing.assert_allclose(np.bincount(first) / len(first), np.array([2, 2, 3]) / 7, atol=0.05)
 

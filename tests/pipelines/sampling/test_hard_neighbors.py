@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from pipelines.sampling import HardNeighbors, PxK, WithinClusters
+from tests.pipelines.sampling.in_graph import rows_and_learners
 from tfdml.neighbors.nearest import nearest_negatives
 
 # Class 3 has a single image.
@@ -20,7 +21,10 @@ def bound(labels=LABELS, pairs=PAIRS, **arguments):
 
 
 def rows_of(sampler, steps, seed=0):
-    rows = sampler.rows(seed, tf.constant(steps)).numpy()
+    drawn = (
+        rows_and_learners(sampler, steps, seed)[0] if sampler.takes_turns else sampler.rows(seed, tf.constant(steps))
+    )
+    rows = np.asarray(drawn)
     assert rows.shape == (len(steps), sampler.batch_size) and sampler.batch_size == 16
     return rows[:, :PAIRS], rows[:, PAIRS : 2 * PAIRS], rows[:, : 2 * PAIRS], rows[:, 2 * PAIRS :]
 
@@ -123,7 +127,7 @@ def test_undivided_they_are_those_of_the_sampler():
     sampler, plain = within_clusters(), bound()
     for each in (sampler, plain):
         each.refresh(EMBEDDINGS)
-    np.testing.assert_array_equal(sampler.rows(0, np.arange(30)), plain.rows(0, np.arange(30)))
+    np.testing.assert_array_equal(rows_and_learners(sampler, range(30))[0], plain.rows(0, np.arange(30)))
     np.testing.assert_array_equal(*(each.refreshed()[0] for each in (sampler, plain)))
 
 

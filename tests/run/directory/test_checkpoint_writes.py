@@ -34,7 +34,7 @@ DIES_AT_EVERY_LINE = """
 import importlib.util, json, os, sys, types
 import numpy as np
 
-path, folder, keep, before = sys.argv[1], sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+path, folder, (keep, before, every) = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
 # Its folder, without what the package imports.
 sys.modules["tfdml"] = types.ModuleType("tfdml")
 sys.modules["tfdml"].__path__ = [os.path.dirname(os.path.dirname(path))]
@@ -92,7 +92,7 @@ def found(messages):
 
 outcomes, number = [], 0
 while True:
-    number += 1
+    number += every
     where = os.path.join(folder, str(number))
     there = checkpoint.CheckpointFolder(where, 99)
     for step in before:
@@ -120,23 +120,26 @@ print(json.dumps(outcomes))
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "keep, before, kept",
+    "keep, before, kept, every",
     [
-        pytest.param(3, [1], [1, 2], marks=pytest.mark.nightly),
-        pytest.param(1, [0, 1], [2], marks=pytest.mark.nightly),
-        (3, [1, 2], [1, 2]),
+        pytest.param(3, [1], [1, 2], 1, marks=pytest.mark.nightly),
+        pytest.param(1, [0, 1], [2], 1, marks=pytest.mark.nightly),
+        pytest.param(3, [1, 2], [1, 2], 1, marks=pytest.mark.nightly),
+        # By day at every fifth line.
+        (3, [1, 2], [1, 2], 5),
     ],
-    ids=["fresh", "removing_old_ones", "over_a_damaged_one"],
+    ids=["fresh", "removing_old_ones", "over_a_damaged_one", "every_fifth_line"],
 )
-def test_killed_at_any_line_of_writing_a_whole_checkpoint_is_the_newest(tmp_path, keep, before, kept):
+def test_killed_at_any_line_of_writing_a_whole_checkpoint_is_the_newest(tmp_path, keep, before, kept, every):
     """The one before until the new one has its name, the new one from then on, and nothing half-written between."""
-    arguments = [sys.executable, "-c", DIES_AT_EVERY_LINE, checkpoint.__file__, tmp_path, str(keep), json.dumps(before)]
+    given = json.dumps([keep, before, every])
+    arguments = [sys.executable, "-c", DIES_AT_EVERY_LINE, checkpoint.__file__, tmp_path, given]
     done = subprocess.run(arguments, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     outcomes = json.loads(done.stdout)
     statuses = [outcome[0] for outcome in outcomes]
     assert statuses == [9] * (len(outcomes) - 1) + [0], done.stderr
-    assert len(outcomes) > 50
+    assert len(outcomes) > 50 / every
     newest = [outcome[1] for outcome in outcomes]
     assert set(newest) == {1, 2} and newest == sorted(newest)
     assert all(good for _, _, good, *_ in outcomes)

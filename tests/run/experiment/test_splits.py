@@ -10,7 +10,7 @@ from tfdml.console.settings import DataSettings, Settings
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment import experiment
 from tfdml.run.experiment.experiment import _moved
-from tfdml.run.experiment.splits import Splits, check_images, to_record
+from tfdml.run.experiment.splits import Splits, check_images, of_one_class, to_record
 
 
 def splits_of(photos, *more):
@@ -83,3 +83,13 @@ def test_a_file_below_the_folder_of_the_images_moves_with_it():
     assert _moved("/photos/lists/bad.jsonl", "/photos", "/moved") == "/moved/lists/bad.jsonl"
     assert _moved("/other/bad.jsonl", "/photos", "/moved") == "/other/bad.jsonl"
     assert _moved("", "/photos", "/moved") == "" and _moved("/photos/bad.jsonl", "", "/moved") == "/photos/bad.jsonl"
+
+
+def test_images_of_one_class_measure_nothing(photos):
+    splits = splits_of(photos)
+    assert of_one_class(splits) == []
+    one = splits.test.where(splits.test.labels == splits.test.labels[0])
+    (sentence,) = of_one_class(dataclasses.replace(splits, evaluation=one))
+    assert sentence.startswith(f"The validation split has {len(one)} images of one class: every neighbor is right")
+    (sentence,) = of_one_class(dataclasses.replace(splits, evaluation=one, test=one))
+    assert sentence.startswith("The test split has ")

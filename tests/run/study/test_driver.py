@@ -1,6 +1,10 @@
 """Studies whose rows change a flagfile: what validation chooses, tables and curves."""
 
 import json
+import os
+import signal
+import threading
+import time
 
 import pytest
 
@@ -10,6 +14,7 @@ from tfdml.run.study.declaration import Study
 from tfdml.run.study.driver import run_study
 from tfdml.run.study.formats import as_markdown
 from tfdml.run.study.tables import tables_of
+from tfdml.run.training import training_process
 
 
 def best(results, run_dirs):
@@ -187,3 +192,25 @@ def test_rows_that_differ_significantly(flagfile, trained, monkeypatch, tmp_path
 def test_what_a_run_gained_in_the_last_quarter(steps):
     """Of a straight line a quarter, wherever it was evaluated."""
     assert columns.gain_of({step: step / 80 for step in steps}) == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize(
+    "number, script, status", [(signal.SIGTERM, "trap 'exit 75' TERM; sleep 9 & wait", 75), (0, "exit 3", 3)]
+)
+def test_a_study_that_is_stopped_stops_its_run(tmp_path, monkeypatch, number, script, status):
+    """The run would go on without it, and hold its folder."""
+    program, pid = tmp_path / "python", os.getpid()
+    program.write_text(f"#!/bin/bash\ntouch {tmp_path}/begun\n{script}\ntouch {tmp_path}/went_on\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(training_process.sys, "executable", str(program))
+
+    def stop():
+        while not (tmp_path / "begun").exists():
+            time.sleep(0.01)
+        time.sleep(0.1)
+        os.kill(pid, number)
+
+    threading.Thread(target=stop).start()
+    with pytest.raises(SystemExit) as ended:
+        runs.train(["--seed=0"])
+    assert ended.value.code == status and not (tmp_path / "went_on").exists()

@@ -7,10 +7,11 @@ import pytest
 from tfdml.console.flags import resolve
 from tfdml.run.study import driver, runs
 from tfdml.run.study.cells import text_of
+from tfdml.run.study.columns import MetricOf
 from tfdml.run.study.declaration import Study
 from tfdml.run.study.driver import run_study
 from tfdml.run.study.flagfiles import of_flagfiles
-from tfdml.run.study.folds import folds_of
+from tfdml.run.study.folds import folds_of, mean_of
 from tfdml.run.study.formats import write_tables
 from tfdml.run.study.tables import tables_of
 
@@ -213,3 +214,18 @@ def test_what_runs_began_with_are_rows_once_for_all_that_have_it_in_common(tmp_p
         "features of a and 1 more",
         "untrained of a and 1 more",
     ]
+
+
+def test_folds_of_which_one_has_no_value_or_no_blend_have_a_mean():
+    folds = [
+        {"best": {"map": 0.2, "blend": 0.5, "far": 0.1}},
+        {"best": {"map": 0.4, "far": None, "selected_on": "test"}},
+    ]
+    assert mean_of(folds) == {"best": {"map": pytest.approx(0.3), "far": None}}
+
+
+def test_a_metric_without_a_value_is_an_empty_cell_and_one_that_was_not_measured_is_told():
+    results = [{"best": {"recall_at_1": 0.5, "far": None, "queries": 4}}]
+    assert MetricOf("best", "far")(results, []) == ""
+    with pytest.raises(ValueError, match="that the runs have measured, recall_at_1; received recal"):
+        MetricOf("best", "recal")(results, [])

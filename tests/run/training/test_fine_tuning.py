@@ -7,8 +7,10 @@ from tfdml.backbones import Backbone
 from tfdml.console.flags import parse
 from tfdml.run.training.fine_tuning import without_auto
 
+AUTO = "--initial_embedding=auto"
 
-def chosen(flags="--initial_embedding=auto", norm=True, pretrained=False, labels=(3, 4, 3)):
+
+def chosen(flags=AUTO, norm=True, pretrained=False, labels=(3, 4, 3)):
     """Optimizer, frozen batch norm and first embedding of flags, for a backbone with or without batch norm."""
     inputs = keras.Input((8, 8, 3))
     features = keras.layers.BatchNormalization()(inputs) if norm else keras.layers.ReLU()(inputs)
@@ -33,6 +35,13 @@ FINE, COARSE = "adam(learning_rate=0.0001)", "adam(learning_rate=0.001)"
         ({"pretrained": True}, (FINE, "statistics", "lda")),
         ({"pretrained": True, "labels": (3, 4, 5)}, (FINE, "statistics", "pca_whitened")),
         ({"pretrained": True, "norm": False}, (FINE, "none", "lda")),
+        # Labels that are drawn at random have no directions.
+        ({"pretrained": True, "flags": f"{AUTO}\n--labels=clusters(k=2)"}, (FINE, "statistics", "pca_whitened")),
+        (
+            {"pretrained": True, "flags": f"{AUTO}\n--meta_classes=2\n--meta_classes_of=images"},
+            (FINE, "statistics", "pca_whitened"),
+        ),
+        ({"pretrained": True, "flags": f"{AUTO}\n--meta_classes=2"}, (FINE, "statistics", "lda")),
     ],
 )
 def test_what_is_chosen(arguments, expected):

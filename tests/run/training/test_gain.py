@@ -40,9 +40,9 @@ def test_an_embedding_that_no_step_made_better_is_not_what_training_won():
     assert "No step made it better. Try a mean of the first and the final weights, --blend" in sentences
 
 
-@pytest.mark.parametrize("after, step", [(0.5, 0), (0.25, 10)])
+@pytest.mark.parametrize("after, step", [(0.5, 0), (0.5, 10), (0.25, 0)])
 def test_what_is_not_certain_comes_with_advice(after, step):
-    sentences = told(result(0.5, after, step), Settings())
+    sentences = told(result(0.5, after, step), Settings().replace(optimizer="adam"))
     assert f"recall_at_1 is {100 * after - 50:+.1f} points beside" in sentences
     assert ("The best model is the untrained one." in sentences) == (step == 0)
     assert all(flag in sentences for flag in ("--blend", "--method=", "--optimizer="))
@@ -62,5 +62,23 @@ def test_nothing_to_tell():
 def test_what_was_tried_is_not_advised():
     given = {"blend": True, "method": "multilevel(auxiliary=())", "image_size": 224, "lr_multipliers": ["backbone=0.1"]}
     tried = Settings().replace(**given)
-    assert "Try a lower learning rate, --optimizer='adam(learning_rate=0.0001)'." in told(result(0.5, 0.5), tried)
-    assert told(result(0.5, 0.5), tried.replace(optimizer="adam(learning_rate=0.0001)")).endswith("0.0).")
+    for optimizer in ("adam", "sgd(learning_rate=0.01)"):
+        sentences = told(result(0.5, 0.5), tried.replace(optimizer=optimizer))
+        assert sentences.endswith("Try a lower learning rate, --optimizer='adam(learning_rate=0.0001)'.")
+    # Of a pretrained network `auto` takes that rate.
+    for optimizer in ("auto", "adam(learning_rate=1e-4)", "adamw(learning_rate=0.00001)"):
+        assert told(result(0.5, 0.5), tried.replace(optimizer=optimizer)).endswith("0.0).")
+
+
+@pytest.mark.parametrize(
+    "size, advised", [(128, True), ((160, 128), True), ((256, 128), False), (384, False), (0, False)]
+)
+def test_larger_images_are_advised_where_they_are_small(size, advised):
+    tried = Settings().replace(blend=True, method="multilevel", lr_multipliers=["backbone=0.1"], image_size=size)
+    assert ("Try larger images, --image_size=224." in told(result(0.5, 0.5), tried)) == advised
+
+
+def test_what_is_lost_for_sure_is_told_as_that():
+    assert told(result(0.75, 0.25), Settings()).startswith(
+        "Training lost 50.0 points of recall_at_1 beside the pretrained features (95% interval -50.0 to -50.0). Try "
+    )

@@ -135,3 +135,11 @@ def test_too_few_minutes_are_told_with_those_that_are_needed():
     # In another folder, or in this one: what it has measured stays.
     assert stub.trained == [(0, 100)]
     assert search(stub, state, seconds=180.0).plan.lengths == (100, 300)
+
+
+def test_a_recipe_that_failed_is_tried_again():
+    """As one whose weights could not be downloaded."""
+    state = SearchState({})
+    with pytest.raises(ValueError, match="the loss is NaN"):
+        search(Stub(fail=(0,)), state)
+    assert search(Stub(), state).failed == {} and state.at(0, LONGEST)

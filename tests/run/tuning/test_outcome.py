@@ -3,6 +3,8 @@
 import pytest
 
 from tfdml.console import flags
+from tfdml.console.settings import Settings
+from tfdml.run.experiment.length import Length
 from tfdml.run.tuning import outcome
 from tfdml.run.tuning.outcome import Lead
 from tfdml.run.tuning.search_directory import SearchDirectory
@@ -95,3 +97,11 @@ def test_the_flags_that_won_train_on_the_real_dataset(tmp_path):
 def test_a_run_on_all_training_classes_is_longer():
     assert outcome.length_of(flags.resolve(["--evaluate_on=validation"]), 1000) == 1000
     assert outcome.length_of(flags.resolve(["--evaluate_on=test", "--validation_classes=0.2"]), 1000) == 1250
+
+
+def test_its_steps_can_be_divided_into_epochs():
+    """Of 2,062 steps, twice a prime number, a run could not."""
+    flags_of_run = flags.resolve(["--evaluate_on=test", "--validation_classes=0.2"])
+    assert outcome.length_of(flags_of_run, 1650) == 2062 and outcome.length_of(flags_of_run, 1650, epoch=50) == 2050
+    settings = Settings().replace(steps=2050)
+    assert Length.of(settings.length, settings.evaluation, batches=20).steps == 2050

@@ -11,6 +11,7 @@ from tfdml import registry
 from tfdml.console import flags
 from tfdml.console.settings import LengthSettings
 from tfdml.console.training_stopped import TrainingStopped
+from tfdml.run.directory.checkpoint_folder import CheckpointError
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.splits import Splits
 from tfdml.run.tuning import trials
@@ -141,3 +142,15 @@ def test_a_process_that_a_killed_search_left_is_told(made, tmp_path):
     run.claim(flags.resolve([]))
     with pytest.raises(ValueError, match="Another process is training in"):
         of_search(1, 4)
+
+
+def test_a_full_disk_stops_the_search_and_no_trial_is_given_up(made):
+    """As the command of a trial tells it, and as a checkpoint does."""
+    for told in (
+        "Cannot write runs/a: no space is left on the disk. Make room, then give the same command again.",
+        str(CheckpointError("Cannot write the checkpoint of step 4: No space left; Make room, then run it again.")),
+    ):
+        of_search, _ = made(fail=told)
+        with pytest.raises(OSError, match="The trial 001 stopped. Cannot write"):
+            of_search(1, 4)
+        assert of_search.state.failed == {}

@@ -1,6 +1,13 @@
 """Loads of images and embeddings into each store lose nothing and add nothing twice, wherever they stop."""
 
+import contextlib
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
+import psycopg
 import pytest
 
 from tests.commands import assert_one_error, run
@@ -116,14 +123,28 @@ def test_unreadable_images_are_left_out(address, photos, model, tmp_path):
         assert list(bad) == [str(tmp_path / "broken.png")] and store.count() == COUNT
 
 
-def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(photos, model, monkeypatch):
+def killed(own):
+    """Kills a server with all its processes, as the loss of a machine does."""
+    process = own.get_postmaster_info().process
+    for each in [process, *process.children(recursive=True)]:
+        # Some end by themselves.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(each.pid, signal.SIGKILL)
+    while process.is_running() and process.status() != "zombie":
+        time.sleep(0.01)
+    # The package would take a zombie for a server that runs.
+    (own.pgdata / "postmaster.pid").unlink()
+
+
+@pytest.mark.parametrize("end", [lambda own: own.stop(), killed], ids=["ends", "is killed"])
+def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(end, photos, model, monkeypatch):
     own = server("stopped")
     address, real, batches = postgresql(own), loading.embed_rows, []
 
     def stopping(*given, **more):
         batches.append(1)
         if len(batches) == 3:
-            own.stop()
+            end(own)
         return real(*given, **more)
 
     with opened(address) as store:
@@ -139,9 +160,57 @@ def test_a_server_that_ends_in_the_middle_loses_and_doubles_nothing(photos, mode
         assert load_images(store, ImageList.of(photos), model) == {} and len(content(store)) == COUNT
 
 
-def test_a_connection_that_is_cut_in_the_middle_of_a_batch_leaves_nothing_of_it(photos, model, monkeypatch):
-    import psycopg
+def test_a_full_disk_is_one_line_and_the_load_goes_on(photos, model):
+    # A disk cannot be filled here: a trigger says what the server says then.
+    full = """CREATE OR REPLACE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF NEW.id >= 6 THEN RAISE 'could not extend file: No space left on device' USING ERRCODE = '53100'; END IF;
+        RETURN NEW; END $$"""
+    address = postgresql()
+    table = address.rpartition("=")[2]
+    with opened(address) as store, psycopg.connect(server().get_uri(), autocommit=True) as connection:
+        store.prepare(16, 0)
+        connection.execute(full)
+        connection.execute(
+            f"CREATE TRIGGER full_disk BEFORE INSERT ON {table} FOR EACH ROW EXECUTE FUNCTION full_disk()"
+        )
+        with pytest.raises(StoreError, match="No space left on device. Repeat it to go on.$") as caught:
+            load_images(store, ImageList.of(photos), model)
+        assert "\n" not in str(caught.value) and store.count() == 6
+        connection.execute(f"DROP TRIGGER full_disk ON {table}")
+        assert load_images(store, ImageList.of(photos), model) == {} and len(content(store)) == COUNT
 
+
+def test_several_shards_at_once(embedded, monkeypatch):
+    """From two commands, each with three workers, of which one stops."""
+    address = postgresql()
+    with opened(address) as store, opened(address) as other, ThreadPoolExecutor() as pool:
+        real, writes = type(store)._write, []
+
+        def stopping(self, *given):
+            writes.append(given)
+            if len(writes) == 2:
+                raise KeyboardInterrupt
+            return real(self, *given)
+
+        monkeypatch.setattr(type(store), "_write", stopping)
+        with pytest.raises(KeyboardInterrupt):
+            load_shards(store, embedded, workers=3)
+        assert 0 < store.count() < COUNT
+        found = [pool.submit(load_shards, each, embedded, workers=3) for each in (store, other)]
+        assert [each.result() for each in found] == [{}, {}]
+        shards = EmbeddingShards(embedded)
+        for block in shards.blocks():
+            for id, path, vector in zip(block.ids.tolist(), block.paths, block.embeddings, strict=True):
+                assert store.search(vector[None], 1)[0][0].id == id and store.paths_of([id]) == {id: path}
+        assert store.count() == COUNT and store.add(None, np.eye(1, 16)).tolist() == [COUNT]
+
+
+def test_a_folder_of_qdrant_takes_one_worker(embedded, tmp_path):
+    with opened(place("qdrant", tmp_path)) as store, pytest.raises(ValueError, match="one worker loads"):
+        load_shards(store, embedded, workers=2)
+
+
+def test_a_connection_that_is_cut_in_the_middle_of_a_batch_leaves_nothing_of_it(photos, model, monkeypatch):
     with opened(postgresql()) as store:
         load_images(store, ImageList.of(photos / "odd"), model)
         before, real = content(store), psycopg.Copy.write_row
@@ -193,7 +262,8 @@ def test_the_commands(engine, photos, embedded, tmp_path):
             ["tfdml.search", *flags, f"--index={address}", "--duplicates"],
             ["Duplicates are found"],
         ),
-        (["tfdml.index", *flags, f"--out={address}", "--upgrade"], ["--upgrade takes an index in a folder"]),
+        (["tfdml.index", *flags, f"--out={address}", "--upgrade"], ["has this model already"]),
+        (["tfdml.index", *flags, f"--out={address}", f"--images={photos}", "--workers=2"], ["does not use --workers"]),
     ):
         assert_one_error(run(*command), *words)
     other = place(engine, tmp_path)

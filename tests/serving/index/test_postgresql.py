@@ -1,5 +1,7 @@
 """Indexes, errors and addresses of PostgreSQL."""
 
+import functools
+
 import numpy as np
 import psycopg
 import pytest
@@ -32,9 +34,20 @@ def vectors():
     return (found / np.linalg.norm(found, axis=1, keepdims=True)).astype(np.float32)
 
 
-@pytest.mark.parametrize("kind", ["hnsw(m=16, ef_search=80)", "ivf(lists=20, probes=8)"])
-def test_recall_of_its_indexes_with_and_without_filters(kind, vectors, monkeypatch):
-    address, rows = postgresql(), np.arange(len(vectors))
+def typed(address, type):
+    return address.replace("&table", f"&type={type}&table") if type else address
+
+
+@pytest.mark.parametrize(
+    ("kind", "type"),
+    [
+        ("hnsw(m=16, ef_search=80)", None),
+        ("ivf(lists=20, probes=8)", "vector"),
+        ("hnsw(m=16, ef_search=80)", "halfvec"),
+    ],
+)
+def test_recall_of_its_indexes_with_and_without_filters(kind, type, vectors, monkeypatch):
+    address, rows = typed(postgresql(), type), np.arange(len(vectors))
     with open_store(address, model=MODEL, kind=kind) as store:
         store.add(None, vectors, table_of_rows(list(map(str, rows)), [None] * len(rows), {"row": rows}))
         store.build()
@@ -42,7 +55,10 @@ def test_recall_of_its_indexes_with_and_without_filters(kind, vectors, monkeypat
         (definition,) = executed(
             "SELECT indexdef FROM pg_indexes WHERE indexname = %s", f"{table_of(address)}_embedding"
         )
-        assert "vector_ip_ops" in definition[0] and ("m='16'" if "hnsw" in kind else "lists='20'") in definition[0]
+        assert (
+            f" {type or 'vector'}_ip_ops" in definition[0]
+            and ("m='16'" if "hnsw" in kind else "lists='20'") in definition[0]
+        )
         # So that a filter of a tenth goes through the index as well.
         monkeypatch.setattr(engine_store, "FEW", 100)
         for where, chosen in ((None, rows), ("row < 300", rows[:300]), ("row < 30", rows[:30])):
@@ -56,16 +72,39 @@ def test_recall_of_its_indexes_with_and_without_filters(kind, vectors, monkeypat
             assert found.matching == len(chosen)
 
 
-def test_it_is_searched_by_the_index(vectors):
-    address = postgresql()
+@pytest.mark.parametrize("type", ["vector", "halfvec"])
+def test_it_is_searched_by_the_index(type, vectors):
+    address = typed(postgresql(), type)
     with open_store(address, model=MODEL, kind="hnsw") as store:
         store.add(None, vectors)
         store.build()
         plan = executed(
-            f'EXPLAIN SELECT id FROM "{table_of(address)}" ORDER BY embedding <#> %s::vector LIMIT 10',
+            f'EXPLAIN SELECT id FROM "{table_of(address)}" ORDER BY embedding <#> %s::{type} LIMIT 10',
             str(vectors[0].tolist()),
         )
         assert "Index Scan" in str(plan)
+
+
+def test_vectors_of_half_precision(vectors):
+    sizes, distances = {}, {}
+    for type in ("vector", "halfvec"):
+        address = typed(postgresql(), type)
+        with open_store(address, model=MODEL, metric="euclidean") as store:
+            store.add(None, vectors[:50])
+            (found,) = store.search(vectors[50:51], 50)
+            distances[type] = {each.id: each.similarity for each in found}
+        ((sizes[type],),) = executed(f'SELECT avg(pg_column_size(embedding)) FROM "{table_of(address)}"')
+        # What is there keeps its type, and another one is refused.
+        with open_store(address.replace(f"&type={type}", ""), model=MODEL) as store:
+            assert store.add(None, vectors[:1]).tolist() == [50]
+        other = {"vector": "halfvec", "halfvec": "vector"}[type]
+        with open_store(address.replace(f"type={type}", f"type={other}"), model=MODEL) as store:
+            assert f"has the type {type}, received type={other}" in told(store.count)
+    # Beside a header of five bytes.
+    assert sizes == {"vector": 5 + 4 * DIM, "halfvec": 5 + 2 * DIM}
+    assert distances["halfvec"] == pytest.approx(distances["vector"], abs=1e-3)
+    with open_store(typed(postgresql(), "halfvec"), model=MODEL, metric="euclidean") as store:
+        assert "out of range for type halfvec" in told(lambda: store.add(None, np.full((1, DIM), 1e5)))
 
 
 @pytest.mark.parametrize("place", ["me:secret@host/db", "me@host/db?password=secret", "me@host/db?sslpassword=secret"])
@@ -81,6 +120,11 @@ def test_addresses():
     assert "table" not in found.connection and "sslmode=require" in found.connection
     assert "connect_timeout=5" in found.connection
     assert read_address("///db").table == "images"
+    halved = read_address("//host/db?type=halfvec&table=photos")
+    assert (halved.type, halved.shown) == ("halfvec", "postgresql://host/db?type=halfvec&table=photos")
+    assert "halfvec" not in halved.connection
+    with pytest.raises(ValueError, match="type='half': expected vector or halfvec"):
+        read_address("//host/db?type=half")
     for wrong in ("folder", "//host/db?table=a;b", "//host/db?table=" + "a" * 50, '//host/db?table="a"'):
         with pytest.raises(ValueError, match="expected postgresql://user@host/database"):
             read_address(wrong)
@@ -170,4 +214,14 @@ def test_kinds_that_it_has_not():
         open_store(postgresql(), model=MODEL, kind="pq")
     with open_store(postgresql(), model=MODEL, kind="hnsw") as store:
         store.add(None, np.eye(1, 2001))
-        assert "takes vectors of at most 2,000 dimensions" in told(store.build)
+        store.build()
+        assert store.search(np.eye(1, 2001))[0][0].id == 0
+    for type, dimension, most in (
+        ("vector", 2001, "vector of at most 2,000"),
+        (None, 4001, "halfvec of at most 4,000"),
+    ):
+        with open_store(typed(postgresql(), type), model=MODEL, kind="hnsw") as store:
+            # Before a row is loaded.
+            assert f"takes a {most} dimensions" in told(functools.partial(store.add, None, np.eye(1, dimension)))
+    with open_store(postgresql(), model=MODEL) as store:
+        assert store.add(None, np.eye(1, 4001)).tolist() == [0]

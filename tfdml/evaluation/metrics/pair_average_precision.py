@@ -12,4 +12,6 @@ class PairAveragePrecision(PairMetric):
 
     def value(self, counts):
         positives, negatives = counts.accepted
-        return float(np.sum(counts.positives * (positives / (positives + negatives))) / counts.totals[0])
+        # Scores of resamples may have no pairs.
+        accepted = np.where(positives > 0, positives + negatives, 1)
+        return float(np.sum(counts.positives * (positives / accepted)) / counts.totals[0])

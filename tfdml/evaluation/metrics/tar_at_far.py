@@ -30,4 +30,4 @@ class TarAtFar(PairMetric):
         return least_count(self.rate)
 
     def value(self, counts):
-        return float(counts.rates[1][len(counts.scores) - counts.place_at(self.rate)])
+        return float(counts.trues_at(self.rate))

@@ -9,6 +9,7 @@ from tfdml.evaluation.protocols.protocol import EXPECTED, Protocol
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.scores import Scores
 from tfdml.evaluation.search import Search
+from tfdml.evaluation.verification.given_similarities import given_similarities
 from tfdml.evaluation.verification.pair_counts import PairCounts
 from tfdml.registry.annotations import Distance
 from tfdml.registry.parts import register
@@ -46,6 +47,9 @@ class GivenPairs(Protocol):
         found |= super().scores(embeddings, rows, others).values
         return Scores({metric.name: found[metric.name] for metric in metrics})
 
+    def pairs(self, embeddings, rows):
+        raise ValueError("The protocol given_pairs knows no classes, which thresholds and intervals are fitted over.")
+
     def _counts(self, embeddings, rows):
         if rows.relations is None:
             raise ValueError("The protocol given_pairs measures the dataset 'pairs'; this one has no pairs.")
@@ -56,13 +60,6 @@ class GivenPairs(Protocol):
         scores, same = [], []
         for column in (1, 2):
             known = relations[:, column] != NONE
-            scores.append(_similarities(vectors, place[known, 0], place[known, column], self.distance))
+            scores.append(given_similarities(vectors, place[known, 0], place[known, column], self.distance))
             same.append(np.full(known.sum(), column == 1))
         return PairCounts.of_scores(np.concatenate(scores), np.concatenate(same))
-
-
-def _similarities(vectors, one, other, distance):
-    first, second = (vectors.vectors[rows].astype(np.float64) for rows in (one, other))
-    if distance == "cosine":
-        return np.einsum("pd,pd->p", first, second)
-    return -vectors.scale * np.linalg.norm(first - second, axis=1)

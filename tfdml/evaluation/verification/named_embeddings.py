@@ -30,6 +30,7 @@ def named_embeddings(path):
     names = found.get("names", np.arange(len(embeddings)))
     if names.shape != embeddings.shape[:1]:
         raise ValueError(f"{path}: expected names [N], one for each of {len(embeddings)}; received {names.shape}.")
+    names = np.char.decode(names, "utf-8", "replace") if names.dtype.kind == "S" else names
     return embeddings, _rows(path, [str(name) for name in names.tolist()])
 
 

@@ -7,6 +7,9 @@ from typing import Self
 
 import numpy as np
 
+# Rounding must not exclude a rate that is just reached.
+ROUNDED = 1 + 1e-9
+
 
 @dataclasses.dataclass(frozen=True)
 class PairCounts:
@@ -52,10 +55,14 @@ class PairCounts:
         )
         return negatives, positives
 
+    def trues_at(self, far):
+        """Returns the true accept rates at the highest false accept rates that are no more than these."""
+        accepts, trues = self.rates
+        return trues[np.searchsorted(accepts, np.asarray(far) * ROUNDED, side="right") - 1]
+
     def place_at(self, far):
         """Returns the place of the lowest score that accepts no more than this rate of negatives; S if none does."""
-        # But for rounding, which must not exclude a rate that is just reached.
-        return len(self.scores) + 1 - int(np.searchsorted(self.rates[0], far * (1 + 1e-9), side="right"))
+        return len(self.scores) + 1 - int(np.searchsorted(self.rates[0], far * ROUNDED, side="right"))
 
     def above(self, place):
         """Returns the threshold between the score of a place and the one below; above all for the place S.

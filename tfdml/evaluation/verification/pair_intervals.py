@@ -8,6 +8,9 @@ from tfdml.evaluation.bootstrap import percentile_intervals, times_drawn
 from tfdml.evaluation.verification.class_counts import ClassCounts, thresholds_of
 from tfdml.evaluation.verification.pair_counts import PairCounts
 
+# Finer thresholds of each kind, see `thresholds_of`, and bytes for the draws of classes that are in memory at once.
+FINER, MEMORY = 1500, 2**22
+
 
 def pair_intervals(pairs, functions, *, samples=2000, seed=0):
     """Computes percentile bootstrap intervals over classes.
@@ -47,8 +50,9 @@ def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
 
     A resample draws as many classes as there are, with replacement. A class that is drawn t times counts t times, with
     all pairs within it; of a pair of different classes, drawn t and u times, t + u - 1 stands for t * u, to which it is
-    equal in the first order. So numbers of pairs for each class are enough, and none for each pair of classes. Between
-    some hundred thresholds, pairs are not told apart. The same seed draws the same classes for any embeddings.
+    equal in the first order. So numbers of pairs for each class are enough, and none for each pair of classes. They are
+    counted between some hundred thresholds; between two of these, similarities are spread as those of all pairs are.
+    The same seed draws the same classes for any embeddings.
 
     Args:
         pairs: `Pairs`.
@@ -60,28 +64,59 @@ def resampled_pairs(pairs, functions, *, samples=2000, seed=0):
     Returns:
         Name to values `[samples]`, NaN where a resample has none.
     """
-    thresholds = thresholds_of(pairs.counts)
-    rows = ClassCounts.of(pairs, thresholds)
-    columns = rows
-    if not np.array_equal(pairs.queries, pairs.gallery):
-        turned = dataclasses.replace(pairs, queries=pairs.gallery, gallery=pairs.queries)
-        columns = ClassCounts.of(turned, thresholds)
     classes = np.unique(pairs.search.labels[np.union1d(pairs.queries, pairs.gallery)])
     if len(classes) < 2:
         raise ValueError("Bootstrap intervals over classes need two or more to draw from; there is one class.")
+    thresholds = thresholds_of(pairs.counts)
+    finer, places, parts = _spread(pairs.counts, thresholds)
+    of_class, of_others = (each[classes] for each in _counted(pairs, thresholds))
+    random, total = np.random.default_rng(seed), of_others.sum(axis=0) / 2
     values = {name: np.full(samples, np.nan) for name in functions}
-    random, total = np.random.default_rng(seed), rows.negatives.sum(axis=0)
-    both, drawn = (rows.negatives + columns.negatives)[classes].astype(np.float64), np.zeros(len(rows.positives))
-    for sample in range(samples):
-        (times,) = times_drawn(random, 1, len(classes)).astype(np.float64)
-        positives, negatives = times @ rows.positives[classes], np.maximum(times @ both - total, 0)
-        drawn[classes] = times
-        if positives.any() and negatives.any():
-            resampled = PairCounts(thresholds, positives, negatives)
+    drawn, block = np.zeros(pairs.search.labels.max() + 1), max(1, MEMORY // (8 * len(classes)))
+    for start in range(0, samples, block):
+        times = times_drawn(random, min(block, samples - start), len(classes)).astype(np.float64)
+        positives, negatives = times @ of_class, np.maximum(times @ of_others - total, 0)
+        for sample in np.flatnonzero(positives.any(axis=1) & negatives.any(axis=1)):
+            drawn[classes] = times[sample]
+            counts = PairCounts(finer, parts[0] * positives[sample, places], parts[1] * negatives[sample, places])
             for name, function in functions.items():
-                value = function(resampled, drawn)
-                values[name][sample] = np.nan if value is None else value
+                value = function(counts, drawn)
+                values[name][start + sample] = np.nan if value is None else value
     return values
+
+
+def _counted(pairs, thresholds):
+    """Returns numbers `[C, K]` of the pairs within each class, and of those of each class with others, each pair once.
+
+    A pair of two queries that are both in the gallery comes both ways, and counts half each way.
+    """
+    rows = columns = both = ClassCounts.of(pairs, thresholds)
+    if not np.array_equal(pairs.queries, pairs.gallery):
+        shared = pairs.queries[np.isin(pairs.queries, pairs.gallery)]
+        columns, both = (
+            ClassCounts.of(dataclasses.replace(pairs, queries=queries, gallery=gallery), thresholds)
+            for queries, gallery in ((pairs.gallery, pairs.queries), (shared, shared))
+        )
+    return rows.positives - both.positives / 2, rows.negatives + columns.negatives - both.negatives
+
+
+def _spread(counts, thresholds):
+    """Returns thresholds between those given, and how pairs are spread over them.
+
+    Args:
+        counts: `PairCounts` of all pairs.
+        thresholds: `[K]`, of its scores.
+
+    Returns:
+        Finer thresholds `[F]`, the place `[F]` in `thresholds` of the one at or below each, and which part `[2, F]` of
+        that one's pairs of each kind each has.
+    """
+    finer = np.union1d(thresholds, thresholds_of(counts, FINER))
+    places = np.searchsorted(thresholds, finer, side="right") - 1
+    firsts = np.searchsorted(counts.scores, finer)
+    numbers = np.stack([np.add.reduceat(each, firsts) for each in (counts.positives, counts.negatives)])
+    totals = np.stack([np.bincount(places, each) for each in numbers])[:, places]
+    return finer, places, numbers / np.maximum(totals, 1)
 
 
 def _interval(values):

@@ -87,13 +87,15 @@ class PairList:
 def _of_table(path, lines):
     """Yields the two names, whether they are the same, the part and the line of each pair of a table."""
     reader = csv.reader(lines, strict=True)
-    header = [name.strip() for name in next(reader, [])]
-    if header != ["a", "b", "same"]:
-        raise ValueError(f"{path}, line 1: expected the header a,b,same, received {','.join(header)!r}.")
     counts = {True: 0, False: 0}
     try:
-        for row in filter(any, reader):
+        header = [name.strip() for name in next(reader, [])]
+        if header != ["a", "b", "same"]:
+            raise ValueError(f"{path}, line 1: expected the header a,b,same, received {','.join(header)!r}.")
+        for row in reader:
             fields = [text.strip() for text in row]
+            if not any(fields):
+                continue
             if len(fields) != 3 or not all(fields) or fields[2].lower() not in SAME:
                 raise _malformed(path, reader.line_num, ",".join(row), "two names and 1 or 0")
             same = SAME[fields[2].lower()]

@@ -18,6 +18,8 @@ STEPS = 2**20
 MARGIN = 2**10
 CENTER = STEPS + MARGIN
 BINS = 2 * CENTER + 1
+# Distances are told apart up to so many lengths that nearly all vectors have, twice: outliers make no others equal.
+LENGTHS, NEARLY_ALL = 16, 0.99
 # Queries, and images of the gallery, that are compared at once.
 ROWS, COLUMNS = 512, 8192
 
@@ -48,6 +50,7 @@ class Pairs:
             search: `Search` among its rows.
             distance: `cosine` or `euclidean`.
         """
+        search.check(embeddings)
         queries, gallery = (
             rows[np.argsort(search.labels[rows], kind="stable")] for rows in (search.queries, search.gallery)
         )
@@ -73,12 +76,12 @@ class Pairs:
     def scores_of(self, bins: ArrayLike) -> np.ndarray:
         """Returns the similarity of each bin, or minus the distance."""
         found = (np.asarray(bins) - CENTER) / STEPS
-        return (found - 1) * self.vectors.scale if self.euclidean else found
+        return (found - 1) * self._reach * self.vectors.scale if self.euclidean else found
 
     def bins_of(self, scores: ArrayLike) -> np.ndarray:
         """Returns the first bin that is at least as similar as each score."""
         scores = np.asarray(scores, np.float64)
-        found = scores / self.vectors.scale + 1 if self.euclidean else scores
+        found = scores / (self._reach * self.vectors.scale) + 1 if self.euclidean else scores
         return np.clip(np.ceil(found * STEPS - 1e-6).astype(np.int64) + CENTER, 1, BINS)
 
     def blocks(self, once: bool) -> Iterator[tuple[np.ndarray, tuple[np.ndarray, np.ndarray], np.ndarray]]:
@@ -105,7 +108,8 @@ class Pairs:
         if self.euclidean:
             # From half of (the query's squared length minus the squared distance) to 1 - the distance.
             np.subtract(queries.offsets[rows, None], found, out=found)
-            np.subtract(1.0, np.sqrt(2 * np.maximum(found, 0.0, out=found), out=found), out=found)
+            distances = np.sqrt(2 * np.maximum(found, 0.0, out=found), out=found)
+            np.subtract(1.0, np.minimum(distances / self._reach, 2.0, out=found), out=found)
         found *= STEPS
         # Positive, so that cutting off the fraction rounds.
         found += CENTER + 0.5
@@ -131,6 +135,12 @@ class Pairs:
             return None
         later = self._places[rows][:, None] >= self._places[columns]
         return later & (self._are_both[rows][:, None] & self._are_both[columns])
+
+    @functools.cached_property
+    def _reach(self):
+        """Half of the distance from which distances count as equal, where the longest vector has length 1."""
+        lengths = np.sqrt(2 * self.vectors.offsets[np.union1d(self.queries, self.gallery)])
+        return min(LENGTHS * np.quantile(lengths, NEARLY_ALL, method="lower"), 1.0) or 1.0
 
     @functools.cached_property
     def _are_both(self):

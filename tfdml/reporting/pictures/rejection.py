@@ -18,6 +18,9 @@ class Rejection(Picture):
 
     def draw(self, subject, folder):
         own, others = best_matches(subject.pairs)
+        if not own.any():
+            # Nothing is right, as where pairs are given and classes are not known.
+            return []
         nearest = subject.pairs.scores_of(np.maximum(own, others))
         fitted, path = threshold_of(subject.run.path, distance=subject.distance), folder / "rejection.png"
         draw_rejection(nearest, own > others, path, threshold=fitted and fitted["threshold"])

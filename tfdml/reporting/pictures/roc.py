@@ -64,7 +64,7 @@ def draw_det(counts: PairCounts, path: FilePath, intervals: Mapping[float, list[
 def error_rates(counts: PairCounts) -> tuple[np.ndarray, np.ndarray]:
     """Returns false accept rates, on a logarithmic axis evenly apart from that of one pair, and true accept rates."""
     shown = np.geomspace(1 / counts.totals[1], 1, POINTS)
-    return shown, _true_accepts(counts, shown)
+    return shown, counts.trues_at(shown)
 
 
 def roc_intervals(pairs: Pairs) -> dict[float, list[float]]:
@@ -76,15 +76,9 @@ def roc_intervals(pairs: Pairs) -> dict[float, list[float]]:
     if len(np.unique(pairs.search.labels[np.union1d(pairs.queries, pairs.gallery)])) < 2:
         return {}
     rates = np.geomspace(1 / pairs.counts.totals[1], 1, INTERVALS).tolist()
-    functions = {rate: lambda counts, _, rate=rate: _true_accepts(counts, rate) for rate in rates}
+    functions = {rate: lambda counts, _, rate=rate: counts.trues_at(rate) for rate in rates}
     found = intervals_of(resampled_pairs(pairs, functions, samples=SAMPLES))
     return {rate: interval for rate, interval in found.items() if interval is not None}
-
-
-def _true_accepts(counts, rates):
-    """The true accept rates at false accept rates."""
-    accepts, trues = counts.rates
-    return trues[np.searchsorted(accepts, np.asarray(rates) * (1 + 1e-9), side="right") - 1]
 
 
 def _draw(across, up, name, path, intervals, **scales):

@@ -10,8 +10,8 @@ from pipelines.datasets.ignoring import names_in_list
 from pipelines.datasets.split import Split
 from tfdml.evaluation.verification.named_embeddings import named_embeddings
 from tfdml.files.embedding_files import EmbeddingFiles, read_arrays
-from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.experiment import trained
+from tfdml.run.experiment.held_out import on_validation
 
 
 class Judge(NamedTuple):
@@ -55,7 +55,7 @@ class JudgedImages:
         files = [EmbeddingFiles.read(path, labels) for path in paths]
         first, names = files[0], [_names(path) for path in paths]
         for path, each, named in zip(paths[1:], files[1:], names[1:], strict=True):
-            if not np.array_equal(each.labels, first.labels) or named != names[0]:
+            if _labels(each) != _labels(first) or named != names[0]:
                 raise ValueError(
                     f"{paths[0]} and {path} have other images or labels. Give embeddings of the same rows."
                 )
@@ -83,7 +83,8 @@ class JudgedImages:
         # TensorFlow is set up once for all of them.
         changes = {"deterministic": True, "jit_compile": False, **dict(changes)}
         for run_dir in run_dirs:
-            experiment, model = trained(run_dir, which, _changed(changes, run_dir, part), test_only=part == "test")
+            own = on_validation(changes, run_dir, "--split=train") if part == "validation" else changes
+            experiment, model = trained(run_dir, which, own, test_only=part == "test")
             dataset = experiment.splits.dataset
             split = dataset.test if part == "test" else dataset.train
             first = split if first is None else first
@@ -101,19 +102,13 @@ class JudgedImages:
         return str(self.class_names.get(int(label), label))
 
 
+def _labels(file):
+    """Returns the label of each row of `EmbeddingFiles` as text."""
+    known = file.class_names or {}
+    return [str(known.get(label, label)) for label in file.labels.tolist()]
+
+
 def _names(path):
     """Returns the names of the images of a file or a folder; None if it names none."""
     has_names = os.path.isdir(path) or (str(path).endswith(".npz") and "names" in read_arrays(path))
     return list(named_embeddings(path)[1]) if has_names else None
-
-
-def _changed(changes, run_dir, part):
-    if part != "validation":
-        return changes
-    settings = RunDirectory(run_dir).settings().evaluation
-    if settings.evaluate_on != "validation":
-        raise ValueError(
-            f"The run in {run_dir} has held out no classes for validation. Train with --evaluate_on=validation, or "
-            "give --split=train."
-        )
-    return {**changes, "evaluate_on": "validation", "folds": settings.folds}

@@ -9,6 +9,7 @@ from tfdml.console import command
 from tfdml.evaluation.metrics import PairMetric, metrics_of
 from tfdml.evaluation.ranks.exact_vectors import ExactVectors
 from tfdml.evaluation.verification.cross_validation import verified
+from tfdml.evaluation.verification.given_similarities import given_similarities
 from tfdml.evaluation.verification.named_embeddings import named_embeddings
 from tfdml.evaluation.verification.pair_list import PairList
 
@@ -39,9 +40,7 @@ def print_pairs(given, named, embedder):
         first, second = pairs.rows(_found(pairs.names, given.data_dir), given.data_dir or "the working directory")
         embeddings = _embedded(embedder(), pairs.names, given.data_dir)
     rows, places = np.unique([first, second], return_inverse=True)
-    vectors = ExactVectors.of(embeddings[rows]).vectors.astype(np.float64)
-    one, other = places.reshape(2, -1)
-    scores = np.einsum("pd,pd->p", vectors[one], vectors[other])
+    scores = given_similarities(ExactVectors.of(embeddings[rows]), *places.reshape(2, -1))
     if not metrics:
         # Only those that so many pairs have.
         different = int(np.sum(~pairs.same))

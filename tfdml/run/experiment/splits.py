@@ -2,6 +2,8 @@
 
 import dataclasses
 
+import numpy as np
+
 from pipelines.datasets import load
 from pipelines.datasets.csv import from_anywhere
 from pipelines.datasets.dataset import Dataset
@@ -119,6 +121,18 @@ def changed_images(record, dataset, run_dir):
                 f"{run_dir} began."
             )
     return ""
+
+
+def of_one_class(splits):
+    """Returns a sentence for each split of `Splits` that is measured and has images of a single class."""
+    found = {"test": (splits.test, "its scores say nothing. Measure images of several classes.")}
+    if splits.evaluation is not splits.test:
+        found["validation"] = splits.evaluation, "no step can be better. Hold out more, by --validation_classes."
+    return [
+        f"The {name} split has {len(split):,} images of one class: every neighbor is right, and {why}"
+        for name, (split, why) in found.items()
+        if len(np.unique(split.labels)) == 1
+    ]
 
 
 def held_out(evaluation, dataset, evaluated):

@@ -7,7 +7,7 @@ import numpy as np
 
 from tfdml.evaluation.verification.fitted_threshold import fit_threshold
 from tfdml.files.checked_files import json_of, read_bytes, write_atomically
-from tfdml.run.directory.run_directory import RunDirectory
+from tfdml.run.experiment.held_out import on_validation
 from tfdml.run.experiment.measured_source import Source, source_of_files
 
 FILE = "threshold.json"
@@ -77,14 +77,8 @@ def _of_run(given, changes):
     # Here, because it imports TensorFlow, which embeddings of files do without.
     from tfdml.run.experiment.experiment import trained
 
-    settings = RunDirectory(given.run_dir).settings().evaluation
     if given.split == "validation":
-        if settings.evaluate_on != "validation":
-            raise ValueError(
-                f"The run in {given.run_dir} was trained on all of its training classes and has none for validation. "
-                "Train with --evaluate_on=validation, or give --split=test, to fit on the test classes."
-            )
-        changes = {**changes, "evaluate_on": "validation", "folds": settings.folds}
+        changes = on_validation(changes, given.run_dir, "--split=test, to fit on the test classes")
     experiment, model = trained(given.run_dir, given.which, changes, test_only=given.split == "test")
     split = experiment.splits.test if given.split == "test" else experiment.splits.evaluation
     about = {"run_dir": given.run_dir, "model": given.which, "dataset": experiment.settings.data.dataset}

@@ -1,7 +1,6 @@
 """Rows of a study's table for what its runs began with: the pretrained features, and the untrained model."""
 
-from tfdml.run.study.cells import Spread
-from tfdml.run.study.columns import MetricOf
+from tfdml.run.study.columns import MetricOf, spread_of
 
 BEGINNINGS = ("features", "untrained")
 
@@ -39,4 +38,4 @@ def _head(which, names, results):
 def _cell(column, which, of_seeds):
     if not isinstance(column, MetricOf) or not all(column.name in result[which] for result in of_seeds):
         return ""
-    return Spread([result[which][column.name] for result in of_seeds])
+    return spread_of([result[which] for result in of_seeds], column.name)

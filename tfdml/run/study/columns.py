@@ -18,7 +18,22 @@ class MetricOf:
     name: str = "recall_at_1"
 
     def __call__(self, results, run_dirs):
-        return Spread([result[self.which][self.name] for result in results])
+        return spread_of([result[self.which] for result in results], self.name)
+
+
+def spread_of(scores, name):
+    """Returns the cell of a metric: a value for each seed; empty where a seed has none, as of pairs that are not there.
+
+    Args:
+        scores: for each seed the values of metrics by name.
+        name: name of the metric.
+    """
+    missing = [each for each in scores if name not in each]
+    if missing:
+        names = ", ".join(each for each, value in missing[0].items() if isinstance(value, float))
+        raise ValueError(f"Expected a metric that the runs have measured, {names}; received {name}.")
+    values = [each[name] for each in scores]
+    return "" if None in values else Spread(values)
 
 
 def measured_learners(run_dirs):

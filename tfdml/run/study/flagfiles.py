@@ -4,8 +4,8 @@ import statistics
 from pathlib import Path
 
 from tfdml.console.flags import parse
-from tfdml.run.study.cells import Number, Spread
-from tfdml.run.study.columns import MetricOf, steps_to_best
+from tfdml.run.study.cells import Number
+from tfdml.run.study.columns import MetricOf, spread_of, steps_to_best
 from tfdml.run.study.declaration import Study
 from tfdml.run.study.runs import resolved
 
@@ -71,7 +71,9 @@ def seconds(results, run_dirs):
 
 
 def validation_of(results, metric):
-    return Spread(validation_scores(results, metric)) if "validation" in results[0] else "none"
+    if not all("validation" in result for result in results):
+        return "none"
+    return spread_of([result["validation"]["best"] for result in results], metric)
 
 
 def chosen_by_validation(results, metric):

@@ -24,8 +24,9 @@ def mean_of(results):
 
 
 def _mean(values):
-    """The mean of numbers, or, name by name, of dictionaries of numbers; what else they hold is left out."""
+    """The mean of numbers, or, by name, of dictionaries of numbers that all folds have; None if one has no value."""
     if isinstance(values[0], dict):
-        numbers = [name for name, value in values[0].items() if isinstance(value, dict | float | int)]
+        known = dict | float | int | None
+        numbers = [name for name in values[0] if all(isinstance(value.get(name, ""), known) for value in values)]
         return {name: _mean([value[name] for value in values]) for name in numbers}
-    return statistics.mean(values)
+    return None if None in values else statistics.mean(values)

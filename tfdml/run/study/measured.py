@@ -7,6 +7,7 @@ import numpy as np
 
 from tfdml.console import command
 from tfdml.evaluation.all_pairs import all_pairs
+from tfdml.files.checked_files import write_atomically
 
 FILE = "measured.json"
 
@@ -51,7 +52,8 @@ def measure(run_dir, which, learners=0):
     if learners:
         count = learners if model.learner_count == 1 else model.learner_count
         found["learners"] = diversity_of(experiment, embeddings, count) if count > 1 else None
-    path.write_text(json.dumps(found) + "\n")
+    # A study that is killed meanwhile would find half of it.
+    write_atomically(path, f"{json.dumps(found)}\n".encode())
 
 
 def groups_of_test(splits):

@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+from tfdml.files.checked_files import write_atomically
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.measured import FILE as MEASURED
 
@@ -19,11 +20,10 @@ def read(file):
     for number, line in enumerate(path.read_text().splitlines() if path.exists() else (), 1):
         try:
             record = json.loads(line)
-        except json.JSONDecodeError:
+            records[record["run"]] = record
+        except (json.JSONDecodeError, KeyError, TypeError):
             # A study was killed while it wrote.
             print(f"{path}, line {number} is no record, and is passed over.", file=sys.stderr)
-        else:
-            records[record["run"]] = record
     return records
 
 
@@ -68,7 +68,7 @@ def restore(record, run_dir, flags):
     run.claim(dict(enumerate(here.get(flag.partition("=")[0], flag) for flag in record["flags"])))
     run.metrics.write_text("".join(json.dumps(event) + "\n" for event in record["curve"]))
     if "measured" in record:
-        (path / MEASURED).write_text(json.dumps(record["measured"]) + "\n")
+        write_atomically(path / MEASURED, f"{json.dumps(record['measured'])}\n".encode())
     run.write_result(record["result"])
 
 

@@ -5,6 +5,7 @@ A run that is complete is not run again, and one that was stopped goes on.
 
 import hashlib
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -12,12 +13,16 @@ from typing import NamedTuple
 
 from absl import flags
 
+from tfdml.console.command import STOPPED_STATUS
 from tfdml.console.flags import resolve
+from tfdml.console.training_stopped import TrainingStopped
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.study.records import PLACES, keep, read, restore
+from tfdml.run.training.training_process import status_of_training
 
 # Longer names of runs are cut, because folders have names of at most 255 bytes.
 LONGEST_NAME = 200
+STOPPED = "The study stopped with this run. The same command goes on from there."
 
 
 class Run(NamedTuple):
@@ -90,19 +95,15 @@ def run_name(row):
 
 def train(arguments):
     """Trains in a process of its own, as a user would; stops the study if the run fails."""
-    command = [sys.executable, "-m", "tfdml.train", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
-        status = process.wait()
-    except KeyboardInterrupt:
-        # Ctrl-C reached the run as well, which saves its step and says so.
-        status = process.wait()
-        if not status:
-            raise
-        sys.exit(status)
+        status = status_of_training(arguments, subprocess.Popen.wait, STOPPED, stdout=subprocess.DEVNULL)
+    except TrainingStopped as stopped:
+        # The run has said which step it saved.
+        print(stopped, file=sys.stderr)
+        sys.exit(STOPPED_STATUS)
     if status:
-        print(f"{' '.join(command)} ended with status {status}.", file=sys.stderr)
-        sys.exit(status)
+        print(f"python -m tfdml.train {shlex.join(arguments)} ended with status {status}.", file=sys.stderr)
+        sys.exit(status if status > 0 else 1)
 
 
 def curve(run_dir, metric="recall_at_1"):

@@ -18,9 +18,7 @@ def without_auto(settings, backbone, labels=()):
     """
     pretrained = is_pretrained(settings, backbone)
     frozen = "statistics" if pretrained and backbone.has_batch_norm else "none"
-    # Discriminants tell classes apart, and need two images of one.
-    alone = len(labels) > 0 and len(np.unique(labels)) == len(labels)
-    first = "pca_whitened" if alone else "lda"
+    first = "lda" if has_classes(settings.data, labels) else "pca_whitened"
     chosen = {
         "optimizer": OPTIMIZERS[pretrained and not isinstance(backbone, Identity)],
         "freeze_batch_norm": frozen,
@@ -28,6 +26,15 @@ def without_auto(settings, backbone, labels=()):
     }
     given = settings.values()
     return settings.replace(**{name: value for name, value in chosen.items() if given[name] == "auto"})
+
+
+def has_classes(data, labels):
+    """Whether labels `[N]` tell which training images are alike, so that discriminants tell their classes apart.
+
+    Of clusters the first ones are random, and so are meta-classes of images.
+    """
+    random = data.labels or (data.meta_classes and data.meta_classes_of == "images")
+    return not random and (len(labels) == 0 or len(np.unique(labels)) < len(labels))
 
 
 def is_pretrained(settings, backbone):

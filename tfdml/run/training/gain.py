@@ -1,17 +1,25 @@
 """The gain of training over the features of the pretrained network."""
 
+import math
+
 import numpy as np
 
+from tfdml import registry
 from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.registry.image_sizes import sides_of
 
-# What to try where training has won nothing, and what a flag says that has tried it.
-ADVICE = (
-    ("blend", "True", "a mean of the first and the final weights, --blend"),
-    ("method", "multilevel", "embeddings of several depths, --method=multilevel"),
-    ("optimizer", "0.0001", "a lower learning rate, --optimizer='adam(learning_rate=0.0001)'"),
-    ("lr_multipliers", "backbone", "a backbone that learns more slowly, --lr_multipliers=backbone=0.1"),
-    ("image_size", "224", "larger images, --image_size=224"),
-)
+# The learning rate, and the side of images, that are advised.
+RATE, SIDE = 0.0001, 224
+# What to try where training has won nothing, and whether the values of flags have tried it.
+ADVICE = {
+    "a mean of the first and the final weights, --blend": lambda values: values["blend"],
+    "embeddings of several depths, --method=multilevel": lambda values: "multilevel" in values["method"],
+    f"a lower learning rate, --optimizer='adam(learning_rate={RATE})'": lambda values: _rate(values) <= RATE,
+    "a backbone that learns more slowly, --lr_multipliers=backbone=0.1": lambda values: (
+        "backbone" in str(values["lr_multipliers"])
+    ),
+    f"larger images, --image_size={SIDE}": lambda values: _side(values) >= SIDE,
+}
 ADVISED = 3
 
 
@@ -55,10 +63,10 @@ def told(result, settings):
         nothing = f" No step made it better.{_advice(settings.values())}" if untrained else ""
         return f"{winner} {won:.1f} points of {name} over the pretrained features ({interval}).{nothing}"
     kept = " The best model is the untrained one." if untrained else ""
-    return (
-        f"Training did not win anything for sure: {name} is {won:+.1f} points beside the pretrained features "
-        f"({interval}).{kept}{_advice(settings.values())}"
-    )
+    found = f"Training did not win anything for sure: {name} is {won:+.1f} points"
+    if gain["interval"][1] < 0 and not untrained:
+        found = f"Training lost {-won:.1f} points of {name}"
+    return f"{found} beside the pretrained features ({interval}).{kept}{_advice(settings.values())}"
 
 
 def _advice(values):
@@ -66,5 +74,16 @@ def _advice(values):
     if values["backbone"].startswith("identity"):
         # There is no backbone that could learn.
         return ""
-    left = [text for name, tried, text in ADVICE if tried not in str(values[name])][:ADVISED]
+    left = [text for text, tried in ADVICE.items() if not tried(values)][:ADVISED]
     return f" Try {', or '.join([', '.join(left[:-1]), left[-1]] if left[1:] else left)}." if left else ""
+
+
+def _rate(values):
+    """The learning rate; `auto` has the one that is advised, and others a higher one where they do not say it."""
+    name, arguments = registry.parse(values["optimizer"])[0]
+    return arguments.get("learning_rate", RATE if name == "auto" else math.inf)
+
+
+def _side(values):
+    """The longer side of images; the backbone's own is the one that suits it."""
+    return max(sides_of(values["image_size"])) if values["image_size"] else SIDE

@@ -46,9 +46,7 @@ def build_model(experiment, sampler, *, tell=True):
     wrapped, length = sampler_of(model, sampler, experiment)
     with experiment.strategy.scope():
         batches, run = settings.batches, settings.run
-        loss = registry.create("loss", batches.loss, classes=train.num_classes)
-        if train.level_names and not hooks_of(loss).takes_levels:
-            loss = registry.create("loss", "by_level", loss=loss)
+        loss = loss_of(batches.loss, train)
         check_loss(loss, train.num_classes, batches.loss, settings.data.dataset)
         check_pairs(loss, sampler, train.labels, batches, run.seed)
         optimizer = make_optimizer(settings.optimization, length, scale_loss=run.precision == "mixed_float16")
@@ -64,6 +62,14 @@ def build_model(experiment, sampler, *, tell=True):
     if decay != 1 and tell:
         print(_told_of_blocks(decay, model.blocks()), flush=True)
     return model, wrapped, length
+
+
+def loss_of(spec, train):
+    """The loss of a spec, for a training split; of levels it is that of each."""
+    loss = registry.create("loss", spec, classes=train.num_classes)
+    if train.level_names and not hooks_of(loss).takes_levels:
+        return registry.create("loss", "by_level", loss=loss)
+    return loss
 
 
 def _adapt(backbone, rank, tell):

@@ -13,9 +13,10 @@ from tfdml.run.directory.environment import environment
 from tfdml.run.experiment.experiment import Experiment
 from tfdml.run.experiment.image_data import Batches
 from tfdml.run.experiment.length import late_rise
-from tfdml.run.experiment.splits import check_images, to_record
+from tfdml.run.experiment.splits import check_images, of_one_class, to_record
 from tfdml.run.experiment.tensorflow_setup import set_up
 from tfdml.run.loggers.choice import check_client, log_result
+from tfdml.run.training.baselines import check_baselines
 from tfdml.run.training.blend import put_back
 from tfdml.run.training.initial_model import check_initial_model, initial_model_record
 from tfdml.run.training.longer_run import LENGTH, changes_of_schedules, going_on
@@ -67,6 +68,9 @@ def train(settings, run, serialized):
     strategy = set_up(settings.run)
     experiment = Experiment.of(settings, strategy, classes=recorded.get("classes"))
     check_images(recorded, experiment.splits.dataset, run.path)
+    check_baselines(experiment)
+    for sentence in of_one_class(experiment.splits):
+        logging.warning(sentence)
     stop = StopRequest()
     try:
         with experiment.naming_unreadable():
@@ -114,6 +118,8 @@ def _train(experiment, run, serialized, stop, longer):
             # The rest of an epoch, which has other steps than those after it.
             end = keras.callbacks.LambdaCallback(on_epoch_end=lambda epoch, logs: setattr(model, "stop_training", True))
             _fit(experiment, model, batches, [*callbacks.in_order, end], progress, length)
+            # With the patience that is left: a run that was not stopped has a single `fit`.
+            evaluation.set_state(evaluation.get_state())
         if not evaluation.exhausted:
             _fit(experiment, model, batches, callbacks.in_order, progress, length)
     rise = None if evaluation.exhausted else late_rise(evaluation.history, evaluation.monitor)

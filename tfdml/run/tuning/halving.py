@@ -106,6 +106,8 @@ class Halving:
         last = self.state.last(number)
         try:
             self.state.measured.append(self._train(number, length))
+            # It may have failed before, for want of its weights.
+            self.state.failed.pop(number, None)
         except TrialFailed as failed:
             self.state.failed[number] = str(failed)
         self.tick()

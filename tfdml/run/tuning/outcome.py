@@ -100,7 +100,7 @@ def sentences(state, found):
     return [*lines, CAUTION]
 
 
-def write_best(state, folder, serialized, longest):
+def write_best(state, folder, serialized, longest, epoch=1):
     """Writes the flagfile that trains what won on the real dataset; returns the winner's `Measured`.
 
     Args:
@@ -108,10 +108,11 @@ def write_best(state, folder, serialized, longest):
         folder: `SearchDirectory`.
         serialized: flags of the first trial as they were given, `{name: "--name=value"}`.
         longest: `--steps` as it was given, or 0.
+        epoch: number of steps of which all lengths are multiples.
     """
     winner = finalists(state)[0]
     flags = {**serialized, **state.changes[winner.trial]}
-    flags["steps"] = f"--steps={longest or length_of(flags, winner.steps)}"
+    flags["steps"] = f"--steps={longest or length_of(flags, winner.steps, epoch)}"
     defaults = tfdml_flags.resolve([])
     lines = [line for name, line in flags.items() if line != defaults[name]]
     about = f"# Best of {len(state.ranked())} trials of python -m tfdml.tune: {_about(state, winner.trial)}."
@@ -122,7 +123,7 @@ def write_best(state, folder, serialized, longest):
     return winner
 
 
-def length_of(flags, steps):
+def length_of(flags, steps, epoch=1):
     """Returns the steps of a run that passes over its images as often as a trial of so many steps.
 
     A run that holds out the same classes for validation has the same images; one that trains on all has more.
@@ -130,11 +131,12 @@ def length_of(flags, steps):
     Args:
         flags: flags of the run, `{name: "--name=value"}`.
         steps: steps of the trial.
+        epoch: number of which the result is a multiple: of a prime number of steps there would be no epochs.
     """
     evaluation = tfdml_flags.parse("\n".join(flags.values()))[0].evaluation
     if evaluation.evaluate_on == "validation":
         return steps
-    return round(steps / (1 - evaluation.validation_classes))
+    return round(steps / (1 - evaluation.validation_classes) / epoch) * epoch
 
 
 def _about(state, number):

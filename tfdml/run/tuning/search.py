@@ -43,7 +43,7 @@ def search(settings, serialized, given, *, tune_dir, minutes, more=()):
         print(f"What the processes of trials print is in {folder.log(0).parent}/*.log.", flush=True)
         halving.run()
         progress.end()
-        _print(state, folder, serialized, settings)
+        _print(state, folder, serialized, settings, epoch)
 
 
 def lengths_of(length):
@@ -62,11 +62,11 @@ def lengths_of(length):
     return epoch, longest
 
 
-def _print(state, folder, serialized, settings):
+def _print(state, folder, serialized, settings, epoch):
     print(f"\n{outcome.table(state)}\n")
     found = outcome.leads(state, folder, {"import_modules": list(settings.run.import_modules)})
     print("\n".join(outcome.sentences(state, found)))
-    winner = outcome.write_best(state, folder, serialized, settings.length.steps)
+    winner = outcome.write_best(state, folder, serialized, settings.length.steps, epoch)
     best = shlex.join(["python", "-m", "tfdml.train", f"--flagfile={folder.best_flags}"])
     print(f"\nThis trains it, and measures the test: {best}\nThe trial itself is a run: {folder.trial(winner.trial)}")
 

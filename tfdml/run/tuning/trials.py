@@ -2,6 +2,7 @@
 
 import time
 
+from tfdml.console.disk_errors import is_full
 from tfdml.run.directory.run_directory import RunDirectory
 from tfdml.run.experiment.splits import validation_seed_of
 from tfdml.run.tuning.halving import TrialFailed
@@ -77,6 +78,9 @@ class Trials:
         flags = {**self.flags, **self.state.changes[number], "steps": f"--steps={steps}"}
         arguments = [*flags.values(), f"--run_dir={run.path}", *self.more]
         failed = train_in_process(arguments, self.folder.log(number), self.tick)
+        if failed and is_full(failed):
+            # So would all others, and none be tried again.
+            raise OSError(f"The trial {number:03} stopped. {failed}")
         if failed:
             raise TrialFailed(failed)
         return _cost(run, taken, time.monotonic() - begun)

@@ -11,6 +11,7 @@ from tfdml.serving.index.attributes import read_attributes
 from tfdml.serving.index.deleting import compact_index, delete_images
 from tfdml.serving.index.indexing import index_embeddings, index_images
 from tfdml.serving.index.stores.addresses import is_engine, open_store, store_name
+from tfdml.serving.index.stores.engine_upgrade import upgrade_engine
 from tfdml.serving.index.stores.loading import load_images, load_shards
 from tfdml.serving.index.upgrading import upgrade_index
 
@@ -35,11 +36,8 @@ def check(given):
         command.refuse_unused(["attributes"], "--delete, --compact and --upgrade add nothing")
     if is_engine(given.out):
         command.refuse_unused(["compact"], f"{store_name(given.out)} erases what is deleted at once")
-        if given.upgrade:
-            raise ValueError(
-                "--upgrade takes an index in a folder. Of an engine make another table with the new model, start the "
-                "service on it, and drop the old one."
-            )
+    if not given.embeddings or not is_engine(given.out):
+        command.refuse_unused(["workers"], "--embeddings are loaded into an engine by several")
 
 
 def add(given):
@@ -85,7 +83,7 @@ def _load(given, attributes, images=None):
     kind = given.kind if given["kind"].present else None
     with open_store(given.out, model=model_hash(folder), kind=kind, metric=model.metric) as store:
         if images is None:
-            bad = load_shards(store, given.embeddings, attributes)
+            bad = load_shards(store, given.embeddings, attributes, workers=given.workers)
         else:
             options = {"update": given.update, "batch_size": given.batch_size}
             bad = load_images(store, images, model, attributes, **options)
@@ -125,5 +123,6 @@ def upgrade(given):
     Args:
         given: flags of the command.
     """
-    count = upgrade_index(given.out, given.model, batch_size=given.batch_size)
+    upgraded = upgrade_engine if is_engine(given.out) else upgrade_index
+    count = upgraded(given.out, given.model, batch_size=given.batch_size)
     print(f"{given.out} has the model {given.model} now, which has embedded {count:,} images.")

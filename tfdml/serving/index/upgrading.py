@@ -74,9 +74,14 @@ def _embed(folder, rows, shards, embedder, shard_rows, batch_size):
         kept, found, bad = embed_rows(images, part, embedder, batch_size=batch_size, on_batch=bar.add)
         shards.append([names[row] for row in kept], [rows.labels[row] for row in kept], found, {}, rows.ids[kept])
         missing |= bad
+    check_readable(missing, len(live))
+
+
+def check_readable(missing, count):
+    """Raises a ValueError if images of an index with so many cannot be read: path to reason."""
     if missing:
         path, reason = min(missing.items())
         raise ValueError(
-            f"{len(missing):,} of {len(live):,} images cannot be read, first {path}: {reason}. Bring them back, or "
+            f"{len(missing):,} of {count:,} images cannot be read, first {path}: {reason}. Bring them back, or "
             "delete them from the index, and repeat the command. The index stays as it was."
         )

@@ -1,11 +1,12 @@
 """`EngineStore`: what stores on engines have in common."""
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Self
 
 import numpy as np
 
 from tfdml.registry.annotations import Distance, Embeddings
+from tfdml.serving.index.array_embedder import checked_vectors
 from tfdml.serving.index.attributes import OWN, kind_of, named
 from tfdml.serving.index.filters import condition_of
 from tfdml.serving.index.found import Found
@@ -57,6 +58,38 @@ class EngineStore(Store):
         """
         raise NotImplementedError
 
+    def _take_vectors(self, ids, vectors, of):
+        """Writes rows of another store, all but their vectors, which are new."""
+        raise NotImplementedError
+
+    def successor(self, about: About) -> Self:
+        """Returns the store beside this one that is to take its place; what an interrupted upgrade left, or empty."""
+        raise NotImplementedError
+
+    def pages(self, count: int) -> Iterator[list[tuple[int, str]]]:
+        """Yields all rows as lists of at most so many pairs of an id and a path."""
+        raise NotImplementedError
+
+    def take_place(self, of: Self) -> bool:
+        """Takes the place of another store, whose `successor` this is; False, and nothing changes, if a row is missing.
+
+        Rows that the other has not are deleted.
+        """
+        raise NotImplementedError
+
+    def take_vectors(self, ids: Sequence[int], vectors: Embeddings, of: Self) -> None:
+        """Adds rows of another store, whose `successor` this is, with vectors `[N, D]` of another model."""
+        self._take_vectors(ids, unit_length(checked_vectors(vectors), self.metric), of)
+
+    def prepare(self, dimension: int, next_id: int, table: Any = None) -> None:
+        """Makes the index if there is none, and notes ids below `next_id` and the columns of a table.
+
+        After it several threads may add such rows; a ValueError where only one may.
+        """
+        self.check()
+        about = self._made(dimension)
+        self._reserve(0, next_id, {} if table is None else _new_columns(about, table))
+
     def index_of(self, spec: str) -> Any:
         """Returns the part of a spec of an index; a ValueError if the engine has no such index."""
         index = index_of_kind(spec)
@@ -64,18 +97,23 @@ class EngineStore(Store):
             raise ValueError(f"--kind={spec}: {self} has no such index; expected {', '.join(self.kinds)}.")
         return index
 
-    def _add(self, ids, vectors, table, bad):
+    def _made(self, dimension):
+        """Returns what the index says of its rows; makes it if there is none."""
         about = self.about()
         if about is None:
-            about = About(self.model, vectors.shape[1], self.metric, self.kind or "flat")
+            about = About(self.model, dimension, self.metric, self.kind or "flat")
             if not self.model:
                 raise ValueError(f"There is no index {self}; give the model whose embeddings it is to have.")
             self._create(about)
             # Another process may have been first.
             about = self.existing()
-        if vectors.shape[1] != about.dimension:
-            expected, received = about.dimension, vectors.shape[1]
-            raise ValueError(f"The index {self} has vectors of {expected} dimensions, received vectors of {received}.")
+        if dimension != about.dimension:
+            expected = f"The index {self} has vectors of {about.dimension} dimensions"
+            raise ValueError(f"{expected}, received vectors of {dimension}.")
+        return about
+
+    def _add(self, ids, vectors, table, bad):
+        about = self._made(vectors.shape[1])
         columns = _new_columns(about, table)
         if not len(vectors):
             return np.zeros(0, np.int64)

@@ -1,5 +1,8 @@
 """Loads images and embeddings into a store, by batches; a load that was interrupted goes on where it stopped."""
 
+import collections
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 
 from tfdml.console.progress_bar import ProgressBar
@@ -41,26 +44,40 @@ def load_images(store, images, model, attributes=None, *, update=False, batch_si
     return bad
 
 
-def load_shards(store, source, attributes=None):
+def load_shards(store, source, attributes=None, *, workers=1):
     """Adds the embeddings that `python -m tfdml.embed` has written to a store, under their ids; returns what it notes.
 
     Args:
         store: `Store` of the model that computed them.
         source: their folder.
         attributes: table with a column `path`, see `read_attributes`; None: none.
+        workers: number of shards that are added at once, each over a connection of its own.
     """
     shards = EmbeddingShards(source)
     if shards.model != store.model:
         raise ValueError(f"The embeddings in {source} were not computed by this model; give the one that did.")
     check_files(source, shards)
+    if workers > 1:
+        store.prepare(shards.dimension, shards.manifest["next_id"], attributes)
     bar = ProgressBar(len(shards), "image")
-    for block in shards.blocks():
-        for start in range(0, len(block.paths), ROWS):
-            part = slice(start, start + ROWS)
-            table = _table(block.paths[part], block.labels[part], attributes)
-            store.add(block.ids[part], np.asarray(block.embeddings[part]), table)
-            bar.add(len(table))
+    with ThreadPoolExecutor(workers) as pool:
+        begun = collections.deque()
+        for block in shards.blocks():
+            begun.append(pool.submit(_load_block, store, block, attributes, bar.add))
+            # No more shards are in memory than are added.
+            if len(begun) == workers:
+                begun.popleft().result()
+        while begun:
+            begun.popleft().result()
     return dict(shards.bad)
+
+
+def _load_block(store, block, attributes, on_batch):
+    for start in range(0, len(block.paths), ROWS):
+        part = slice(start, start + ROWS)
+        table = _table(block.paths[part], block.labels[part], attributes)
+        store.add(block.ids[part], np.asarray(block.embeddings[part]), table)
+        on_batch(len(table))
 
 
 def _table(paths, labels, attributes):

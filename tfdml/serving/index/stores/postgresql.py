@@ -1,8 +1,11 @@
 """`PostgreSQL`: the rows of an index in a table of PostgreSQL, with pgvector."""
 
 import contextlib
+import copy
+import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Self
 
 from tfdml.registry import register
 from tfdml.registry.annotations import Distance
@@ -10,16 +13,15 @@ from tfdml.serving.index.stores import postgresql_statements as statements
 from tfdml.serving.index.stores.about import About
 from tfdml.serving.index.stores.attribute_rows import objects_of
 from tfdml.serving.index.stores.engine_store import EngineStore
-from tfdml.serving.index.stores.postgresql_address import read_address
-from tfdml.serving.index.stores.postgresql_connections import Connections
+from tfdml.serving.index.stores.postgresql_address import Address, read_address
+from tfdml.serving.index.stores.postgresql_connections import Connections, prepare
 from tfdml.serving.index.stores.postgresql_errors import told
-from tfdml.serving.index.stores.postgresql_statements import Statements, settings
+from tfdml.serving.index.stores.postgresql_statements import Statements, settings, type_for
 from tfdml.serving.index.stores.sql_filter import sql_of
+from tfdml.serving.index.stores.store_error import OtherIndex
 
 # The layout of the tables.
 VERSION = 1
-# With iterative scans; earlier ones find fewer rows than asked where a filter takes few.
-OLDEST = (0, 8)
 
 
 @register("store", "postgresql")
@@ -29,8 +31,9 @@ class PostgreSQL(EngineStore):
     A batch is one transaction. The table `tfdml_indexes` of the same database says what each index is.
 
     Args:
-        address: `//user@host/database?table=photos`, with further options of libpq. The password is that of the
-            environment variable PGPASSWORD, or of `~/.pgpass`.
+        address: `//user@host/database?table=photos`, with further options of libpq, and `type=halfvec` for vectors of
+            half precision in a new table. The password is that of the environment variable PGPASSWORD, or of
+            `~/.pgpass`.
         model, kind, metric: see `Store`.
     """
 
@@ -44,8 +47,8 @@ class PostgreSQL(EngineStore):
             raise ImportError(f"PostgreSQL needs {error.name}: pip install 'tfdml[pgvector]'.") from error
         self._address = read_address(address)
         super().__init__(self._address.shown, model, kind, metric)
-        self._connections = Connections(self._address.connection, _prepare)
-        self._sql = Statements(self._address.table)
+        self._connections = Connections(self._address.connection)
+        self._sql, self._type = Statements(self._address.table), self._address.type
 
     @contextlib.contextmanager
     def _connection(self):
@@ -70,20 +73,28 @@ class PostgreSQL(EngineStore):
             return None
         if found is not None and found[0] != VERSION:
             raise ValueError(f"{self} has the layout {found[0]}; this tfdml reads the layout {VERSION}.")
-        return None if found is None else About(*found[1:])
+        if found is None:
+            return None
+        *about, type = found[1:]
+        if type and self._address.type not in (None, type):
+            raise OtherIndex(f"The index {self} has the type {type}, received type={self._address.type}.")
+        # Of a table that is gone there is none.
+        self._type = type or self._type
+        return About(*about)
 
     def _create(self, about):
         with self._transaction() as connection:
             # One after the other: two that make the same table at once would fail.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext('tfdml_indexes'))")
             connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
-            _prepare(connection)
+            prepare(connection)
             connection.execute(statements.CREATE_ABOUT)
             if self._about(connection) is not None:
                 return
             if connection.execute("SELECT to_regclass(%s)", [self._sql.name]).fetchone()[0] is not None:
                 raise ValueError(f"{self} has a table of this name that is no index; give another one.")
-            connection.execute(self._sql.create(about.dimension))
+            self._type = type_for(about, self._address.type)
+            connection.execute(self._sql.create(about.dimension, self._type))
             row = [self._address.table, VERSION, about.model, about.dimension, about.metric, about.kind]
             connection.execute(statements.NOTE_ABOUT, row)
 
@@ -99,14 +110,17 @@ class PostgreSQL(EngineStore):
 
         columns = ids.tolist(), table["path"].to_pylist(), table["label"].to_pylist(), map(Jsonb, objects_of(table))
         # In one order, so that two that write the same paths wait for each other, and not in a circle.
-        rows = sorted(zip(*columns, vectors, strict=True), key=lambda row: row[1])
-        with self._transaction() as connection:
-            connection.execute(statements.CREATE_NEW)
-            with connection.cursor().copy(statements.COPY) as copy:
-                copy.set_types(["int8", "text", "text", "jsonb", "vector"])
-                for row in rows:
-                    copy.write_row(row)
-            connection.execute(self._sql.take_new)
+        self._take(sorted(zip(*columns, vectors, strict=True), key=lambda row: row[1]), [self._sql.take_new])
+
+    def _take(self, rows, taking):
+        from psycopg.errors import UniqueViolation
+
+        with self._connection() as connection:
+            try:
+                _copied(connection, rows, taking)
+            except UniqueViolation:
+                # Another process has written the same rows just now: then each takes the place of itself.
+                _copied(connection, rows, taking)
 
     def _delete(self, ids, compact):
         with self._transaction() as connection:
@@ -136,7 +150,8 @@ class PostgreSQL(EngineStore):
         from pgvector import Vector
 
         text, values = _where(condition)
-        statement, set_up = self._sql.nearest(about.metric, text), settings(self.index_of(about.kind), k, exact)
+        statement = self._sql.nearest(about.metric, text, self._type)
+        set_up = settings(self.index_of(about.kind), k, exact)
         # In a pipeline, whose statements do not wait for each other's answers.
         with self._connection() as connection, connection.pipeline(), connection.transaction():
             for setting in set_up:
@@ -148,10 +163,57 @@ class PostgreSQL(EngineStore):
         about = self.existing()
         if self._exists(self._sql.index_name) or not self.count():
             return
-        made = self._sql.create_index(self.index_of(about.kind), about, self.count())
+        made = self._sql.create_index(self.index_of(about.kind), about, self._type, self.count())
         with self._transaction() as connection:
             for statement in made:
                 connection.execute(statement)
+
+    def successor(self, about: About) -> Self:
+        found = copy.copy(self)
+        # A name that no address can have, so that it is no index of somebody.
+        type = "halfvec" if self._type == "halfvec" else self._address.type
+        connection, table, _, shown = self._address
+        found._address = Address(connection, f"{table}-next", type, shown)
+        found._sql = Statements(found._address.table)
+        found.model, found.kind, found.metric = about.model, about.kind, about.metric
+        there = found.about()
+        if there is not None and dataclasses.replace(there, columns=about.columns) != about:
+            with self._transaction() as connection:
+                connection.execute(found._sql.drop)
+                connection.execute(statements.FORGET_ABOUT, [found._address.table])
+        found.prepare(about.dimension, 0)
+        return found
+
+    def pages(self, count: int) -> Iterator[list[tuple[int, str]]]:
+        after = -1
+        while True:
+            with self._connection() as connection:
+                found = connection.execute(self._sql.page, [after, count]).fetchall()
+            if not found:
+                return
+            yield found
+            after = found[-1][0]
+
+    def _take_vectors(self, ids, vectors, of):
+        rows = [(id, None, None, None, vector) for id, vector in zip(ids, vectors, strict=True)]
+        self._take(rows, self._sql.take_vectors(of._sql))
+
+    def take_place(self, of: Self) -> bool:
+        new, old = self._sql, of._sql
+        with self._transaction() as connection:
+            # Searches go on, and writers wait.
+            connection.execute(old.lock)
+            connection.execute(f"DELETE FROM {new.name} WHERE {new.without(old)}")
+            if connection.execute(old.count(old.without(new))).fetchone()[0]:
+                return False
+            kept = connection.execute(statements.GRANTS, [old.name, old.name]).fetchall()
+            kept += connection.execute(statements.INDEXES, [old.name, old.index_name]).fetchall()
+            names = self._address.table, of._address.table
+            connection.execute(statements.MOVE_ABOUT, names)
+            connection.execute(statements.FORGET_ABOUT, names[:1])
+            for statement in [*new.take_name(old), *(statement for (statement,) in kept)]:
+                connection.execute(statement)
+        return True
 
     def _exists(self, name):
         with self._connection() as connection:
@@ -165,16 +227,13 @@ def _where(condition):
     return ("true", []) if condition is None else sql_of(condition)
 
 
-def _prepare(connection):
-    """Has a connection know vectors; a ValueError if the database is too old for them."""
-    from pgvector.psycopg import register_vector
-
-    found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
-    if found is None:
-        return
-    if tuple(map(int, found[0].split(".")[:2])) < OLDEST:
-        wanted = ".".join(map(str, OLDEST))
-        raise ValueError(
-            f"The database has pgvector {found[0]}, expected {wanted} or later: ALTER EXTENSION vector UPDATE."
-        )
-    register_vector(connection)
+def _copied(connection, rows, taking):
+    """Has the statements take what a temporary table has, in one transaction."""
+    with connection.transaction():
+        connection.execute(statements.CREATE_NEW)
+        with connection.cursor().copy(statements.COPY) as copy:
+            copy.set_types(["int8", "text", "text", "jsonb", "vector"])
+            for row in rows:
+                copy.write_row(row)
+        for statement in taking:
+            connection.execute(statement)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 TABLE, LONGEST = "images", 40
+TYPES = ("vector", "halfvec")
 # Seconds to connect, and milliseconds until a connection that nobody answers is lost.
 USUAL = {"connect_timeout": "5", "tcp_user_timeout": "10000"}
 
@@ -15,11 +16,13 @@ class Address(NamedTuple):
     Args:
         connection: what psycopg takes.
         table: its name.
+        type: of its vectors, `vector` or `halfvec`; None: not said.
         shown: the address as it is told.
     """
 
     connection: str
     table: str
+    type: str | None
     shown: str
 
 
@@ -39,7 +42,10 @@ def read_address(rest):
         raise ValueError(
             f"table={table!r:.60}: expected at most {LONGEST} letters, digits and underscores; {expected}."
         )
+    type = options.pop("type", None)
+    if type not in (None, *TYPES):
+        raise ValueError(f"type={type!r:.60}: expected {' or '.join(TYPES)}.")
     place = f"postgresql://{parts.netloc}{parts.path}"
-    shown = {**options, "table": table}
+    shown = {**options, **({"type": type} if type else {}), "table": table}
     query = urlencode({**USUAL, **options}, quote_via=quote)
-    return Address(f"{place}?{query}", table, f"{place}?{urlencode(shown, safe='/')}")
+    return Address(f"{place}?{query}", table, type, f"{place}?{urlencode(shown, safe='/')}")

@@ -5,6 +5,8 @@ import queue
 
 # Connections that stay open.
 KEPT = 8
+# With iterative scans; earlier ones find fewer rows than asked where a filter takes few.
+OLDEST = (0, 8)
 
 
 class Connections:
@@ -12,11 +14,10 @@ class Connections:
 
     Args:
         address: what psycopg takes.
-        prepare: function that is called with a new connection.
     """
 
-    def __init__(self, address, prepare):
-        self._address, self._prepare = address, prepare
+    def __init__(self, address):
+        self._address = address
         self._idle = queue.LifoQueue(KEPT)
 
     @contextlib.contextmanager
@@ -48,7 +49,7 @@ class Connections:
         # Plans that are made once and kept do not see how few rows a filter takes.
         connection = psycopg.connect(self._address, autocommit=True, prepare_threshold=None)
         try:
-            self._prepare(connection)
+            prepare(connection)
         except BaseException:
             connection.close()
             raise
@@ -76,3 +77,18 @@ def _answers(connection):
     readable, _, _ = select.select([connection.fileno()], [], [], 0)
     # Nobody has asked, so that only an end, or a notice of it, can be read.
     return not readable
+
+
+def prepare(connection):
+    """Has a connection know vectors; a ValueError if the database is too old for them."""
+    from pgvector.psycopg import register_vector
+
+    found = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()
+    if found is None:
+        return
+    if tuple(map(int, found[0].split(".")[:2])) < OLDEST:
+        wanted = ".".join(map(str, OLDEST))
+        raise ValueError(
+            f"The database has pgvector {found[0]}, expected {wanted} or later: ALTER EXTENSION vector UPDATE."
+        )
+    register_vector(connection)

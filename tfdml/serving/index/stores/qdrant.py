@@ -1,25 +1,24 @@
 """`Qdrant`: the rows of an index as points of Qdrant."""
 
+import copy
 import dataclasses
-import os
 import threading
-import uuid
-import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from urllib.parse import parse_qsl, urlsplit
+from typing import Any, Self
 
 from tfdml.registry import register
 from tfdml.registry.annotations import Distance
 from tfdml.serving.index.stores.about import About
-from tfdml.serving.index.stores.attribute_rows import objects_of
 from tfdml.serving.index.stores.engine_store import EngineStore
+from tfdml.serving.index.stores.qdrant_address import NUMBERED, client, read_address
 from tfdml.serving.index.stores.qdrant_calls import called
 from tfdml.serving.index.stores.qdrant_filter import filter_of, key_of
+from tfdml.serving.index.stores.qdrant_points import number_of, points_of, points_with, with_ids
 
-VERSION, PORT, COLLECTION = 1, 6333, "images"
-# Points that are sent at once, and seconds of a call.
-POINTS, SECONDS = 256, 30
+VERSION = 1
+# Points that are sent at once.
+POINTS = 256
 SHOWN = ["id", "path", "label"]
 # Kind of a column to what Qdrant calls it.
 SCHEMAS = {"text": "keyword", "number": "float", "boolean": "bool", "time": "datetime"}
@@ -30,7 +29,7 @@ class Qdrant(EngineStore):
     """Rows as points of a collection of Qdrant: of a server or a cluster, or in a folder, for tests.
 
     The number of a point follows from its path, so that a row that is written again is the same point. The collection's
-    metadata says what the index is.
+    metadata says what the index is. Its name is an alias of the collection, which an upgrade points at another one.
 
     Args:
         address: `//host:6333/photos`, the collection `photos` of a server, with `?https=true` for TLS and its key in
@@ -45,14 +44,14 @@ class Qdrant(EngineStore):
             import qdrant_client  # noqa: F401
         except ImportError as error:
             raise ImportError("Qdrant needs qdrant-client: pip install 'tfdml[qdrant]'.") from error
-        self._options, self._collection = _read_address(address)
+        self._options, self._collection = read_address(address)
         super().__init__(f"qdrant:{address}", model, kind, metric)
         self._is_local, self._opened, self._lock = "path" in self._options, None, threading.Lock()
 
     def _call(self, name, tries=1, **arguments):
         with self._lock:
             if self._opened is None:
-                self._opened = called(self, _client, 1, self._options)
+                self._opened = called(self, client, 1, self._options)
         return called(self, getattr(self._opened, name), tries, **arguments)
 
     def about(self) -> About | None:
@@ -74,26 +73,55 @@ class Qdrant(EngineStore):
             raise ValueError(f"{self} has the layout {found['version']}; this tfdml reads the layout {VERSION}.")
         return found
 
+    def prepare(self, dimension: int, next_id: int, table: Any = None) -> None:
+        if self._is_local:
+            raise ValueError(f"{self} is a folder, into which one worker loads, received several.")
+        super().prepare(dimension, next_id, table)
+
     def _create(self, about):
+        name = f"{self._collection}{NUMBERED}1"
+        self._make(name, about)
+        self._point_at(name)
+
+    def _make(self, name, about):
+        """Makes a collection, if a kill has not left it."""
         from qdrant_client import models
 
+        if self._call("collection_exists", collection_name=name):
+            return
         distance = models.Distance.EUCLID if about.metric == "euclidean" else models.Distance.DOT
         index, graph = self.index_of(about.kind), None
         if index.name == "hnsw":
             graph = models.HnswConfigDiff(m=index.m, ef_construct=index.ef_construction)
         self._call(
             "create_collection",
-            collection_name=self._collection,
+            collection_name=name,
             vectors_config=models.VectorParams(size=about.dimension, distance=distance, hnsw_config=graph),
             metadata={"tfdml": {"version": VERSION, "next_id": 0, **dataclasses.asdict(about)}},
         )
-        self._index_payload({"id": "integer", "label": "keyword"})
+        self._index_payload(name, {"id": "integer", "label": "keyword"})
 
-    def _index_payload(self, schemas):
+    def _index_payload(self, name, schemas):
         # The client alone has no such indexes.
         for key, schema in {} if self._is_local else schemas.items():
-            about = {"collection_name": self._collection, "field_name": key, "field_schema": schema}
+            about = {"collection_name": name, "field_name": key, "field_schema": schema}
             self._call("create_payload_index", tries=3, **about)
+
+    def _point_at(self, name):
+        """Has the name of the index mean a collection, at once."""
+        from qdrant_client import models
+
+        deletion = models.DeleteAliasOperation(delete_alias=models.DeleteAlias(alias_name=self._collection))
+        alias = models.CreateAlias(collection_name=name, alias_name=self._collection)
+        actions = [models.CreateAliasOperation(create_alias=alias)]
+        if self._behind() != self._collection:
+            actions.insert(0, deletion)
+        self._call("update_collection_aliases", change_aliases_operations=actions)
+
+    def _behind(self):
+        """Returns the collection behind the name, or the name itself."""
+        found = self._call("get_aliases").aliases
+        return {each.alias_name: each.collection_name for each in found}.get(self._collection, self._collection)
 
     def _reserve(self, count, after, columns):
         wrong = next((name for name in columns if '"' in name), None)
@@ -103,24 +131,18 @@ class Qdrant(EngineStore):
         last = max(found["next_id"] + count, after)
         changed = {**found, "next_id": last, "columns": {**columns, **found["columns"]}}
         if changed != found:
-            metadata = {"tfdml": changed}
-            self._call("update_collection", tries=3, collection_name=self._collection, metadata=metadata)
-        self._index_payload({key_of(name): SCHEMAS[kind] for name, kind in columns.items()})
+            self._note(changed)
+        self._index_payload(self._collection, {key_of(name): SCHEMAS[kind] for name, kind in columns.items()})
         return last - count
 
-    def _write(self, ids, vectors, table):
-        from qdrant_client import models
+    def _note(self, metadata):
+        name = self._behind()
+        self._call("update_collection", tries=3, collection_name=name, metadata={"tfdml": metadata})
 
-        paths, labels = table["path"].to_pylist(), table["label"].to_pylist()
-        rows = zip(ids.tolist(), paths, labels, objects_of(table), vectors.tolist(), strict=True)
-        points = [
-            models.PointStruct(
-                id=_number(path),
-                vector=vector,
-                payload={"id": id, "path": path, "label": label, "attributes": attributes},
-            )
-            for id, path, label, attributes, vector in rows
-        ]
+    def _write(self, ids, vectors, table):
+        self._send(points_of(ids, vectors, table))
+
+    def _send(self, points):
         for start in range(0, len(points), POINTS):
             part = points[start : start + POINTS]
             self._call("upsert", tries=3, collection_name=self._collection, points=part, wait=True)
@@ -131,7 +153,7 @@ class Qdrant(EngineStore):
         missing = ids - self.paths_of(ids).keys()
         if missing:
             raise ValueError(f"{min(missing)} is not in the index {self}, and nothing is deleted.")
-        selector = models.FilterSelector(filter=_of_ids(ids))
+        selector = models.FilterSelector(filter=with_ids(ids))
         self._call("delete", tries=3, collection_name=self._collection, points_selector=selector, wait=True)
 
     def _count(self, condition):
@@ -142,12 +164,12 @@ class Qdrant(EngineStore):
         ids = list(ids)
         if not ids or self.about() is None:
             return {}
-        about = {"scroll_filter": _of_ids(ids), "limit": len(ids), "with_payload": SHOWN}
+        about = {"scroll_filter": with_ids(ids), "limit": len(ids), "with_payload": SHOWN}
         points, _ = self._call("scroll", collection_name=self._collection, **about)
         return {point.payload["id"]: point.payload["path"] for point in points}
 
     def ids_of(self, paths: Iterable[str]) -> dict[str, int]:
-        numbers = list(map(_number, paths))
+        numbers = list(map(number_of, paths))
         if not numbers or self.about() is None:
             return {}
         points = self._call("retrieve", collection_name=self._collection, ids=numbers, with_payload=SHOWN)
@@ -166,41 +188,54 @@ class Qdrant(EngineStore):
         found = self._call("query_batch_points", collection_name=self._collection, requests=requests)
         return [[(*map(point.payload.get, SHOWN), point.score) for point in each.points] for each in found]
 
+    def successor(self, about: About) -> Self:
+        base, _, number = self._behind().rpartition(NUMBERED)
+        if base != self._collection or not number.isdigit():
+            raise ValueError(
+                f"{self} is a collection and no alias, so that no other can take its place at once; load another index "
+                "with the new model."
+            )
+        found = copy.copy(self)
+        found._collection, found.model, found.kind = f"{base}{NUMBERED}{int(number) + 1}", None, None
+        found.metric, there = about.metric, found.about()
+        if there is not None and dataclasses.replace(there, columns=about.columns) != about:
+            self._call("delete_collection", collection_name=found._collection)
+        found._make(found._collection, about)
+        return found
+
+    def pages(self, count: int) -> Iterator[list[tuple[int, str]]]:
+        about, offset = {"collection_name": self._collection, "limit": count, "with_payload": SHOWN}, None
+        while True:
+            points, offset = self._call("scroll", offset=offset, **about)
+            if points:
+                yield [(point.payload["id"], point.payload["path"]) for point in points]
+            if offset is None:
+                return
+
+    def _take_vectors(self, ids, vectors, of):
+        about = {"scroll_filter": with_ids(ids), "limit": len(ids), "with_payload": True}
+        points, _ = of._call("scroll", collection_name=of._collection, **about)
+        places = {id: place for place, id in enumerate(ids)}
+        payloads = [point.payload for point in points]
+        self._send(points_with(payloads, vectors[[places[payload["id"]] for payload in payloads]]))
+
+    def take_place(self, of: Self) -> bool:
+        for page in self.pages(POINTS):
+            there = of.paths_of([id for id, _ in page])
+            gone = {id for id, path in page if there.get(id) != path}
+            if gone:
+                self._delete(gone, False)
+        if self.count() != of.count():
+            return False
+        new, old, before = self._metadata(), of._metadata(), of._behind()
+        self._note({**old, **{name: new[name] for name in ("model", "dimension", "metric")}})
+        self._index_payload(self._collection, {key_of(name): SCHEMAS[kind] for name, kind in old["columns"].items()})
+        of._point_at(self._collection)
+        self._call("delete_collection", collection_name=before)
+        return True
+
     def close(self) -> None:
         with self._lock:
             if self._opened is not None:
                 self._opened.close()
             self._opened = None
-
-
-def _read_address(address):
-    """Returns what the client takes, and the collection."""
-    if not address.startswith("//"):
-        return {"path": os.path.abspath(address), "force_disable_check_same_thread": True}, COLLECTION
-    parts, expected = urlsplit(f"qdrant:{address}"), "expected qdrant://host:6333/photos"
-    options, collection = dict(parse_qsl(parts.query)), parts.path.strip("/")
-    if parts.username or parts.password or options.keys() - {"https"}:
-        raise ValueError(f"The address of Qdrant has a secret or an unknown option; {expected}, and QDRANT_API_KEY.")
-    if not parts.hostname or not collection or "/" in collection:
-        raise ValueError(f"qdrant:{address}: {expected}.")
-    about = {"host": parts.hostname, "port": parts.port or PORT, "https": options.get("https") == "true"}
-    return {**about, "api_key": os.environ.get("QDRANT_API_KEY") or None, "timeout": SECONDS}, collection
-
-
-def _client(options):
-    from qdrant_client import QdrantClient
-
-    with warnings.catch_warnings():
-        # That a key is sent without TLS, or that the server has another version: docs/stores.md says so.
-        warnings.simplefilter("ignore")
-        return QdrantClient(**options, check_compatibility=False)
-
-
-def _number(path):
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, path))
-
-
-def _of_ids(ids):
-    from qdrant_client import models
-
-    return models.Filter(must=[models.FieldCondition(key="id", match=models.MatchAny(any=list(ids)))])

@@ -1,0 +1,17 @@
+"""Sizes of batches that a loss is compared with a loop on."""
+
+import pytest
+
+
+def of_batches(names, sizes, tolerances=(1e-4, 1e-10)):
+    """Runs a test on batches of these sizes, the first, third ... in float32 and the others in float64.
+
+    Args:
+        names: names of the numbers of a size, such as "size, classes, dim"; `dtype` and `tolerance` follow them.
+        sizes: the numbers of each batch.
+        tolerances: how far a result may be from that of the loop, in float32 and in float64.
+    """
+    precisions = list(zip(("float32", "float64"), tolerances, strict=True))
+    return pytest.mark.parametrize(
+        f"{names}, dtype, tolerance", [(*size, *precisions[number % 2]) for number, size in enumerate(sizes)]
+    )

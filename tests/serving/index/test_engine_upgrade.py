@@ -1,0 +1,169 @@
+"""An index in an engine gets another model: beside the old rows, on and on after interruptions, and at once."""
+
+import dataclasses
+
+import numpy as np
+import psycopg
+import pytest
+
+from tests.serving.index.store_places import place, postgresql, server
+from tests.serving.index.test_indexing import COUNT, write_pictures
+from tests.serving.index.test_stores import table
+from tests.serving_fixtures import exported, exported_tolerant, loaded, models_load_once, picture  # noqa: F401
+from tfdml.serving.embedding.image_list import ImageList
+from tfdml.serving.exported.saved_model_files import model_hash
+from tfdml.serving.index.attributes import attributes_of
+from tfdml.serving.index.stores import engine_upgrade
+from tfdml.serving.index.stores.addresses import open_store, searcher_of
+from tfdml.serving.index.stores.engine_upgrade import upgrade_engine
+from tfdml.serving.index.stores.loading import load_images
+
+MODEL, NEXT, ROWS = "keras-1", "keras-2", 20
+
+
+@pytest.fixture(params=["postgresql", "qdrant"])
+def address(request, tmp_path):
+    return place(request.param, tmp_path)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    return write_pictures(tmp_path / "photos")
+
+
+def fill(address, images):
+    prices = attributes_of({"price": list(range(len(images)))}, images.paths)
+    with open_store(address, model=model_hash(exported()), kind="hnsw") as store:
+        load_images(store, images, loaded(model_hash(exported())), prices)
+
+
+def rows_of(address):
+    """Id to path, label, and whether it is cheap."""
+    with open_store(address) as store:
+        found, cheap = (store.search(np.eye(1, 16), 1000, where)[0] for where in (None, "price < 5"))
+        return {each.id: (each.path, each.label, each in cheap) for each in found}
+
+
+def test_all_images_are_embedded_again_and_the_rest_stays(address, photos, monkeypatch):
+    fill(address, ImageList.of(photos))
+    before, embedded, real = rows_of(address), [], engine_upgrade.embed_rows
+
+    def stopping(images, rows, *given, **more):
+        if len(embedded) > 5:
+            raise KeyboardInterrupt
+        embedded.extend(images.paths)
+        return real(images, rows, *given, **more)
+
+    monkeypatch.setattr(engine_upgrade, "ROWS", 3)
+    monkeypatch.setattr(engine_upgrade, "embed_rows", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        upgrade_engine(address, exported_tolerant())
+    assert rows_of(address) == before and len(embedded) == 6
+    # Meanwhile one that is done is deleted, and one is added.
+    (photos / "new.png").write_bytes(picture(50))
+    with open_store(address, model=model_hash(exported())) as store:
+        gone = store.ids_of(embedded[:1])[embedded[0]]
+        store.delete([gone])
+        load_images(store, ImageList([str(photos / "new.png")], [None]), loaded(model_hash(exported())))
+    before = rows_of(address)
+    monkeypatch.setattr(
+        engine_upgrade,
+        "embed_rows",
+        lambda images, *given, **more: (embedded.extend(images.paths), real(images, *given, **more))[1],
+    )
+    assert upgrade_engine(address, exported_tolerant()) == COUNT
+    assert sorted(embedded) == sorted({*embedded}) and len(embedded) == COUNT + 1
+    assert rows_of(address) == before and gone not in before
+    with searcher_of(address, exported_tolerant()).store as store:
+        assert store.searcher().search([picture(4)], k=1)[0][0].path.endswith("04.png")
+        assert store.add(None, np.eye(1, 16)).tolist() == [COUNT + 1]
+    with open_store(address, model=model_hash(exported())) as store, pytest.raises(ValueError, match="another model"):
+        store.count()
+    with pytest.raises(ValueError, match="has this model already"):
+        upgrade_engine(address, exported_tolerant())
+
+
+def test_an_image_that_is_gone_stops_it(address, photos):
+    fill(address, ImageList.of(photos))
+    before = rows_of(address)
+    (photos / "odd" / "05.png").unlink()
+    with pytest.raises(ValueError, match=r"1 of 13 images cannot be read, first .*05.png: .*The index stays as it was"):
+        upgrade_engine(address, exported_tolerant())
+    assert rows_of(address) == before
+
+
+def test_another_dimension_and_what_changes_meanwhile(address):
+    random = np.random.default_rng(0)
+    old, new = random.normal(size=(ROWS, 8)), random.normal(size=(ROWS + 1, 4))
+    with open_store(address, model=MODEL, kind="hnsw") as store:
+        store.add(range(ROWS), old, table(range(ROWS)))
+        store.build()
+        # Of a model that was given up.
+        store.successor(dataclasses.replace(store.about(), model="other", dimension=3)).take_vectors(
+            [1], old[:1, :3], store
+        )
+        about = dataclasses.replace(store.about(), model=NEXT, dimension=4, metric="euclidean")
+        beside = store.successor(about)
+        assert beside.count() == 0
+        beside.take_vectors(range(ROWS), new[:ROWS], store)
+        again = store.successor(about)
+        assert sorted(row for page in again.pages(6) for row in page) == [
+            (row, f"/photos/{row}.jpg") for row in range(ROWS)
+        ]
+        store.delete([3])
+        store.add([ROWS], old[:1], table([ROWS]))
+        assert not again.take_place(store) and store.check().model == MODEL
+        again.take_vectors([ROWS], new[ROWS:], store)
+        again.build()
+        assert again.take_place(store)
+    with open_store(address, model=NEXT) as store:
+        assert dataclasses.replace(store.about(), columns={}) == dataclasses.replace(about, columns={})
+        assert store.about().columns["price"] == "number" and store.count() == ROWS
+        found = store.search(new, 1, "price >= 0 and label is not null")
+        for row in (1, 2, 5, 6, ROWS):
+            assert found[row][0].id == row and found[row][0].similarity == pytest.approx(0, abs=1e-3)
+        assert store.add(None, new[:1]).tolist() == [ROWS + 1]
+
+
+def test_rights_and_indexes_of_a_table_stay():
+    address = postgresql()
+    name = address.rpartition("=")[2]
+    with (
+        open_store(address, model=MODEL, kind="hnsw") as store,
+        psycopg.connect(server().get_uri(), autocommit=True) as connection,
+    ):
+        store.add(range(ROWS), np.eye(ROWS, 8), table(range(ROWS)))
+        store.build()
+        connection.execute(
+            f"CREATE ROLE searcher; GRANT SELECT ON {name} TO searcher; GRANT SELECT ON {name} TO PUBLIC"
+        )
+        connection.execute(f"CREATE INDEX ON {name} (label)")
+        beside = store.successor(dataclasses.replace(store.about(), model=NEXT))
+        beside.take_vectors(range(ROWS), np.eye(ROWS, 8), store)
+        beside.build()
+        indexes = "SELECT indexname FROM pg_indexes WHERE tablename = %s AND indexname ~ '(embedding|label)' ORDER BY 1"
+        before = connection.execute(indexes, [name]).fetchall()
+        assert beside.take_place(store) and len(before) == 2
+        assert connection.execute(indexes, [name]).fetchall() == before
+        for role in ("searcher", "pg_monitor"):
+            rights = "SELECT has_table_privilege(%s, %s, 'SELECT'), has_table_privilege(%s, %s, 'INSERT')"
+            assert connection.execute(rights, [role, name, role, name]).fetchone() == (True, False)
+        assert connection.execute("SELECT count(*) FROM tfdml_indexes WHERE name ~ %s", [name]).fetchone() == (1,)
+
+
+def test_a_collection_without_an_alias_is_refused(tmp_path):
+    from qdrant_client import QdrantClient, models
+
+    with open_store(place("qdrant", tmp_path), model=MODEL) as store:
+        store.add(None, np.eye(2, 8))
+        about = store.about()
+        folder = store.address.removeprefix("qdrant:")
+    client = QdrantClient(path=folder)
+    metadata = client.get_collection("images").config.metadata
+    client.delete_collection("images~1")
+    client.create_collection("images", models.VectorParams(size=8, distance=models.Distance.DOT), metadata=metadata)
+    client.close()
+    with open_store(f"qdrant:{folder}", model=MODEL) as store:
+        assert store.add(None, np.eye(2, 8)).tolist() == [2, 3]
+        with pytest.raises(ValueError, match="no alias"):
+            store.successor(dataclasses.replace(about, model=NEXT))
