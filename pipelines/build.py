@@ -47,8 +47,8 @@ def training_batches(
     Of a split of vectors a batch is gathered at once, and `preprocess`, `read` and `substitutes` have no use.
 
     Args:
-        split: `pipelines.datasets.Split` to train on. Labels are its classes, or `[batch, L]` its hierarchy if it has
-            one.
+        split: `pipelines.datasets.Split` to train on. Labels are its classes, or `[batch, L]` its hierarchy or
+            `[batch, C]` its attributes if it has any.
         sampler: `pipelines.sampling.Sampler`, bound to the split's labels.
         preprocess: function `(contents, seed [2]) -> image`; where the split has boxes, `(contents, seed, box [4])`.
         seed: integer; decides batches and augmentation.
@@ -63,7 +63,7 @@ def training_batches(
     index, workers = worker
     share = sampler.batch_size // workers
     steps_at_once = max(1, min(STEPS_AT_ONCE, ROWS_AT_ONCE // sampler.batch_size))
-    labels = tf.constant(split.labels if split.hierarchy is None else split.hierarchy, tf.int64)
+    labels = _labels_of(split)
     seed = tf.constant(seed, tf.int64)
     of_vectors = bool(vector_dims(split))
     read, boxes = read or (vector_reader(split.images) if of_vectors else file_reader(split)), _boxes(split)
@@ -171,6 +171,13 @@ def _decoded(rows, read, image_of):
         as_it_is(lambda row, *about: (read.many(row), row, *about)), num_parallel_calls=CORES
     )
     return several.unbatch().map(as_it_is(image_of), num_parallel_calls=READS)
+
+
+def _labels_of(split):
+    """Returns what is told of each row."""
+    if split.attributes is not None:
+        return tf.constant(split.attributes)
+    return tf.constant(split.labels if split.hierarchy is None else split.hierarchy, tf.int64)
 
 
 def _boxes(split):

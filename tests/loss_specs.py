@@ -9,6 +9,7 @@ from tfdml.losses import ProxyLoss
 LOSS_SPECS = {
     "angular": ["angular", "angular(alpha=55.0)"],
     "arc_face": ["arc_face(classes=7)", "arc_face(classes=7, scale=4.0, margin=1.0, monotonic=False)"],
+    "barlow_twins": ["barlow_twins(projector=(8, 4))"],
     "binomial_deviance": ["binomial_deviance", "binomial_deviance(alpha=1.0, beta=0.25, negative_cost=3.0)"],
     "circle": ["circle", "circle(margin=0.25, scale=20.0, differentiate_weights=True)"],
     "contextual_manifold": ["contextual_manifold(classes=7)"],
@@ -67,6 +68,7 @@ LOSS_SPECS = {
         f"triplet(mining={mining!r})" for mining in ("all", "semi_hard", "hard", "batch_hard", "distance_weighted")
     ]
     + ["triplet(mining='hard', squared=False)"],
+    "vicreg": ["vicreg(projector=(8, 4))"],
 }
 # Sums have no name of their own: one of losses on embeddings, one with a layer, one of layers of all kinds.
 SUM_SPECS = [
@@ -74,6 +76,7 @@ SUM_SPECS = [
     "triplet(mining='batch_hard') + 0.5*proxy_anchor(classes=7)",
     "0.5*margin(learn_beta='per_class', classes=7, mining='all') + 2*soft_triple(classes=7, per_class=2)"
     " + proxy_nca(classes=7)",
+    "triplet(mining='batch_hard') + 0.5*simsiam(hidden=3)",
 ]
 
 

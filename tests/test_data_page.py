@@ -89,5 +89,5 @@ def test_the_table_of_the_page_is_read(tmp_path):
 
 
 def test_every_published_dataset_is_on_the_page():
-    for name in ("cars196", "cub200", "inshop", "market1501", "sop", "vehicleid"):
+    for name in ("cars196", "cub200", "inshop", "market1501", "sop", "vehicleid", "inaturalist2018", "deepfashion"):
         assert f"| `{name}" in PAGE

@@ -12,6 +12,7 @@ from tests.commands import assert_one_error, run
 from tests.evaluation.test_suspicion import clusters, exchanged
 from tests.run_helpers import pictures, straight_run
 from tests.serving_fixtures import picture
+from tfdml.run.experiment.judged_images import JudgedImages
 
 
 def last_json(done):
@@ -69,6 +70,15 @@ def test_embeddings_without_names_and_of_other_rows(folder):
     np.savez(path / "other.npz", embeddings=arrays["embeddings"], labels=arrays["labels"][::-1])
     done = run("tfdml.suspects", f"--embeddings={path}/a.npz,{path}/other.npz")
     assert_one_error(done, "have other images or labels. Give embeddings of the same rows")
+
+
+def test_classes_of_other_names_are_other_labels(tmp_path):
+    for names in ("ab", "cd"):
+        np.savez(tmp_path / f"{names}.npz", embeddings=np.eye(4), labels=np.repeat(list(names), 2))
+    paths = [tmp_path / "ab.npz", tmp_path / "cd.npz"]
+    with pytest.raises(ValueError, match="have other images or labels"):
+        JudgedImages.of_files(paths)
+    assert len(JudgedImages.of_files([paths[0]] * 2).judges) == 2
 
 
 @pytest.mark.slow

@@ -31,11 +31,15 @@ def ways(clusters):
 
 
 def rows(results):
-    """Rows of the table, of the result of each way by its name."""
+    """Rows of the table, of the result of each way by its name; before training a run measures no clusters."""
     first = next(iter(results.values()))
     before = {name: first[name] for name in ("features", "untrained") if name in first}
     scores = before | {name: result["metrics"] for name, result in results.items()}
-    return [[name, *(f"{100 * each[metric]:.1f}" for metric in METRICS)] for name, each in scores.items()]
+    return [[name, *(_percent(each.get(metric)) for metric in METRICS)] for name, each in scores.items()]
+
+
+def _percent(value):
+    return "–" if value is None else f"{100 * value:.1f}"
 
 
 def main():

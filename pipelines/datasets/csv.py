@@ -12,10 +12,11 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.embeddings import paths_made_absolute
 from pipelines.datasets.packed_images import is_remote
+from pipelines.datasets.several_labels import several_labels
 from pipelines.datasets.split import Split
 from pipelines.datasets.tables import read_table, row_of
 from tfdml.registry.annotations import FilePath
-from tfdml.registry.arguments import Seed, optional, path
+from tfdml.registry.arguments import Seed, optional, path, text
 from tfdml.registry.parts import parse, register
 
 NEEDED = ("path", "label", "split")
@@ -25,12 +26,15 @@ SPLITS = ("train", "test")
 TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False, "": False}
 
 
-@register("dataset", "csv", path=path(), data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES))
+@register(
+    "dataset", "csv", path=path(), data_dir=DATA_DIR, test_classes=optional(TEST_CLASSES), separator=optional(text())
+)
 def csv(
     path: FilePath,
     data_dir: FilePath | None = None,
     test_classes: float | None = None,
     seed: Seed = 0,
+    separator: str | None = None,
 ) -> Dataset:
     """Your own images in a table of `path,label,split[,camera,group][,is_query,is_gallery]`; split: train or test.
 
@@ -42,7 +46,10 @@ def csv(
         test_classes: fraction of the classes to test on, such as 0.3, for a table without the column split. Default:
             the column decides.
         seed: decides which classes test.
+        separator: what divides the labels of an image in the column label, such as ";", where an image has several.
     """
+    if separator and test_classes is not None:
+        raise ValueError("Images with several labels are not divided by class. Leave out test_classes; split decides.")
     table = _table(path, data_dir)
     rows, lines = _read(table, NEEDED if test_classes is None else NEEDED[:-1])
     base = Path(data_dir).expanduser() if data_dir else table.parent
@@ -54,8 +61,14 @@ def csv(
         "groups": _shared(rows, "group"),
         **{mark: _marks(table, rows, lines, mark) for mark in MARKS},
     }
-    columns["labels"], class_names = _numbered([row["label"] for row in rows])
-    both, about = Split(class_names=class_names, **columns), {"protocol": "query_gallery", "look_inside": True}
+    texts, about = [row["label"] for row in rows], {"protocol": "query_gallery", "look_inside": True}
+    if separator:
+        named = several_labels(texts, separator, lambda number: f"{table}, line {lines[number]}")
+        columns |= {"labels": np.arange(len(rows)), "attributes": named[0], "attribute_names": named[1]}
+        about["protocol"], class_names = "several_labels", None
+    else:
+        columns["labels"], class_names = _numbered(texts)
+    both = Split(class_names=class_names, **columns)
     if test_classes is not None:
         return Undivided(both, test_classes, seed).divide("csv", **about)
     part = np.array([row["split"] for row in rows])

@@ -6,6 +6,7 @@ from pipelines.datasets.dataset import Dataset
 from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.lists import read_numbered
 from pipelines.datasets.published import Published
+from pipelines.datasets.similar_classes import read_levels
 from pipelines.datasets.split import Split
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
@@ -24,6 +25,9 @@ CUB200 = Published(
 def cub200(data_dir: FilePath, cropped: bool = False) -> Dataset:
     """CUB-200-2011: the first half of the bird species trains, the other half tests.
 
+    Levels, such as families, are the columns of a `classes.csv` of yours in its folder, whose column `class` has the
+    names of `classes.txt`, with or without their numbers.
+
     Args:
         data_dir: folder with `CUB_200_2011`, or that folder itself.
         cropped: crop each image to the bird's bounding box.
@@ -35,11 +39,21 @@ def cub200(data_dir: FilePath, cropped: bool = False) -> Dataset:
     _same_images(folder, names, classes, "image_class_labels.txt")
     images = np.array([str(folder / "images" / name) for name in names.values()], dtype=object)
     labels = np.array([classes[number] for number in names], np.int64)
-    both = Split(images, labels, class_names, boxes=_boxes(folder, names) if cropped else None)
+    boxes, levels = _boxes(folder, names) if cropped else None, _levels(folder / "classes.csv", class_names)
+    both = Split(images, labels, class_names, boxes=boxes, levels=levels)
     train, test = both.halves()
     CUB200.check_counts("train", train, images=5864, classes=100)
     CUB200.check_counts("test", test, images=5924, classes=100)
     return Dataset("cub200", train, test)
+
+
+def _levels(table, class_names):
+    """Returns the categories of class numbers by level; None without a table."""
+    found = {}
+    for level, known in read_levels(table).items():
+        each = {number: known.get(name, known.get(name.partition(".")[2])) for number, name in class_names.items()}
+        found[level] = {number: category for number, category in each.items() if category is not None}
+    return found or None
 
 
 def _boxes(folder, names):

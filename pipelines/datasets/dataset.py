@@ -55,7 +55,7 @@ class Dataset:
     @property
     def has_classes(self) -> bool:
         """Whether labels are classes, and not numbers of images of which something else is known, or nothing."""
-        return self.measured_as is None and self.test.relations is None
+        return self.measured_as is None and self.test.relations is None and self.test.attributes is None
 
     def classes(self) -> dict[str, list[str]]:
         """Returns the class names by split, `{"train": [...], "test": [...]}`."""

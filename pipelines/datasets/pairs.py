@@ -16,7 +16,9 @@ from tfdml.registry.annotations import FilePath
 from tfdml.registry.arguments import Seed, number, optional, path
 from tfdml.registry.parts import register
 
-PAIRS, TRIPLETS, SPLIT = ("a", "b", "same"), ("anchor", "positive", "negative"), "split"
+PAIRS, TRIPLETS, SPLIT, WEIGHT = ("a", "b", "same"), ("anchor", "positive", "negative"), "split", "weight"
+# Draws of a pair for one of another, at most.
+MOST = 1000
 SAME = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 SPLITS = ("train", "test")
 
@@ -26,7 +28,7 @@ def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: float = 0.
     """Your own images in a table of pairs, `a,b,same`, or of triplets, `anchor,positive,negative`; no more is known.
 
     A column `split`, train or test, says which are measured. Without it some are held out, whole groups of images that
-    pairs connect.
+    pairs connect. A column `weight`, a whole number such as that of clicks, says how often a pair trains.
 
     Args:
         file: the table, in UTF-8, with commas and a header; it may lie in `data_dir`.
@@ -36,7 +38,7 @@ def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: float = 0.
     """
     table = Path(data_dir or "", file).expanduser()
     table = table if table.is_file() else Path(file).expanduser()
-    names, parts = _read(table)
+    names, parts, weights = _read(table)
     known, numbers = np.unique(np.array(names, dtype=object), return_inverse=True)
     empty = np.flatnonzero(known == "")
     numbers = numbers.reshape(len(names), 3)
@@ -48,16 +50,17 @@ def pairs(file: FilePath, data_dir: FilePath | None = None, held_out: float = 0.
     groups = _groups(numbers, len(known))
     tests = parts == "test" if parts is not None else _held_out(table, numbers, groups, known, held_out, seed)
     _check_apart(table, known, numbers, tests)
-    splits = [_split(images, numbers[rows], groups) for rows in (~tests, tests)]
+    drawn = np.repeat(numbers[~tests], weights[~tests], axis=0)
+    splits = [_split(images, relations, groups) for relations in (drawn, numbers[tests])]
     if not len(splits[1]):
         raise ValueError(f"{table} has no row with the split test.")
     return Dataset("pairs", splits[0] if len(splits[0]) else None, splits[1], protocol="given_pairs", look_inside=True)
 
 
 def _read(table):
-    """Returns names `[R, 3]` of an image, of one that is the same and of one that is not, empty for none, and splits.
+    """Returns names `[R, 3]` of an image, of one that is the same and of one that is not, empty for none.
 
-    The splits are None where the table has none.
+    And the splits `[R]`, None where the table has none, and the weights `[R]`.
     """
     try:
         header, rows = read_table(table, lambda header: _check_header(table, header))
@@ -69,13 +72,15 @@ def _read(table):
         raise ValueError(f"{table} has a header and no rows.")
     found = [(_checked(table, row_of(table, header, row, line), line), line) for row, line in rows]
     names = [_relation(table, row, line) for row, line in found]
-    return names, np.array([row[SPLIT] for row, _ in found]) if SPLIT in header else None
+    weights = np.array([int(row.get(WEIGHT, 1)) for row, _ in found])
+    return names, np.array([row[SPLIT] for row, _ in found]) if SPLIT in header else None, weights
 
 
 def _check_header(table, header):
-    if set(header) - {SPLIT} not in (set(PAIRS), set(TRIPLETS)) or len(set(header)) < len(header):
+    if set(header) - {SPLIT, WEIGHT} not in (set(PAIRS), set(TRIPLETS)) or len(set(header)) < len(header):
         raise ValueError(
-            f"{table} has the columns {header}; expected {','.join(PAIRS)}, or {','.join(TRIPLETS)}, and perhaps split."
+            f"{table} has the columns {header}; expected {','.join(PAIRS)}, or {','.join(TRIPLETS)}, and perhaps split "
+            "and weight."
         )
 
 
@@ -87,6 +92,9 @@ def _checked(table, row, line):
         raise ValueError(f"{table}, line {line}: expected the split train or test, received {row[SPLIT]!r}.")
     if row.get("same", "1").lower() not in SAME:
         raise ValueError(f"{table}, line {line}: expected 1 or 0 in same, received {row['same']!r}.")
+    weight = row.get(WEIGHT, "1")
+    if not (weight.isdecimal() and len(weight) < 5 and 1 <= int(weight) <= MOST):
+        raise ValueError(f"{table}, line {line}: expected a weight from 1 to {MOST}, received {weight!r}.")
     return row
 
 

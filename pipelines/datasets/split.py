@@ -9,7 +9,7 @@ from pipelines.datasets.stored_vectors import StoredVectors
 from tfdml.registry.annotations import Rows
 
 # Fields that have no value for each row: of classes, and of several rows.
-OF_OTHERS = ("class_names", "class_groups", "relations", "levels", "level_names")
+OF_OTHERS = ("class_names", "class_groups", "relations", "levels", "level_names", "attribute_names")
 # Stands for an image that a relation does not have.
 NONE = -1
 
@@ -35,6 +35,9 @@ class Split:
         hierarchy: `[N, L]` number of the category of each row at the levels that are used, from coarse to fine; or
             None.
         level_names: names of these levels.
+        attributes: `[N, C]` booleans: which of C labels each row has, where it has several, and each image is a class
+            of its own; or None.
+        attribute_names: names of these labels.
     """
 
     images: np.ndarray
@@ -50,6 +53,8 @@ class Split:
     levels: dict | None = None
     hierarchy: np.ndarray | None = None
     level_names: tuple = ()
+    attributes: np.ndarray | None = None
+    attribute_names: tuple = ()
 
     def __post_init__(self):
         if len(self.images) != len(self.labels):

@@ -43,6 +43,7 @@ class Rows:
     images: None = None
     boxes: None = None
     hierarchy: None = None
+    attributes: None = None
 
     def __len__(self):
         return self.count

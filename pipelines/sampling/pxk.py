@@ -28,6 +28,9 @@ class PxK(Sampler):
     level of --levels, or of the dataset's class groups. Each category comes once before any comes twice, and so do its
     classes; one with fewer classes than its part of a batch is left out.
 
+    Where images have several labels these are the classes, so that batches cover all of them; an image of two labels
+    that are drawn may come twice.
+
     Args:
         classes: classes in a batch.
         per_class: images of each class, 2 or more.
@@ -40,6 +43,8 @@ class PxK(Sampler):
 
     several_per_class = True
     _group_of = None
+    # Row of each pair of a label and an image that has it, where images have several.
+    _having = None
 
     def check_arguments(self):
         if self.groups and self.classes % self.groups:
@@ -55,7 +60,11 @@ class PxK(Sampler):
     def bind_split(self, split):
         if self.groups:
             self._group_of = groups_of_rows(split)
-        super().bind_split(split)
+        if split.attributes is None:
+            super().bind_split(split)
+        else:
+            labels, self._having = np.nonzero(split.attributes.T)
+            self.bind(labels)
 
     @property
     def batch_size(self) -> int:
@@ -73,6 +82,8 @@ class PxK(Sampler):
             )
         if single:
             logging.info("%d of %d classes have a single image and are left out of pxk batches.", single, total)
+        if self._having is not None:
+            rows = self._having[rows]
         if not self.groups:
             return [rows, starts, sizes]
         if self._group_of is None:

@@ -1,5 +1,7 @@
 """Metrics that take all levels of a hierarchy, against their definitions and scikit-learn."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, ndcg_score
@@ -7,8 +9,9 @@ from sklearn.metrics import average_precision_score, ndcg_score
 from pipelines.datasets import Split
 from tfdml import registry
 from tfdml.evaluation import evaluate
+from tfdml.evaluation.breakdown import by_class_size, nearest_shares
 from tfdml.evaluation.metrics import metric_of
-from tfdml.evaluation.metrics.graded_ranks import shared_levels
+from tfdml.evaluation.metrics.graded_relevance import grades_in_order
 
 
 def example(seed=0, rows=40):
@@ -83,9 +86,65 @@ def test_a_perfect_embedding_has_one_and_a_collapsed_one_less_than_a_random_one(
 
 def test_blocks_change_nothing(monkeypatch):
     embeddings, levels = example()
-    whole = np.concatenate(list(shared_levels(embeddings, levels)))
-    monkeypatch.setattr("tfdml.evaluation.metrics.graded_ranks.BLOCK", 3 * len(levels))
-    np.testing.assert_array_equal(np.concatenate(list(shared_levels(embeddings, levels))), whole)
+    several = several_labels()
+    whole = [np.concatenate(list(grades_in_order(embeddings, labels))) for labels in (levels, several)]
+    near = metric_of("relevance_at_4").value(embeddings, several)
+    monkeypatch.setattr("tfdml.evaluation.metrics.graded_relevance.BLOCK", 3 * len(levels))
+    for labels, expected in zip((levels, several), whole, strict=True):
+        np.testing.assert_array_equal(np.concatenate(list(grades_in_order(embeddings, labels))), expected)
+    assert metric_of("relevance_at_4").value(embeddings, several) == pytest.approx(near)
+
+
+def several_labels():
+    """Up to six labels an image, of some images none."""
+    return np.random.default_rng(3).random((40, 6)) < 0.3
+
+
+def jaccard(one, other):
+    return sum(one & other) / max(sum(one | other), 1)
+
+
+def relevance_in_order(embeddings, several, query):
+    others = [row for row in range(len(several)) if row != query]
+    others.sort(key=lambda row: np.sum((embeddings[query].astype(float) - embeddings[row]) ** 2))
+    return np.array([jaccard(several[query], several[row]) for row in others])
+
+
+def test_several_labels_against_loops_and_scikit_learn():
+    embeddings, _ = example()
+    several, expected = several_labels(), {"relevance_at_4": [], "ndcg": [], "graded_map": []}
+    for query in range(len(several)):
+        found = relevance_in_order(embeddings, several, query)
+        expected["relevance_at_4"].append(np.mean(found[:4]))
+        if np.any(found > 0):
+            expected["ndcg"].append(ndcg_score(2.0 ** found[None] - 1, -np.arange(len(found))[None]))
+            each, best = (
+                sum(np.sum(order[: k + 1]) / (k + 1) for k in range(len(order)) if order[k] > 0)
+                for order in (found, sorted(found, reverse=True))
+            )
+            expected["graded_map"].append(each / best)
+    for name, values in expected.items():
+        assert metric_of(name).value(embeddings, several) == pytest.approx(np.mean(values), rel=1e-5), name
+
+
+def test_with_one_class_an_image_graded_metrics_are_those_of_ranks():
+    embeddings, levels = example()
+    fine = levels[:, 2]
+    for several in (fine, np.eye(9, dtype=bool)[fine]):
+        found = metric_of("graded_map").value(embeddings, several)
+        assert found == pytest.approx(evaluate(embeddings, fine, "map", distance="euclidean")["map"], rel=1e-5)
+
+
+def test_the_severity_of_mistakes_is_the_height_of_the_common_ancestor():
+    embeddings, levels = example()
+    nearest = [ranking(embeddings, levels, query)[0] for query in range(len(levels))]
+    heights = [3 - shared for shared in nearest if shared < 3]
+    assert metric_of("mistake_severity").value(embeddings, levels) == pytest.approx(np.mean(heights))
+    assert metric_of("mistake_severity").value(np.eye(9)[levels[:, 2]] + 0.0, levels) is None
+    shares = nearest_shares(embeddings, levels, ("family", "genus", "class"))
+    counts = [nearest.count(shared) for shared in (3, 2, 1, 0)]
+    assert list(shares) == ["class", "genus", "family", "none"]
+    np.testing.assert_allclose(list(shares.values()), np.array(counts) / 40)
 
 
 @pytest.fixture
@@ -110,8 +169,39 @@ def test_the_protocol_measures_each_level(rows):
     assert found["ndcg"] == pytest.approx(metric_of("ndcg").value(unit, levels))
 
 
-def test_it_needs_levels(rows):
-    import dataclasses
+def test_the_protocol_of_several_labels(rows):
+    embeddings, _ = example()
+    rows = dataclasses.replace(rows, attributes=several_labels())
+    found = registry.create("protocol", "several_labels")(embeddings, rows)
+    assert list(found) == ["relevance_at_1", "relevance_at_10", "graded_map", "ndcg"]
+    unit = embeddings / np.linalg.norm(embeddings, axis=1, keepdims=True)
+    assert found["ndcg"] == pytest.approx(metric_of("ndcg").value(unit, rows.attributes))
+    with pytest.raises(ValueError, match="has no classes, which recall_at_1 needs"):
+        registry.create("protocol", "several_labels(metrics=('ndcg', 'recall_at_1'))")(embeddings, rows)
+    with pytest.raises(ValueError, match="measures images with several labels; these have one"):
+        registry.create("protocol", "several_labels")(embeddings, dataclasses.replace(rows, attributes=None))
 
+
+def test_scores_by_class_size():
+    sizes = [2, 3, 3, 5, 9, 12]
+    labels = np.repeat(np.arange(6), sizes)
+    embeddings = np.random.default_rng(0).normal(size=(len(labels), 3))
+    scores = registry.create("protocol", "self_retrieval(metrics=('recall_at_1',))").scores(embeddings, split(labels))
+    found = by_class_size(scores, labels)
+    assert {name: (part["classes"], part["images"]) for name, part in found.items()} == {
+        "head": (1, 12),
+        "middle": (2, 14),
+        "tail": (3, 8),
+    }
+    whole = sum(part["recall_at_1"] * part["images"] for part in found.values()) / len(labels)
+    assert whole == pytest.approx(scores.values["recall_at_1"])
+    assert by_class_size(scores, np.repeat(np.arange(17), 2)) == {}
+
+
+def split(labels):
+    return Split(np.array([str(row) for row in range(len(labels))], dtype=object), labels)
+
+
+def test_it_needs_levels(rows):
     with pytest.raises(ValueError, match="classes with levels; give --levels"):
         registry.create("protocol", "levels")(example()[0], dataclasses.replace(rows, hierarchy=None))

@@ -22,6 +22,8 @@ WEIGHTS_HELD_CONSTANT = {
     "margin(learn_beta='per_class', nu=0.5, classes=7)",
     "ranked_list",
     "ranked_list_simpler",
+    "simsiam",
+    "triplet(mining='batch_hard') + 0.5*simsiam(hidden=3)",
     "triplet(mining='distance_weighted')",
 }
 

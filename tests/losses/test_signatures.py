@@ -15,6 +15,7 @@ SAMPLED = "classes=None, sampled_classes=None, sampling='corrected', sharded=Fal
 SIGNATURES = {
     "angular": "alpha=45.0",
     "arc_face": f"scale=64.0, margin=0.5, monotonic=True, {SAMPLED}",
+    "barlow_twins": "weight=0.005, projector=(1024, 1024)",
     "binomial_deviance": "alpha=2.0, beta=0.5, negative_cost=25.0",
     "circle": "margin=0.4, scale=80.0, differentiate_weights=False",
     "contextual_manifold": f"margin=0.0005, scale=1.0, {WALK}, {PROXIES}, classes=None",
@@ -45,12 +46,14 @@ SIGNATURES = {
         "margin=0.4, negative_temperature=10.0, differentiate_weights=False, differentiate_gallery=False, "
         "final_negative_temperature=None"
     ),
+    "simsiam": "hidden=None",
     "smooth_ap": "temperature=0.01, include_query=False",
     "soft_triple": "scale=20.0, center_temperature=0.1, margin=0.01, per_class=10, merging=0.2, classes=None",
     "sub_center_arc_face": f"scale=64.0, margin=0.5, monotonic=True, per_class=3, {SAMPLED}",
     "sup_con": "temperature=0.1, form='out'",
     "threshold_consistent_margin": "positive_margin=0.9, negative_margin=0.5, positive_weight=1.0, negative_weight=1.0",
     "triplet": "margin=0.2, mining='semi_hard', squared=True, cutoff=0.5, nonzero_loss_cutoff=1.4",
+    "vicreg": "invariance=25.0, variance=25.0, covariance=1.0, target=1.0, projector=(1024, 1024)",
 }
 
 
@@ -73,7 +76,9 @@ def test_functions_have_the_arguments_of_their_losses_and_each_is_described():
         assert function.__name__ == f"{name}_loss" and function.__module__ == loss.__module__
         labels, rows, *taken = inspect.signature(function).parameters.values()
         taken = [each for each in taken if each.name != "queries"]
-        assert labels.name == "labels" and rows.name in ("embeddings", "similarities") and taken
+        assert labels.name == "labels" and rows.name in ("embeddings", "similarities")
+        # What SimSiam has to be told is for its layer.
+        assert taken or name == "simsiam"
         assert all(arguments[each.name].default == each.default for each in taken if each.name != "beta"), name
         section = inspect.getdoc(loss).partition("\nArgs:\n")[2]
         described = {each for line in section.splitlines() for each in line.partition(":")[0].strip().split(", ")}

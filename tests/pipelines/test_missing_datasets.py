@@ -33,6 +33,9 @@ def test_a_missing_dataset_says_where_to_get_it_what_is_expected_and_how_to_chec
         ("inshop", "Eval/list_eval_partition.txt"),
         ("vehicleid", "VehicleID_V1.0/train_test_split/test_list_1600.txt"),
         ("market1501", "Market-1501-v15.09.15/query"),
+        ("inaturalist2018", "inaturalist2018/Inat_dataset_splits/Inaturalist_test_set1.txt"),
+        ("deepfashion", "Category and Attribute Prediction Benchmark/Anno_coarse/list_attr_cloth.txt"),
+        ("google_landmarks", "google-landmark/retrieval_solution_v2.1.csv"),
     ],
 )
 def test_the_missing_part_is_named(tmp_path, name, missing):

@@ -49,6 +49,14 @@ def test_triplets_and_a_column_of_splits(write):
     assert told(dataset.train) == {("a", "b", "c"), ("a", "b", "d")} and told(dataset.test) == {("e", "f", "g")}
 
 
+def test_weights_say_how_often_a_pair_trains(write):
+    rows = "a,b,same,split,weight\na.jpg,b.jpg,1,train,3\na.jpg,c.jpg,0,train,1\nd.jpg,e.jpg,1,test,7\n"
+    dataset = pairs(write(rows))
+    labels = dict(zip([path[-5] for path in dataset.train.images], dataset.train.labels.tolist(), strict=True))
+    assert dataset.train.relations.tolist() == [[labels["a"], labels["b"], -1]] * 3 + [[labels["a"], -1, labels["c"]]]
+    assert len(dataset.test.relations) == 1
+
+
 def test_labels_without_gaps_and_fewer_images_keep_what_is_known(write):
     train = pairs(write(TABLE), held_out=0.3).train
     assert told(train.numbered()) == told(train)
@@ -79,6 +87,7 @@ def test_a_run_finds_the_table_from_anywhere(write, monkeypatch):
         ("a,b\na.jpg,b.jpg\n", r"has the columns \['a', 'b'\]; expected a,b,same, or anchor,positive,negative"),
         ("a,b,same\n", "has a header and no rows"),
         ("a,b,same\na.jpg,b.jpg,perhaps\n", "line 2: expected 1 or 0 in same, received 'perhaps'"),
+        ("a,b,same,weight\na.jpg,b.jpg,1,0\n", "line 2: expected a weight from 1 to 1000, received '0'"),
         ("a,b,same\na.jpg,,1\n", "line 2: b is empty"),
         ("a,b,same\na.jpg,./a.jpg,1\n", "line 2: 'a.jpg' is compared with itself"),
         ("a,b,same,split\na.jpg,b.jpg,1,dev\n", "expected the split train or test, received 'dev'"),

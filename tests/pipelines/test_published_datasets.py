@@ -1,5 +1,7 @@
 """Each published dataset, read from its layout written in small."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -54,6 +56,58 @@ def test_cars_in_two_folders(tmp_path, labels):
     ]
     assert dataset.train.labels.tolist() == [1, 2, 1, 2] and dataset.test.labels.tolist() == [3, 4, 3, 4]
     assert dataset.train.class_names[2] == "Car B"
+
+
+def test_cub_has_the_levels_of_a_table(tmp_path):
+    folder = tiny.write_cub(tmp_path)
+    (folder / "classes.csv").write_text("class,family\n001.Wren,wrens\n002.Robin,thrushes\nOld Crow,crows\nJay,crows\n")
+    dataset = read("cub200", tmp_path)
+    assert dataset.test.levels == {"family": {1: "wrens", 2: "thrushes", 3: "crows", 4: "crows"}}
+
+
+def test_inaturalist_has_species_and_ranks(tmp_path):
+    folder = tiny.write_inaturalist(tmp_path)
+    dataset = read("inaturalist2018", tmp_path)
+    assert dataset.train.labels.tolist() == [7, 7, 12, 12] and dataset.test.labels.tolist() == [3, 3, 8, 8]
+    assert names_of(dataset.test, folder)[0] == "train_val2018/Aves/3/a3.jpg"
+    assert dataset.train.levels == {"supercategory": {7: "Aves", 12: "Fungi"}}
+    ranks = ("kingdom", "phylum", "class", "order", "family", "genus")
+    species = [{"id": n, "name": f"s{n}", **{rank: f"{rank}{n // 5}" for rank in ranks}} for n in (3, 7, 8, 12)]
+    (folder / "categories.json").write_text(json.dumps(species))
+    dataset = read("inaturalist2018", tmp_path)
+    assert dataset.test.levels["genus"][8] == "genus1" and dataset.test.levels["taxonomic_class"][3] == "class0"
+    assert dataset.train.class_names[12] == "s12"
+    (folder / "categories.json").write_text(json.dumps(species[0]))
+    with pytest.raises(ValueError, match="is not the list of categories with id, name, kingdom"):
+        read("inaturalist2018", tmp_path)
+
+
+@pytest.mark.parametrize("notes", ["Anno_coarse", "Anno"])
+def test_deepfashion_has_several_labels(tmp_path, notes):
+    folder = tiny.write_deepfashion(tmp_path, notes)
+    dataset = read("deepfashion", tmp_path)
+    assert dataset.train.attribute_names == ("abstract chevron", "a-line", "art")
+    assert dataset.train.attributes.astype(int).tolist() == [[1, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 0]]
+    assert dataset.test.attributes.astype(int).tolist() == [[0, 1, 1], [1, 0, 0]]
+    assert names_of(dataset.test, folder)[0] == "Img/img/Sheer_Blouse/img_00000005.jpg"
+    texture = read("deepfashion(kind='texture')", tmp_path)
+    assert texture.train.attribute_names == ("abstract chevron", "art")
+    # One without any is left out.
+    assert texture.train.attributes.astype(int).tolist() == [[1, 0], [1, 0], [0, 1]]
+    assert texture.test.attributes.astype(int).tolist() == [[0, 1], [1, 0]]
+
+
+def test_landmarks_search_the_index(tmp_path, caplog):
+    folder = tiny.write_landmarks(tmp_path)
+    dataset = read("google_landmarks", tmp_path)
+    assert dataset.train.labels.tolist() == [5, 5, 9] and dataset.protocol.startswith("query_gallery")
+    assert dataset.test.labels.tolist() == [19, 13, 19, 19, 13, 14]
+    assert dataset.test.is_query.tolist() == [True] * 2 + [False] * 4
+    assert names_of(dataset.test, folder)[:3] == ["test/2/0/a/20aa.jpg", "test/2/1/a/21ab.jpg", "index/1/0/a/10aa.jpg"]
+    assert "queries have other images" not in caplog.text
+    rewrite(folder / "retrieval_solution_v2.1.csv", "20aa,10aa 11ab", "20aa,10aa")
+    read("google_landmarks", tmp_path)
+    assert "1 of 2 queries have other images than all of one landmark" in caplog.text
 
 
 def test_sop_keeps_its_own_split(tmp_path):

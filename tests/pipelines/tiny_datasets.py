@@ -150,6 +150,62 @@ def write_market(root):
     return folder
 
 
+def write_inaturalist(root):
+    """Two species to train, two to test, in two supercategories, of two images each."""
+    folder = root / "inaturalist2018"
+    (folder / "Inat_dataset_splits").mkdir(parents=True)
+    for part, species in (("train", {7: "Aves", 12: "Fungi"}), ("test", {3: "Aves", 8: "Aves"})):
+        names = [f"train_val2018/{kind}/{number}/{n}{number}.jpg" for number, kind in species.items() for n in "ab"]
+        for name in names:
+            picture(folder / name, colour_of(int(name.split("/")[2])))
+        (folder / "Inat_dataset_splits" / f"Inaturalist_{part}_set1.txt").write_text("\n".join(names) + "\n")
+    return folder
+
+
+def write_deepfashion(root, notes="Anno_coarse"):
+    """Four images to train, one to validate, and two to test; three attributes."""
+    folder = root / "Category and Attribute Prediction Benchmark"
+    rows = [("train", "1 -1 -1"), ("train", "1 1 0"), ("train", "-1 -1 1"), ("train", "-1 1 -1")]
+    rows += [("val", "1 1 1"), ("test", "-1 1 1"), ("test", "1 -1 -1")]
+    names = [f"img/Sheer_Blouse/img_{number:08d}.jpg" for number in range(len(rows))]
+    lists = {
+        f"{notes}/list_attr_cloth.txt": [
+            "3",
+            "attribute_name  attribute_type",
+            "abstract chevron   1",
+            "a-line  3",
+            "art 1",
+        ],
+        f"{notes}/list_attr_img.txt": ["7", "image_name  attribute_labels"],
+        "Eval/list_eval_partition.txt": ["7", "image_name  evaluation_status"],
+    }
+    for number, (name, (status, attributes)) in enumerate(zip(names, rows, strict=True)):
+        picture(folder / "Img" / name, colour_of(number))
+        lists[f"{notes}/list_attr_img.txt"].append(f"{name}   {attributes}")
+        lists["Eval/list_eval_partition.txt"].append(f"{name}   {status}")
+    for name, lines in lists.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def write_landmarks(root):
+    """Two landmarks to train; two in the index, with two queries, one that is ignored, and one without images."""
+    folder = root / "google-landmark"
+    images = {"train": ["00aa", "01ab", "02ba"], "index": ["10aa", "11ab", "12ba", "13bb"], "test": ["20aa", "21ab"]}
+    for part, names in images.items():
+        for number, name in enumerate(names):
+            picture(folder / part / name[0] / name[1] / name[2] / f"{name}.jpg", colour_of(number))
+    tables = {
+        "train_clean.csv": "landmark_id,images\n5,00aa 01ab\n9,02ba\n",
+        "index_image_to_landmark.csv": "id,landmark_id\n10aa,9\n11ab,9\n12ba,3\n13bb,4\n",
+        "retrieval_solution_v2.1.csv": "id,images,Usage\n20aa,10aa 11ab,Public\n21ab,12ba,Private\n22,,Ignored\n",
+    }
+    for name, text in tables.items():
+        (folder / name).write_text(text)
+    return folder
+
+
 WRITERS = {
     "cub200": write_cub,
     "cars196": write_cars_one_folder,
@@ -157,6 +213,9 @@ WRITERS = {
     "inshop": write_inshop,
     "vehicleid": write_vehicleid,
     "market1501": write_market,
+    "inaturalist2018": write_inaturalist,
+    "deepfashion": write_deepfashion,
+    "google_landmarks": write_landmarks,
 }
 
 

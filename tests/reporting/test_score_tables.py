@@ -58,3 +58,13 @@ def test_a_complete_run_has_the_scores_of_its_result(tmp_path):
     test, validation = words(score_tables(record(tmp_path, result), subject())).split(" Validation split ")
     assert test == "Test split Model Recall@1 Untrained 0.100 Best (step 10) 0.750 0.250 to 1.000 Final (step 20) 0.600"
     assert validation.startswith("Model Recall@1 Untrained 0.100 Best (step 10) 0.800 Final (step 20) 0.600 Small")
+
+
+def test_a_result_says_what_its_scores_are_made_of(tmp_path):
+    sizes = {"head": {"classes": 2, "images": 1200, "recall_at_1": 0.5}, "tail": {"classes": 3, "images": 6}}
+    part = {"untrained": {"recall_at_1": 0.1}, "metrics": {"recall_at_1": 0.6}}
+    nearest = {"class": 0.5, "make": 0.375, "none": 0.125}
+    result = {**part, "best": BEST, "step": 20, "by_class_size": sizes, "nearest": nearest}
+    told = words(score_tables(record(tmp_path, result), subject()))
+    assert "Classes classes images Recall@1 head 2 1,200 0.500 tail 3 6 –" in told
+    assert "Shares with the nearest Images the class 0.500 the make 0.375 nothing 0.125" in told

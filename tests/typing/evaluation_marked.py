@@ -18,6 +18,7 @@ from tfdml.evaluation.metrics.dir_at_far import DirAtFar
 from tfdml.evaluation.metrics.distance_ratio import DistanceRatio
 from tfdml.evaluation.metrics.effective_rank import EffectiveRank
 from tfdml.evaluation.metrics.equal_error_rate import EqualErrorRate
+from tfdml.evaluation.metrics.graded_map import GradedMAP
 from tfdml.evaluation.metrics.hierarchical_ap import HierarchicalAP
 from tfdml.evaluation.metrics.hubness import Hubness
 from tfdml.evaluation.metrics.inter_class_distance import InterClassDistance
@@ -25,6 +26,7 @@ from tfdml.evaluation.metrics.intra_class_distance import IntraClassDistance
 from tfdml.evaluation.metrics.map_at_r import MAPAtR
 from tfdml.evaluation.metrics.mean_average_precision import MeanAveragePrecision
 from tfdml.evaluation.metrics.mean_reciprocal_rank import MeanReciprocalRank
+from tfdml.evaluation.metrics.mistake_severity import MistakeSeverity
 from tfdml.evaluation.metrics.ndcg import NDCG
 from tfdml.evaluation.metrics.neighbors_kept import NeighborsKept
 from tfdml.evaluation.metrics.nmi import NMI
@@ -37,6 +39,7 @@ from tfdml.evaluation.metrics.precision_at_k import PrecisionAtK
 from tfdml.evaluation.metrics.purity import Purity
 from tfdml.evaluation.metrics.r_precision import RPrecision
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
+from tfdml.evaluation.metrics.relevance_at_k import RelevanceAtK
 from tfdml.evaluation.metrics.roc_auc import RocAUC
 from tfdml.evaluation.metrics.tar_at_far import TarAtFar
 from tfdml.evaluation.metrics.uniformity import Uniformity
@@ -45,6 +48,7 @@ from tfdml.evaluation.protocols.levels import Levels
 from tfdml.evaluation.protocols.query_gallery import QueryGallery
 from tfdml.evaluation.protocols.random_gallery import RandomGallery
 from tfdml.evaluation.protocols.self_retrieval import SelfRetrieval
+from tfdml.evaluation.protocols.several_labels import SeveralLabels
 from tfdml.evaluation.rerankings.database_augmentation import DatabaseAugmentation
 from tfdml.evaluation.rerankings.k_reciprocal import KReciprocal
 from tfdml.evaluation.rerankings.query_expansion import QueryExpansion
@@ -91,9 +95,13 @@ DeadDimensions("0.01")  # marked
 Hubness(neighbors=5)  # marked
 HierarchicalAP(alpha="1")  # marked
 NDCG(k=5)  # marked
+GradedMAP(k=5)  # marked
+RelevanceAtK()  # marked
+MistakeSeverity(levels=3)  # marked
 NeighborsKept(neighbors=5)  # marked
 GivenPairs(pairs=3)  # marked
 Levels(distance="l2")  # marked
+SeveralLabels(distance="l2")  # marked
 InterClassDistance("euclidean")  # marked
 IntraClassDistance("euclidean")  # marked
 DistanceRatio("euclidean")  # marked

@@ -18,6 +18,7 @@ from tfdml.evaluation.metrics.dir_at_far import DirAtFar
 from tfdml.evaluation.metrics.distance_ratio import DistanceRatio
 from tfdml.evaluation.metrics.effective_rank import EffectiveRank
 from tfdml.evaluation.metrics.equal_error_rate import EqualErrorRate
+from tfdml.evaluation.metrics.graded_map import GradedMAP
 from tfdml.evaluation.metrics.hierarchical_ap import HierarchicalAP
 from tfdml.evaluation.metrics.hubness import Hubness
 from tfdml.evaluation.metrics.inter_class_distance import InterClassDistance
@@ -25,6 +26,7 @@ from tfdml.evaluation.metrics.intra_class_distance import IntraClassDistance
 from tfdml.evaluation.metrics.map_at_r import MAPAtR
 from tfdml.evaluation.metrics.mean_average_precision import MeanAveragePrecision
 from tfdml.evaluation.metrics.mean_reciprocal_rank import MeanReciprocalRank
+from tfdml.evaluation.metrics.mistake_severity import MistakeSeverity
 from tfdml.evaluation.metrics.ndcg import NDCG
 from tfdml.evaluation.metrics.neighbors_kept import NeighborsKept
 from tfdml.evaluation.metrics.nmi import NMI
@@ -37,6 +39,7 @@ from tfdml.evaluation.metrics.precision_at_k import PrecisionAtK
 from tfdml.evaluation.metrics.purity import Purity
 from tfdml.evaluation.metrics.r_precision import RPrecision
 from tfdml.evaluation.metrics.recall_at_k import RecallAtK
+from tfdml.evaluation.metrics.relevance_at_k import RelevanceAtK
 from tfdml.evaluation.metrics.roc_auc import RocAUC
 from tfdml.evaluation.metrics.tar_at_far import TarAtFar
 from tfdml.evaluation.metrics.uniformity import Uniformity
@@ -45,6 +48,7 @@ from tfdml.evaluation.protocols.levels import Levels
 from tfdml.evaluation.protocols.query_gallery import QueryGallery
 from tfdml.evaluation.protocols.random_gallery import RandomGallery
 from tfdml.evaluation.protocols.self_retrieval import SelfRetrieval
+from tfdml.evaluation.protocols.several_labels import SeveralLabels
 from tfdml.evaluation.rerankings.database_augmentation import DatabaseAugmentation
 from tfdml.evaluation.rerankings.k_reciprocal import KReciprocal
 from tfdml.evaluation.rerankings.query_expansion import QueryExpansion
@@ -67,7 +71,7 @@ of_embeddings = [Alignment(), Uniformity(t=2.0, rows=100), EffectiveRank(), Dead
 of_pairs = [RocAUC(), EqualErrorRate(), TarAtFar(rate=0.001), PairAccuracy(), PairAccuracyThreshold(), DPrime()]
 more_of_pairs = [PairAveragePrecision(), OPIS(low=0.01, high=0.1, steps=100)]
 identified = DirAtFar(rate=0.01)
-of_levels = [HierarchicalAP(alpha=2.0), NDCG()]
+of_levels = [HierarchicalAP(alpha=2.0), NDCG(), GradedMAP(), RelevanceAtK(10), MistakeSeverity()]
 kept = NeighborsKept(k=5)
 distances = [InterClassDistance(), IntraClassDistance(), DistanceRatio()]
 
@@ -75,6 +79,7 @@ protocol = SelfRetrieval(metrics=("recall_at_1", "map_at_r"), reranking="query_e
 streets = QueryGallery("recall_at_1", distance="cosine", junk=-1, pooling="mean")
 given = GivenPairs(metrics=("roc_auc",), distance="euclidean")
 leveled = Levels("hierarchical_ap")
+several = SeveralLabels(("relevance_at_1", "ndcg"), distance="euclidean")
 drawn = RandomGallery(draws=10, seed=0, index="hnsw(ef_search=200)")
 scores = protocol.with_metrics(["nmi"]).scores(embeddings, None).values
 

@@ -43,6 +43,7 @@ tfdml.MultiTail(small, attention=True)  # marked
 tfdml.Multilevel(small, endpoints=3)  # marked
 tfdml.methods.MemberEnsemble(["runs/a", "runs/b"])  # marked
 tfdml.memories.XBM(size="8192")  # marked
+tfdml.memories.Momentum(momentum=0.999)  # marked
 tfdml.Preprocessing(image_size=224, channels="rbg")  # marked
 tfdml.Preprocessing(image_size="256x128")  # marked
 tfdml.Preprocessing.of(small, transforms="warp")  # marked
@@ -76,6 +77,8 @@ tfdml.layers.ManifoldProxies(classes=50, affinity="shift")  # marked
 tfdml.layers.MultilevelEmbedding(384, auxiliary=True)  # marked
 tfdml.layers.PooledFeatures(norm="group")  # marked
 tfdml.layers.Pooling("mean")  # marked
+tfdml.layers.Predictor(hidden="32")  # marked
+tfdml.layers.Projector(1024)  # marked
 tfdml.layers.Proxies(class_count=100)  # marked
 tfdml.layers.SampledProxies(classes=1_000_000)  # marked
 tfdml.layers.ShardedProxies(classes=1_000_000, scale="64")  # marked

@@ -7,8 +7,11 @@ from pipelines.datasets import load
 from pipelines.datasets.cars196 import cars196
 from pipelines.datasets.csv import csv
 from pipelines.datasets.cub200 import cub200
+from pipelines.datasets.deepfashion import deepfashion
 from pipelines.datasets.embeddings import embeddings
 from pipelines.datasets.folder import folder
+from pipelines.datasets.google_landmarks import google_landmarks
+from pipelines.datasets.inaturalist2018 import inaturalist2018
 from pipelines.datasets.inshop import inshop
 from pipelines.datasets.market1501 import market1501
 from pipelines.datasets.packed import packed
@@ -58,6 +61,9 @@ photos("photos", classes=3)  # marked
 inshop("data", cropped=True)  # marked
 market1501(folder="data")  # marked
 vehicleid("data", size="big")  # marked
+deepfashion("data", kind="color")  # marked
+google_landmarks()  # marked
+inaturalist2018(2018)  # marked
 tfds(data_dir="data")  # marked
 folder("photos", test_classes="0.3")  # marked
 csv()  # marked

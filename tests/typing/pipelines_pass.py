@@ -8,8 +8,11 @@ from pipelines.datasets import Dataset, Split, load
 from pipelines.datasets.cars196 import cars196
 from pipelines.datasets.csv import csv
 from pipelines.datasets.cub200 import cub200
+from pipelines.datasets.deepfashion import deepfashion
 from pipelines.datasets.embeddings import embeddings
 from pipelines.datasets.folder import folder
+from pipelines.datasets.google_landmarks import google_landmarks
+from pipelines.datasets.inaturalist2018 import inaturalist2018
 from pipelines.datasets.inshop import inshop
 from pipelines.datasets.market1501 import market1501
 from pipelines.datasets.packed import packed
@@ -54,10 +57,12 @@ from pipelines.transforms.warp import warp
 
 published = [cars196("data", cropped=True), cub200("data"), sop("data"), inshop("data"), market1501(data_dir="data")]
 cars: Dataset = vehicleid("data", size="medium")
+more = [deepfashion("data", kind="texture"), google_landmarks("data"), inaturalist2018("data")]
 prepared = tfds("caltech_birds2011:0.2.0", image="image", label=None)
 own = folder("photos", test_classes=0.3, seed=1, class_groups="genus")
 tuned = training_classes("folder(test_classes=0.3)", held_out=0.2, seed=1, data_dir="photos")
 stored = embeddings(("dinov2", "siglip"), test_classes=0.3), embeddings("train.npz", test="test.npz", seed=1)
+several = csv("table.csv", separator=";")
 table, shards = csv("table.csv", data_dir="photos"), packed("gs://bucket/packed")
 of_pairs = pairs("pairs.csv", held_out=0.3)
 unlabelled = photos("photos", seed=1)

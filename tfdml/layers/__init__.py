@@ -13,6 +13,8 @@ from tfdml.layers.manifold_proxies import ManifoldProxies
 from tfdml.layers.multilevel_embedding import MultilevelEmbedding
 from tfdml.layers.pooled_features import PooledFeatures
 from tfdml.layers.pooling import Pooling
+from tfdml.layers.predictor import Predictor
+from tfdml.layers.projector import Projector
 from tfdml.layers.proxies import Proxies
 from tfdml.layers.sampled_proxies import SampledProxies
 from tfdml.layers.sharded_proxies import ShardedProxies
@@ -32,6 +34,8 @@ __all__ = [
     "MultilevelEmbedding",
     "PooledFeatures",
     "Pooling",
+    "Predictor",
+    "Projector",
     "Proxies",
     "SampledProxies",
     "ShardedProxies",

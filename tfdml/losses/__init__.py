@@ -3,6 +3,7 @@
 from tfdml.losses import addons
 from tfdml.losses.angular import Angular, angular_loss
 from tfdml.losses.arc_face import ArcFace, arc_face_loss
+from tfdml.losses.barlow_twins import BarlowTwins, barlow_twins_loss
 from tfdml.losses.binomial_deviance import BinomialDeviance, binomial_deviance_loss
 from tfdml.losses.by_level import ByLevel, by_level_loss
 from tfdml.losses.circle import Circle, circle_loss
@@ -29,17 +30,20 @@ from tfdml.losses.proxy_n_pair import ProxyNPair, proxy_n_pair_loss
 from tfdml.losses.proxy_nca import ProxyNCA, proxy_nca_loss
 from tfdml.losses.ranked_list import RankedList, ranked_list_loss
 from tfdml.losses.ranked_list_simpler import RankedListSimpler, ranked_list_simpler_loss
+from tfdml.losses.simsiam import SimSiam, simsiam_loss
 from tfdml.losses.smooth_ap import SmoothAP, smooth_ap_loss
 from tfdml.losses.soft_triple import SoftTriple, soft_triple_loss
 from tfdml.losses.sub_center_arc_face import SubCenterArcFace, sub_center_arc_face_loss
 from tfdml.losses.sup_con import SupCon, sup_con_loss
 from tfdml.losses.threshold_consistent_margin import ThresholdConsistentMargin, threshold_consistent_margin_loss
 from tfdml.losses.triplet import Triplet, triplet_loss
+from tfdml.losses.vicreg import VICReg, vicreg_loss
 from tfdml.losses.weighted_sum import WeightedSum
 
 __all__ = [
     "Angular",
     "ArcFace",
+    "BarlowTwins",
     "BinomialDeviance",
     "ByLevel",
     "Circle",
@@ -66,16 +70,19 @@ __all__ = [
     "ProxyNPair",
     "RankedList",
     "RankedListSimpler",
+    "SimSiam",
     "SmoothAP",
     "SoftTriple",
     "SubCenterArcFace",
     "SupCon",
     "ThresholdConsistentMargin",
     "Triplet",
+    "VICReg",
     "WeightedSum",
     "addons",
     "angular_loss",
     "arc_face_loss",
+    "barlow_twins_loss",
     "binomial_deviance_loss",
     "by_level_loss",
     "circle_loss",
@@ -100,10 +107,12 @@ __all__ = [
     "proxy_nca_loss",
     "ranked_list_loss",
     "ranked_list_simpler_loss",
+    "simsiam_loss",
     "smooth_ap_loss",
     "soft_triple_loss",
     "sub_center_arc_face_loss",
     "sup_con_loss",
     "threshold_consistent_margin_loss",
     "triplet_loss",
+    "vicreg_loss",
 ]

@@ -149,10 +149,10 @@ class EmbeddingModel(GlobalBatchModel):
 
     def loss_values(self, batch: Mapping[str, Tensor], learners: Tensor, training: bool = False) -> tf.Tensor:
         """Loss `[B]` of each anchor, summed over learners `[B, K, d]`; `batch` is what there is of `{"label": [B]}`."""
-        labels = batch["label"]
+        labels, keys = batch["label"], batch.get("keys")
         each = [(k, learners[:, k]) for k in range(learners.shape[1])]
         if training and self.past_batches:
-            return sum(self.past_batches.values(self.loss, k, labels, embeddings) for k, embeddings in each)
+            return sum(self.past_batches.values(self.loss, k, labels, embeddings, keys) for k, embeddings in each)
         return sum(anchor_values(self.loss, labels, self.loss_layers.inputs_of(k, labels, rows)) for k, rows in each)
 
     def training_metrics(self) -> list[keras.metrics.Metric]:
@@ -240,7 +240,7 @@ class EmbeddingModel(GlobalBatchModel):
                 dims = self.loss_dims(*learners_shape)
                 self.loss_layers.make(self.loss, dims)
                 if self.past_batches:
-                    self.past_batches.make(dims, loss_dtype(self.compute_dtype))
+                    self.past_batches.make(dims, loss_dtype(self.compute_dtype), self)
                 names = self._statistics_of(0, tf.constant(LABELS), tf.zeros((len(LABELS), dims[0])))
                 self._statistics.make(names, len(dims))
 

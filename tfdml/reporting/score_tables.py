@@ -4,7 +4,8 @@ from tfdml.evaluation.bootstrap import bootstrap_intervals
 from tfdml.evaluation.metrics import RankMetric
 from tfdml.evaluation.scores import Scores
 from tfdml.reporting.page import scores_table
-from tfdml.reporting.page.elements import element, joined
+from tfdml.reporting.page.elements import element, joined, table
+from tfdml.reporting.page.metric_tables import number
 
 
 def score_tables(record, subject):
@@ -39,7 +40,7 @@ def _of_result(result, intervals):
     names = {"features": "Features", "untrained": "Untrained", "best": best}
     names["metrics"] = f"Final (step {result['step']:,})"
     parts = {"test": result, **({"validation": result["validation"]} if "validation" in result else {})}
-    return [
+    tables = [
         scores_table(
             _caption(split),
             {name: scores[kind] for kind, name in names.items() if kind in scores},
@@ -47,6 +48,16 @@ def _of_result(result, intervals):
         )
         for split, scores in parts.items()
     ]
+    return [*tables, *_parts_of(result)]
+
+
+def _parts_of(result):
+    """Tables of what the scores of the best model are made of, see `tfdml.evaluation.breakdown`."""
+    if sizes := result.get("by_class_size"):
+        yield scores_table("Test split, by the number of images of a class", sizes, first="Classes")
+    if nearest := result.get("nearest"):
+        lines = [["nothing" if level == "none" else f"the {level}", number(share)] for level, share in nearest.items()]
+        yield table(["Shares with the nearest", "Images"], lines, "Test split, mistakes by severity", class_="numbers")
 
 
 def _of_log(record, subject, measured, intervals):

@@ -21,7 +21,7 @@ def test_a_sampler_without_the_base_class_is_told(monkeypatch):
 
 @pytest.mark.parametrize("counts, expected", [([6] * 30, (16, 4)), ([30] * 5 + [1], (5, 12)), ([9, 9], (2, 32))])
 def test_auto_fits_the_classes(counts, expected):
-    train = SimpleNamespace(labels=np.repeat(np.arange(len(counts)), counts), relations=None)
+    train = SimpleNamespace(labels=np.repeat(np.arange(len(counts)), counts), relations=None, attributes=None)
     sampler = make_sampler("auto", SimpleNamespace(train=train, clusters=None), None)
     assert (sampler.classes, sampler.per_class) == expected
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tfdml.evaluation.metrics.embedding_metric import EmbeddingMetric
-from tfdml.evaluation.metrics.graded_ranks import levels_of, shared_levels
+from tfdml.evaluation.metrics.graded_relevance import grades_in_order, levels_of
 from tfdml.registry import register
 from tfdml.registry.arguments import Positive
 
@@ -31,7 +31,7 @@ class HierarchicalAP(EmbeddingMetric):
     def value(self, embeddings, labels):
         count = levels_of(labels).shape[1]
         grades = (np.arange(count + 1) / count) ** self.alpha
-        found = [self._of_queries(shared, grades) for shared in shared_levels(embeddings, labels)]
+        found = [self._of_queries(shared, grades) for shared in grades_in_order(embeddings, labels)]
         values = np.concatenate(found) if found else np.zeros(0)
         return float(np.mean(values)) if len(values) else None
 

@@ -23,6 +23,8 @@ class Metric(registry.Declared):
     needs_classes = True
     #: Whether it takes all levels of a hierarchy of classes, where there is one.
     graded = False
+    #: Whether it takes several labels an image, booleans `[N, C]`.
+    takes_several = False
     #: Whether a larger value means a better model. Others cannot select a model.
     larger_is_better = True
 

@@ -9,5 +9,15 @@ from tfdml.evaluation.protocols.protocol import Protocol, protocol_of
 from tfdml.evaluation.protocols.query_gallery import QueryGallery
 from tfdml.evaluation.protocols.random_gallery import RandomGallery
 from tfdml.evaluation.protocols.self_retrieval import SelfRetrieval
+from tfdml.evaluation.protocols.several_labels import SeveralLabels
 
-__all__ = ["GivenPairs", "Levels", "Protocol", "QueryGallery", "RandomGallery", "SelfRetrieval", "protocol_of"]
+__all__ = [
+    "GivenPairs",
+    "Levels",
+    "Protocol",
+    "QueryGallery",
+    "RandomGallery",
+    "SelfRetrieval",
+    "SeveralLabels",
+    "protocol_of",
+]

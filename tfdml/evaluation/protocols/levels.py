@@ -13,7 +13,8 @@ from tfdml.registry.annotations import Distance
 from tfdml.registry.parts import register
 from tfdml.runtime.workers import ALONE
 
-METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r", "hierarchical_ap", "ndcg", "nmi")
+METRICS = ("recall_at_1", "recall_at_2", "recall_at_4", "recall_at_8", "map_at_r")
+METRICS += ("hierarchical_ap", "ndcg", "mistake_severity", "nmi")
 
 
 @register("protocol", "levels", **{name: EXPECTED[name] for name in ("metrics", "distance")})

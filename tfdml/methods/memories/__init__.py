@@ -1,5 +1,6 @@
 """Memories: what embeddings of past batches a batch is compared with."""
 
+from tfdml.methods.memories.momentum import Momentum
 from tfdml.methods.memories.xbm import XBM
 
-__all__ = ["XBM"]
+__all__ = ["XBM", "Momentum"]

@@ -120,6 +120,9 @@ class GlobalBatchModel(KerasModel):
     def _train_on(self, images, batch):
         replicas = tf.distribute.get_replica_context().num_replicas_in_sync
         batch = _gathered(batch)
+        keys = self.past_batches.keys(self, images) if self.past_batches else None
+        if keys is not None:
+            batch["keys"] = gather(keys)
 
         def loss_of(learners):
             loss, measured, values = self._global_loss(learners, batch, training=True)

@@ -1,13 +1,16 @@
 """The embeddings of past batches, with which the images of a batch are compared."""
 
+import dataclasses
+
 import keras
 import tensorflow as tf
 
 from tfdml import registry
 from tfdml.functional.checks import check_class_numbers
 from tfdml.functional.pairs import NO_IMAGE
-from tfdml.methods.memories import XBM
+from tfdml.methods.memories import XBM, Momentum
 from tfdml.methods.step.anchor_values import anchor_values
+from tfdml.methods.step.momentum_encoder import MomentumEncoder
 from tfdml.methods.step.step_checks import message_of_check
 from tfdml.registry.loss_hooks import hooks_of
 
@@ -27,16 +30,18 @@ class PastBatches:
             raise ValueError(f"Expected a memory of tfdml.memories or its spec, such as 'xbm', received {memory!r}.")
         self.memory = memory
         self._embeddings, self._labels, self._steps = [], [], []
+        self._encoder = MomentumEncoder(memory.decay) if isinstance(memory, Momentum) else None
 
     @property
     def spec(self):
         """The memory as text, which `compile` takes."""
-        return f"xbm(size={self.memory.size}, start={self.memory.start})"
+        arguments = ", ".join(f"{name}={value}" for name, value in dataclasses.asdict(self.memory).items())
+        return f"{type(self.memory).__name__.lower()}({arguments})"
 
     @property
     def variables(self):
         """All variables of the queues."""
-        return [*self._embeddings, *self._labels, *self._steps]
+        return [*self._embeddings, *self._labels, *self._steps, *(self._encoder.variables if self._encoder else ())]
 
     def get_state(self):
         """Nothing but the variables."""
@@ -45,15 +50,21 @@ class PastBatches:
     def set_state(self, state):
         """Nothing but the variables."""
 
-    def make(self, dims, dtype):
-        """Makes empty queues, one for embeddings of each of these dimensions."""
+    def make(self, dims, dtype, model=None):
+        """Makes empty queues, one for embeddings of each of these dimensions, and of a model's the momentum encoder."""
         size = self.memory.size
         self._embeddings = [_variable("embeddings", (size, dim), dtype) for dim in dims]
         self._labels = [_variable("labels", (size,), "int64", NO_IMAGE) for _ in dims]
         self._steps = [_variable("steps", (), "int64") for _ in dims]
+        if self._encoder:
+            self._encoder.make(model)
 
-    def values(self, loss, learner, labels, embeddings):
-        """Loss `[B]` of a learner's embeddings `[B, d]`, which are then in its queue."""
+    def keys(self, model, images):
+        """The learners `[B, K, d]` of images that go into the queues: those of the momentum encoder, or None."""
+        return self._encoder and self._encoder.keys(model, images, tf.convert_to_tensor(self._steps[0]) == 0)
+
+    def values(self, loss, learner, labels, embeddings, keys=None):
+        """Loss `[B]` of a learner's embeddings `[B, d]`, which are then in its queue, or else the keys `[B, K, d]`."""
         check_class_numbers(labels)
         stored, names, steps = (each[learner] for each in (self._embeddings, self._labels, self._steps))
         size, queries = self.memory.size, tf.shape(embeddings)[0]
@@ -65,6 +76,8 @@ class PastBatches:
         # No condition, whose gradient TensorFlow warns of.
         used = tf.logical_or(tf.convert_to_tensor(steps) >= self.memory.start, tf.range(size) < queries)
         values = anchor_values(loss, tf.where(used, of_gallery, NO_IMAGE), gallery, queries)
+        if keys is not None:
+            gallery = tf.concat([keys[:, learner], tf.convert_to_tensor(stored)], axis=0)[:size]
         stored.assign(tf.stop_gradient(gallery))
         names.assign(of_gallery)
         steps.assign_add(tf.ones((), tf.int64))

@@ -8,7 +8,7 @@ BEGINNINGS = {"recall_at_": "Recall@", "precision_at_": "Precision@", "cmc_at_":
 CAPITALS = ("nmi", "ami", "ari", "f1")
 
 
-def scores_table(caption, rows, intervals=None, deviations=None):
+def scores_table(caption, rows, intervals=None, deviations=None, first="Model"):
     """Returns a table of metrics.
 
     Args:
@@ -16,6 +16,7 @@ def scores_table(caption, rows, intervals=None, deviations=None):
         rows: name to metrics by name; those of all rows are columns.
         intervals: row name to intervals `[low, high]` by metric name, or None.
         deviations: row name to standard deviations by metric name, or None.
+        first: what the names of rows are.
     """
     intervals, deviations = intervals or {}, deviations or {}
     columns = list(dict.fromkeys(name for metrics in rows.values() for name in metrics if is_score(name, metrics)))
@@ -23,7 +24,7 @@ def scores_table(caption, rows, intervals=None, deviations=None):
     for name, metrics in rows.items():
         parts = (metrics, intervals.get(name, {}), deviations.get(name, {}))
         lines.append([name, *(_cell(*(part.get(column) for part in parts)) for column in columns)])
-    return table(["Model", *map(titled, columns)], lines, caption, class_="numbers")
+    return table([first, *map(titled, columns)], lines, caption, class_="numbers")
 
 
 def is_score(name, metrics):
@@ -43,8 +44,8 @@ def titled(name):
 
 
 def number(value):
-    """Returns a value with three digits; a dash where there is none."""
-    return "–" if value is None else f"{value:.3f}"
+    """Returns a value with three digits, a count as it is; a dash where there is none."""
+    return "–" if value is None else f"{value:,}" if isinstance(value, int) else f"{value:.3f}"
 
 
 def _cell(value, interval, deviation):

@@ -8,6 +8,7 @@ from absl import logging
 
 from pipelines.sampling import Sampler
 from tfdml import registry
+from tfdml.evaluation.metrics.graded_relevance import grades
 from tfdml.registry.loss_hooks import hooks_of
 
 STEPS = 64
@@ -22,11 +23,14 @@ def check_pairs(loss, sampler, labels, batches, seed):
     Args:
         loss: the loss; `needs_pairs` says whether it does.
         sampler: sampler bound to the labels.
-        labels: `[N]` class of each training row.
+        labels: `[N]` class of each training row, or `[N, C]` booleans, its labels where it has several.
         batches: `BatchSettings`.
         seed: seed of the batches.
     """
     hooks = hooks_of(loss)
+    if np.ndim(labels) == 2:
+        _check_several(hooks, sampler, labels, batches, seed)
+        return
     if not hooks.needs_pairs:
         return
     if hooks.batch_parts > 1 and sampler.parts != hooks.batch_parts:
@@ -63,6 +67,25 @@ def check_pairs(loss, sampler, labels, batches, seed):
             batches.loss,
             _several_per_class(),
         )
+
+
+def _check_several(hooks, sampler, attributes, batches, seed):
+    """Raises if a loss takes no images with several labels, or no pair of the first batches has half in common."""
+    layer = hooks.make_layer()
+    if layer is not None and layer.classes != 1:
+        raise ValueError(
+            f"--loss={batches.loss} has variables of classes, and these images have several labels. Use one on pairs, "
+            "such as multi_similarity."
+        )
+    for rows in sampler.rows(seed, tf.range(STEPS)).numpy():
+        common = grades(attributes[rows], np.arange(len(rows)))
+        np.fill_diagonal(common, 0.0)
+        if np.any(common >= 0.5):
+            return
+    raise ValueError(
+        f"None of the first {STEPS} batches of --sampler={batches.sampler} has two images with half of their labels in "
+        "common. Use pxk, whose classes are then the labels, in larger batches."
+    )
 
 
 def _several_per_class():

@@ -48,7 +48,7 @@ def build_model(experiment, sampler, *, tell=True):
         batches, run = settings.batches, settings.run
         loss = loss_of(batches.loss, train)
         check_loss(loss, train.num_classes, batches.loss, settings.data.dataset)
-        check_pairs(loss, sampler, train.labels, batches, run.seed)
+        check_pairs(loss, sampler, train.labels if train.attributes is None else train.attributes, batches, run.seed)
         optimizer = make_optimizer(settings.optimization, length, scale_loss=run.precision == "mixed_float16")
         model.compile(
             optimizer=optimizer,

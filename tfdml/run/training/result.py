@@ -6,6 +6,7 @@ from pipelines.images.stored_images import thumbnails
 from tfdml.callbacks import Projector
 from tfdml.evaluation import cost, diversity
 from tfdml.evaluation.bootstrap import bootstrap_intervals
+from tfdml.evaluation.breakdown import breakdown
 from tfdml.methods import Features
 from tfdml.run.directory.models_on_disk import save_model
 from tfdml.run.experiment.embedded_clusters import clusters_of
@@ -85,6 +86,7 @@ def result_of(experiment, run, model, evaluation, step, build_untrained, assignm
             "selected_on": selected_on,
             "selected_by": evaluation.monitor,
         },
+        **breakdown(best, embeddings, test),
         **_intervals(best, test.labels),
         **({"gain": gain_of(features, best, test.labels, evaluation.monitor)} if features else {}),
         **watched,

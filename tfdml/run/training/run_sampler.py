@@ -31,6 +31,8 @@ def make_sampler(spec, splits, evaluation):
     try:
         sampler.bind_split(splits.train)
     except ValueError as error:
+        if splits.train.attributes is not None:
+            raise ValueError(f"--sampler={spec}: {error} Images have several labels, which are its classes.") from None
         if not splits.dataset.has_classes and not splits.clusters:
             own = type(_fitting(splits))
             fits = "views(images=64)" if own is Views else "given(count=32)"
@@ -47,10 +49,16 @@ def _fitting(splits):
     labels = splits.train.labels
     if splits.train.relations is not None:
         return Given(min(BATCH // 2, len(splits.train.known_relations)))
+    if splits.train.attributes is not None:
+        return _pxk(np.sum(splits.train.attributes, axis=0))
     if len(np.unique(labels)) == len(labels):
         return Views(min(BATCH // 2, len(labels)))
-    with_pairs = int(np.sum(np.unique(labels, return_counts=True)[1] > 1))
-    classes = max(2, min(CLASSES, with_pairs))
+    return _pxk(np.unique(labels, return_counts=True)[1])
+
+
+def _pxk(counts):
+    """P×K for classes of so many images."""
+    classes = max(2, min(CLASSES, int(np.sum(counts > 1))))
     return PxK(classes, BATCH // classes)
 
 

@@ -1,0 +1,96 @@
+"""DeepFashion's attributes: Category and Attribute Prediction Benchmark."""
+
+from typing import Literal
+
+import numpy as np
+from absl import logging
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.lists import read_list
+from pipelines.datasets.published import Published
+from pipelines.datasets.split import Split
+from tfdml.files.checked_files import open_file
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
+
+FOLDER = "Category and Attribute Prediction Benchmark"
+PARTITION, OF_IMAGES, NAMES = "Eval/list_eval_partition.txt", "list_attr_img.txt", "list_attr_cloth.txt"
+DEEPFASHION = Published(
+    name="deepfashion",
+    page="https://mmlab.ie.cuhk.edu.hk/projects/DeepFashion/AttributePrediction.html",
+    folder=FOLDER,
+    layouts=tuple(
+        (PARTITION, f"{notes}/{OF_IMAGES}", f"{notes}/{NAMES}", images)
+        for notes in ("Anno_coarse", "Anno")
+        for images in ("Img/img", "img")
+    ),
+    archives={"Img/img.zip": "Img/img", "img.zip": "img"},
+)
+# As the file numbers them, from 1.
+KINDS = ("texture", "fabric", "shape", "part", "style")
+IMAGES = {"train": 209222, "test": 40000}
+
+
+@register("dataset", "deepfashion", data_dir=DATA_DIR)
+def deepfashion(
+    data_dir: FilePath, kind: Literal["all", "texture", "fabric", "shape", "part", "style"] = "all"
+) -> Dataset:
+    """DeepFashion's attributes: clothes with several labels each; images without any are left out.
+
+    Training and test are those of its authors, whose validation images are not used.
+
+    Args:
+        data_dir: folder with `Anno_coarse`, or `Anno`, `Eval` and `Img`, or the folder that holds it.
+        kind: of the attributes.
+    """
+    folder, (_, of_images, names, images) = DEEPFASHION.find(data_dir)
+    attributes = _names(folder / names)
+    chosen = [place for place, (_, number) in enumerate(attributes) if kind in ("all", KINDS[number - 1])]
+    paths, parts = read_list(folder / PARTITION, header=2, image_name=str, evaluation_status=str)
+    having = _read(folder / of_images, chosen, len(attributes))
+    missing = [path for path in paths if path not in having]
+    if missing:
+        raise ValueError(f"{folder / of_images} lacks {len(missing)} images of {PARTITION}, first {missing[0]!r}.")
+    # Names in the lists begin with img/, wherever that lies.
+    above, parts = (folder / images).parent, np.array(parts)
+    matrix = np.zeros((len(paths), len(chosen)), bool)
+    for row, path in enumerate(paths):
+        matrix[row, having[path]] = True
+    files = np.array([f"{above}/{path}" for path in paths], dtype=object)
+    named = tuple(attributes[place][0] for place in chosen)
+    rows = Split(files, np.arange(len(files)), attributes=matrix, attribute_names=named)
+    return Dataset("deepfashion", *(_labelled(rows.where(parts == part), part) for part in IMAGES), "several_labels")
+
+
+def _labelled(rows, part):
+    """The rows that have an attribute."""
+    DEEPFASHION.check_counts(part, rows, images=IMAGES[part], classes=IMAGES[part])
+    has = rows.attributes.any(axis=1)
+    if not has.all():
+        logging.info("deepfashion, %s: %d images have no attribute and are left out.", part, np.sum(~has))
+    return rows.where(has)
+
+
+def _names(path):
+    """Returns `[(name, number of its kind)]`; a name may have spaces, and the number stands last."""
+    (lines,) = read_list(path, header=2, line=str)
+    found = [line.rsplit(maxsplit=1) for line in lines]
+    for line, each in zip(lines, found, strict=True):
+        if len(each) != 2 or each[1] not in map(str, range(1, len(KINDS) + 1)):
+            raise ValueError(f"{path}: expected <attribute_name> <attribute_type>, 1 to 5; received {line!r}.")
+    return [(name, int(number)) for name, number in found]
+
+
+def _read(path, chosen, count):
+    """Returns the places among the chosen attributes that each image has, by its name."""
+    having, wanted = {}, np.array(chosen, np.int64)
+    with open_file(path) as file:
+        for number, line in enumerate(file, 1):
+            name, *values = line.split() or [b""]
+            if number <= 2 or not name:
+                continue
+            if len(values) != count:
+                raise ValueError(f"{path}, line {number}: expected {count} attributes, received {len(values)}.")
+            having[name.decode()] = np.flatnonzero(np.array(values)[wanted] == b"1")
+    return having

@@ -1,0 +1,96 @@
+"""Google Landmarks Dataset v2."""
+
+import numpy as np
+from absl import logging
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.published import Published
+from pipelines.datasets.split import Split
+from pipelines.datasets.tables import read_table, row_of
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
+
+TRAIN, INDEX, QUERIES = "train_clean.csv", "index_image_to_landmark.csv", "retrieval_solution_v2.1.csv"
+LANDMARKS = Published(
+    name="google_landmarks",
+    page="https://github.com/cvdfoundation/google-landmark",
+    folder="google-landmark",
+    layouts=((TRAIN, INDEX, QUERIES, "train", "index", "test"),),
+    archives={},
+)
+COLUMNS = {TRAIN: ("landmark_id", "images"), INDEX: ("id", "landmark_id"), QUERIES: ("id", "images", "Usage")}
+METRICS = ("map", "recall_at_1", "recall_at_10", "recall_at_100")
+
+
+@register("dataset", "google_landmarks", data_dir=DATA_DIR)
+def google_landmarks(data_dir: FilePath) -> Dataset:
+    """Google Landmarks v2: the clean training set, and queries that are searched in its index.
+
+    Queries without an image in the index are left out. Landmarks of the index are numbered behind those that train:
+    its authors have some in both.
+
+    Args:
+        data_dir: folder with `train_clean.csv`, `index_image_to_landmark.csv`, `retrieval_solution_v2.1.csv`, and the
+            images in `train`, `index` and `test`, or the folder `google-landmark` that holds it.
+    """
+    folder, _ = LANDMARKS.find(data_dir)
+    of_landmarks = [(_number(folder / TRAIN, row, line), row["images"].split()) for row, line in _rows(folder / TRAIN)]
+    labels = np.repeat([number for number, _ in of_landmarks], [len(images) for _, images in of_landmarks])
+    names = [image for _, images in of_landmarks for image in images]
+    train = Split(_paths(folder / "train", names), labels.astype(np.int64))
+    LANDMARKS.check_counts("train", train, images=1580470, classes=81313)
+    test = _test(folder, first=int(labels.max()) + 1)
+    return Dataset("google_landmarks", train, test, protocol=f"query_gallery(metrics={METRICS})")
+
+
+def _test(folder, first):
+    """Returns queries, then the index."""
+    index = {row["id"]: first + _number(folder / INDEX, row, line) for row, line in _rows(folder / INDEX)}
+    sizes = dict(zip(*np.unique(list(index.values()), return_counts=True), strict=True))
+    queries, other = {}, 0
+    for row, line in _rows(folder / QUERIES):
+        images = row["images"].split()
+        if row["Usage"] == "Ignored" or not images:
+            continue
+        unknown = [image for image in images if image not in index]
+        if unknown:
+            raise ValueError(f"{folder / QUERIES}, line {line}: {INDEX} has no image {unknown[0]!r}.")
+        landmarks = {index[image] for image in images}
+        queries[row["id"]] = min(landmarks)
+        other += len(landmarks) > 1 or len(images) != sizes[min(landmarks)]
+    if other:
+        logging.warning(
+            "google_landmarks: %d of %d queries have other images than all of one landmark; measured is the landmark.",
+            other,
+            len(queries),
+        )
+    paths = [*_paths(folder / "test", queries), *_paths(folder / "index", index)]
+    labels = np.array([*queries.values(), *index.values()], np.int64)
+    is_query = np.arange(len(labels)) < len(queries)
+    return Split(np.array(paths, dtype=object), labels, is_query=is_query, is_gallery=~is_query)
+
+
+def _rows(path):
+    """Returns `[(row, line), ...]` of a table."""
+    expected = COLUMNS[path.name]
+
+    def check(header):
+        if not set(expected) <= set(header):
+            raise ValueError(f"{path} has the columns {header}; expected {','.join(expected)}. Download it again.")
+
+    header, rows = read_table(path, check)
+    if not rows:
+        raise ValueError(f"{path} lists nothing. Download it again.")
+    return [(row_of(path, header, row, line), line) for row, line in rows]
+
+
+def _number(path, row, line):
+    text = row["landmark_id"]
+    if not (text.isdecimal() and len(text) < 18):
+        raise ValueError(f"{path}, line {line}: expected a number in landmark_id; received {text!r}.")
+    return int(text)
+
+
+def _paths(folder, names):
+    return np.array([f"{folder}/{'/'.join(name[:3])}/{name}.jpg" for name in names], dtype=object)

@@ -1,0 +1,69 @@
+"""iNaturalist 2018."""
+
+import json
+
+import numpy as np
+
+from pipelines.datasets.dataset import Dataset
+from pipelines.datasets.dataset_arguments import DATA_DIR
+from pipelines.datasets.lists import read_list
+from pipelines.datasets.published import Published
+from pipelines.datasets.split import Split
+from tfdml.registry.annotations import FilePath
+from tfdml.registry.parts import register
+
+IMAGES, SPLITS, CATEGORIES = "train_val2018", "Inat_dataset_splits", "categories.json"
+LISTS = {part: f"{SPLITS}/Inaturalist_{part}_set1.txt" for part in ("train", "test")}
+INATURALIST = Published(
+    name="inaturalist2018",
+    page="https://github.com/visipedia/inat_comp (2018), and its splits from https://github.com/Andrew-Brown1/Smooth_AP",
+    folder="inaturalist2018",
+    layouts=((*LISTS.values(), IMAGES),),
+    archives={"train_val2018.tar.gz": IMAGES, f"{SPLITS}.zip": SPLITS},
+)
+# Rank in the file to the name of the level; `class` is what training tells apart.
+RANKS = {"kingdom": "kingdom", "phylum": "phylum", "class": "taxonomic_class", "order": "order", "family": "family"}
+RANKS |= {"genus": "genus"}
+METRICS = (*(f"recall_at_{k}" for k in (1, 4, 16, 32)), "map_at_r")
+
+
+@register("dataset", "inaturalist2018", data_dir=DATA_DIR)
+def inaturalist2018(data_dir: FilePath) -> Dataset:
+    """iNaturalist 2018, divided by species as Smooth-AP divides it; levels: supercategory, and ranks from kingdom on.
+
+    Ranks other than `supercategory` need the authors' `categories.json` beside the images.
+
+    Args:
+        data_dir: folder with `train_val2018` and `Inat_dataset_splits`, or the folder `inaturalist2018` that holds it.
+    """
+    folder, _ = INATURALIST.find(data_dir)
+    about = _categories(folder / CATEGORIES)
+    train, test = (_read(folder, folder / LISTS[part], *about) for part in ("train", "test"))
+    INATURALIST.check_counts("train", train, images=325846, classes=5690)
+    INATURALIST.check_counts("test", test, images=136093, classes=2452)
+    return Dataset("inaturalist2018", train, test, protocol=f"self_retrieval(metrics={METRICS})")
+
+
+def _read(folder, path, names, ranks):
+    (paths,) = read_list(path, path=str)
+    parts = [each.split("/") for each in paths]
+    wrong = [each for each, part in zip(paths, parts, strict=True) if len(part) != 4 or not part[2].isdecimal()]
+    if wrong:
+        raise ValueError(f"{path}: expected {IMAGES}/<supercategory>/<number>/<image>; received {wrong[0]!r}.")
+    labels = np.array([int(part[2]) for part in parts], np.int64)
+    levels = {"supercategory": {int(part[2]): part[1] for part in parts}, **ranks}
+    return Split(np.array([f"{folder}/{each}" for each in paths], object), labels, names, levels=levels)
+
+
+def _categories(path):
+    """Returns names by number of the species, and categories by rank; nothing without the file."""
+    if not path.is_file():
+        return None, {}
+    try:
+        found = json.loads(path.read_bytes())
+        names = {each["id"]: each["name"] for each in found}
+        return names, {level: {each["id"]: each[rank] for each in found} for rank, level in RANKS.items()}
+    except (ValueError, TypeError, LookupError) as error:
+        raise ValueError(
+            f"{path} is not the list of categories with id, name, {', '.join(RANKS)} ({error!r}). Download it again."
+        ) from None

@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from tfdml.losses import BarlowTwins, barlow_twins_loss
+
+
+def naive(first, second, weight):
+    """Equations (1) and (2) of two batches of views."""
+    first, second = first - first.mean(axis=0), second - second.mean(axis=0)
+    dims, value = first.shape[1], 0.0
+    for i in range(dims):
+        for j in range(dims):
+            length = np.sqrt(np.sum(first[:, i] ** 2)) * np.sqrt(np.sum(second[:, j] ** 2))
+            correlation = np.sum(first[:, i] * second[:, j]) / length
+            value += (1 - correlation) ** 2 if i == j else weight * correlation**2
+    return value
+
+
+@pytest.mark.parametrize("weight", [0.005, 0.5])
+def test_equal_to_the_equations_on_pairs_in_both_orders(weight):
+    views = np.random.default_rng(0).normal(size=(14, 4)) * [1, 2, 3, 4] + [0, 1, 5, 0]
+    one, other = views[:7], views[7:]
+    labels = np.tile(np.arange(7), 2)
+    expected = naive(np.concatenate([one, other]), np.concatenate([other, one]), weight)
+    np.testing.assert_allclose(barlow_twins_loss(labels, views, weight=weight), np.full(14, expected), rtol=1e-9)
+
+
+def test_an_image_with_one_view_is_left_out():
+    views = np.random.default_rng(0).normal(size=(7, 3))
+    values = barlow_twins_loss([0, 1, 2, 0, 1, 2, 9], views).numpy()
+    np.testing.assert_allclose(values[:6], barlow_twins_loss([0, 1, 2, 0, 1, 2], views[:6]), rtol=1e-9)
+    assert values[6] == 0
+
+
+def test_the_loss_takes_projections():
+    loss = BarlowTwins(projector=(8, 5))
+    rows = np.random.default_rng(0).normal(size=(6, 3)).astype("float32")
+    taken = loss.make_layer()(rows)
+    assert taken.shape == (6, 1, 5) and BarlowTwins(projector=()).make_layer() is None
+    np.testing.assert_allclose(loss([0, 1, 2, 0, 1, 2], taken), barlow_twins_loss([0, 1, 2, 0, 1, 2], taken[:, 0])[0])
+    with pytest.raises(ValueError, match=r"Projector gives: expected shape \[batch, 1, dim\], received shape \(6, 3\)"):
+        loss([0, 1, 2, 0, 1, 2], rows)
+    with pytest.raises(ValueError, match="projector to be a tuple of integers"):
+        BarlowTwins(projector=(0,))

@@ -1,0 +1,44 @@
+"""The predictor of SimSiam."""
+
+from typing import Unpack
+
+import keras
+from keras import ops
+
+from tfdml.functional.checks import at_least_float32
+from tfdml.layers.projector import Projector
+from tfdml.registry.annotations import LayerArguments
+from tfdml.registry.argument_checks import expects
+from tfdml.registry.arguments import Count
+
+
+@keras.saving.register_keras_serializable(package="tfdml")
+@expects()
+class Predictor(Projector):
+    """Predicts the embedding of another view, by a hidden layer: predictions and embeddings, `[B, 2, d]`.
+
+    Example: `taken = Predictor()(embeddings)`.
+
+    Args:
+        hidden: units of the hidden layer; None: a quarter of d.
+    """
+
+    def __init__(self, hidden: Count | None = None, **kwargs: Unpack[LayerArguments]):
+        super().__init__((1,), **kwargs)
+        self.hidden = hidden
+
+    def layer_sizes(self, dim):
+        return (self.hidden or max(dim // 4, 1), dim)
+
+    def call(self, embeddings, labels=None):
+        del labels
+        embeddings = at_least_float32(embeddings)
+        return ops.stack([self.project(embeddings), embeddings], axis=1)
+
+    def compute_output_shape(self, embeddings_shape, labels_shape=None):
+        return (embeddings_shape[0], 2, embeddings_shape[1])
+
+    def get_config(self):
+        config = super().get_config()
+        del config["sizes"]
+        return {**config, "hidden": self.hidden}

@@ -1,0 +1,28 @@
+"""Cross-batch memory of a momentum encoder."""
+
+import dataclasses
+
+from tfdml.methods.memories.xbm import XBM
+from tfdml.registry import register
+from tfdml.registry.arguments import integer, number
+
+
+@register("memory", "momentum", size=integer(1), start=integer(0), decay=number(at_least=0, below=1))
+@dataclasses.dataclass(frozen=True)
+class Momentum(XBM):
+    """Cross-batch memory of embeddings by an average of past weights, which change slowly: MoCo's queue of keys.
+
+    He et al., Momentum Contrast for Unsupervised Visual Representation Learning, 2020: images are embedded a second
+    time, by weights that move towards those that train, equation (2), and these embeddings fill the queue. So old ones
+    fit new ones, and a long queue can be used from the first step. Pairs of the batch are compared as without a memory,
+    where the paper compares a batch with keys alone.
+
+    Example: `model.compile("adam", "nt_xent", memory=tfdml.memories.Momentum(size=65536))`.
+
+    Args:
+        size, start: see `XBM`.
+        decay: fraction of the average that remains in a step; 0 is `XBM`.
+    """
+
+    start: int = 0
+    decay: float = 0.999
