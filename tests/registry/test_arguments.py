@@ -49,6 +49,7 @@ FITTING = {
     "sampled": 3,
     "scale": 8.0,
     "size": 8,
+    "sizes": (4, 8),
     "steps_per_epoch": 10,
     "strides": 2,
 }

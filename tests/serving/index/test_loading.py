@@ -7,6 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import psutil
 import psycopg
 import pytest
 
@@ -123,17 +124,26 @@ def test_unreadable_images_are_left_out(address, photos, model, tmp_path):
         assert list(bad) == [str(tmp_path / "broken.png")] and store.count() == COUNT
 
 
+def runs(process):
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
 def killed(own):
     """Kills a server with all its processes, as the loss of a machine does."""
     process = own.get_postmaster_info().process
-    for each in [process, *process.children(recursive=True)]:
+    every = [process, *process.children(recursive=True)]
+    for each in every:
         # Some end by themselves.
         with contextlib.suppress(ProcessLookupError):
             os.kill(each.pid, signal.SIGKILL)
-    while process.is_running() and process.status() != "zombie":
+    # A new server waits for none that has the old one's memory.
+    while any(map(runs, every)):
         time.sleep(0.01)
-    # The package would take a zombie for a server that runs.
-    (own.pgdata / "postmaster.pid").unlink()
+    # The package and PostgreSQL would take a zombie for a server that runs.
+    for left in (own.pgdata / "postmaster.pid", *own.pgdata.glob(".s.PGSQL.*.lock")):
+        left.unlink()
 
 
 @pytest.mark.parametrize("end", [lambda own: own.stop(), killed], ids=["ends", "is killed"])
