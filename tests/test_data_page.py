@@ -64,16 +64,17 @@ def test_too_many_classes_in_a_batch_are_explained(tmp_path):
     make_photos(tmp_path / "photos", range(10))
     spec = "folder(test_classes=0.3)"
     flags = [f"--dataset={spec}", f"--data_dir={tmp_path}/photos", "--sampler=pxk(classes=8)"]
+    flags.append("--validation_classes=0.3")
     done = run("tfdml.train", *MODEL_FLAGS, *flags, "--evaluate_on=validation", f"--run_dir={tmp_path}/run")
     by_share = "3 of 10 classes are the test, by test_classes=0.3 in --dataset."
-    by_validation = "1 of 7 training classes are held out for validation, by --evaluate_on=validation and "
-    share = "--validation_classes=0.2."
+    by_validation = "2 of 7 training classes are held out for validation, by --evaluate_on=validation and "
+    share = "--validation_classes=0.3."
     told = "--sampler=pxk(classes=8): pxk(classes=8) needs that many classes"
-    assert_one_error(done, told, "have 6. Lower classes.", by_share, by_validation + share, "Or hold out fewer.")
+    assert_one_error(done, told, "have 5. Lower classes.", by_share, by_validation + share, "Or hold out fewer.")
     dataset = load(spec, data_dir=str(tmp_path / "photos"))
     evaluation = EvaluationSettings(evaluate_on="validation", folds=2)
     folded = held_out(evaluation, dataset, dataset.fold(0, folds=2, seed=0)[1])
-    assert folded == [by_share, by_validation.replace("1 of", "4 of") + "--folds=2."]
+    assert folded == [by_share, by_validation.replace("2 of", "4 of") + "--folds=2."]
     assert held_out(EvaluationSettings(), dataset, dataset.test) == [by_share]
 
 
