@@ -3,6 +3,7 @@
 import dataclasses
 
 import pytest
+from absl import flags as absl_flags
 
 from tfdml.console import flags
 from tfdml.console.settings import ImageSettings, Settings
@@ -42,3 +43,9 @@ def test_a_value_that_is_not_valid_is_refused(text, size):
     else:
         with pytest.raises(Exception, match="Expected a side such as 224"):
             flags.parse(f"--image_size={text}")
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_a_number_that_is_not_finite_is_refused(value):
+    with pytest.raises(absl_flags.IllegalFlagValueError, match=f"--cache_memory={value}: expected a finite number"):
+        flags.parse(f"--cache_memory={value}")

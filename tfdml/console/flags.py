@@ -1,6 +1,7 @@
 """All flags of the commands. Only commands read them."""
 
 import dataclasses
+import math
 import typing
 
 from absl import flags
@@ -42,6 +43,9 @@ def _define(field, values):
         flags.DEFINE_enum(field.name, default, typing.get_args(field.type), text, flag_values=values)
     else:
         DEFINE[field.type](field.name, default, text, flag_values=values, **more)
+    if field.type is float:
+        # Bounds let nan pass.
+        flags.register_validator(field.name, math.isfinite, "expected a finite number", flag_values=values)
     if valid:
         flags.register_validator(field.name, *valid, flag_values=values)
 
