@@ -87,7 +87,7 @@ def embedded(tmp_path_factory):
 
 
 def rows_written(address):
-    """What a load has written so far: of an engine its rows, each with what changes when it is written again."""
+    """Returns the writes of a load so far: of an engine its rows, each with a value that a rewrite changes."""
     if not is_engine(address):
         return set(Path(address).glob("embeddings/shard-*.parquet"))
     with contextlib.suppress(psycopg.errors.UndefinedTable, sqlite3.OperationalError):

@@ -28,6 +28,7 @@ import numpy as np
 
 from benchmarks.markdown import markdown
 from benchmarks.speed.large_index import DIM, NOISE, rows_of
+from tfdml.files.checked_files import write_atomically
 from tfdml.serving.index.attributes import table_of_rows
 from tfdml.serving.index.stores.addresses import open_store
 
@@ -199,9 +200,7 @@ def recorded(file, *about):
     found = answers.get()
     process.join()
     if file is not None:
-        unfinished = file.with_name(f".writing-{file.name}")
-        unfinished.write_text(json.dumps(found, indent=1))
-        unfinished.rename(file)
+        write_atomically(file, json.dumps(found, indent=1).encode())
     return found
 
 

@@ -1,7 +1,5 @@
 """iNaturalist 2018."""
 
-import json
-
 import numpy as np
 
 from pipelines.datasets.dataset import Dataset
@@ -9,6 +7,7 @@ from pipelines.datasets.dataset_arguments import DATA_DIR
 from pipelines.datasets.lists import read_list
 from pipelines.datasets.published import Published
 from pipelines.datasets.split import Split
+from tfdml.files.checked_files import json_of, read_bytes
 from tfdml.registry.annotations import FilePath
 from tfdml.registry.parts import register
 
@@ -60,7 +59,7 @@ def _categories(path):
     if not path.is_file():
         return None, {}
     try:
-        found = json.loads(path.read_bytes())
+        found = json_of(read_bytes(path))
         names = {each["id"]: each["name"] for each in found}
         return names, {level: {each["id"]: each[rank] for each in found} for rank, level in RANKS.items()}
     except (ValueError, TypeError, LookupError) as error:

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from pipelines.sampling import group_by_class
+from pipelines.sampling import each_alone, group_by_class
 from pipelines.sampling.index_shuffle import shuffled_index
 from pipelines.sampling.streams import Stream, stream_key
 
@@ -21,7 +21,7 @@ class Substitutes:
     """
 
     def __init__(self, labels):
-        labels = np.zeros_like(labels) if len(np.unique(labels)) == len(labels) else labels
+        labels = np.zeros_like(labels) if each_alone(labels) else labels
         rows, starts, sizes = group_by_class(labels)
         places = np.empty_like(rows)
         places[rows] = np.arange(len(rows)) - np.repeat(starts, sizes)

@@ -13,7 +13,7 @@ from pipelines.sampling.pairs import Pairs
 from pipelines.sampling.proportional_pxk import ProportionalPxK
 from pipelines.sampling.pseudo_classes import PseudoClasses
 from pipelines.sampling.pxk import PxK
-from pipelines.sampling.rows_by_class import group_by_class
+from pipelines.sampling.rows_by_class import each_alone, group_by_class
 from pipelines.sampling.sampler import Sampler
 from pipelines.sampling.triplets import Triplets
 from pipelines.sampling.uniform import Uniform
@@ -34,5 +34,6 @@ __all__ = [
     "Uniform",
     "Views",
     "WithinClusters",
+    "each_alone",
     "group_by_class",
 ]

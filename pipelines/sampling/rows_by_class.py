@@ -5,6 +5,11 @@ import numpy as np
 from tfdml.registry.annotations import Labels
 
 
+def each_alone(labels: Labels) -> bool:
+    """Whether no two rows are of one class, so that classes tell nothing of them."""
+    return len(np.unique(labels)) == len(labels)
+
+
 def group_by_class(labels: Labels) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns int64 arrays `(rows [N], start [C], size [C])`: rows sorted by class, and the place of each class."""
     labels = np.asarray(labels)

@@ -50,7 +50,7 @@ def weights(*, scaled, registers=0, gated=False, of_timm=True, hidden=256):
 
 
 def tokens(state, images):
-    """What a transformer gives: tokens of the whole image, registers, patches."""
+    """Returns the tokens of a transformer: of the whole image, registers, patches."""
     state = {name: torch.tensor(values) for name, values in state.items()}
 
     def linear(name, values):

@@ -47,7 +47,8 @@ def keras_hub(
     shape = {} if image_size is None else {"image_shape": (*sides_of(image_size), 3)}
     with working_drop_path():
         whole = load_preset("keras_hub", preset, lambda: package.models.Backbone.from_preset(preset, **shape))
-    network = whole.vision_encoder if "vision_encoder" in whole.get_config() else whole
+    has_towers = "vision_encoder" in whole.get_config()
+    network = whole.vision_encoder if has_towers else whole
     _check_images(network, preset)
     network = network if drop_path is None else with_drop_path(network, drop_path)
     if Path(preset).is_dir() and not (Path(preset) / "image_converter.json").is_file():
@@ -64,7 +65,7 @@ def keras_hub(
             f"keras_hub(preset={preset!r}) returns features {network.output.shape}, no tokens: leave out features, and "
             "choose the head's pooling."
         )
-    kind = features or ("class" if tokens and "vision_encoder" in whole.get_config() else None)
+    kind = features or ("class" if tokens and has_towers else None)
     about = {"features": kind, "prefix": prefix} if kind else {}
     return Borrowed(network, "keras_hub", _preprocessing(network, converter), **about)
 

@@ -1,4 +1,4 @@
-"""What scores are made of: classes of different sizes, and how bad the mistakes are."""
+"""Scores by the size of classes, and mistakes by their severity."""
 
 import numpy as np
 

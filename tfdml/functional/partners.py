@@ -1,4 +1,4 @@
-"""What the views of an image, or the positives of an anchor, have in common."""
+"""Weights of the positives of each row, and rows around their mean."""
 
 from keras import ops
 

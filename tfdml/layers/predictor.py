@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from tfdml.functional.checks import at_least_float32
-from tfdml.layers.projector import Projector
+from tfdml.layers.linear_layers import LinearLayers
 from tfdml.registry.annotations import LayerArguments
 from tfdml.registry.argument_checks import expects
 from tfdml.registry.arguments import Count
@@ -14,7 +14,7 @@ from tfdml.registry.arguments import Count
 
 @keras.saving.register_keras_serializable(package="tfdml")
 @expects()
-class Predictor(Projector):
+class Predictor(LinearLayers):
     """Predicts the embedding of another view, by a hidden layer: predictions and embeddings, `[B, 2, d]`.
 
     Example: `taken = Predictor()(embeddings)`.
@@ -24,7 +24,7 @@ class Predictor(Projector):
     """
 
     def __init__(self, hidden: Count | None = None, **kwargs: Unpack[LayerArguments]):
-        super().__init__((1,), **kwargs)
+        super().__init__(**kwargs)
         self.hidden = hidden
 
     def layer_sizes(self, dim):
@@ -39,6 +39,4 @@ class Predictor(Projector):
         return (embeddings_shape[0], 2, embeddings_shape[1])
 
     def get_config(self):
-        config = super().get_config()
-        del config["sizes"]
-        return {**config, "hidden": self.hidden}
+        return {**super().get_config(), "hidden": self.hidden}

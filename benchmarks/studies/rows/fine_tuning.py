@@ -1,4 +1,4 @@
-"""What of a pretrained network should train: `python -m benchmarks.study fine_tuning --data_dir=photos`.
+"""Ways to fine-tune a pretrained network: `python -m benchmarks.study fine_tuning --data_dir=photos`.
 
 Trains configs/photos.flags on a folder of photos for 800 steps with one change in each row: all weights at one rate;
 the embedding alone, on frozen features; the embedding alone for 200 steps, then all; rates that fall from head to stem;

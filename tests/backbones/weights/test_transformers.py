@@ -1,4 +1,4 @@
-"""What the shapes in a file of a vision transformer say; weights are tested beside keras-hub, in tests/oracles."""
+"""Shapes in a file of a vision transformer say which network it is; tests/oracles has tests of its weights."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What each image has in common with all others, in the order of their similarity."""
+"""The grades of all images for a query, by shared levels or labels, in the order of their similarity."""
 
 import numpy as np
 

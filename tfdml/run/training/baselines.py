@@ -1,12 +1,12 @@
 """Baselines of a run: embeddings that are made of the frozen features of its backbone, in seconds."""
 
 import keras
-import numpy as np
 import tensorflow as tf
 
 from pipelines.build import training_batches
 from pipelines.datasets.dataset import Split
 from pipelines.datasets.stored_vectors import StoredVectors
+from pipelines.sampling import each_alone
 from tfdml import registry
 from tfdml.backbones import Identity
 from tfdml.callbacks import InitialEmbedding
@@ -43,8 +43,7 @@ def baselines_of(experiment, features, tested):
 def check_baselines(experiment):
     """Raises a ValueError if `--baselines` names some that need classes, and no class has two training images."""
     named = [name for name in experiment.settings.network.baselines if name in OF_CLASSES]
-    labels = experiment.splits.train.labels
-    if named and len(np.unique(labels)) == len(labels):
+    if named and each_alone(experiment.splits.train.labels):
         raise ValueError(
             f"--baselines={','.join(named)}: these tell classes apart, and no class has two training images. Leave "
             "them out; pca and pca_whitened need no classes."

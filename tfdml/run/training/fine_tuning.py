@@ -1,7 +1,6 @@
 """Replaces flags that say `auto`, by whether the backbone is pretrained."""
 
-import numpy as np
-
+from pipelines.sampling import each_alone
 from tfdml.backbones import Identity
 
 # With pretrained weights that train, and without: docs/choosing.md tells how much a higher rate costs.
@@ -34,7 +33,7 @@ def has_classes(data, labels):
     Of clusters the first ones are random, and so are meta-classes of images.
     """
     random = data.labels or (data.meta_classes and data.meta_classes_of == "images")
-    return not random and (len(labels) == 0 or len(np.unique(labels)) < len(labels))
+    return not random and (len(labels) == 0 or not each_alone(labels))
 
 
 def is_pretrained(settings, backbone):

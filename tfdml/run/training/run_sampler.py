@@ -3,7 +3,7 @@
 import numpy as np
 
 from pipelines.datasets.stored_vectors import vector_dims
-from pipelines.sampling import Given, PseudoClasses, PxK, Sampler, Views
+from pipelines.sampling import Given, PseudoClasses, PxK, Sampler, Views, each_alone
 from tfdml import registry
 from tfdml.run.experiment.length import Length
 from tfdml.run.experiment.splits import held_out
@@ -51,7 +51,7 @@ def _fitting(splits):
         return Given(min(BATCH // 2, len(splits.train.known_relations)))
     if splits.train.attributes is not None:
         return _pxk(np.sum(splits.train.attributes, axis=0))
-    if len(np.unique(labels)) == len(labels):
+    if each_alone(labels):
         return Views(min(BATCH // 2, len(labels)))
     return _pxk(np.unique(labels, return_counts=True)[1])
 

@@ -1,0 +1,51 @@
+"""Linear layers between the embedding and a loss of views, with batch norm and relu between them."""
+
+from collections.abc import Sequence
+
+from keras import ops
+
+from tfdml.functional.checks import loss_dtype
+from tfdml.layers.loss_layer import LossLayer
+from tfdml.registry.annotations import Tensor
+
+# Added to variances, as Keras' batch norm does.
+EPSILON = 1e-3
+
+
+class LinearLayers(LossLayer):
+    """Base of layers of a loss that are linear layers, with batch norm and relu between them.
+
+    Batch norm always uses the batch, which is the global one, and so has no moving statistics.
+    """
+
+    def build(self, embeddings_shape, labels_shape=None):
+        sizes = (embeddings_shape[-1], *self.layer_sizes(embeddings_shape[-1]))
+        self.kernels = [
+            self._weight(f"kernel_{number}", shape, "glorot_uniform")
+            for number, shape in enumerate(zip(sizes, sizes[1:], strict=False))
+        ]
+        self.scales = [self._weight(f"scale_{number}", (size,), "ones") for number, size in enumerate(sizes[1:-1])]
+        self.biases = [self._weight(f"bias_{number}", (size,), "zeros") for number, size in enumerate(sizes[1:])]
+
+    def layer_sizes(self, dim: int) -> Sequence[int]:
+        """Units of each linear layer for embeddings of `dim` dimensions."""
+        raise NotImplementedError
+
+    def project(self, rows: Tensor) -> Tensor:
+        """Returns the output of the last linear layer, `[B, size]`."""
+        last = len(self.kernels) - 1
+        for number, kernel in enumerate(self.kernels):
+            rows = ops.matmul(rows, ops.cast(kernel, rows.dtype))
+            bias = ops.cast(self.biases[number], rows.dtype)
+            if number == last:
+                return rows + bias
+            rows = ops.relu(_normalized(rows) * ops.cast(self.scales[number], rows.dtype) + bias)
+
+    def _weight(self, name, shape, initializer):
+        dtype = loss_dtype(self.variable_dtype)
+        return self.add_weight(name=name, shape=shape, initializer=initializer, dtype=dtype, autocast=False)
+
+
+def _normalized(rows):
+    mean, variance = ops.mean(rows, axis=0), ops.var(rows, axis=0)
+    return (rows - mean) * ops.rsqrt(variance + EPSILON)
