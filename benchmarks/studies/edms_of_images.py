@@ -8,13 +8,12 @@ from tfdml.run.study.declaration import Study
 
 WITHOUT, WALKS, IMAGES, INTRINSIC = "EDMS (w/o)", "EDMS (RW)", "EDMS (RW, P)", "EDMS (RW-int, P*)"
 # As in the paper 50 meta-classes. How batches are drawn it leaves open: here from all images.
-COMMON = ["--sampler=uniform(batch_size=64)", "--meta_classes=50", "--members=2"]
+COMMON = ["--meta_classes=50", "--members=2"]
 # Why members hardly learn: images of a meta-class in a batch are few, or its classes are many.
-P_X_K = "--sampler=pxk(classes=16, per_class=4)"
 SAMPLED = f"{WITHOUT}, P×K batches"
 
 
-def edms_of_images(flagfile, folder, few, intrinsic=False):
+def edms_of_images(flagfile, folder, few, intrinsic=False, batch=64):
     """Returns a study of variants of EDMS, two members each, with four settings.
 
     Args:
@@ -22,14 +21,16 @@ def edms_of_images(flagfile, folder, few, intrinsic=False):
         folder: folder of the run directories.
         few: number of meta-classes of the rows whose meta-classes have two classes each.
         intrinsic: whether a row has the intrinsic manifold similarity loss.
+        batch: number of images of a batch.
     """
+    uniform, p_x_k = f"--sampler=uniform(batch_size={batch})", f"--sampler=pxk(classes={batch // 4}, per_class=4)"
     variants = [WITHOUT, WALKS, IMAGES, *[INTRINSIC] * intrinsic, FULL]
     small = f"{SAMPLED}, {few} meta-classes"
     more = f"{small}, 5 members"
-    rows = {name: COMMON for name in variants}
-    rows[SAMPLED] = [P_X_K, "--meta_classes=50", "--members=2"]
-    rows[small] = [P_X_K, f"--meta_classes={few}", "--members=2"]
-    rows[more] = [P_X_K, f"--meta_classes={few}", "--members=5"]
+    rows = {name: [uniform, *COMMON] for name in variants}
+    rows[SAMPLED] = [p_x_k, *COMMON]
+    rows[small] = [p_x_k, f"--meta_classes={few}", "--members=2"]
+    rows[more] = [p_x_k, f"--meta_classes={few}", "--members=5"]
     # The second minus the first: what walks, proxies, hard ones, and members win.
     differences = [(WITHOUT, WALKS), (WALKS, IMAGES), (IMAGES, FULL), (WITHOUT, FULL)]
     differences += [(WITHOUT, SAMPLED), (SAMPLED, small), (small, more), *[(INTRINSIC, FULL)] * intrinsic]

@@ -9,10 +9,11 @@ the table are differences between rows, of best models. Runs are kept. docs/cars
 """
 
 from benchmarks.studies.losses_and_methods import FIRST, losses_and_methods
-from benchmarks.studies.rows import emoji_lifted, emoji_losses
+from benchmarks.studies.rows import emoji_divide, emoji_lifted, emoji_losses
 from benchmarks.studies.rows.emoji_ensembles import PAPERS_WEIGHT
 from benchmarks.studies.rows.emoji_ranked_list import RANKED_LIST, levels
 
+BY_IMAGES = "K = 4, in proportion to images"
 HARD, HARDEST = "hard neighbors", "hard neighbors, the hardest negative only"
 THREE, THREE_PROXIES, LONG = "N-pair, three levels", "Proxy-NCA, three levels", "N-pair, 384 dimensions"
 MORE = {
@@ -22,13 +23,15 @@ MORE = {
     LONG: ["--embedding_size=384"],
     THREE_PROXIES: levels("LMH"),
     HARDEST: emoji_lifted.CHANGES[HARD],
+    # As many images as the other rows' batches have.
+    BY_IMAGES: [*emoji_divide.CHANGES[BY_IMAGES], "--sampler=proportional_pxk(groups=8, per_class=4)"],
 }
 FOLLOW = {
     **{name: "L, M, H" for name in ("L, H", "M, H", "L, M")},
     **{name: "H" for name in ("H, no margin", "H, no diameter", "H, negatives weighted equally")},
     **{name: "N-pair" for name in (THREE, LONG)},
     THREE_PROXIES: "Proxy-NCA",
-    **{name: "K = 4" for name in ("K = 2", "K = 8", "K = 4, in proportion to images", "K = 4, random images")},
+    **{name: "K = 4" for name in ("K = 2", "K = 8", BY_IMAGES, "K = 4, random images")},
     **{name: "K = 4" for name in ("K = 4, random classes", "K = 4, every slice on every batch")},
 }
 # Of the lifted loss's settings, each with the hardest negative in place of the smooth bound.
@@ -80,7 +83,7 @@ STUDY = losses_and_methods(
         ("one embedding", "K = 4"),
         ("K = 4, random images", "K = 4"),
         ("K = 4, random classes", "K = 4"),
-        ("one embedding", "K = 4, in proportion to images"),
+        ("one embedding", BY_IMAGES),
         ("K = 4, embedding not split", "K = 4"),
         ("ABE-4 without divergence", PAPERS_WEIGHT),
         ("ABE-1", PAPERS_WEIGHT),

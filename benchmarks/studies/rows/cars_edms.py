@@ -6,4 +6,4 @@ classes that are trained on. Prints the same tables. docs/cars.md is about the i
 
 from benchmarks.studies.edms_of_images import edms_of_images
 
-STUDY = edms_of_images("configs/cars_half.flags", "runs/cars_edms", few=39, intrinsic=True)
+STUDY = edms_of_images("configs/cars_half.flags", "runs/cars_edms", few=39, intrinsic=True, batch=32)
