@@ -3,6 +3,7 @@
 #   make quickstart   trains on toy cars and evaluates
 #   make test         the tests, minutes; arguments for pytest: make test PYTEST_ARGS='-k triplet'
 #   make test-slow    those that are slow: several processes, killed runs, other backends, the wheel
+#   make test-ci      both at once, as .ci/run does: they share processes, and what is made for several
 #   make test-all     all of them, and those that repeat for another method, loss or device what slow ones prove
 #   make test-versions  the tests with each Python from 3.11 to 3.13 that is there, in .venv-3.11 and so on
 #   make test-oracles compares with networks of torch and keras-hub, which it installs into .venv
@@ -35,7 +36,7 @@ BORROWED := $(shell sed -n 's/^ *"\(keras-\(hub\|cv\)~=[^"]*\)",/\1/p' setup.py)
 DOCS := $(shell sed -n '/^DOCS = /,/^]/s/^ *\("[^"]*"\),/\1/p' setup.py)
 TORCH_INDEX ?= https://download.pytorch.org/whl/cpu
 
-.PHONY: quickstart test test-slow test-nightly test-all test-versions test-oracles test-gpu test-beam test-keras-next lint site release clean
+.PHONY: quickstart test test-slow test-ci test-nightly test-all test-versions test-oracles test-gpu test-beam test-keras-next lint site release clean
 
 quickstart: $(VENV)/.cpu-installed
 	$(VENV)/bin/python -m tfdml.train --flagfile=configs/quickstart.flags
@@ -46,10 +47,13 @@ test: $(VENV)/.test-installed
 test-slow: $(VENV)/.test-installed
 	$(PYTEST) -m 'slow and not nightly' $(PYTEST_ARGS)
 
+test-ci: $(VENV)/.test-installed
+	$(PYTEST) -m 'not nightly' $(PYTEST_ARGS)
+
 test-nightly: $(VENV)/.test-installed
 	$(PYTEST) -m nightly $(PYTEST_ARGS)
 
-test-all: test test-slow test-oracles test-beam test-nightly
+test-all: test-ci test-oracles test-beam test-nightly
 
 test-versions:
 	@for version in $(VERSIONS); do \

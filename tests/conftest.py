@@ -53,15 +53,21 @@ def pytest_configure(config):
         config.add_cleanup(lambda: shutil.rmtree(os.environ.pop(SHARED_FOLDER), ignore_errors=True))
 
 
-# Files of few tests that take minutes, and so come first: at the end one process would wait for the other.
+# Files that take a minute or more come first: at the end one process would wait for the other.
 LONGEST = (
-    "test_distribution.py",
-    "test_training_members.py",
     "test_tune.py",
+    "test_distribution.py",
     "test_examples.py",
-    "test_release.py",
+    "test_loss_contract.py",
+    "test_heads_on_features.py",
+    "test_longer_runs.py",
     "test_resume.py",
+    "test_tall_images.py",
+    "test_commands_on_a_run.py",
     "test_command_lines.py",
+    "test_study.py",
+    "test_shared_passes.py",
+    "test_release.py",
 )
 
 

@@ -21,7 +21,7 @@ def begun(devices, folder, cases, settings=None):
 
 
 # The others, of which some take many seconds, are for the nights.
-FIRST, PAIRS = ["groups", "shards", "attention"], ["pairs"]
+FIRST, PAIRS = ["groups", "shards"], ["pairs"]
 OTHERS = [name for name in CASES | IN_FLOAT32 if name not in FIRST]
 # How other processors sum: without AVX-512 and in two threads; without oneDNN.
 AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "TF_NUM_INTRAOP_THREADS": "2"}

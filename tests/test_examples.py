@@ -14,7 +14,7 @@ from docs.write_notebooks import outputs
 from tests.rooms import ROOT
 
 EXAMPLES = notebooks.scripts()
-SMALL = {"CLASSES": 24, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 2, "BATCH_CLASSES": 8, "LEARNERS": 3}
+SMALL = {"CLASSES": 24, "IMAGES_EACH": 8, "PHOTOS_EACH": 8, "EPOCHS": 1, "SEEDS": 1, "BATCH_CLASSES": 8, "LEARNERS": 3}
 LAST = {
     "similar_photos": r"Most similar to toy_photos/.*\n(?!1\.000)(\d\.\d{3}  design \d{3}  \d+\.jpg\n){6}$",
     "own_model": r"\d untrained, 0\.\d+ trained\nMost similar to an image of design \d+:\n(\d\.\d+  design \d+\n){5}$",
@@ -36,7 +36,7 @@ def small(text):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_it_runs(path, tmp_path, monkeypatch, capsys):
     if path.stem == "compare_losses":
-        # Eight models of few steps each, whose graphs would take most of the time.
+        # Six models of few steps each, whose graphs would take most of the time.
         monkeypatch.setattr(keras.Model, "compile", functools.partialmethod(keras.Model.compile, run_eagerly=True))
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

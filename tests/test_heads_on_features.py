@@ -13,6 +13,7 @@ from tests.run_helpers import events, made_once, pictures, result, saved_model
 BACKBONE = ["--backbone=small(width=16, stages=2)", "--initial_weights=toycars", "--image_size=24"]
 CARS = "toycars(classes=16, images_per_class=8, image_size=24)"
 HEAD = ["--embedding_size=16", "--sampler=pxk(classes=4, per_class=4)", "--steps=40", "--steps_per_epoch=20"]
+SHORT = ["--steps=4", "--steps_per_epoch=2"]
 
 
 def ok(*command):
@@ -85,7 +86,7 @@ def test_a_stopped_run_goes_on_as_one(head, features, tmp_path):
 def test_a_joined_model_is_the_head_behind_the_backbone(head, features, tmp_path):
     picture = np.random.default_rng(0).integers(0, 255, (24, 24, 3), np.uint8)
     Image.fromarray(picture).save(tmp_path / "a.png")
-    ok("tfdml.export", f"--run_dir={head}", *BACKBONE, f"--out={tmp_path}/joined", "--lite=float32")
+    ok("tfdml.export", f"--run_dir={head}", *BACKBONE, f"--out={tmp_path}/joined")
     contents = [(tmp_path / "a.png").read_bytes()]
     one, both = (tfdml.serving.ExportedModel(path) for path in (features / "exported", tmp_path / "joined"))
     expected = tfdml.load(head).embed(one.embed_contents(contents)[0])
@@ -141,7 +142,13 @@ def test_models_that_cannot_be_joined_are_one_line(features, head, tmp_path):
 @pytest.mark.slow
 def test_learners_on_features(features, tmp_path):
     """Methods with several learners and losses with proxies work as on images, also on several devices."""
-    more = ["--method=divide_and_conquer(learners=2)", "--loss=proxy_anchor", "--devices=cpu:2", "--noprojector"]
+    more = [
+        "--method=divide_and_conquer(learners=2)",
+        "--loss=proxy_anchor",
+        "--devices=cpu:2",
+        "--noprojector",
+        *SHORT,
+    ]
     told = ok("tfdml.train", *flags(features, tmp_path / "run", *more, "--train_transform=flip"))
     assert "learners" in result(tmp_path / "run") and told
 
@@ -149,7 +156,7 @@ def test_learners_on_features(features, tmp_path):
 @pytest.mark.slow
 def test_baselines_stand_in_the_table(tmp_path):
     """The whitened features are those that a run begins with that is told to, and come from one pass."""
-    more = ["--baselines=pca_whitened,linear", "--initial_embedding=pca_whitened", "--train_transform=warp"]
+    more = ["--baselines=pca_whitened,linear", "--initial_embedding=pca_whitened", "--train_transform=warp", *SHORT]
     run_dir = f"--run_dir={tmp_path / 'run'}"
     told = ok(
         "tfdml.train",

@@ -24,11 +24,12 @@ def flags_from(model, run_dir, *more):
 
 # The untrained model is then made once more at the end.
 ON_VALIDATION = ["--evaluate_on=validation", "--validation_classes=0.5", "--patience=0"]
+SHORT = ["--epochs=1", "--steps_per_epoch=2"]
 
 
 @pytest.mark.slow
 def test_it_begins_where_the_other_ended(tmp_path):
-    done = run("tfdml.train", *flags_from(straight_run(), tmp_path / "run", *ON_VALIDATION))
+    done = run("tfdml.train", *flags_from(straight_run(), tmp_path / "run", *ON_VALIDATION, *SHORT))
     assert done.returncode == 0, done.stderr
     told = f"--initial_model={straight_run()}: all weights of a Single with the backbone small."
     assert done.stdout.count(told) == 1 and "--optimizer=adam" not in done.stderr

@@ -14,7 +14,9 @@ from tests.run_helpers import made_once, train
 
 def nested_run():
     def make(run_dir):
-        done = train(run_dir, "--loss=nested(loss='multi_similarity', dims=(4, 8))", "--epochs=1")
+        done = train(
+            run_dir, "--loss=nested(loss='multi_similarity', dims=(4, 8))", "--epochs=1", "--steps_per_epoch=4"
+        )
         assert done.returncode == 0, done.stderr
 
     return made_once("nested", make)

@@ -54,6 +54,7 @@ def test_a_worker_lost_within_a_pass_is_an_error_on_the_other(tmp_path):
     assert any(f"\n{error.__name__}: " in printed for error in LOST_WORKER), printed
 
 
+@pytest.mark.nightly
 def test_both_name_the_image_that_one_cannot_read(damaged_photos, tmp_path):
     folder, path = damaged_photos("test/gnu/3.jpg", half)
     ports = free_ports(2)

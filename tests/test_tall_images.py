@@ -86,6 +86,7 @@ def test_the_model_takes_tall_images():
     assert "--image_size=32x16\n" in (tall_run() / "flags.txt").read_text()
 
 
+@pytest.mark.nightly
 def test_it_is_evaluated_as_it_was():
     done = run("tfdml.evaluate", f"--run_dir={tall_run()}")
     assert done.returncode == 0, done.stderr
@@ -161,6 +162,7 @@ def test_reports_and_the_projector_are_written(tmp_path):
     assert '"grid":[16,8]' in page.replace(" ", "") and "32x16" in page
 
 
+@pytest.mark.nightly
 def test_a_batch_is_drawn(tmp_path):
     done = run("tfdml.show", *train_flags("not made", *TALL), f"--out={tmp_path}/batch.png")
     assert done.returncode == 0 and "16 images of 4 classes, 32 × 16" in done.stdout, done.stderr

@@ -15,7 +15,7 @@ from tests.run_helpers import result
     "name, content",
     [
         ("train/bee/2.jpg", text),
-        pytest.param("test/gnu/3.jpg", nothing, marks=pytest.mark.slow),
+        pytest.param("test/gnu/3.jpg", nothing, marks=[pytest.mark.slow, pytest.mark.nightly]),
         pytest.param("test/fox/1.jpg", half, marks=[pytest.mark.slow, pytest.mark.nightly]),
     ],
 )

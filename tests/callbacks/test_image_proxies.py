@@ -101,6 +101,7 @@ def test_a_loss_says_how_far_they_move(batch):
     np.testing.assert_allclose(layer.proxies, unit(model(images).numpy())[callback.rows], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_gradients_do_not_move_them_and_an_epoch_renews_them(batch):
     model = tfdml.Single(tfdml.backbones.Small(width=4, stages=2), embedding_size=6)
     model.compile(keras.optimizers.SGD(0.1), loss=ProxyNPair(classes=CLASSES, proxies="images"))

@@ -42,6 +42,7 @@ def model_of(steps):
     return model
 
 
+@pytest.mark.slow
 def test_weights_are_those_of_frozen_steps_and_the_step_is_traced_twice():
     rng = np.random.default_rng(0)
     batches = tf.data.Dataset.from_tensors(

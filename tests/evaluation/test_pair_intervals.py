@@ -108,6 +108,7 @@ def test_the_variance_over_classes_counts_each_as_often_as_it_is_drawn():
     assert value(None, np.zeros(30)) is None
 
 
+@pytest.mark.slow
 def test_paired_differences_are_narrower_than_those_of_other_classes():
     embeddings, labels = example(7, rows=400, classes=80, spread=0.5)
     noisy = embeddings + 0.2 * np.random.default_rng(0).normal(size=embeddings.shape)
@@ -147,6 +148,7 @@ def test_one_class_has_no_interval():
         pair_intervals(Pairs.of(np.eye(4), search), {})
 
 
+@pytest.mark.slow
 def test_the_command_prints_them_where_classes_are_drawn(tmp_path):
     embeddings, labels = example(7, rows=160, classes=40)
     np.savez(tmp_path / "test.npz", embeddings=embeddings, labels=labels)

@@ -68,7 +68,7 @@ def test_replicas_do_not_average_what_is_frozen(batch, which):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["statistics", "all"])
+@pytest.mark.parametrize("which", ["all", pytest.param("statistics", marks=pytest.mark.nightly)])
 def test_the_norm_of_a_new_head_trains(batch, which):
     model = make_model(which, norm="batch")
     model(batch[0])
@@ -80,7 +80,7 @@ def test_the_norm_of_a_new_head_trains(batch, which):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["statistics", "all"])
+@pytest.mark.parametrize("which", ["statistics", pytest.param("all", marks=pytest.mark.nightly)])
 def test_a_loaded_model_is_frozen_alike(batch, which, tmp_path):
     model = make_model(which)
     model.fit(*batch, batch_size=16, epochs=1, verbose=0)

@@ -123,6 +123,7 @@ def test_a_distance_function_survives_json(fed, make):
     assert read(*fed(make.__name__)) == own(*fed(make.__name__)) != make()(*fed(make.__name__))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("improved_graphs")
 @of_every_loss
 def test_compiled_functions_give_the_eager_value_and_gradient(fed, name):

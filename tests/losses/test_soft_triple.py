@@ -87,8 +87,7 @@ class Learners(EmbeddingModel):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("run_eagerly", [True, False])
-@pytest.mark.parametrize("learners", [1, 2])
+@pytest.mark.parametrize("learners, run_eagerly", [(1, True), (2, False)])
 def test_a_method_adds_what_merges_centers_once_a_step_for_each_learner(learners, run_eagerly):
     keras.utils.set_random_seed(0)
     images = np.random.default_rng(0).normal(size=(8, 2, 2, 3)).astype(np.float32)

@@ -57,7 +57,7 @@ def state_of_slices(model):
 @pytest.mark.parametrize("loss", [Triplet(mining="all"), Margin(), ProxyNCA(classes=4), sum_with(ProxyNCA(classes=4))])
 def test_the_loss_is_that_of_the_slice_whose_turn_it_is(batch, loss):
     images, labels = batch
-    model = make_model(loss)
+    model = make_model(loss, run_eagerly=True)
     learners = model.learner_embeddings(images)
     if model.loss_layers.learners:
         dims = [layer.weights[0].shape[1] for layer in model.loss_layers.learners]
@@ -106,7 +106,7 @@ def test_other_slices_do_not_move_and_neither_does_what_the_optimizer_keeps_for_
 @pytest.mark.slow
 def test_the_slice_takes_the_step_of_the_optimizer(batch):
     images, labels = batch
-    model = make_model(optimizer=keras.optimizers.SGD(0.1))
+    model = make_model(optimizer=keras.optimizers.SGD(0.1), run_eagerly=True)
     kernel = tf.convert_to_tensor(model.head.kernel)
     with tf.GradientTape() as tape:
         loss = tf.reduce_mean(model.loss.call(labels, model(images, training=True, merged=False)[:, 2]))
@@ -173,7 +173,7 @@ def test_without_split_embedding_the_layer_is_one(batch):
 @pytest.mark.slow
 def test_losses_of_learners_are_means_over_their_batches(batch):
     images, labels = batch
-    model = make_model(optimizer=keras.optimizers.SGD(0.0))
+    model = make_model(optimizer=keras.optimizers.SGD(0.0), run_eagerly=True)
     batches = np.stack([images, images, np.roll(images, 1, axis=0), images])
     losses = []
     for taken, turn in zip(batches, (0, 2, 0, -1), strict=True):
@@ -225,6 +225,7 @@ def test_a_batch_of_several_learners_or_of_one_too_many_is_refused(batch):
             model.train_on_batch(images, {"label": labels, "learner": np.array(learners)})
 
 
+@pytest.mark.slow
 def test_where_xla_leaves_out_errors_the_loss_of_such_a_batch_is_nan(batch):
     images, labels = batch
     model = make_model()

@@ -23,6 +23,11 @@ KINDS = {
 }
 
 
+def by_day(*names):
+    """All kinds, those but these for the nights."""
+    return [kind if kind in names else pytest.param(kind, marks=pytest.mark.nightly) for kind in KINDS]
+
+
 def make(kind="attention", learners=3, seed=0, **arguments):
     keras.utils.set_random_seed(seed)
     method, options = KINDS[kind]
@@ -104,7 +109,7 @@ def test_the_loss_is_equation_8():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", by_day("attention", "tails"))
 def test_it_trains_and_comes_back_from_a_file(kind, tmp_path):
     model = make(kind)
     before = [weight.numpy() for weight in model.trainable_weights]
@@ -119,7 +124,7 @@ def test_it_trains_and_comes_back_from_a_file(kind, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", by_day("heads with attention"))
 def test_another_process_goes_on_from_a_checkpoint_with_the_same_bits(kind, tmp_path):
     """What it begins with is another seed's, so whatever the checkpoint lacks would show."""
 
@@ -165,7 +170,7 @@ def test_the_heads_are_one_group():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", by_day("attention"))
 def test_what_one_learner_costs(kind):
     model, one = make(kind), make(kind, learners=1)
     assert cost(model.of_one_learner(), IMAGES.shape[1:]) == cost(one, IMAGES.shape[1:])

@@ -20,6 +20,8 @@ OPTIONS = {
 }
 # Among them one with a single level, which is not the output of the backbone.
 METHODS = [*names("method"), "multilevel(endpoints=('stage1',), reduced=2, hidden=2)"]
+# One learner, several of one layer, and several networks.
+BY_DAY = ("single", "divide_and_conquer", "attention_ensemble")
 IMAGES = np.random.default_rng(0).normal(size=(4, 8, 8, 3)).astype(np.float32)
 LABELS = np.array([0, 0, 1, 1])
 
@@ -91,7 +93,9 @@ def test_no_batch_is_lost_for_building_the_model():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", [name if name in BY_DAY else pytest.param(name, marks=pytest.mark.nightly) for name in METHODS]
+)
 def test_a_loaded_model_is_built(method, tmp_path, capsys):
     model = make(method)
     expected = np.asarray(model(IMAGES))

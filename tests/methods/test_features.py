@@ -25,6 +25,7 @@ def test_they_are_the_pooled_features_at_unit_length(batch, backbone, pooling, p
     assert {id(weight) for weight in model.weights} == {id(weight) for weight in backbone.weights}
 
 
+@pytest.mark.slow
 def test_the_backbone_learns_through_them(batch, backbone):
     model = tfdml.Features(backbone)
     model.compile(keras.optimizers.Adam(0.01), loss="triplet(mining='all')")

@@ -92,7 +92,8 @@ def test_linear_layers_alone_can_have_a_learning_rate_of_their_own(batch):
 def test_saved_model_goes_on_as_it_was(batch, tmp_path):
     model = make_model()
     model(batch[0])
-    model.compile(keras.optimizers.Adam(0.01), loss=RankedListSimpler())
+    # Eagerly: three graphs would take longer than the steps.
+    model.compile(keras.optimizers.Adam(0.01), loss=RankedListSimpler(), run_eagerly=True)
     losses = model.fit(*batch, batch_size=16, epochs=8, verbose=0).history["loss"]
     assert losses[-1] < losses[0]
     model.save(tmp_path / "model.keras")
@@ -185,7 +186,7 @@ def test_which_levels_are_auxiliary_can_be_said(batch):
 def test_what_is_behind_the_deepest_level_does_not_learn(batch):
     model = make_model(endpoints=LEVELS[:1], embedding_size=8)
     model(batch[0])
-    model.compile(keras.optimizers.SGD(0.1), loss=RankedListSimpler())
+    model.compile(keras.optimizers.SGD(0.1), loss=RankedListSimpler(), run_eagerly=True)
     before = [weight.numpy() for weight in model.trainable_weights]
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="Gradients do not exist")

@@ -18,6 +18,7 @@ def model_of(optimizer):
     return model
 
 
+@pytest.mark.slow
 def test_a_step_is_that_of_a_rate_for_each_block():
     rng = np.random.default_rng(0)
     batch = rng.normal(size=(16, 12, 12, 3)).astype(np.float32), np.repeat(np.arange(4), 4)

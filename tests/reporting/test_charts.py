@@ -85,6 +85,7 @@ def test_a_perfect_embedding_has_curves_too(charts):
     assert list(charts[0].axes[0].get_lines()[0].get_ydata()) == [1.0] * 400
 
 
+@pytest.mark.slow
 def test_curves_have_intervals_over_classes(charts):
     embeddings, labels = example(2, rows=120, classes=12)
     pairs = Pairs.of(embeddings, Search.of(labels))

@@ -59,7 +59,15 @@ def assert_equal_to_keras(before, training, which="none", **arguments):
 
 
 @pytest.mark.parametrize("before", CONVOLUTIONS.values(), ids=CONVOLUTIONS)
-@pytest.mark.parametrize("training, which", [(True, "none"), (False, "none"), (True, "statistics"), (True, "all")])
+@pytest.mark.parametrize(
+    "training, which",
+    [
+        (True, "none"),
+        (False, "none"),
+        (True, "statistics"),
+        pytest.param(True, "all", marks=[pytest.mark.slow, pytest.mark.nightly]),
+    ],
+)
 def test_equals_keras(before, training, which):
     assert_equal_to_keras(before, training, which)
 

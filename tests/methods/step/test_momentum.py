@@ -44,6 +44,7 @@ def test_keys_are_embeddings_by_the_average_of_weights(images):
     )
 
 
+@pytest.mark.slow
 def test_without_decay_it_is_the_cross_batch_memory(images):
     _, _, losses = trained(images, "momentum(size=24, decay=0.0)")
     np.testing.assert_allclose(losses, trained(images, "xbm(size=24, start=0)")[2], rtol=1e-5)

@@ -42,7 +42,11 @@ def check_same(whole, divided):
 # Not those whose branches have batch norm of their own.
 @pytest.mark.parametrize(
     "method",
-    ["single", *(pytest.param(name, marks=pytest.mark.slow) for name in ("divide_and_conquer", *ENSEMBLES))],
+    [
+        "single",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("divide_and_conquer", ENSEMBLES[0])),
+        *(pytest.param(name, marks=[pytest.mark.slow, pytest.mark.nightly]) for name in ENSEMBLES[1:]),
+    ],
 )
 def test_every_method_takes_the_same_step(method):
     check_same(stepped(method, 1, two_layers), stepped(method, 4, two_layers))
@@ -92,7 +96,7 @@ def frozen_norms():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("which", ["statistics", "all"])
+@pytest.mark.parametrize("which", ["statistics", pytest.param("all", marks=pytest.mark.nightly)])
 def test_with_frozen_batch_norm(which):
     more = {"backbone": frozen_norms, "freeze_batch_norm": which, "batches": 2}
     check_same(stepped("single", 1, **more), stepped("single", 8, **more))

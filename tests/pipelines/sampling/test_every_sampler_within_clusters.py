@@ -36,7 +36,16 @@ SAMPLERS = {name: lambda name=name: registry.create("sampler", name) for name in
 WITHIN = {name: make for name, make in SAMPLERS.items() if not make().not_within_clusters} | {"own": Windows}
 
 
-@pytest.fixture(scope="module", params=WITHIN)
+# Which draw as others do: classes as `pxk`, and anchors with one other image as `triplets`.
+ALIKE = ("proportional_pxk", "pairs")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.slow, pytest.mark.nightly] if name in ALIKE else []) for name in WITHIN
+    ],
+)
 def name(request):
     return request.param
 

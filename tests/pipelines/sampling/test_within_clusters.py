@@ -46,11 +46,11 @@ def test_the_method_wraps_the_sampler_as_its_cluster_order_says(order):
     wrapped = method.wrap_sampler(PxK(4, 2))
     wrapped.bind(LABELS)
     wrapped.assign(ASSIGNMENT)
-    for found, expected in zip(batches(wrapped, 30), batches(bound(order=order)[0], 30), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    assert isinstance(wrapped, WithinClusters)
+    np.testing.assert_array_equal(wrapped.learners(0, tf.range(30)), bound(order=order)[0].learners(0, tf.range(30)))
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", ["proportional", "round_robin"])
 def test_a_batch_is_of_one_cluster_and_has_p_classes_with_k_images(order):
     sampler, _ = bound(order=order)
     rows, learners = batches(sampler, 60)

@@ -48,6 +48,7 @@ def test_what_it_answers(engine, photos, tmp_path):
     searcher.store.close()
 
 
+@pytest.mark.slow
 def test_an_engine_that_is_gone_answers_503_and_comes_back_by_itself(photos, monkeypatch, caplog):
     monkeypatch.setattr(current_index, "INTERVAL", 0.01)
     own = server("service")

@@ -248,8 +248,9 @@ def test_connections_are_used_again(photos, model, monkeypatch):
     assert len(opens) == 1
 
 
+# The page on stores has commands with PostgreSQL.
 @pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ["qdrant", pytest.param("postgresql", marks=pytest.mark.nightly)])
 def test_the_commands(engine, photos, embedded, tmp_path):
     address, flags = place(engine, tmp_path), [f"--model={exported()}"]
     done = run("tfdml.index", *flags, f"--images={photos / 'odd'}", f"--out={address}")

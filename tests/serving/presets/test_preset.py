@@ -33,6 +33,8 @@ METHODS = [
     "multilevel(endpoints=('stage1', 'stage2'), reduced=4, hidden=8)",
     "features",
 ]
+# One learner, and several of networks of their own.
+BY_DAY = (METHODS[0], METHODS[2])
 
 
 def made(method="single"):
@@ -66,7 +68,10 @@ def hub(monkeypatch, tmp_path):
     return calls
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method",
+    [name if name in BY_DAY else pytest.param(name, marks=[pytest.mark.slow, pytest.mark.nightly]) for name in METHODS],
+)
 def test_every_method_comes_back_with_its_preprocessing(method, tmp_path):
     model = made(method)
     model.save_to_preset(tmp_path / "preset")
@@ -99,6 +104,7 @@ def test_the_card_has_what_hubs_read(preset):
     assert "| embedding | 16 dimensions, compared by cosine similarity |" in (preset / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_a_compiled_model_is_saved_without_its_optimizer_and_loss(tmp_path, preset):
     model = made()
     model.compile("adam", tfdml.losses.ProxyAnchor(classes=50))
