@@ -84,17 +84,23 @@ def test_uneven_batch_is_refused():
     assert "does not split evenly over 2 replicas" in printed
 
 
+def made_in_parts(*names):
+    """What models that are made in these ways come to, and all that is printed."""
+    printed = finish(start([PROGRAMS / "made_in_parts.py", *names]))
+    return dict(line.split(maxsplit=1) for line in printed.splitlines() if "_" in line.split(maxsplit=1)[0]), printed
+
+
+@pytest.mark.nightly
+def test_models_that_are_called_or_compiled_outside_the_scope_in_other_ways():
+    names = ("predicted_first", "built_and_compiled_outside", "called_in_replicas")
+    found, printed = made_in_parts(*names)
+    assert [found[name] for name in names] == ["True"] * 3, printed
+
+
 def test_models_that_are_called_or_compiled_outside_the_scope():
-    printed = finish(start([PROGRAMS / "made_in_parts.py"]))
-    found = dict(line.split(maxsplit=1) for line in printed.splitlines() if "_" in line.split(maxsplit=1)[0])
-    for made in (
-        "predicted_first",
-        "called_outside",
-        "built_and_compiled_outside",
-        "in_half_precision",
-        "called_in_replicas",
-    ):
-        assert found[made] == "True", printed
+    learn, refused = ("called_outside", "in_half_precision"), ("model_outside", "backbone_outside", "optimizer_outside")
+    found, printed = made_in_parts(*learn, *refused)
+    assert [found[name] for name in learn] == ["True"] * 2, printed
     advice = "was made on one device, and the strategy has 2. Make the backbone, the model and the optimizer inside"
     for made, variable in (
         ("backbone_outside", "inner/kernel"),
