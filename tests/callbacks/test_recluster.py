@@ -23,11 +23,11 @@ class Log:
         self.events.append((event, step, values))
 
 
-def make_model(run_eagerly=False, **arguments):
+def make_model(**arguments):
     keras.utils.set_random_seed(0)
     backbone = keras.Sequential([keras.layers.Conv2D(8, 3, activation="relu")])
     model = tfdml.DivideAndConquer(backbone, embedding_size=12, **{"learners": LEARNERS, **arguments})
-    model.compile(keras.optimizers.Adam(0.01), loss="triplet(mining='all')", run_eagerly=run_eagerly)
+    model.compile(keras.optimizers.Adam(0.01), loss="triplet(mining='all')")
     return model
 
 
@@ -84,7 +84,7 @@ def test_k_means_has_the_iterations_and_restarts_of_the_method(monkeypatch):
         return kmeans(*arguments, **options)
 
     monkeypatch.setattr("tfdml.callbacks.recluster.kmeans", noted)
-    train(make_model(run_eagerly=True, iterations=2, restarts=3), epochs=1)
+    train(make_model(iterations=2, restarts=3), epochs=1)
     assert given == [{"seed": 5, "iterations": 2, "restarts": 3}]
 
 
@@ -124,7 +124,7 @@ def test_plain_epochs_first_and_a_loss_that_merges_before_the_data():
 @pytest.mark.parametrize("data_split", ["kmeans", pytest.param("random", marks=pytest.mark.nightly)])
 def test_training_that_begins_in_the_middle_of_the_plan_is_divided(data_split):
     """As `fit(initial_epoch=3)` of a loaded model, with a new callback."""
-    recluster, watch, _ = train(make_model(run_eagerly=True, data_split=data_split), epochs=4, first=3)
+    recluster, watch, _ = train(make_model(data_split=data_split), epochs=4, first=3)
     assert len(recluster.history) == 1 and set(watch.epochs[0][0]) == {0, 1, 2}
     assert set(watch.epochs[0][1]) == {0, 1, 2}
 
@@ -164,11 +164,10 @@ def test_no_step_is_traced_again():
 
 @pytest.mark.slow
 def test_a_state_goes_on_within_an_epoch():
-    recluster, watch, _ = train(make_model(run_eagerly=True, recluster_every=2), epochs=3)
+    recluster, watch, _ = train(make_model(recluster_every=2), epochs=3)
     state = recluster.get_state()
     # The weights are others now: were it to cluster again, the result would differ.
-    model = make_model(run_eagerly=True, recluster_every=2)
-    again, watched, _ = train(model, epochs=5, state=state, first=2)
+    again, watched, _ = train(make_model(recluster_every=2), epochs=5, state=state, first=2)
     np.testing.assert_array_equal(watched.epochs[0][0], watch.epochs[2][0])
     assert again.history[:2] == recluster.history
     assert [entry["epoch"] for entry in again.history] == [0, 2, 4]

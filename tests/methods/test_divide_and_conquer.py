@@ -173,7 +173,7 @@ def test_without_split_embedding_the_layer_is_one(batch):
 @pytest.mark.slow
 def test_losses_of_learners_are_means_over_their_batches(batch):
     images, labels = batch
-    model = make_model(optimizer=keras.optimizers.SGD(0.0), run_eagerly=True)
+    model = make_model(optimizer=keras.optimizers.SGD(0.0))
     batches = np.stack([images, images, np.roll(images, 1, axis=0), images])
     losses = []
     for taken, turn in zip(batches, (0, 2, 0, -1), strict=True):
