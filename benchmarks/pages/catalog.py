@@ -58,6 +58,6 @@ ALL = {
     "cars": Source("cars", "cars", seeds=(0,)),
     "cars_edms": Source("cars_edms", "cars", seeds=(0,)),
 }
-# Pages whose records docs/records does not have yet. Take a name out once they are there.
+# Pages whose records docs/records does not have yet. Take a name out once they are there, and list it in mkdocs.yml.
 PLANNED = ("cars", "cars_edms")
 PAGES = {name: source for name, source in ALL.items() if name not in PLANNED}
