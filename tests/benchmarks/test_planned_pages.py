@@ -69,7 +69,7 @@ def write_records(page, file):
 
 @pytest.fixture(scope="module")
 def recorded_of(tmp_path_factory):
-    """Gives the recorded study of a page: of cars with records that were drawn, of others with those of docs/records."""
+    """Gives the recorded study of a page: of cars with records that were drawn, of others with docs/records."""
     root = tmp_path_factory.mktemp("root")
     (root / "docs/records").mkdir(parents=True)
     found = {}
