@@ -41,7 +41,7 @@ def network(rate=0.0):
 
 
 def stepped(backbone):
-    """The weights after one step of training, and how often a step calls each block."""
+    """The weights after two steps of training, and how often a step calls each block."""
     keras.utils.set_random_seed(0)
     model = tfdml.Single(backbone, embedding_size=4)
     rng = np.random.default_rng(0)
@@ -49,7 +49,7 @@ def stepped(backbone):
     model.compile(keras.optimizers.SGD(0.1), loss="triplet(margin=2.0, mining='all')")
     model(images)
     CALLS.clear()
-    model.fit(images, labels, batch_size=8, verbose=0)
+    model.fit(images, labels, batch_size=8, epochs=2, verbose=0)
     return [each.numpy() for each in model.weights], len(CALLS)
 
 
@@ -63,6 +63,21 @@ def test_a_step_is_the_same_and_calls_blocks_again():
         np.testing.assert_allclose(one, other, atol=1e-6)
     assert any(np.abs(one - other).max() > 1e-4 for one, other in zip(before, expected, strict=False))
     assert twice == once + 2
+
+
+@pytest.mark.parametrize("policy", ["mixed_bfloat16", "mixed_float16"])
+def test_the_same_in_mixed_precision(policy):
+    before = keras.config.dtype_policy()
+    keras.config.set_dtype_policy(policy)
+    try:
+        plain, again = network(), network()
+        again.set_weights(plain.get_weights())
+        recompute_blocks(again)
+        (expected, _), (found, _) = stepped(plain), stepped(again)
+    finally:
+        keras.config.set_dtype_policy(before)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-5)
 
 
 @pytest.mark.parametrize(
