@@ -34,5 +34,5 @@ def test_a_class_that_all_have_left_leaves_no_gap():
 
 @pytest.mark.parametrize("labels", [[0, 0, 0], [0, 1, 2]])
 def test_images_need_classes_that_they_share(labels):
-    with pytest.raises(ValueError, match="where images share them; received 3 images of [13] classes"):
+    with pytest.raises(ValueError, match="share several classes, received 3 images of [13] classes"):
         Exchanged().first(labels, seed=0)
