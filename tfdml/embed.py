@@ -31,8 +31,8 @@ flags.DEFINE_integer(
 flags.DEFINE_string(
     "runner",
     "",
-    "spark: Apache Spark, with its properties behind --. DirectRunner, FlinkRunner or another runner of Apache Beam, with "
-    "options of Beam. Empty: this process embeds.",
+    "spark: Apache Spark, with its properties behind --. DirectRunner, FlinkRunner or another: Apache Beam, with its "
+    "options. Empty: this process embeds.",
 )
 tfdml_flags.define_debug()
 
