@@ -11,7 +11,9 @@ import pytest
 from tests.bulk_fixtures import contents, write_photos
 from tests.commands import Command, Forked, assert_one_error, run
 from tests.serving_fixtures import exported, picture
+from tfdml.files.embedding_job import EmbeddingJob
 from tfdml.files.embedding_shards import EmbeddingShards
+from tfdml.serving.embedding.image_list import ImageList
 
 pytestmark = pytest.mark.slow
 # Two executors of one core, each a process of its own as on a cluster, and no task before both are there.
@@ -77,7 +79,7 @@ def test_a_killed_executor_is_one_error_and_the_command_goes_on_when_repeated(tm
     # Spark writes there, too.
     errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
     assert done.returncode == 1 and errors == done.stderr.splitlines()[-1:], done.stderr
-    assert "Apache Spark failed" in errors[0] and "137" in errors[0] and "repeat the command" in errors[0]
+    assert "Apache Spark failed: Lost task" in errors[0] and "code 137" in errors[0] and "repeat the" in errors[0]
     whole = {shard.name: shard.stat().st_mtime_ns for shard in tmp_path.glob("out/shard-*.parquet")}
     assert 0 < len(whole) < 100
     done = run("tfdml.embed", *given, *EXECUTORS)
@@ -93,3 +95,14 @@ def test_bad_input(tmp_path):
     assert_one_error(run("tfdml.embed", *given, "--master=local[2]"), words)
     done = Forked("tfdml.embed", *given, environment={"JAVA_HOME": f"{tmp_path}"}).wait()
     assert_one_error(done, f"needs Java 17 or later: JAVA_HOME={tmp_path} has no bin/java")
+
+
+def test_what_a_task_raises_is_one_line(tmp_path):
+    from tfdml.serving.embedding.spark_embedding import embed_on_spark
+
+    images = ImageList.of(write_photos(tmp_path) / "photos.csv")
+    (tmp_path / "out").mkdir()
+    job = EmbeddingJob.of(tmp_path / "out", images, model="", dimension=16, shard_rows=13)
+    job.begin(images)
+    with pytest.raises(ValueError, match=r"^Apache Spark failed: .*none is no SavedModel.* Complete shards stay"):
+        embed_on_spark(job, images, f"{tmp_path}/none", batch_size=None, options=["--spark.master=local[1]"])

@@ -68,6 +68,7 @@ def _loaded(model):
 
 
 def _reason(error):
-    # Above the frames of Java stands what was raised first, with the frames of Python above its last line.
+    """Returns the last line above the frames of Java: what Python raised, or what Spark says of a lost executor."""
     text = str(error).partition("\n\tat ")[0].strip().removesuffix("Driver stacktrace:").strip()
-    return (text.splitlines() or [type(error).__name__])[-1].rstrip(".")
+    last = (text.splitlines() or [type(error).__name__])[-1]
+    return last.rpartition("most recent failure: ")[2].rstrip(".")
